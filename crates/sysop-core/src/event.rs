@@ -1,0 +1,371 @@
+//! The four words between a session and the world: `Input`, `Event`, `Effect`, `Output`; and what faces receive.
+//!
+//! Events are the log: what is stored is these, as JSON, and must stay readable by later versions.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CallId, Seq, StepId, Timestamp, TurnId};
+use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
+use crate::outcome::Outcome;
+use crate::policy::{ApprovalMode, Grant, Risk};
+use crate::session::SessionSpec;
+
+/// What the world tells a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A person says what they want. While a turn runs it waits for the end of that turn.
+    Prompt {
+        /// Their words.
+        text: String,
+    },
+    /// A person wants one tool call made without a model: a typed command, a routine, an undo.
+    Direct {
+        /// The tool's name.
+        tool: String,
+        /// Its arguments.
+        arguments: serde_json::Map<String, serde_json::Value>,
+        /// Whose wish it is; decides whether it is asked about first.
+        origin: Origin,
+    },
+    /// A person answers an approval.
+    Decision {
+        /// The call that was asked about.
+        call: CallId,
+        /// The answer.
+        decision: Decision,
+        /// Who answered, for the other faces and the log.
+        by: String,
+    },
+    /// Stop at once: model request, running tool and pause.
+    Cancel,
+    /// Stop after the current step.
+    Pause,
+    /// Go on after a pause.
+    Resume,
+    /// Run the last prompt again with a fresh history.
+    Retry,
+    /// Forget the history.
+    Clear,
+    /// Change how the session works from now on.
+    Configure {
+        /// What to change.
+        change: Change,
+    },
+    /// The answer to `Effect::CallModel`.
+    Reply {
+        /// The step that asked.
+        step: StepId,
+        /// What came.
+        result: Result<Reply, ModelFailure>,
+    },
+    /// The answer to `Effect::RunTool`.
+    Outcome {
+        /// The call that ran.
+        call: CallId,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// The answer to `Effect::SetTimer`.
+    Timer {
+        /// The call whose stop was given this long.
+        call: CallId,
+    },
+    /// The process that held the session is gone; this one has just replayed the log.
+    Recovered,
+}
+
+/// What a face may change in a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The model of the next step.
+    Model(ModelRef),
+    /// The approval mode.
+    Approve(ApprovalMode),
+}
+
+/// Whose wish a tool call is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The model proposed it.
+    #[default]
+    Model,
+    /// A person typed exactly this; typing it is the approval.
+    Typed,
+    /// A routine from the config; asked about as a model's command is.
+    Routine,
+}
+
+/// A person's answer to an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Run it this once.
+    Allow {
+        /// The command to run instead, where the person edited it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
+    },
+    /// Run it, and whatever the approval's `covers` covers, for the rest of the session.
+    AllowSession {
+        /// The command to run instead, where the person edited it; then exactly that is covered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
+    },
+    /// Do not run it.
+    Reject {
+        /// A word to the model; `stop` also ends the turn.
+        #[serde(default)]
+        reason: String,
+    },
+}
+
+/// What happened. Logged, published, replayed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The session began.
+    SessionOpened {
+        /// How it works.
+        spec: SessionSpec,
+    },
+    /// How the session works was changed.
+    Configured {
+        /// What was changed.
+        change: Change,
+    },
+    /// A prompt came while a turn ran and waits for its end.
+    PromptQueued {
+        /// The words.
+        text: String,
+    },
+    /// A turn began.
+    TurnStarted {
+        /// Its number.
+        turn: TurnId,
+        /// The words; empty for a turn that makes one call without a model.
+        prompt: String,
+        /// Whose wish it is.
+        #[serde(default)]
+        origin: Origin,
+    },
+    /// A model was asked.
+    StepStarted {
+        /// Which step.
+        step: StepId,
+    },
+    /// A model answered.
+    Replied {
+        /// Which step.
+        step: StepId,
+        /// The answer; its calls have ids that are unique in the session.
+        reply: Reply,
+    },
+    /// A model call failed and the step is given up.
+    ModelFailed {
+        /// Which step.
+        step: StepId,
+        /// Why.
+        failure: ModelFailure,
+    },
+    /// A tool call waits for a person.
+    ApprovalAsked {
+        /// The call, with exactly what would run.
+        call: ToolCall,
+        /// What to show: the command, or a short form of the call.
+        command: String,
+        /// The model's reason.
+        reason: String,
+        /// What is known of its risk.
+        risk: Risk,
+        /// What "for this session" would cover.
+        covers: Grant,
+    },
+    /// A person answered an approval; or nobody can any more (the turn ended).
+    Decided {
+        /// The call.
+        call: CallId,
+        /// The answer.
+        decision: Decision,
+        /// Who.
+        by: String,
+    },
+    /// A tool call began.
+    ToolStarted {
+        /// The call, exactly as it runs.
+        call: ToolCall,
+        /// Whose wish it is.
+        #[serde(default)]
+        origin: Origin,
+    },
+    /// A tool call ended; each call of a reply gets exactly one of these.
+    ToolFinished {
+        /// The call.
+        call: CallId,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// The turn waits for `Resume`.
+    Paused {
+        /// Why.
+        reason: PauseReason,
+    },
+    /// The turn goes on.
+    Resumed,
+    /// Older messages are no longer sent to the model.
+    Compacted {
+        /// How many newest messages are sent from now on.
+        keep: usize,
+    },
+    /// The history was forgotten.
+    HistoryCleared,
+    /// A turn ended.
+    TurnEnded {
+        /// Which.
+        turn: TurnId,
+        /// Why.
+        reason: StopReason,
+        /// One sentence for the person, where something went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+}
+
+/// Why a turn waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    /// A person asked for it.
+    Asked,
+    /// The same call had the same result too often in a row.
+    Loop,
+    /// The process died in the middle of the turn.
+    Interrupted,
+}
+
+/// Why a turn ended; the words are those of `assistant.done`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model had said all.
+    EndTurn,
+    /// The limit of model calls in one turn.
+    MaxIterations,
+    /// A person stopped it.
+    Cancelled,
+    /// A model error, or a direct call that failed.
+    Failed,
+    /// It was given up while it was paused.
+    Paused,
+}
+
+impl StopReason {
+    /// The word for the log, messages and people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxIterations => "max_iterations",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+            Self::Paused => "paused",
+        }
+    }
+}
+
+/// What the driver must do. Never stored.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Ask the model; answer with `Input::Reply`.
+    CallModel {
+        /// Which step asks.
+        step: StepId,
+        /// What to send.
+        request: ModelRequest,
+    },
+    /// Drop the model call; nothing more is to come of it.
+    CancelModel {
+        /// Which step.
+        step: StepId,
+    },
+    /// Run a tool; answer with `Input::Outcome`.
+    RunTool {
+        /// Exactly what to run.
+        call: ToolCall,
+    },
+    /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
+    CancelTool {
+        /// Which call.
+        call: CallId,
+    },
+    /// Answer with `Input::Timer` after a while.
+    SetTimer {
+        /// The call that it is about.
+        call: CallId,
+        /// How long.
+        after: Duration,
+    },
+}
+
+/// What `Session::handle` returns: append the events, publish them, then perform the effects.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[must_use = "events must be appended and effects performed, in this order"]
+pub struct Output {
+    /// What happened.
+    pub events: Vec<Event>,
+    /// What to do.
+    pub effects: Vec<Effect>,
+}
+
+/// An event with its place in the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Logged {
+    /// Its position; also the SSE id and the socket's resume point.
+    pub seq: Seq,
+    /// When it was appended.
+    pub at: Timestamp,
+    /// The event.
+    pub event: Event,
+}
+
+/// Text or output for live display. Never logged, never seen by the core.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    /// More of the model's text.
+    Text {
+        /// Which step.
+        step: StepId,
+        /// The piece.
+        text: String,
+    },
+    /// More of the model's reasoning.
+    Reasoning {
+        /// Which step.
+        step: StepId,
+        /// The piece.
+        text: String,
+    },
+    /// More of a tool's output.
+    Output {
+        /// Which call.
+        call: CallId,
+        /// The piece, decoded lossily; control sequences are still in it.
+        text: String,
+    },
+    /// Something worth knowing now: a retry, a model that is loading.
+    Notice {
+        /// One line.
+        text: String,
+    },
+}
+
+/// What a face receives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Update {
+    /// From the log.
+    Logged(std::sync::Arc<Logged>),
+    /// For the moment.
+    Delta(Delta),
+}

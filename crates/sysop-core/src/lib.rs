@@ -1,0 +1,16 @@
+//! The agent as a pure state machine, and the vocabulary everyone shares.
+//!
+//! This crate does no IO: it opens no file, reads no clock, draws no randomness, starts no task. What it needs
+//! of the world comes in as an [`event::Input`]; what it wants done goes out as an [`event::Effect`].
+#![warn(missing_docs)]
+
+pub mod event;
+pub mod id;
+pub mod message;
+pub mod outcome;
+pub mod policy;
+pub mod session;
+pub mod shell;
+pub mod text;
+pub mod text_protocol;
+pub mod tool;

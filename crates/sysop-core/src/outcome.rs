@@ -1,0 +1,99 @@
+//! What came of a tool call.
+
+use serde::{Deserialize, Serialize};
+
+/// What came of a tool call, as a host reports it and the log keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// What the model is told; within the output limits, control sequences removed.
+    pub output: String,
+    /// The exit code, where a command ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Whether `output` leaves out a part of the whole.
+    #[serde(default)]
+    pub truncated: bool,
+    /// Name of the artefact that holds the whole output, where it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artefact: Option<String>,
+    /// How long it took, in milliseconds.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// The files that it changed through file tools, for undo.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<FileChange>,
+}
+
+impl Outcome {
+    /// A good end with a text.
+    pub fn ok(output: impl Into<String>) -> Self {
+        Self::new(Status::Ok, output)
+    }
+
+    /// A failure of the call itself, told to the model.
+    pub fn failed(output: impl Into<String>) -> Self {
+        Self::new(Status::Failed, output)
+    }
+
+    /// An end with a text and nothing else.
+    pub fn new(status: Status, output: impl Into<String>) -> Self {
+        Self {
+            status,
+            output: output.into(),
+            exit_code: None,
+            truncated: false,
+            artefact: None,
+            duration_ms: 0,
+            changes: Vec::new(),
+        }
+    }
+}
+
+/// How a tool call ended; the words are those of the log and of the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It did what it should; a command exited with 0.
+    Ok,
+    /// It did not; a command exited with another code.
+    Failed,
+    /// It took too long and was killed.
+    Timeout,
+    /// It was stopped.
+    Cancelled,
+    /// The process that ran it died in the middle; nobody knows how far it came.
+    Interrupted,
+    /// The connection or the capture broke; nobody knows how it ended.
+    Unknown,
+    /// The person or the policy refused it; nothing ran.
+    Rejected,
+}
+
+impl Status {
+    /// The word for the log, messages and people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+            Self::Unknown => "unknown",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// One file that a file tool changed: enough to put it back, and to see that it changed since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// Path relative to the root.
+    pub path: String,
+    /// The artefact with the bytes before; none where the file did not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// BLAKE3 of the bytes after, in hex.
+    pub after_hash: String,
+}

@@ -1,0 +1,37 @@
+//! Tools as a model sees them: name, purpose, JSON Schema, and what class of effect a call has.
+//!
+//! Which tools exist and how they run is the host's business; the catalogue of our own is in `catalogue`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One tool on offer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// `[A-Za-z0-9_-]{1,64}`: what every provider accepts.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments; always of type `object`.
+    pub parameters: Value,
+    /// What a call may do.
+    #[serde(default)]
+    pub effect: ToolEffect,
+}
+
+/// What a call of a tool may do; the policy decides by it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolEffect {
+    /// Looks only, inside the root.
+    Reads,
+    /// Changes files or a repository inside the root.
+    #[default]
+    Writes,
+    /// Runs the shell command in its `command` argument.
+    Command,
+    /// Types the keys in its `keys` argument into the session's terminal.
+    Keys,
+    /// Ends the turn with its `summary` argument; nothing runs.
+    Completes,
+}

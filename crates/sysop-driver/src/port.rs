@@ -1,0 +1,146 @@
+//! What the driver needs of the world. Each trait is implemented by an adapter crate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use sysop_core::event::Logged;
+use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
+use sysop_core::outcome::Outcome;
+use sysop_core::tool::ToolSpec;
+pub use tokio_util::sync::CancellationToken;
+
+/// Asks models.
+pub trait Provider: Send + Sync {
+    /// Starts one model call. The stream ends with exactly one `Done` or `Failed`; nothing is sent before the
+    /// first poll, and dropping it ends the request at once.
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
+}
+
+/// What a model call yields.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelEvent {
+    /// More of the text.
+    Text(String),
+    /// More of the visible reasoning.
+    Reasoning(String),
+    /// Something for the person to know while they wait: `429, trying again in 3 s (2 of 5)`.
+    Notice(String),
+    /// What was streamed so far is void: the request is made again.
+    Restarted,
+    /// The whole reply; the last event.
+    Done(Box<Reply>),
+    /// No reply; the last event.
+    Failed(ModelFailure),
+}
+
+/// Runs tools on a machine.
+#[async_trait]
+pub trait Host: Send + Sync {
+    /// The tools that it offers.
+    fn tools(&self) -> &[ToolSpec];
+
+    /// Runs one call to its end. Failures are outcomes. After `cancel` it stops what runs, with all its
+    /// children, and returns what was captured.
+    async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
+}
+
+/// Takes a running tool's output for live display. Cheap to clone.
+#[derive(Clone)]
+pub struct DeltaSink(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl DeltaSink {
+    /// Calls `take` with each piece.
+    pub fn new(take: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+
+    /// Forgets all.
+    pub fn none() -> Self {
+        Self::new(|_| {})
+    }
+
+    /// Passes a piece on. Never blocks.
+    pub fn output(&self, text: &str) {
+        (self.0)(text);
+    }
+}
+
+impl std::fmt::Debug for DeltaSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DeltaSink")
+    }
+}
+
+/// Keeps event logs.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Appends `events` (their `seq` continue `after` without a gap) if the log's last seq is `after`.
+    /// On return they are durable, all or none.
+    async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError>;
+
+    /// The events after `after`, oldest first, at most `limit`.
+    async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError>;
+
+    /// Sessions, the most recently changed first.
+    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError>;
+
+    /// Removes a session and its log. Removing what is not there is `NotFound`.
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
+}
+
+/// One row of a session list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// Which session.
+    pub id: SessionId,
+    /// The first words of its first prompt; empty where there was none.
+    pub title: String,
+    /// When it began.
+    pub created: Timestamp,
+    /// When its last event was appended.
+    pub changed: Timestamp,
+    /// Its last event.
+    pub last_seq: Seq,
+    /// Where its tools run.
+    pub host: String,
+    /// The root of its file tools.
+    pub root: String,
+}
+
+/// Why a store did not do it. `Display` is one sentence that says what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Another writer appended first.
+    #[error(
+        "session {id} was changed by another process (its log ends at {found}, not at {expected}); open it again"
+    )]
+    Conflict {
+        /// The session.
+        id: SessionId,
+        /// What the writer believed.
+        expected: Seq,
+        /// What is there.
+        found: Seq,
+    },
+    /// No such session.
+    #[error("there is no session {0}; `sysop sessions list` shows those that are kept")]
+    NotFound(SessionId),
+    /// Disk full, read-only, gone.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The data does not read back.
+    #[error("{0}")]
+    Corrupt(String),
+}
+
+/// Tells the time.
+#[async_trait]
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+    /// Returns after a while.
+    async fn sleep(&self, duration: Duration);
+}
