@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod event;
+pub mod history;
 pub mod id;
 pub mod message;
 pub mod outcome;

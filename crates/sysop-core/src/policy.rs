@@ -1,6 +1,10 @@
 //! Who may run what: modes, verdicts, risks, grants. Deny beats allow; what is not understood asks.
 
+use regex::Regex;
 use serde::{Deserialize, Serialize};
+
+use crate::shell::{self, Analysis};
+use crate::tool::{ToolEffect, ToolSpec};
 
 /// How much runs without a person (`--approve`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,4 +90,145 @@ pub enum Grant {
         /// The tool's name.
         name: String,
     },
+}
+
+/// What the policy says of one call, and what a person should know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assessment {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The risk, to be shown.
+    pub risk: Risk,
+    /// What "for this session" would cover.
+    pub covers: Grant,
+    /// Why it is denied, for the model; empty otherwise.
+    pub refusal: String,
+}
+
+/// Decides which calls run, which are asked about and which do not run.
+#[derive(Debug)]
+pub struct Policy {
+    dangerous: Vec<Pattern>,
+    deny: Vec<Pattern>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    text: String,
+    /// None where the text is no regular expression: it then matches everything, so that a slip in a
+    /// config file cannot weaken the policy.
+    regex: Option<Regex>,
+}
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), regex: Regex::new(text).ok() }
+    }
+
+    fn find(&self, command: &str) -> Option<(usize, usize)> {
+        match &self.regex {
+            Some(regex) => regex.find(command).map(|found| (found.start(), found.end())),
+            None => Some((0, command.len())),
+        }
+    }
+
+    /// Finds the pattern in the command as written or in what its words come to without their quotes.
+    fn find_in(&self, command: &str, analysis: &Analysis) -> Option<(usize, usize)> {
+        self.find(command).or_else(|| {
+            let unquoted = analysis.invocations.iter().any(|invocation| {
+                let words: Vec<_> =
+                    invocation.words.iter().map(|word| word.as_deref().unwrap_or_default()).collect();
+                self.find(&words.join(" ")).is_some()
+            });
+            unquoted.then_some((0, command.len()))
+        })
+    }
+}
+
+impl Policy {
+    /// Compiles the patterns. One that does not compile matches every command.
+    pub fn new(dangerous: &[String], deny: &[String]) -> Self {
+        let compile = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        Self { dangerous: compile(dangerous), deny: compile(deny) }
+    }
+
+    /// What a command can do: its grammar and the dangerous patterns, whichever is worse.
+    pub fn risk(&self, command: &str) -> Risk {
+        self.judge(command, &shell::analyse(command))
+    }
+
+    fn judge(&self, command: &str, analysis: &Analysis) -> Risk {
+        let mut risk = analysis.risk.clone();
+        for pattern in &self.dangerous {
+            if let Some((start, end)) = pattern.find_in(command, analysis) {
+                let why = format!("matches the dangerous pattern `{}`", pattern.text);
+                risk.findings.push(Finding { start, end, class: Class::Dangerous, why });
+                risk.class = Class::Dangerous;
+            }
+        }
+        risk
+    }
+
+    /// Assesses a shell command.
+    pub fn command(&self, mode: ApprovalMode, grants: &[Grant], command: &str) -> Assessment {
+        let analysis = shell::analyse(command);
+        let risk = self.judge(command, &analysis);
+        let covers = match risk.class {
+            Class::ReadOnly | Class::Changes => shell::grant_for(command, &analysis),
+            Class::Opaque | Class::Dangerous => Grant::Exact { command: command.to_owned() },
+        };
+        if let Some(rule) = self.denying(command, &analysis) {
+            let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
+            return Assessment { verdict: Verdict::Deny, risk, covers, refusal };
+        }
+        let granted = grants.iter().any(|grant| match grant {
+            Grant::Exact { command: exact } => exact == command,
+            Grant::Program { .. } => risk.class <= Class::Changes && shell::covers(grant, command, &analysis),
+            Grant::Tool { .. } => false,
+        });
+        let verdict = match mode {
+            ApprovalMode::Never if risk.class == Class::ReadOnly => Verdict::Allow,
+            ApprovalMode::Never => Verdict::Deny,
+            ApprovalMode::Auto if granted || risk.class <= Class::Changes => Verdict::Allow,
+            ApprovalMode::Ask if granted => Verdict::Allow,
+            ApprovalMode::Auto | ApprovalMode::Ask => Verdict::Ask,
+        };
+        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
+    }
+
+    /// Whether a rule forbids this command whatever anybody allows; the rule, if so.
+    pub fn denies(&self, command: &str) -> Option<&str> {
+        self.denying(command, &shell::analyse(command))
+    }
+
+    fn denying(&self, command: &str, analysis: &Analysis) -> Option<&str> {
+        let rule = self.deny.iter().find(|pattern| pattern.find_in(command, analysis).is_some())?;
+        Some(&rule.text)
+    }
+
+    /// Assesses a call of a tool that does not run a command.
+    pub fn tool(&self, mode: ApprovalMode, grants: &[Grant], spec: &ToolSpec) -> Assessment {
+        let covers = Grant::Tool { name: spec.name.clone() };
+        let looks_only = matches!(spec.effect, ToolEffect::Reads | ToolEffect::Completes);
+        let class = if looks_only { Class::ReadOnly } else { Class::Changes };
+        let verdict = match mode {
+            _ if looks_only => Verdict::Allow,
+            ApprovalMode::Never => Verdict::Deny,
+            ApprovalMode::Auto => Verdict::Allow,
+            ApprovalMode::Ask if grants.contains(&covers) => Verdict::Allow,
+            ApprovalMode::Ask => Verdict::Ask,
+        };
+        let risk = Risk { class, findings: Vec::new() };
+        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
+    }
+}
+
+fn read_only_refusal(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Deny => {
+            "refused: this session only looks (approve = never); nothing that changes anything runs"
+        }
+        Verdict::Allow | Verdict::Ask => "",
+    }
+    .to_owned()
 }

@@ -1,4 +1,171 @@
 //! Runs sessions: append, publish, perform. Knows no vendor: models, machines, stores and clocks come through ports.
+//!
+//! The order is the point of this crate: an event is durable before anybody sees it, and seen before anything is
+//! done about it. A session with nothing to do is an entry in a map; a task exists only while inputs are worked off.
 #![warn(missing_docs)]
 
+mod clock;
+mod hub;
+mod live;
 pub mod port;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sysop_core::event::{Event, Input};
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::session::{Session, SessionSpec};
+
+pub use self::clock::system_clock;
+pub use self::hub::Updates;
+use self::live::Live;
+use self::port::{Clock, Host, Provider, Store, StoreError};
+
+/// How many events are read from the store at a time.
+const LOAD_EVENTS_MAX: usize = 4096;
+
+/// What the driver needs of the world.
+#[derive(Clone)]
+pub struct Ports {
+    /// Asks models.
+    pub provider: Arc<dyn Provider>,
+    /// Keeps logs.
+    pub store: Arc<dyn Store>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Why the driver did not do it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DriverError {
+    /// The store did not.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The session ended for good; the text says why.
+    #[error("{0}")]
+    Closed(String),
+    /// The log cannot be replayed.
+    #[error("the log of session {0} cannot be read: {1}")]
+    BadLog(SessionId, String),
+}
+
+/// Runs sessions. Cheap to clone; clones share the sessions.
+#[derive(Clone)]
+pub struct Driver {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    ports: Ports,
+    sessions: Mutex<HashMap<SessionId, Arc<Live>>>,
+}
+
+impl Driver {
+    /// Starts with no session.
+    pub fn new(ports: Ports) -> Self {
+        Self { inner: Arc::new(Inner { ports, sessions: Mutex::default() }) }
+    }
+
+    /// Opens a new session; it is durable on return.
+    ///
+    /// # Errors
+    /// When the store cannot keep it, or already has one of that id.
+    pub async fn create(
+        &self,
+        id: SessionId,
+        spec: SessionSpec,
+        host: Arc<dyn Host>,
+    ) -> Result<Handle, DriverError> {
+        let handle = self.begin(id, spec, host);
+        handle.live.flush().await?;
+        Ok(handle)
+    }
+
+    /// Opens a new session that becomes durable with its first input: one that is never used leaves no trace.
+    pub fn begin(&self, id: SessionId, spec: SessionSpec, host: Arc<dyn Host>) -> Handle {
+        let (session, out) = Session::open(spec);
+        let live = Live::new(id, self.inner.ports.clone(), host, session, Seq(0), out.events);
+        self.keep(live)
+    }
+
+    /// Opens a session from its log. What was running when its process ended is marked as interrupted.
+    /// A session that this driver already runs is just handed out.
+    ///
+    /// # Errors
+    /// When there is no such session, or its log cannot be read.
+    pub async fn resume(&self, id: &SessionId, host: Arc<dyn Host>) -> Result<Handle, DriverError> {
+        if let Some(live) = self.running(id) {
+            return Ok(Handle { live });
+        }
+        let (session, seq) = replay(self.inner.ports.store.as_ref(), id).await?;
+        if let Some(live) = self.running(id) {
+            return Ok(Handle { live });
+        }
+        let live = Live::new(id.clone(), self.inner.ports.clone(), host, session, seq, Vec::new());
+        let handle = self.keep(live);
+        handle.send(Input::Recovered)?;
+        Ok(handle)
+    }
+
+    fn running(&self, id: &SessionId) -> Option<Arc<Live>> {
+        let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.get(id).is_some_and(|live| live.last_error().is_some()) {
+            sessions.remove(id);
+        }
+        sessions.get(id).cloned()
+    }
+
+    fn keep(&self, live: Arc<Live>) -> Handle {
+        let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = sessions.entry(live.id().clone()).or_insert(live).clone();
+        Handle { live }
+    }
+}
+
+async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
+    let mut events: Vec<Event> = Vec::new();
+    let mut seq = Seq(0);
+    loop {
+        let page = store.load(id, seq, LOAD_EVENTS_MAX).await?;
+        let Some(last) = page.last() else { break };
+        seq = last.seq;
+        events.extend(page.into_iter().map(|logged| logged.event));
+    }
+    if events.is_empty() {
+        return Err(StoreError::NotFound(id.clone()).into());
+    }
+    let session =
+        Session::replay(&events).map_err(|error| DriverError::BadLog(id.clone(), error.to_string()))?;
+    Ok((session, seq))
+}
+
+/// All that a face holds of a session. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    live: Arc<Live>,
+}
+
+impl Handle {
+    /// Which session.
+    pub fn id(&self) -> &SessionId {
+        self.live.id()
+    }
+
+    /// Tells the session something. Never blocks; what came of it arrives as updates.
+    ///
+    /// # Errors
+    /// When the session ended for good.
+    pub fn send(&self, input: Input) -> Result<(), DriverError> {
+        self.live.send(input)
+    }
+
+    /// Everything logged after `after`, once and in order, then whatever comes; deltas only as they happen.
+    pub fn subscribe(&self, after: Seq) -> Updates {
+        self.live.subscribe(after)
+    }
+
+    /// Why the session ended for good, if it did.
+    pub fn last_error(&self) -> Option<String> {
+        self.live.last_error()
+    }
+}

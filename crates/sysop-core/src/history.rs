@@ -1,0 +1,97 @@
+//! The messages of a session and the window of them that is sent: bounded, never splitting a call from its result.
+
+use crate::message::{HistoryMessage, Message};
+
+/// The fewest messages that make sense to send: a prompt, the calls it led to, and their results.
+pub const WINDOW_MESSAGES_MIN: usize = 3;
+
+/// The messages of a session, oldest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    messages: Vec<HistoryMessage>,
+    /// Where the current turn's prompt is.
+    prompt: Option<usize>,
+    /// Whether messages were dropped for good.
+    dropped: bool,
+}
+
+/// What is sent of a history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    /// The messages, oldest first; the first is a user's.
+    pub messages: Vec<HistoryMessage>,
+    /// Whether older ones exist.
+    pub trimmed: bool,
+}
+
+impl History {
+    /// Adds the prompt of a new turn; what no window of `keep` messages can show any more is dropped.
+    pub fn push_prompt(&mut self, text: &str, keep: usize) {
+        let surplus = self.messages.len().saturating_sub(keep.max(WINDOW_MESSAGES_MIN));
+        if surplus > 0 {
+            self.messages.drain(..surplus);
+            self.dropped = true;
+        }
+        self.prompt = Some(self.messages.len());
+        self.push(Message::User { text: text.to_owned() });
+    }
+
+    /// Adds a message of the current turn.
+    pub fn push(&mut self, message: Message) {
+        self.messages.push(HistoryMessage::new(message));
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// The messages, oldest first.
+    pub fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.messages.iter().map(HistoryMessage::message)
+    }
+
+    /// The newest `keep` messages (at least [`WINDOW_MESSAGES_MIN`]), the current turn's prompt among them.
+    ///
+    /// The window begins with a user message and never with results whose calls it leaves out, so it may hold
+    /// fewer than `keep`.
+    pub fn window(&self, keep: usize) -> Window {
+        let keep = keep.max(WINDOW_MESSAGES_MIN);
+        let prompt = self.prompt.unwrap_or(0);
+        let newest = self.messages.len().saturating_sub(keep);
+        let (head, from) = if prompt < newest {
+            (self.messages.get(prompt), self.first_whole(newest + 1))
+        } else {
+            (None, self.first_user(newest))
+        };
+        let messages: Vec<_> = head.into_iter().chain(&self.messages[from..]).cloned().collect();
+        let trimmed = self.dropped || messages.len() < self.messages.len();
+        Window { messages, trimmed }
+    }
+
+    /// The first message from `from` on that does not answer a call before it.
+    fn first_whole(&self, from: usize) -> usize {
+        self.first(from, |message| !matches!(message, Message::ToolResults { .. }))
+    }
+
+    /// The first user message from `from` on.
+    fn first_user(&self, from: usize) -> usize {
+        self.first(from, |message| matches!(message, Message::User { .. }))
+    }
+
+    fn first(&self, from: usize, wanted: impl Fn(&Message) -> bool) -> usize {
+        (from..self.messages.len())
+            .find(|&index| wanted(self.messages[index].message()))
+            .unwrap_or(self.messages.len())
+    }
+}

@@ -1,0 +1,227 @@
+//! The only place where a session's state changes, one event at a time; live and replay share it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Session;
+use super::state::{Phase, Repeated, TurnChanges, UNDO_TURNS_MAX, Work};
+use crate::event::{Change, Decision, Event, Origin, PauseReason, StopReason};
+use crate::id::{CallId, StepId, TurnId};
+use crate::message::{Message, Reply, ToolCall, ToolResult};
+use crate::outcome::{Outcome, Status};
+use crate::policy::Grant;
+use crate::session::{UNDO_TOOL, step};
+
+impl Session {
+    pub(super) fn apply(&mut self, event: &Event) {
+        let state = &mut self.state;
+        match event {
+            Event::SessionOpened { spec } => {
+                self.tools = Arc::new(step::OfferedTools::new(spec));
+                *state = super::State::new(spec.clone());
+            }
+            Event::Configured { change } => match change {
+                Change::Model(model) => state.spec.model = model.clone(),
+                Change::Approve(mode) => state.spec.approve = *mode,
+            },
+            Event::PromptQueued { text } => state.queue.push_back(text.clone()),
+            Event::TurnStarted { turn, prompt, origin } => self.apply_turn_started(*turn, prompt, *origin),
+            Event::StepStarted { step } => {
+                state.step = *step;
+                state.phase = Phase::Thinking { step: *step };
+            }
+            Event::Replied { reply, .. } => self.apply_replied(reply),
+            Event::ModelFailed { .. } | Event::Compacted { .. } => {
+                if let Event::Compacted { keep } = event {
+                    state.keep = *keep;
+                }
+                state.phase = Phase::Ready;
+            }
+            Event::ApprovalAsked { call, covers, .. } => {
+                self.begin(Work::Waiting { call: call.clone(), covers: covers.clone() });
+            }
+            Event::Decided { decision, .. } => self.apply_decided(decision),
+            Event::ToolStarted { call, .. } => self.apply_tool_started(call),
+            Event::ToolFinished { call, outcome } => self.apply_tool_finished(call, outcome),
+            Event::CancelAsked { then } => state.stopping = Some(*then),
+            Event::Paused { reason } => {
+                state.gate = Some(*reason);
+                if *reason == PauseReason::Loop {
+                    state.repeated = None;
+                }
+            }
+            Event::Resumed => state.gate = None,
+            Event::HistoryCleared => {
+                state.history.clear();
+                state.keep = state.spec.max_history_messages;
+                state.repeated = None;
+            }
+            Event::TurnEnded { reason, .. } => {
+                state.phase = Phase::Idle;
+                state.gate = None;
+                state.stopping = None;
+                if *reason == StopReason::Cancelled {
+                    state.queue.clear();
+                }
+            }
+        }
+    }
+
+    fn apply_turn_started(&mut self, turn: TurnId, prompt: &str, origin: Origin) {
+        let state = &mut self.state;
+        if state.queue.front().is_some_and(|queued| queued == prompt) {
+            state.queue.pop_front();
+        }
+        state.turn = turn;
+        state.step = StepId { turn, step: 0 };
+        state.origin = origin;
+        state.direct = prompt.is_empty();
+        state.completed = false;
+        state.empty_replies = 0;
+        state.acted = false;
+        state.repeated = None;
+        if state.direct {
+            state.phase =
+                Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: Work::Between };
+        } else {
+            state.history.push_prompt(prompt, state.keep);
+            state.last_prompt = Some(prompt.to_owned());
+            state.phase = Phase::Ready;
+        }
+    }
+
+    fn apply_replied(&mut self, reply: &Reply) {
+        let state = &mut self.state;
+        if reply.text.trim().is_empty() && reply.calls.is_empty() {
+            state.empty_replies += 1;
+            state.phase = Phase::Ready;
+            return; // no provider takes an empty message back
+        }
+        state.history.push(Message::Assistant { reply: reply.clone() });
+        for call in &reply.calls {
+            state.used_ids.insert(call.id.as_str().to_owned());
+        }
+        state.phase = if reply.calls.is_empty() {
+            Phase::Ready
+        } else {
+            let pending = reply.calls.iter().cloned().collect();
+            Phase::Acting { pending, results: Vec::new(), work: Work::Between }
+        };
+    }
+
+    /// Makes a call the current one.
+    fn begin(&mut self, next: Work) {
+        let id = match &next {
+            Work::Waiting { call, .. } | Work::Running { call, .. } => call.id.clone(),
+            Work::Between => return,
+        };
+        self.state.used_ids.insert(id.as_str().to_owned());
+        if let Phase::Acting { pending, work, .. } = &mut self.state.phase {
+            pending.retain(|call| call.id != id);
+            *work = next;
+        }
+    }
+
+    fn apply_decided(&mut self, decision: &Decision) {
+        let Phase::Acting { work: Work::Waiting { covers, .. }, .. } = &self.state.phase else { return };
+        let Decision::AllowSession { command } = decision else { return };
+        let grant = match command {
+            Some(edited) => Grant::Exact { command: edited.clone() },
+            None => covers.clone(),
+        };
+        if !self.state.grants.contains(&grant) {
+            self.state.grants.push(grant);
+        }
+    }
+
+    fn apply_tool_started(&mut self, call: &ToolCall) {
+        self.state.acted = true;
+        let edited = match &self.state.phase {
+            Phase::Acting { work: Work::Waiting { call: asked, .. }, .. }
+                if asked.arguments != call.arguments =>
+            {
+                call.text_argument("command").map(str::to_owned)
+            }
+            Phase::Acting { .. } | Phase::Idle | Phase::Ready | Phase::Thinking { .. } => None,
+        };
+        self.begin(Work::Running { call: call.clone(), edited });
+    }
+
+    fn apply_tool_finished(&mut self, id: &CallId, outcome: &Outcome) {
+        let Phase::Acting { pending, results, work } = &mut self.state.phase else { return };
+        let (call, edited) = match std::mem::replace(work, Work::Between) {
+            Work::Running { call, edited } if call.id == *id => (Some(call), edited),
+            Work::Waiting { call, .. } if call.id == *id => (Some(call), None),
+            other @ (Work::Running { .. } | Work::Waiting { .. } | Work::Between) => {
+                *work = other;
+                let position = pending.iter().position(|call| call.id == *id);
+                (position.and_then(|position| pending.remove(position)), None)
+            }
+        };
+        let Some(call) = call else { return };
+        if !self.state.direct {
+            results.push(result_of(&call, edited, outcome));
+        }
+        let done = pending.is_empty() && *work == Work::Between && !self.state.direct;
+        let results = done.then(|| std::mem::take(results));
+        self.remember(&call, outcome);
+        if let Some(results) = results {
+            self.state.history.push(Message::ToolResults { results });
+            self.state.phase = Phase::Ready;
+        }
+    }
+
+    /// What a finished call means beyond its result: the loop guard, undo, the end of the task.
+    fn remember(&mut self, call: &ToolCall, outcome: &Outcome) {
+        if self.tools.completes(&call.name) && outcome.status == Status::Ok {
+            self.state.completed = true;
+        }
+        let turn = self.state.turn;
+        let changes = &mut self.state.changes;
+        if call.name == UNDO_TOOL && self.state.direct {
+            if outcome.status == Status::Ok {
+                changes.pop();
+            }
+        } else if !outcome.changes.is_empty() {
+            match changes.last_mut() {
+                Some(last) if last.turn == turn => last.files.extend(outcome.changes.iter().cloned()),
+                Some(_) | None => changes.push(TurnChanges { turn, files: outcome.changes.clone() }),
+            }
+            if changes.len() > UNDO_TURNS_MAX {
+                changes.remove(0);
+            }
+        }
+        if self.state.direct {
+            return;
+        }
+        let key = (call.name.clone(), call.arguments.to_value().to_string());
+        match &mut self.state.repeated {
+            Some(last) if last.call == key && last.output == outcome.output => last.times += 1,
+            other => *other = Some(Repeated { call: key, output: outcome.output.clone(), times: 1 }),
+        }
+    }
+}
+
+/// What the model is told of a call.
+fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome) -> ToolResult {
+    let output = match edited {
+        Some(command) => {
+            format!("[the person changed the command before it ran, to: {command}]\n{}", outcome.output)
+        }
+        None => outcome.output.clone(),
+    };
+    let is_error = match outcome.status {
+        Status::Ok => false,
+        Status::Failed => outcome.exit_code.is_none(),
+        Status::Timeout | Status::Cancelled | Status::Interrupted | Status::Unknown | Status::Rejected => {
+            true
+        }
+    };
+    ToolResult {
+        call: call.id.clone(),
+        wire_id: call.wire_id.clone(),
+        name: call.name.clone(),
+        output,
+        is_error,
+    }
+}

@@ -1,0 +1,82 @@
+//! What is to be known of a call before it may run: what to show, why, and what the policy says.
+
+use serde_json::Value;
+
+use super::Session;
+use crate::message::{Arguments, ToolCall};
+use crate::outcome::{Outcome, Status};
+use crate::policy::Assessment;
+use crate::tool::{ToolEffect, ToolSpec};
+
+/// A call with all that the decision on it needs.
+pub(super) struct Considered {
+    pub(super) assessment: Assessment,
+    /// What to show: the command, or a short form of the call.
+    pub(super) command: String,
+    /// The model's reason; may be empty.
+    pub(super) reason: String,
+    /// The summary, where the call says that the task is complete.
+    pub(super) completes: Option<String>,
+}
+
+impl Considered {
+    pub(super) fn new(session: &Session, spec: &ToolSpec, call: &ToolCall) -> Self {
+        let (policy, state) = (session.policy(), &session.state);
+        let mode = state.spec.approve;
+        let assessment = match (spec.effect, call.text_argument("command")) {
+            (ToolEffect::Command, Some(command)) => policy.command(mode, &state.grants, command),
+            (
+                ToolEffect::Command
+                | ToolEffect::Reads
+                | ToolEffect::Writes
+                | ToolEffect::Keys
+                | ToolEffect::Completes,
+                _,
+            ) => policy.tool(mode, &state.grants, spec),
+        };
+        let completes = (spec.effect == ToolEffect::Completes)
+            .then(|| call.text_argument("summary").unwrap_or_default().to_owned());
+        let reason = call
+            .text_argument("reason")
+            .or_else(|| call.text_argument("reasoning"))
+            .unwrap_or_default()
+            .to_owned();
+        Self { assessment, command: shown(spec, call), reason, completes }
+    }
+}
+
+/// What an approval shows of a call: a command whole, the keys, or the tool with its path.
+fn shown(spec: &ToolSpec, call: &ToolCall) -> String {
+    let argument = match spec.effect {
+        ToolEffect::Command => return call.text_argument("command").unwrap_or_default().to_owned(),
+        ToolEffect::Keys => call.text_argument("keys"),
+        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => {
+            call.text_argument("path").or_else(|| call.text_argument("message"))
+        }
+    };
+    match argument {
+        Some(argument) => format!("{} {argument}", call.name),
+        None => format!("{} {}", call.name, call.arguments.to_value()),
+    }
+}
+
+/// The call with another command.
+pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
+    if let Arguments::Object(map) = &mut call.arguments {
+        map.insert("command".to_owned(), Value::String(command));
+    }
+    call
+}
+
+/// One sentence on a direct call that did not end well.
+pub(super) fn failure_sentence(outcome: &Outcome) -> String {
+    match (outcome.status, outcome.exit_code) {
+        (Status::Failed, Some(code)) => format!("the command exited with {code}"),
+        (Status::Timeout, _) => "the command took too long and was killed".to_owned(),
+        (Status::Cancelled, _) => "the command was stopped".to_owned(),
+        (Status::Interrupted | Status::Unknown, _) => "nobody knows how the command ended".to_owned(),
+        (Status::Ok | Status::Failed | Status::Rejected, _) => {
+            outcome.output.lines().next().unwrap_or("the call failed").to_owned()
+        }
+    }
+}

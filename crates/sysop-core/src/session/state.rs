@@ -1,0 +1,164 @@
+//! What a session remembers. Plain data: it changes in `apply` only.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::event::{AfterStop, Origin, PauseReason};
+use crate::history::History;
+use crate::id::{CallId, StepId, TurnId};
+use crate::message::{ToolCall, ToolResult};
+use crate::outcome::FileChange;
+use crate::policy::Grant;
+use crate::session::SessionSpec;
+
+/// How many turns can be undone, newest first.
+pub(super) const UNDO_TURNS_MAX: usize = 64;
+
+/// All that a session remembers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct State {
+    pub(super) spec: SessionSpec,
+    pub(super) history: History,
+    /// How many newest messages are sent; shrinks where a model's window turned out to be small.
+    pub(super) keep: usize,
+    pub(super) phase: Phase,
+    /// The current turn, or the last one.
+    pub(super) turn: TurnId,
+    /// The current step, or the last one.
+    pub(super) step: StepId,
+    /// Whether the turn makes one call without a model.
+    pub(super) direct: bool,
+    /// Whose wish the turn is.
+    pub(super) origin: Origin,
+    /// A closed gate: the next step waits for `Resume`.
+    pub(super) gate: Option<PauseReason>,
+    /// Set while a running tool is being stopped.
+    pub(super) stopping: Option<AfterStop>,
+    /// Set when the model said that the task is complete.
+    pub(super) completed: bool,
+    pub(super) last_prompt: Option<String>,
+    pub(super) queue: VecDeque<String>,
+    pub(super) grants: Vec<Grant>,
+    pub(super) used_ids: HashSet<String>,
+    /// The last call with its result, and how often it came in a row.
+    pub(super) repeated: Option<Repeated>,
+    /// Replies of this turn that held nothing.
+    pub(super) empty_replies: u32,
+    /// Whether a tool ran in this turn.
+    pub(super) acted: bool,
+    /// Turns that changed files, oldest first.
+    pub(super) changes: Vec<TurnChanges>,
+}
+
+/// The files that one turn changed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TurnChanges {
+    pub(super) turn: TurnId,
+    pub(super) files: Vec<FileChange>,
+}
+
+/// A call and its result, for the loop guard.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Repeated {
+    pub(super) call: (String, String),
+    pub(super) output: String,
+    pub(super) times: u32,
+}
+
+/// Where the turn is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Phase {
+    /// No turn.
+    Idle,
+    /// Between steps; at rest only behind a closed gate.
+    Ready,
+    /// A model is asked.
+    Thinking { step: StepId },
+    /// The calls of a reply are worked through, or one direct call.
+    Acting {
+        /// Calls that have not begun.
+        pending: VecDeque<ToolCall>,
+        /// Results so far.
+        results: Vec<ToolResult>,
+        work: Work,
+    },
+}
+
+/// What becomes of the current call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Work {
+    /// None is current.
+    Between,
+    /// A person is asked; `covers` is what "for this session" would grant.
+    Waiting { call: ToolCall, covers: Grant },
+    /// It runs; `edited` holds the command that a person put in place of the model's.
+    Running { call: ToolCall, edited: Option<String> },
+}
+
+impl State {
+    pub(super) fn new(spec: SessionSpec) -> Self {
+        Self {
+            keep: spec.max_history_messages,
+            spec,
+            history: History::default(),
+            phase: Phase::Idle,
+            turn: TurnId::default(),
+            step: StepId::default(),
+            direct: false,
+            origin: Origin::default(),
+            gate: None,
+            stopping: None,
+            completed: false,
+            last_prompt: None,
+            queue: VecDeque::new(),
+            grants: Vec::new(),
+            used_ids: HashSet::new(),
+            repeated: None,
+            empty_replies: 0,
+            acted: false,
+            changes: Vec::new(),
+        }
+    }
+
+    /// The call that a person is asked about, if it is this one.
+    pub(super) fn waiting_call(&self, id: &CallId) -> Option<(&ToolCall, Origin)> {
+        match &self.phase {
+            Phase::Acting { work: Work::Waiting { call, .. }, .. } if call.id == *id => {
+                Some((call, self.origin))
+            }
+            Phase::Acting { .. } | Phase::Idle | Phase::Ready | Phase::Thinking { .. } => None,
+        }
+    }
+
+    /// The call that runs.
+    pub(super) fn running_call(&self) -> Option<&ToolCall> {
+        match &self.phase {
+            Phase::Acting { work: Work::Running { call, .. }, .. } => Some(call),
+            Phase::Acting { .. } | Phase::Idle | Phase::Ready | Phase::Thinking { .. } => None,
+        }
+    }
+
+    /// The calls that have no end yet and do not run; `true` where a person is asked about it.
+    pub(super) fn open_calls(&self) -> Vec<(CallId, bool)> {
+        let Phase::Acting { pending, work, .. } = &self.phase else { return Vec::new() };
+        let asked = match work {
+            Work::Waiting { call, .. } => Some((call.id.clone(), true)),
+            Work::Between | Work::Running { .. } => None,
+        };
+        asked.into_iter().chain(pending.iter().map(|call| (call.id.clone(), false))).collect()
+    }
+
+    /// An id that no call of this session has had: `wanted`, or that with a number.
+    pub(super) fn fresh_id(&self, wanted: &str) -> CallId {
+        self.fresh_id_beside(wanted, &[])
+    }
+
+    /// Like `fresh_id`, and none of `taken`.
+    pub(super) fn fresh_id_beside(&self, wanted: &str, taken: &[ToolCall]) -> CallId {
+        let used = |id: &str| self.used_ids.contains(id) || taken.iter().any(|call| call.id.as_str() == id);
+        if !used(wanted) {
+            return CallId::new(wanted);
+        }
+        let numbered = (2_u32..).map(|n| format!("{wanted}_{n}")).find(|id| !used(id));
+        CallId::new(numbered.expect("numbers do not run out"))
+    }
+}

@@ -1,0 +1,246 @@
+//! What comes next in a turn, and what a reply amounts to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::Session;
+use super::state::{Phase, Repeated, Work};
+use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
+use crate::id::StepId;
+use crate::message::{
+    Arguments, Finish, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
+};
+use crate::session::SessionSpec;
+use crate::text_protocol::{self, Parsed};
+use crate::tool::{ToolEffect, ToolSpec};
+
+/// How often the same call may have the same result in a row before the turn pauses.
+const REPEATS_MAX: u32 = 3;
+/// How many replies of a turn may hold nothing.
+const EMPTY_REPLIES_MAX: u32 = 2;
+/// How many problems with a call's arguments are told.
+const ARGUMENT_ERRORS_MAX: usize = 5;
+
+const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
+const REPEAT_NUDGE: &str = "You have the result above. Do not repeat the command; answer now in plain words.";
+
+impl Session {
+    /// Goes on until the session has to wait for the world.
+    pub(super) fn advance(&mut self, out: &mut Output) {
+        loop {
+            match &mut self.state.phase {
+                Phase::Thinking { .. } => return,
+                Phase::Idle => match self.state.queue.front().cloned() {
+                    Some(prompt) => self.start_turn(out, prompt, Origin::Model),
+                    None => return,
+                },
+                Phase::Acting { work: Work::Waiting { .. } | Work::Running { .. }, .. } => return,
+                Phase::Acting { pending, work: Work::Between, .. } => {
+                    if self.state.gate == Some(PauseReason::Interrupted) {
+                        return;
+                    }
+                    let Some(call) = pending.front().cloned() else { return };
+                    self.consider(out, call, Origin::Model);
+                }
+                Phase::Ready => {
+                    if !self.next_step(out) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Between steps: the turn ends, pauses, or asks the model. False where it waits behind its gate.
+    fn next_step(&mut self, out: &mut Output) -> bool {
+        let state = &self.state;
+        if state.completed {
+            self.end_turn(out, StopReason::EndTurn, None);
+        } else if state.gate.is_some() {
+            return false;
+        } else if state.repeated.as_ref().is_some_and(|last| last.times >= REPEATS_MAX) {
+            self.emit(out, Event::Paused { reason: PauseReason::Loop });
+        } else if state.step.step >= state.spec.max_iterations {
+            let error = format!(
+                "stopped after {} model calls in one turn (max_iterations); say `continue` to go on",
+                state.spec.max_iterations
+            );
+            self.end_turn(out, StopReason::MaxIterations, Some(error));
+        } else {
+            let step = StepId { turn: state.turn, step: state.step.step + 1 };
+            self.emit(out, Event::StepStarted { step });
+            out.effects.push(Effect::CallModel { step, request: self.request() });
+        }
+        true
+    }
+
+    /// What is sent to the model.
+    fn request(&self) -> ModelRequest {
+        let state = &self.state;
+        let window = state.history.window(state.keep);
+        let mut messages = window.messages;
+        let mut tools = Arc::clone(&self.tools.specs);
+        let text_protocol = matches!(
+            messages.iter().rev().map(HistoryMessage::message).find(|m| matches!(m, Message::Assistant { .. })),
+            Some(Message::Assistant { reply }) if reply.protocol == ToolProtocol::Text
+        );
+        let repeats = matches!(&state.repeated, Some(Repeated { times, .. }) if *times >= REPEATS_MAX - 1);
+        let nudge = if text_protocol && repeats {
+            tools = Arc::from([]);
+            Some(REPEAT_NUDGE)
+        } else {
+            (state.empty_replies > 0).then_some(EMPTY_NUDGE)
+        };
+        messages.extend(nudge.map(|text| HistoryMessage::new(Message::User { text: text.to_owned() })));
+        ModelRequest {
+            model: state.spec.model.clone(),
+            system: Arc::clone(&self.tools.system),
+            messages,
+            trimmed: window.trimmed,
+            tools,
+            max_output_tokens: state.spec.max_output_tokens,
+            temperature: state.spec.temperature,
+        }
+    }
+
+    /// Brings a reply into the form that is logged: calls found in its text, ids unique in the session.
+    pub(super) fn normalise(&self, mut reply: Reply) -> Reply {
+        if reply.calls.is_empty() && !reply.text.is_empty() {
+            self.find_written_calls(&mut reply);
+        }
+        let wire_ids: Vec<_> = reply.calls.iter().map(|call| call.wire_id().to_owned()).collect();
+        let repeats = wire_ids.iter().enumerate().any(|(index, id)| wire_ids[..index].contains(id));
+        let mut calls: Vec<ToolCall> = Vec::with_capacity(reply.calls.len());
+        for (index, mut call) in reply.calls.into_iter().enumerate() {
+            let wanted = match wire_ids[index].as_str() {
+                "" => format!("call_{}_{}_{index}", self.state.turn, self.state.step.step),
+                id => id.to_owned(),
+            };
+            let id = self.state.fresh_id_beside(&wanted, &calls);
+            if wire_ids[..index].contains(&wire_ids[index]) && !wire_ids[index].is_empty() {
+                call.arguments = Arguments::Invalid(DUPLICATE_ID.to_owned());
+            }
+            call.wire_id = (id.as_str() != wire_ids[index] && !repeats && !wire_ids[index].is_empty())
+                .then(|| wire_ids[index].clone());
+            call.id = id;
+            calls.push(call);
+        }
+        if repeats {
+            reply.raw = None; // its ids are ambiguous; the calls are sent back under ours
+        }
+        reply.calls = calls;
+        reply
+    }
+
+    fn find_written_calls(&self, reply: &mut Reply) {
+        let fences = reply.protocol == ToolProtocol::Text;
+        match text_protocol::parse(&reply.text, &self.tools.specs, fences) {
+            Parsed::Answer(text) => reply.text = text,
+            Parsed::Calls { text, calls } => {
+                reply.text = text;
+                reply.raw = None; // it holds the calls as text, which no result could answer
+                reply.calls = calls
+                    .into_iter()
+                    .map(|call| ToolCall {
+                        id: crate::id::CallId::new(""),
+                        wire_id: None,
+                        name: call.name,
+                        arguments: call.arguments,
+                    })
+                    .collect();
+            }
+        }
+    }
+
+    /// How the turn ends with this reply, if it does.
+    pub(super) fn ending(&self, reply: &Reply) -> Option<(StopReason, Option<String>)> {
+        if !reply.calls.is_empty() {
+            return None;
+        }
+        let text = reply.text.trim();
+        match reply.finish {
+            Finish::Refused => {
+                let said = if text.is_empty() { "it gave no reason" } else { text };
+                Some((StopReason::Failed, Some(format!("the model refused: {said}"))))
+            }
+            Finish::Length if !text.is_empty() => {
+                Some((StopReason::EndTurn, Some("the reply was cut at the token limit".to_owned())))
+            }
+            Finish::Stop if !text.is_empty() => Some((StopReason::EndTurn, None)),
+            Finish::Stop | Finish::Length => self.ending_of_nothing(reply.finish),
+        }
+    }
+
+    fn ending_of_nothing(&self, finish: Finish) -> Option<(StopReason, Option<String>)> {
+        if self.state.empty_replies + 1 < EMPTY_REPLIES_MAX {
+            return None;
+        }
+        if self.state.acted && finish == Finish::Stop {
+            return Some((StopReason::EndTurn, None));
+        }
+        let error = match finish {
+            Finish::Length => {
+                "the model spent its token limit before it said anything; raise max_output_tokens"
+            }
+            Finish::Stop | Finish::Refused => {
+                "the model answered with nothing, twice; try again or another model"
+            }
+        };
+        Some((StopReason::Failed, Some(error.to_owned())))
+    }
+}
+
+const DUPLICATE_ID: &str = "this call has the same id as another one in the same reply; it was not run";
+
+/// The tools on offer with what is needed to check calls of them; derived from the spec.
+#[derive(Debug)]
+pub(super) struct OfferedTools {
+    specs: Arc<[ToolSpec]>,
+    system: Arc<str>,
+    validators: HashMap<String, OnceLock<Option<jsonschema::Validator>>>,
+}
+
+impl OfferedTools {
+    pub(super) fn new(spec: &SessionSpec) -> Self {
+        let validators = spec.tools.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
+        Self { specs: Arc::from(spec.tools.clone()), system: Arc::from(spec.system.as_str()), validators }
+    }
+
+    /// Whether a call of this tool says that the task is complete.
+    pub(super) fn completes(&self, name: &str) -> bool {
+        self.specs.iter().any(|tool| tool.name == name && tool.effect == ToolEffect::Completes)
+    }
+
+    /// The tool of a call, if there is one and the arguments fit its schema; else what to tell the model.
+    pub(super) fn check(&self, call: &ToolCall) -> Result<&ToolSpec, String> {
+        let Some(spec) = self.specs.iter().find(|tool| tool.name == call.name) else {
+            let names: Vec<_> = self.specs.iter().map(|tool| tool.name.as_str()).collect();
+            return Err(format!("there is no tool `{}`; the tools are: {}", call.name, names.join(", ")));
+        };
+        let arguments = match &call.arguments {
+            Arguments::Object(_) => call.arguments.to_value(),
+            Arguments::Invalid(text) if text == DUPLICATE_ID => return Err(DUPLICATE_ID.to_owned()),
+            Arguments::Invalid(_) => {
+                return Err(format!("the arguments of `{}` are not a JSON object; nothing ran", call.name));
+            }
+        };
+        let validator = self
+            .validators
+            .get(&call.name)
+            .and_then(|slot| slot.get_or_init(|| jsonschema::validator_for(&spec.parameters).ok()).as_ref());
+        let problems: Vec<_> = validator
+            .into_iter()
+            .flat_map(|validator| validator.iter_errors(&arguments))
+            .take(ARGUMENT_ERRORS_MAX)
+            .map(|error| match error.instance_path().to_string() {
+                path if path.is_empty() => error.to_string(),
+                path => format!("{}: {error}", path.trim_start_matches('/')),
+            })
+            .collect();
+        if problems.is_empty() {
+            Ok(spec)
+        } else {
+            Err(format!("the arguments of `{}` do not fit: {}; nothing ran", call.name, problems.join("; ")))
+        }
+    }
+}

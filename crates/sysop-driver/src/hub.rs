@@ -1,0 +1,251 @@
+//! Publishes a session's updates to any number of faces.
+//!
+//! No face can slow the session or grow its memory: live deltas that nobody has taken yet are joined, and a face
+//! that falls far behind is sent back to the log, from which it misses nothing.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use sysop_core::event::{Delta, Logged, Update};
+use sysop_core::id::{Seq, SessionId};
+use tokio::sync::Notify;
+
+use crate::LOAD_EVENTS_MAX;
+use crate::port::Store;
+
+/// How many of the newest events are kept for those who subscribe.
+const RECENT_EVENTS_MAX: usize = 64;
+/// How many updates may wait for one face before it is sent back to the log.
+const MAILBOX_UPDATES_MAX: usize = 4096;
+/// How much joined output of one call may wait for one face; the oldest goes first.
+const PENDING_OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// The publishing end.
+#[derive(Default)]
+pub(crate) struct Hub {
+    state: Mutex<HubState>,
+}
+
+#[derive(Default)]
+struct HubState {
+    faces: Vec<Weak<Mailbox>>,
+    recent: VecDeque<Arc<Logged>>,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    state: Mutex<MailboxState>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct MailboxState {
+    waiting: VecDeque<Update>,
+    /// Updates were thrown away: the log has what was missed.
+    behind: bool,
+    closed: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// Adds a face that has seen everything up to `after`.
+    pub(crate) fn subscribe(&self, store: Arc<dyn Store>, id: SessionId, after: Seq, last: Seq) -> Updates {
+        let mailbox = Arc::new(Mailbox::default());
+        let mut state = lock(&self.state);
+        let from_recent = state.recent.front().is_some_and(|oldest| oldest.seq <= after.next());
+        let catching_up = !from_recent && after < last;
+        {
+            let mut box_state = lock(&mailbox.state);
+            if from_recent {
+                let missed = state.recent.iter().filter(|logged| logged.seq > after);
+                box_state.waiting.extend(missed.map(|logged| Update::Logged(Arc::clone(logged))));
+            }
+            box_state.behind = catching_up;
+            box_state.closed = state.closed;
+        }
+        state.faces.push(Arc::downgrade(&mailbox));
+        Updates { mailbox, store, id, seen: after, page: VecDeque::new() }
+    }
+
+    /// Publishes events that are durable.
+    pub(crate) fn publish(&self, events: &[Arc<Logged>]) {
+        let mut state = lock(&self.state);
+        for logged in events {
+            if state.recent.len() == RECENT_EVENTS_MAX {
+                state.recent.pop_front();
+            }
+            state.recent.push_back(Arc::clone(logged));
+        }
+        state.each(|face| {
+            for logged in events {
+                face.push(Update::Logged(Arc::clone(logged)));
+            }
+        });
+    }
+
+    /// Publishes something for the moment.
+    pub(crate) fn delta(&self, delta: &Delta) {
+        lock(&self.state).each(|face| face.push_delta(delta));
+    }
+
+    /// Ends all subscriptions, once what waits is taken.
+    pub(crate) fn close(&self) {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        state.each(|face| face.closed = true);
+    }
+}
+
+impl HubState {
+    fn each(&mut self, mut tell: impl FnMut(&mut MailboxState)) {
+        self.faces.retain(|face| {
+            let Some(mailbox) = face.upgrade() else { return false };
+            tell(&mut lock(&mailbox.state));
+            mailbox.arrived.notify_one();
+            true
+        });
+    }
+}
+
+impl MailboxState {
+    fn push(&mut self, update: Update) {
+        if self.behind {
+            return; // the log will tell
+        }
+        if self.waiting.len() >= MAILBOX_UPDATES_MAX {
+            self.waiting.clear();
+            self.behind = true;
+            return;
+        }
+        self.waiting.push_back(update);
+    }
+
+    fn push_delta(&mut self, delta: &Delta) {
+        let joined = match (self.waiting.back_mut(), delta) {
+            (Some(Update::Delta(Delta::Text { step: a, text: waiting })), Delta::Text { step: b, text })
+            | (
+                Some(Update::Delta(Delta::Reasoning { step: a, text: waiting })),
+                Delta::Reasoning { step: b, text },
+            ) if a == b => {
+                waiting.push_str(text);
+                true
+            }
+            (
+                Some(Update::Delta(Delta::Output { call: a, text: waiting })),
+                Delta::Output { call: b, text },
+            ) if a == b => {
+                waiting.push_str(text);
+                drop_oldest(waiting);
+                true
+            }
+            _ => false,
+        };
+        if !joined {
+            self.push(Update::Delta(delta.clone()));
+        }
+    }
+}
+
+/// Keeps the newest `PENDING_OUTPUT_BYTES_MAX` bytes; cuts in halves, so that the work per byte stays constant.
+fn drop_oldest(text: &mut String) {
+    if text.len() > 2 * PENDING_OUTPUT_BYTES_MAX {
+        let cut = text.ceil_char_boundary(text.len() - PENDING_OUTPUT_BYTES_MAX);
+        text.drain(..cut);
+    }
+}
+
+/// The receiving end: what a face reads.
+pub struct Updates {
+    mailbox: Arc<Mailbox>,
+    store: Arc<dyn Store>,
+    id: SessionId,
+    seen: Seq,
+    /// Events read from the log that are still to be handed out.
+    page: VecDeque<Logged>,
+}
+
+impl Updates {
+    /// The next update; none once the session ended for good.
+    ///
+    /// Cancel safe: an update is lost only if it was returned.
+    pub async fn next(&mut self) -> Option<Update> {
+        loop {
+            match self.take() {
+                Taken::Update(update) => return Some(update),
+                Taken::Seen => {}
+                Taken::Behind => self.read_log().await?,
+                Taken::Closed => return None,
+                Taken::Nothing => self.mailbox.arrived.notified().await,
+            }
+        }
+    }
+
+    /// What has arrived already, without waiting.
+    pub fn try_next(&mut self) -> Option<Update> {
+        loop {
+            match self.take() {
+                Taken::Update(update) => return Some(update),
+                Taken::Seen => {}
+                Taken::Behind | Taken::Closed | Taken::Nothing => return None,
+            }
+        }
+    }
+
+    fn take(&mut self) -> Taken {
+        if let Some(logged) = self.page.pop_front() {
+            if logged.seq <= self.seen {
+                return Taken::Seen;
+            }
+            self.seen = logged.seq;
+            return Taken::Update(Update::Logged(Arc::new(logged)));
+        }
+        let mut state = lock(&self.mailbox.state);
+        match state.waiting.pop_front() {
+            Some(Update::Logged(logged)) if logged.seq <= self.seen => Taken::Seen,
+            Some(update) => {
+                if let Update::Logged(logged) = &update {
+                    self.seen = logged.seq;
+                }
+                Taken::Update(update)
+            }
+            None if state.behind => Taken::Behind,
+            None if state.closed => Taken::Closed,
+            None => Taken::Nothing,
+        }
+    }
+
+    /// Reads on in the log. New events wait in the mailbox from the moment that its end is in sight.
+    async fn read_log(&mut self) -> Option<()> {
+        let page = self.store.load(&self.id, self.seen, LOAD_EVENTS_MAX).await.ok()?;
+        let whole = page.len() == LOAD_EVENTS_MAX;
+        let after = page.last().map_or(self.seen, |last| last.seq);
+        self.page.extend(page);
+        if whole {
+            return Some(());
+        }
+        lock(&self.mailbox.state).behind = false;
+        // What was appended between the read and the line before is neither in the page nor in the mailbox: one
+        // more read closes the gap, and what it doubles is skipped by its seq.
+        let rest = self.store.load(&self.id, after, LOAD_EVENTS_MAX).await.ok()?;
+        if rest.len() == LOAD_EVENTS_MAX {
+            let mut state = lock(&self.mailbox.state);
+            state.waiting.clear();
+            state.behind = true;
+        }
+        self.page.extend(rest);
+        Some(())
+    }
+}
+
+enum Taken {
+    Update(Update),
+    /// It was already handed out.
+    Seen,
+    Behind,
+    Closed,
+    Nothing,
+}

@@ -1,0 +1,314 @@
+//! One live session: works off its inputs, one batch at a time: handle, append, publish, perform.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{FutureExt, StreamExt};
+use sysop_core::event::{Delta, Effect, Event, Input, Logged};
+use sysop_core::id::{CallId, Seq, SessionId, StepId};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::session::Session;
+
+use crate::hub::{Hub, Updates};
+use crate::port::{CancellationToken, DeltaSink, Host, ModelEvent};
+use crate::{DriverError, Ports};
+
+/// How many model events that are ready at once are published together.
+const READY_EVENTS_MAX: usize = 256;
+
+/// One live session.
+pub(crate) struct Live {
+    id: SessionId,
+    ports: Ports,
+    host: Arc<dyn Host>,
+    hub: Hub,
+    inbox: Mutex<Inbox>,
+}
+
+struct Inbox {
+    inputs: VecDeque<Input>,
+    /// Here while no task works on the inputs.
+    parked: Option<Worker>,
+    /// The last durable event.
+    seq: Seq,
+    /// Why the session ended for good.
+    closed: Option<String>,
+}
+
+/// The part of a session that one task at a time works with.
+struct Worker {
+    session: Session,
+    seq: Seq,
+    /// Events that are decided but not durable.
+    pending: Vec<Event>,
+    model: Option<(StepId, CancellationToken)>,
+    tools: HashMap<CallId, CancellationToken>,
+}
+
+impl Live {
+    pub(crate) fn new(
+        id: SessionId,
+        ports: Ports,
+        host: Arc<dyn Host>,
+        session: Session,
+        seq: Seq,
+        pending: Vec<Event>,
+    ) -> Arc<Self> {
+        let worker = Worker { session, seq, pending, model: None, tools: HashMap::new() };
+        let inbox = Inbox { inputs: VecDeque::new(), parked: Some(worker), seq, closed: None };
+        Arc::new(Self { id, ports, host, hub: Hub::default(), inbox: Mutex::new(inbox) })
+    }
+
+    pub(crate) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub(crate) fn last_error(&self) -> Option<String> {
+        self.inbox().closed.clone()
+    }
+
+    pub(crate) fn subscribe(&self, after: Seq) -> Updates {
+        let last = self.inbox().seq;
+        self.hub.subscribe(Arc::clone(&self.ports.store), self.id.clone(), after, last)
+    }
+
+    /// Makes what is pending durable.
+    pub(crate) async fn flush(self: &Arc<Self>) -> Result<(), DriverError> {
+        let Some(mut worker) = self.inbox().parked.take() else { return Ok(()) };
+        let result = self.log(&mut worker).await;
+        match result {
+            Ok(()) => {
+                self.park_or_work(worker);
+                Ok(())
+            }
+            Err(error) => {
+                self.close(&error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn send(self: &Arc<Self>, input: Input) -> Result<(), DriverError> {
+        let worker = {
+            let mut inbox = self.inbox();
+            if let Some(why) = &inbox.closed {
+                return Err(DriverError::Closed(why.clone()));
+            }
+            inbox.inputs.push_back(input);
+            inbox.parked.take()
+        };
+        if let Some(worker) = worker {
+            self.spawn(worker);
+        }
+        Ok(())
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn park_or_work(self: &Arc<Self>, worker: Worker) {
+        let mut inbox = self.inbox();
+        if inbox.inputs.is_empty() {
+            inbox.parked = Some(worker);
+        } else {
+            drop(inbox);
+            self.spawn(worker);
+        }
+    }
+
+    fn spawn(self: &Arc<Self>, worker: Worker) {
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            let worked = AssertUnwindSafe(live.work(worker)).catch_unwind().await;
+            if worked.is_err() {
+                live.close("sysop hit a bug in this session and closed it; what was logged is kept");
+            }
+        });
+    }
+
+    /// Works until there is no input left, then parks the worker.
+    async fn work(self: &Arc<Self>, mut worker: Worker) {
+        loop {
+            let inputs = {
+                let mut inbox = self.inbox();
+                if inbox.inputs.is_empty() {
+                    inbox.parked = Some(worker);
+                    return;
+                }
+                std::mem::take(&mut inbox.inputs)
+            };
+            let mut effects = Vec::new();
+            for input in inputs {
+                worker.forget(&input);
+                let output = worker.session.handle(input);
+                worker.pending.extend(output.events);
+                effects.extend(output.effects);
+            }
+            if let Err(error) = self.log(&mut worker).await {
+                worker.cancel_all();
+                return self.close(&error.to_string());
+            }
+            for effect in effects {
+                self.perform(&mut worker, effect);
+            }
+        }
+    }
+
+    /// Appends what is pending, then publishes it.
+    async fn log(&self, worker: &mut Worker) -> Result<(), DriverError> {
+        if worker.pending.is_empty() {
+            return Ok(());
+        }
+        let at = self.ports.clock.now();
+        let mut seq = worker.seq;
+        let logged: Vec<_> = std::mem::take(&mut worker.pending)
+            .into_iter()
+            .map(|event| {
+                seq = seq.next();
+                Arc::new(Logged { seq, at, event })
+            })
+            .collect();
+        worker.seq = self.ports.store.append(&self.id, worker.seq, &logged).await?;
+        self.inbox().seq = worker.seq;
+        self.hub.publish(&logged);
+        Ok(())
+    }
+
+    fn close(&self, why: &str) {
+        {
+            let mut inbox = self.inbox();
+            inbox.closed.get_or_insert_with(|| why.to_owned());
+            inbox.inputs.clear();
+        }
+        tracing::error!(session = %self.id, why, "session closed");
+        self.hub.close();
+    }
+
+    fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect) {
+        match effect {
+            Effect::CallModel { step, request } => {
+                let cancel = CancellationToken::new();
+                worker.model = Some((step, cancel.clone()));
+                let live = Arc::clone(self);
+                tokio::spawn(async move {
+                    let asked = AssertUnwindSafe(live.ask(step, request)).catch_unwind();
+                    let result = tokio::select! {
+                        biased;
+                        () = cancel.cancelled() => return, // the session has gone on without it
+                        result = asked => result.unwrap_or_else(|_| Err(bug("asking the model"))),
+                    };
+                    live.answer(Input::Reply { step, result });
+                });
+            }
+            Effect::CancelModel { step } => {
+                if let Some((asked, cancel)) = worker.model.take_if(|(asked, _)| *asked == step) {
+                    tracing::debug!(session = %self.id, step = %asked, "model call cancelled");
+                    cancel.cancel();
+                }
+            }
+            Effect::RunTool { call } => {
+                let cancel = CancellationToken::new();
+                worker.tools.insert(call.id.clone(), cancel.clone());
+                let live = Arc::clone(self);
+                tokio::spawn(async move {
+                    let id = call.id.clone();
+                    let outcome = AssertUnwindSafe(live.run_tool(call, cancel)).catch_unwind().await;
+                    let outcome = outcome
+                        .unwrap_or_else(|_| Outcome::new(Status::Unknown, bug("running the tool").message));
+                    live.answer(Input::Outcome { call: id, outcome });
+                });
+            }
+            Effect::CancelTool { call } => {
+                if let Some(cancel) = worker.tools.get(&call) {
+                    cancel.cancel();
+                }
+            }
+            Effect::SetTimer { call, after } => {
+                let live = Arc::clone(self);
+                tokio::spawn(async move {
+                    live.ports.clock.sleep(after).await;
+                    live.answer(Input::Timer { call });
+                });
+            }
+        }
+    }
+
+    /// Passes an answer on; a session that ended for good has no use for it.
+    fn answer(self: &Arc<Self>, input: Input) {
+        if let Err(error) = self.send(input) {
+            tracing::debug!(session = %self.id, %error, "an answer came too late");
+        }
+    }
+
+    async fn run_tool(self: &Arc<Self>, call: ToolCall, cancel: CancellationToken) -> Outcome {
+        let (live, id) = (Arc::clone(self), call.id.clone());
+        let sink = DeltaSink::new(move |text| {
+            live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
+        });
+        self.host.run(call, sink, cancel).await
+    }
+
+    async fn ask(&self, step: StepId, request: ModelRequest) -> Result<Reply, ModelFailure> {
+        let mut events = self.ports.provider.stream(request).ready_chunks(READY_EVENTS_MAX);
+        while let Some(ready) = events.next().await {
+            let mut text = String::new();
+            for event in ready {
+                if let ModelEvent::Text(piece) = event {
+                    text.push_str(&piece);
+                    continue;
+                }
+                self.tell_text(step, &mut text);
+                match event {
+                    ModelEvent::Text(_) => {}
+                    ModelEvent::Reasoning(text) => self.hub.delta(&Delta::Reasoning { step, text }),
+                    ModelEvent::Notice(text) => self.hub.delta(&Delta::Notice { text }),
+                    ModelEvent::Restarted => self.hub.delta(&Delta::Restarted { step }),
+                    ModelEvent::Done(reply) => return Ok(*reply),
+                    ModelEvent::Failed(failure) => return Err(failure),
+                }
+            }
+            self.tell_text(step, &mut text);
+        }
+        Err(ModelFailure {
+            kind: FailureKind::Protocol,
+            message: "the model's stream ended without an end; try again".to_owned(),
+        })
+    }
+
+    fn tell_text(&self, step: StepId, text: &mut String) {
+        if !text.is_empty() {
+            self.hub.delta(&Delta::Text { step, text: std::mem::take(text) });
+        }
+    }
+}
+
+impl Worker {
+    /// Drops the means to cancel what has just ended.
+    fn forget(&mut self, input: &Input) {
+        if let Input::Outcome { call, .. } = input {
+            self.tools.remove(call);
+        }
+        if let Input::Reply { step, .. } = input {
+            self.model.take_if(|(asked, _)| asked == step);
+        }
+    }
+
+    fn cancel_all(&mut self) {
+        if let Some((_, cancel)) = self.model.take() {
+            cancel.cancel();
+        }
+        for cancel in self.tools.values() {
+            cancel.cancel();
+        }
+    }
+}
+
+fn bug(doing: &str) -> ModelFailure {
+    ModelFailure {
+        kind: FailureKind::Protocol,
+        message: format!("sysop hit a bug while {doing}; the session is kept, try again"),
+    }
+}
