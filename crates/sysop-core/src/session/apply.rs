@@ -60,8 +60,8 @@ impl Session {
                 state.phase = Phase::Idle;
                 state.gate = None;
                 state.stopping = None;
-                if *reason == StopReason::Cancelled {
-                    state.queue.clear();
+                if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
+                    state.queue.clear(); // who stops a turn does not want the next one
                 }
             }
         }

@@ -7,8 +7,6 @@ mod apply;
 mod decide;
 mod state;
 mod step;
-#[cfg(test)]
-mod tests;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -194,7 +192,14 @@ impl Session {
         }
         match self.activity() {
             Activity::Idle => {}
-            Activity::Paused => self.stop_as(out, StopReason::Paused, AfterStop::Nothing),
+            Activity::Paused => {
+                let waiting = self.state.queue.clone();
+                self.stop_as(out, StopReason::Paused, AfterStop::Nothing);
+                for text in waiting.into_iter().chain([text]) {
+                    self.emit(out, Event::PromptQueued { text });
+                }
+                return;
+            }
             Activity::Thinking | Activity::Waiting | Activity::Running => {
                 if self.state.queue.len() < QUEUED_PROMPTS_MAX {
                     self.emit(out, Event::PromptQueued { text });

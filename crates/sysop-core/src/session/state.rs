@@ -66,6 +66,7 @@ pub(super) struct Repeated {
 
 /// Where the turn is.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a session has one, and it is never moved in bulk")]
 pub(super) enum Phase {
     /// No turn.
     Idle,

@@ -1,0 +1,585 @@
+//! What happens, as scripts: each test tells a session something and shows the events.
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+use sysop_core::event::{Change, Decision, Input, Origin};
+use sysop_core::id::CallId;
+use sysop_core::message::{
+    Arguments, FailureKind, Finish, Message, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
+};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::Activity;
+
+use crate::world::{World, bash, call, calls, changed, line, says, spec};
+
+fn shows(world: &World, expected: Expect) {
+    expected.assert_eq(&world.lines());
+}
+
+#[test]
+fn an_answer_ends_the_turn() {
+    let mut world = World::ask();
+    shows(
+        world.prompt("2+2?"),
+        expect![[r#"
+            turn 1 Model: 2+2?
+            step 1.1"#]],
+    );
+    shows(
+        world.reply(says("4")),
+        expect![[r#"
+            replied "4" []
+            turn 1 ended end_turn"#]],
+    );
+}
+
+#[test]
+fn a_command_is_asked_about_run_and_told_to_the_model() {
+    let mut world = World::ask();
+    world.prompt("make a");
+    shows(
+        world.reply(calls(vec![bash("b", "touch a")])),
+        expect![[r#"
+            replied "" [b=bash]
+            asked b: touch a covers Exact { command: "touch a" }"#]],
+    );
+    shows(
+        world.allow(),
+        expect![[r#"
+            decided b Allow { command: None } by tester
+            started b {"command":"touch a"}"#]],
+    );
+    shows(
+        world.outcome(Outcome::ok("made")),
+        expect![[r#"
+            finished b ok: made
+            step 1.2"#]],
+    );
+    let (_, request) = world.asked.clone().expect("the model is asked");
+    let Some(Message::ToolResults { results }) = request.messages.last().map(|m| m.message()) else {
+        panic!("the last message holds the results")
+    };
+    assert_eq!(results[0].output, "made");
+}
+
+#[test]
+fn an_edited_command_is_what_runs_and_what_the_model_is_told() {
+    let mut world = World::ask();
+    world.prompt("make a").reply(calls(vec![bash("b", "touch a")]));
+    world.decide(Decision::Allow { command: Some("touch b".to_owned()) });
+    assert_eq!(world.ran[0].text_argument("command"), Some("touch b"));
+    world.outcome(Outcome::ok("made"));
+    let Some(Message::ToolResults { results }) = world.session.messages().last().cloned() else {
+        panic!("the last message holds the results")
+    };
+    assert_eq!(results[0].output, "[the person changed the command before it ran, to: touch b]\nmade");
+}
+
+#[test]
+fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_edits_it_in() {
+    let mut world = World::ask();
+    world.prompt("try").reply(calls(vec![bash("b", "touch a")]));
+    shows(
+        world.decide(Decision::Allow { command: Some("forbidden thing".to_owned()) }),
+        expect![[r#"
+            decided b Allow { command: Some("forbidden thing") } by tester
+            finished b rejected: refused by the rule `forbidden`; nothing ran
+            step 1.2"#]],
+    );
+    assert!(world.ran.is_empty());
+}
+
+#[test]
+fn only_a_command_can_be_edited() {
+    let mut world = World::ask();
+    world.prompt("try").reply(calls(vec![call("w", "write_file", json!({"path": "a"}))]));
+    world.decide(Decision::Allow { command: Some("touch b".to_owned()) });
+    assert!(world.last.events.is_empty());
+    assert_eq!(world.session.activity(), Activity::Waiting);
+}
+
+#[test]
+fn allowed_for_the_session_is_not_asked_again_and_covers_nothing_else() {
+    let mut world = World::ask();
+    world.prompt("go").reply(calls(vec![bash("1", "./deploy a")]));
+    world.decide(Decision::AllowSession { command: None }).outcome(Outcome::ok("x"));
+    world.reply(calls(vec![bash("2", "./deploy a")])).outcome(Outcome::ok("y"));
+    world.reply(calls(vec![bash("3", "./deploy a; ./other")]));
+    assert_eq!(world.waiting(), Some(CallId::new("3")));
+}
+
+#[test]
+fn a_file_tool_allowed_for_the_session_is_not_asked_again() {
+    let mut world = World::ask();
+    let write = |id| calls(vec![call(id, "write_file", json!({"path": "a"}))]);
+    world.prompt("go").reply(write("1")).decide(Decision::AllowSession { command: None });
+    world.outcome(Outcome::ok("OK")).reply(write("2"));
+    assert_eq!(world.running.as_ref().map(|call| call.id.as_str()), Some("2"));
+}
+
+#[test]
+fn auto_runs_changes_and_asks_about_danger() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "touch a"), bash("2", "rm -rf / # x")]));
+    assert_eq!(world.ran.len(), 1);
+    shows(
+        world.outcome(Outcome::ok("")),
+        expect![[r#"
+            finished 1 ok: 
+            asked 2: rm -rf / # x covers Exact { command: "rm -rf / # x" }"#]],
+    );
+}
+
+#[test]
+fn never_runs_nothing_that_changes_anything() {
+    let mut world = World::new(spec(ApprovalMode::Never));
+    world.prompt("go").reply(calls(vec![
+        bash("1", "touch a"),
+        call("2", "write_file", json!({"path": "a"})),
+        call("3", "read_file", json!({"path": "a"})),
+    ]));
+    assert_eq!(world.ran.iter().map(|call| call.name.as_str()).collect::<Vec<_>>(), ["read_file"]);
+}
+
+#[test]
+fn a_rejection_reaches_the_model_with_its_word() {
+    let mut world = World::ask();
+    world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
+    shows(
+        world.decide(Decision::Reject { reason: "use b".to_owned() }),
+        expect![[r#"
+            decided 1 Reject { reason: "use b" } by tester
+            finished 1 rejected: the person refused this; nothing ran. They say: use b
+            step 1.2"#]],
+    );
+}
+
+#[test]
+fn rejecting_with_stop_ends_the_turn() {
+    let mut world = World::ask();
+    world.prompt("go").reply(calls(vec![bash("1", "touch a"), bash("2", "touch b")]));
+    shows(
+        world.decide(Decision::Reject { reason: "stop".to_owned() }),
+        expect![[r#"
+            decided 1 Reject { reason: "stop" } by tester
+            finished 1 rejected: the person refused this; nothing ran. They say: stop
+            finished 2 cancelled: not run: the turn was stopped
+            turn 1 ended cancelled"#]],
+    );
+}
+
+#[test]
+fn calls_that_cannot_run_are_told_and_the_turn_goes_on() {
+    let mut world = World::ask();
+    world.prompt("go");
+    let invalid = ToolCall { arguments: Arguments::Invalid("{\"a\"".to_owned()), ..bash("2", "") };
+    shows(
+        world.reply(calls(vec![
+            call("1", "fly", json!({})),
+            invalid,
+            call("3", "bash", json!({"command": 7})),
+            call("4", "read_file", json!({})),
+        ])),
+        expect![[r#"
+            replied "" [1=fly 2=bash 3=bash 4=read_file]
+            finished 1 failed: there is no tool `fly`; the tools are: read_file, write_file, bash, task_complete
+            finished 2 failed: the arguments of `bash` are not a JSON object; nothing ran
+            finished 3 failed: the arguments of `bash` do not fit: command: 7 is not of type "string"; nothing ran
+            finished 4 failed: the arguments of `read_file` do not fit: "path" is a required property; nothing ran
+            step 1.2"#]],
+    );
+}
+
+#[test]
+fn of_two_calls_with_one_id_the_first_runs() {
+    let mut world = World::auto();
+    world.prompt("go");
+    let raw = RawReply { model: ModelRef::new("demo", "demo"), value: json!({}) };
+    let reply = Reply { raw: Some(raw), ..calls(vec![bash("x", "touch a"), bash("x", "touch b")]) };
+    world.reply(reply).outcome(Outcome::ok("made"));
+    shows(
+        &world,
+        expect![[r#"
+            finished x ok: made
+            finished x_2 failed: this call has the same id as another one in the same reply; it was not run
+            step 1.2"#]],
+    );
+    assert_eq!(world.ran.len(), 1);
+    let Some(Message::Assistant { reply }) = world.session.messages().nth(1).cloned() else {
+        panic!("a reply")
+    };
+    assert_eq!(reply.raw, None, "the provider's form has ambiguous ids");
+}
+
+#[test]
+fn an_id_that_a_server_uses_again_in_a_later_step_is_told_apart() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("call_0", "touch a")])).outcome(Outcome::ok("1"));
+    world.reply(calls(vec![bash("call_0", "touch b")]));
+    let running = world.running.clone().expect("it runs");
+    assert_eq!((running.id.as_str(), running.wire_id()), ("call_0_2", "call_0"));
+}
+
+#[test]
+fn calls_without_ids_get_some() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("", "touch a"), bash("", "touch b")]));
+    world.outcome(Outcome::ok("1"));
+    assert_eq!(
+        world.ran.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(),
+        ["call_1_1_0", "call_1_1_1"]
+    );
+}
+
+#[test]
+fn the_same_call_with_the_same_result_three_times_pauses() {
+    let mut world = World::auto();
+    world.prompt("go");
+    for id in ["1", "2"] {
+        world.reply(calls(vec![bash(id, "systemctl is-active x")])).outcome(Outcome::ok("no"));
+        assert_eq!(world.session.activity(), Activity::Thinking);
+    }
+    world.reply(calls(vec![bash("3", "systemctl is-active x")]));
+    shows(
+        world.outcome(Outcome::ok("no")),
+        expect![[r#"
+            finished 3 ok: no
+            paused Loop"#]],
+    );
+    assert_eq!(world.tell(Input::Resume).lines(), "resumed\nstep 1.4");
+}
+
+#[test]
+fn a_small_model_that_repeats_itself_is_told_to_answer_without_tools() {
+    let mut world = World::auto();
+    world.prompt("go");
+    for id in ["1", "2"] {
+        let reply = Reply { protocol: ToolProtocol::Text, ..calls(vec![bash(id, "uptime")]) };
+        world.reply(reply).outcome(Outcome::ok("up"));
+    }
+    let (_, request) = world.asked.clone().expect("asked");
+    assert!(request.tools.is_empty());
+    assert!(
+        matches!(request.messages.last().map(|m| m.message()), Some(Message::User { text }) if text.contains("answer now"))
+    );
+}
+
+#[test]
+fn max_iterations_ends_the_turn() {
+    let mut spec = spec(ApprovalMode::Auto);
+    spec.max_iterations = 2;
+    let mut world = World::new(spec);
+    world.prompt("go").reply(calls(vec![bash("1", "touch a")])).outcome(Outcome::ok("1"));
+    world.reply(calls(vec![bash("2", "touch b")]));
+    shows(
+        world.outcome(Outcome::ok("2")),
+        expect![[r#"
+            finished 2 ok: 2
+            turn 1 ended max_iterations: stopped after 2 model calls in one turn (max_iterations); say `continue` to go on"#]],
+    );
+}
+
+#[test]
+fn pausing_waits_for_the_end_of_the_step() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "touch a"), bash("2", "touch b")]));
+    shows(world.tell(Input::Pause), expect!["paused Asked"]);
+    world.outcome(Outcome::ok("1"));
+    assert_eq!(world.session.activity(), Activity::Running, "the step has a second call");
+    world.outcome(Outcome::ok("2"));
+    assert_eq!(world.session.activity(), Activity::Paused);
+    assert_eq!(world.tell(Input::Resume).lines(), "resumed\nstep 1.2");
+}
+
+#[test]
+fn stopping_waits_for_the_tool_and_keeps_what_it_said() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make"), bash("2", "touch b")]));
+    shows(world.tell(Input::Cancel), expect!["cancel asked, then Nothing"]);
+    shows(
+        world.outcome(Outcome::new(Status::Cancelled, "half")),
+        expect![[r#"
+            finished 1 cancelled: half
+            finished 2 cancelled: not run: the turn was stopped
+            turn 1 ended cancelled"#]],
+    );
+}
+
+#[test]
+fn a_tool_that_does_not_stop_is_given_up() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Cancel);
+    let input = Input::Timer { call: CallId::new("1") };
+    world.running = None;
+    shows(
+        world.tell(input),
+        expect![[r#"
+            finished 1 unknown: it did not stop within 10 s; nobody knows how it ended
+            turn 1 ended cancelled"#]],
+    );
+}
+
+#[test]
+fn stopping_a_model_call_ends_the_turn_at_once() {
+    let mut world = World::ask();
+    world.prompt("go");
+    shows(world.tell(Input::Cancel), expect!["turn 1 ended cancelled"]);
+    assert!(world.asked.is_none());
+}
+
+#[test]
+fn stopping_closes_an_open_approval() {
+    let mut world = World::ask();
+    world.prompt("go").reply(calls(vec![bash("1", "make")]));
+    shows(
+        world.tell(Input::Cancel),
+        expect![[r#"
+            decided 1 Reject { reason: "the turn was stopped" } by sysop
+            finished 1 cancelled: not run: the turn was stopped
+            turn 1 ended cancelled"#]],
+    );
+}
+
+#[test]
+fn a_prompt_waits_for_the_end_of_a_turn() {
+    let mut world = World::ask();
+    world.prompt("one");
+    shows(world.prompt("two"), expect!["queued two"]);
+    shows(
+        world.reply(says("1")),
+        expect![[r#"
+            replied "1" []
+            turn 1 ended end_turn
+            turn 2 Model: two
+            step 2.1"#]],
+    );
+}
+
+#[test]
+fn retry_runs_the_last_prompt_with_a_fresh_history() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Retry);
+    shows(
+        world.outcome(Outcome::new(Status::Cancelled, "")),
+        expect![[r#"
+            finished 1 cancelled: 
+            turn 1 ended cancelled
+            cleared
+            turn 2 Model: go
+            step 2.1"#]],
+    );
+    assert_eq!(world.asked.as_ref().map(|(_, request)| request.messages.len()), Some(1));
+}
+
+#[test]
+fn too_long_a_history_is_shortened_and_asked_again() {
+    let mut world = World::ask();
+    for n in 0..6 {
+        world.prompt(&format!("p{n}")).reply(says("ok"));
+    }
+    world.prompt("last");
+    shows(
+        world.fail(FailureKind::ContextOverflow),
+        expect![[r#"
+            model failed ContextOverflow
+            compacted to 6
+            step 7.2"#]],
+    );
+    let (_, request) = world.asked.clone().expect("asked");
+    assert!(request.trimmed && request.messages.len() <= 6);
+}
+
+#[test]
+fn a_model_error_ends_the_turn_with_its_sentence() {
+    let mut world = World::ask();
+    world.prompt("go");
+    shows(
+        world.fail(FailureKind::Auth),
+        expect![[r#"
+            model failed Auth
+            turn 1 ended failed: it failed"#]],
+    );
+}
+
+#[test]
+fn an_empty_reply_is_asked_again_once() {
+    let mut world = World::ask();
+    world.prompt("go");
+    shows(
+        world.reply(says("")),
+        expect![[r#"
+            replied "" []
+            step 1.2"#]],
+    );
+    shows(
+        world.reply(says(" ")),
+        expect![[r#"
+            replied " " []
+            turn 1 ended failed: the model answered with nothing, twice; try again or another model"#]],
+    );
+}
+
+#[test]
+fn a_cut_answer_and_a_refusal_are_said() {
+    let mut world = World::ask();
+    world.prompt("go").reply(Reply { finish: Finish::Length, ..says("so f") });
+    assert!(world.lines().ends_with("ended end_turn: the reply was cut at the token limit"));
+    world.prompt("go").reply(Reply { finish: Finish::Refused, ..says("I may not") });
+    assert!(world.lines().ends_with("ended failed: the model refused: I may not"));
+}
+
+#[test]
+fn task_complete_ends_the_turn_with_its_summary() {
+    let mut world = World::ask();
+    world.prompt("go");
+    shows(
+        world.reply(calls(vec![call("c", "task_complete", json!({"summary": "all well"}))])),
+        expect![[r#"
+            replied "" [c=task_complete]
+            finished c ok: all well
+            turn 1 ended end_turn"#]],
+    );
+}
+
+#[test]
+fn a_typed_command_runs_without_a_model_and_stays_out_of_the_history() {
+    let mut world = World::ask();
+    shows(
+        world.direct("bash", "uptime", Origin::Typed),
+        expect![[r#"
+            turn 1 Typed: 
+            started direct_1 {"command":"uptime"}"#]],
+    );
+    shows(
+        world.outcome(Outcome { exit_code: Some(3), ..Outcome::failed("no") }),
+        expect![[r#"
+            finished direct_1 failed: no
+            turn 1 ended failed: the command exited with 3"#]],
+    );
+    assert_eq!(world.session.messages().count(), 0);
+}
+
+#[test]
+fn a_routine_is_asked_about() {
+    let mut world = World::ask();
+    shows(
+        world.direct("bash", "touch a", Origin::Routine),
+        expect![[r#"
+            turn 1 Routine: 
+            asked direct_1: touch a covers Exact { command: "touch a" }"#]],
+    );
+    shows(
+        world.allow().outcome(Outcome::ok("")),
+        expect![[r#"
+            finished direct_1 ok: 
+            turn 1 ended end_turn"#]],
+    );
+    world.direct("bash", "touch b", Origin::Routine);
+    shows(
+        world.decide(Decision::Reject { reason: String::new() }),
+        expect![[r#"
+            decided direct_2 Reject { reason: "" } by tester
+            finished direct_2 rejected: the person refused this; nothing ran
+            turn 2 ended cancelled"#]],
+    );
+}
+
+#[test]
+fn undo_puts_back_turn_by_turn() {
+    let mut world = World::auto();
+    let write = |id| calls(vec![call(id, "write_file", json!({"path": "a"}))]);
+    world.prompt("one").reply(write("1")).outcome(changed("a")).reply(says("ok"));
+    world.prompt("two").reply(write("2")).outcome(changed("b")).reply(write("3")).outcome(changed("c"));
+    world.reply(says("ok"));
+    let paths = |world: &World| {
+        let call = world.running.clone().expect("undo runs");
+        let value = call.arguments.to_value();
+        let paths = value["changes"].as_array().expect("changes").iter();
+        paths.map(|change| change["path"].as_str().expect("a path").to_owned()).collect::<Vec<_>>()
+    };
+    world.direct("undo", "", Origin::Typed);
+    assert_eq!(paths(&world), ["b", "c"]);
+    world.outcome(Outcome::failed("b was changed since")).direct("undo", "", Origin::Typed);
+    assert_eq!(paths(&world), ["b", "c"], "what failed can be tried again");
+    world.outcome(Outcome::ok("")).direct("undo", "", Origin::Typed);
+    assert_eq!(paths(&world), ["a"]);
+    world.outcome(Outcome::ok("")).direct("undo", "", Origin::Typed);
+    assert!(world.lines().ends_with("ended failed: there is no file change to undo in this session"));
+}
+
+#[test]
+fn after_a_crash_what_ran_is_interrupted_and_nothing_goes_on_by_itself() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make"), bash("2", "make install")])).crash();
+    shows(
+        &world,
+        expect![[r#"
+            finished 1 interrupted: sysop ended while this was running; nobody knows how far it came. It was not run again
+            paused Interrupted"#]],
+    );
+    assert_eq!(world.ran.len(), 1);
+    world.tell(Input::Resume);
+    assert_eq!(world.ran[1].id.as_str(), "2");
+}
+
+#[test]
+fn after_a_crash_an_open_approval_still_waits() {
+    let mut world = World::ask();
+    world.prompt("go").reply(calls(vec![bash("1", "make")])).crash();
+    assert!(world.last.events.is_empty());
+    world.allow();
+    assert_eq!(world.ran.len(), 1);
+}
+
+#[test]
+fn after_a_crash_a_lost_model_call_is_made_again_only_when_resumed() {
+    let mut world = World::ask();
+    world.prompt("go").crash();
+    shows(
+        &world,
+        expect![[r#"
+            model failed Unreachable
+            paused Interrupted"#]],
+    );
+    assert_eq!(world.tell(Input::Resume).lines(), "resumed\nstep 1.2");
+}
+
+#[test]
+fn a_new_prompt_gives_up_a_paused_turn() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make"), bash("2", "x")])).crash();
+    shows(
+        world.prompt("else"),
+        expect![[r#"
+            finished 2 cancelled: not run: the turn was stopped
+            turn 1 ended paused
+            queued else
+            turn 2 Model: else
+            step 2.1"#]],
+    );
+}
+
+#[test]
+fn the_model_and_the_mode_can_be_changed() {
+    let mut world = World::ask();
+    world.tell(Input::Configure { change: Change::Model(ModelRef::new("ollama", "phi3")) });
+    world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Auto) });
+    world.prompt("go");
+    assert_eq!(world.asked.as_ref().map(|(_, r)| r.model.to_string()), Some("ollama/phi3".to_owned()));
+    world.reply(calls(vec![bash("1", "touch a")]));
+    assert!(world.running.is_some());
+}
+
+#[test]
+fn every_event_reads_back_as_it_was_written() {
+    let mut world = World::ask();
+    world.prompt("go").reply(calls(vec![bash("1", "make")])).allow().tell(Input::Cancel);
+    world.outcome(Outcome::new(Status::Cancelled, "")).prompt("again").crash().tell(Input::Resume);
+    world.tell(Input::Clear);
+    for event in &world.log {
+        let text = serde_json::to_string(event).expect("events are plain data");
+        let back: sysop_core::event::Event = serde_json::from_str(&text).expect("and read back");
+        assert_eq!(&back, event, "{}", line(event));
+    }
+}

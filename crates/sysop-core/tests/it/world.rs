@@ -1,0 +1,382 @@
+//! A test world around one session: it performs nothing, remembers everything, and checks the invariants of
+//! ARCHITECTURE.md after every input.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use sysop_core::event::{Decision, Effect, Event, Input, Origin, Output};
+use sysop_core::id::{CallId, StepId};
+use sysop_core::message::{
+    Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
+};
+use sysop_core::outcome::{FileChange, Outcome};
+use sysop_core::policy::{ApprovalMode, Grant, Policy, Verdict};
+use sysop_core::session::{Activity, Session, SessionSpec};
+use sysop_core::tool::{ToolEffect, ToolSpec};
+
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) session: Session,
+    pub(crate) log: Vec<Event>,
+    /// The step that the model is asked for, with its request.
+    pub(crate) asked: Option<(StepId, ModelRequest)>,
+    pub(crate) running: Option<ToolCall>,
+    /// Tools that ran, by call id.
+    pub(crate) ran: Vec<ToolCall>,
+    pub(crate) last: Output,
+    /// The oracle of what was allowed: the policy by itself, fed from the log.
+    policy: Arc<Policy>,
+}
+
+pub(crate) fn tool(name: &str, effect: ToolEffect, required: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: json!({"type": "object", "properties": {required: {"type": "string"}}, "required": [required]}),
+        effect,
+    }
+}
+
+pub(crate) fn spec(approve: ApprovalMode) -> SessionSpec {
+    SessionSpec {
+        model: ModelRef::new("demo", "demo"),
+        system: "Be brief.".to_owned(),
+        tools: vec![
+            tool("read_file", ToolEffect::Reads, "path"),
+            tool("write_file", ToolEffect::Writes, "path"),
+            tool("bash", ToolEffect::Command, "command"),
+            tool("task_complete", ToolEffect::Completes, "summary"),
+        ],
+        approve,
+        dangerous_patterns: vec![r"rm\s+-rf\s+/".to_owned(), "mkfs".to_owned()],
+        deny: vec!["forbidden".to_owned()],
+        max_iterations: 20,
+        max_history_messages: 20,
+        max_output_tokens: None,
+        temperature: None,
+        host: "local".to_owned(),
+        root: "/srv".to_owned(),
+        profile: "full".to_owned(),
+    }
+}
+
+pub(crate) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
+    let Value::Object(map) = arguments else { panic!("arguments are an object") };
+    ToolCall { id: CallId::new(id), wire_id: None, name: name.to_owned(), arguments: Arguments::Object(map) }
+}
+
+pub(crate) fn bash(id: &str, command: &str) -> ToolCall {
+    call(id, "bash", json!({ "command": command }))
+}
+
+pub(crate) fn says(text: &str) -> Reply {
+    Reply { text: text.to_owned(), ..Reply::default() }
+}
+
+pub(crate) fn calls(calls: Vec<ToolCall>) -> Reply {
+    Reply { calls, ..Reply::default() }
+}
+
+pub(crate) fn failure(kind: FailureKind) -> ModelFailure {
+    ModelFailure { kind, message: "it failed".to_owned() }
+}
+
+pub(crate) fn changed(path: &str) -> Outcome {
+    let change = FileChange { path: path.to_owned(), before: None, after_hash: "00".to_owned() };
+    Outcome { changes: vec![change], ..Outcome::ok("OK") }
+}
+
+impl World {
+    pub(crate) fn new(spec: SessionSpec) -> Self {
+        let policy = Arc::new(Policy::new(&spec.dangerous_patterns, &spec.deny));
+        let (session, out) = Session::open(spec);
+        let log = out.events.clone();
+        Self { session, log, asked: None, running: None, ran: Vec::new(), last: out, policy }
+    }
+
+    pub(crate) fn ask() -> Self {
+        Self::new(spec(ApprovalMode::Ask))
+    }
+
+    pub(crate) fn auto() -> Self {
+        Self::new(spec(ApprovalMode::Auto))
+    }
+
+    /// Tells the session something, follows its effects, and checks the invariants.
+    pub(crate) fn tell(&mut self, input: Input) -> &mut Self {
+        if let Input::Outcome { call, .. } = &input
+            && self.running.as_ref().is_some_and(|running| running.id == *call)
+        {
+            self.running = None;
+        }
+        let out = self.session.handle(input);
+        self.log.extend(out.events.iter().cloned());
+        for effect in &out.effects {
+            match effect {
+                Effect::CallModel { step, request } => {
+                    check_request(request, self.session.spec());
+                    self.asked = Some((*step, request.clone()));
+                }
+                Effect::CancelModel { step } => {
+                    assert_eq!(self.asked.as_ref().map(|(asked, _)| asked), Some(step));
+                    self.asked = None;
+                }
+                Effect::RunTool { call } => {
+                    assert!(self.running.is_none(), "two tools at once");
+                    self.running = Some(call.clone());
+                    self.ran.push(call.clone());
+                }
+                Effect::CancelTool { call } => {
+                    assert_eq!(self.running.as_ref().map(|running| &running.id), Some(call));
+                }
+                Effect::SetTimer { .. } => {}
+            }
+        }
+        self.last = out;
+        self.check();
+        self
+    }
+
+    pub(crate) fn prompt(&mut self, text: &str) -> &mut Self {
+        self.tell(Input::Prompt { text: text.to_owned() })
+    }
+
+    pub(crate) fn reply(&mut self, reply: Reply) -> &mut Self {
+        let step = self.asked.take().expect("the model is asked").0;
+        self.tell(Input::Reply { step, result: Ok(reply) })
+    }
+
+    pub(crate) fn fail(&mut self, kind: FailureKind) -> &mut Self {
+        let step = self.asked.take().expect("the model is asked").0;
+        self.tell(Input::Reply { step, result: Err(failure(kind)) })
+    }
+
+    pub(crate) fn decide(&mut self, decision: Decision) -> &mut Self {
+        let call = self.waiting().expect("a person is asked");
+        self.tell(Input::Decision { call, decision, by: "tester".to_owned() })
+    }
+
+    pub(crate) fn allow(&mut self) -> &mut Self {
+        self.decide(Decision::Allow { command: None })
+    }
+
+    pub(crate) fn outcome(&mut self, outcome: Outcome) -> &mut Self {
+        let call = self.running.clone().expect("a tool runs").id;
+        self.tell(Input::Outcome { call, outcome })
+    }
+
+    pub(crate) fn direct(&mut self, tool: &str, command: &str, origin: Origin) -> &mut Self {
+        let mut arguments = Map::new();
+        if !command.is_empty() {
+            arguments.insert("command".to_owned(), command.into());
+        }
+        self.tell(Input::Direct { tool: tool.to_owned(), arguments, origin })
+    }
+
+    /// The call that a person is asked about.
+    pub(crate) fn waiting(&self) -> Option<CallId> {
+        if self.session.activity() != Activity::Waiting {
+            return None;
+        }
+        self.log.iter().rev().find_map(|event| match event {
+            Event::ApprovalAsked { call, .. } => Some(call.id.clone()),
+            _ => None,
+        })
+    }
+
+    /// The process dies and a new one replays the log. What ran is lost.
+    pub(crate) fn crash(&mut self) -> &mut Self {
+        self.session = Session::replay(&self.log).expect("the log begins with an opening");
+        self.asked = None;
+        self.running = None;
+        self.tell(Input::Recovered)
+    }
+
+    /// The events of the last input, as short lines.
+    pub(crate) fn lines(&self) -> String {
+        self.last.events.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    fn check(&self) {
+        let replayed = Session::replay(&self.log).expect("the log begins with an opening");
+        assert!(replayed == self.session, "invariant 1: replay differs after {}", self.lines());
+        self.check_calls();
+        self.check_permission();
+        self.check_not_stuck();
+    }
+
+    /// Invariants 3 and 4: one end for each call, none started twice, no turn ends with an open call.
+    fn check_calls(&self) {
+        let (mut open, mut started, mut finished) = (HashSet::new(), HashSet::new(), HashSet::new());
+        for event in &self.log {
+            match event {
+                Event::Replied { reply, .. } => {
+                    for call in &reply.calls {
+                        assert!(open.insert(&call.id), "call id {} is not unique", call.id);
+                    }
+                }
+                Event::ToolStarted { call, .. } => {
+                    assert!(started.insert(&call.id), "invariant 4: {} started twice", call.id);
+                    open.insert(&call.id);
+                }
+                Event::ToolFinished { call, .. } => {
+                    assert!(finished.insert(call), "invariant 3: {call} finished twice");
+                    open.remove(call);
+                }
+                Event::TurnEnded { .. } => assert!(open.is_empty(), "invariant 3: {open:?} never finished"),
+                _ => {}
+            }
+        }
+        assert!(finished.is_superset(&started.difference(&open).copied().collect()));
+    }
+
+    /// Invariant 2: what runs was allowed, exactly as it runs.
+    fn check_permission(&self) {
+        let spec = self.session.spec();
+        let policy = &self.policy;
+        let mut asked: HashMap<&CallId, (&ToolCall, &Grant)> = HashMap::new();
+        let mut allowed: HashMap<&CallId, Option<String>> = HashMap::new();
+        let (mut grants, mut mode) = (Vec::new(), None);
+        for event in &self.log {
+            match event {
+                Event::SessionOpened { spec } => mode = Some(spec.approve),
+                Event::Configured { change: sysop_core::event::Change::Approve(new) } => mode = Some(*new),
+                Event::ApprovalAsked { call, covers, .. } => {
+                    asked.insert(&call.id, (call, covers));
+                }
+                Event::Decided { call, decision, .. } => match decision {
+                    Decision::Allow { command } => {
+                        allowed.insert(call, command.clone());
+                    }
+                    Decision::AllowSession { command } => {
+                        allowed.insert(call, command.clone());
+                        grants.push(match command {
+                            Some(command) => Grant::Exact { command: command.clone() },
+                            None => asked[call].1.clone(),
+                        });
+                    }
+                    Decision::Reject { .. } => {}
+                },
+                Event::ToolStarted { origin: Origin::Typed, .. } => {}
+                Event::ToolStarted { call, .. } => {
+                    let command = call.text_argument("command");
+                    if let Some(edited) = allowed.get(&call.id) {
+                        let proposed = asked[&call.id].0;
+                        let expected = edited.as_deref().or(proposed.text_argument("command"));
+                        assert_eq!(command, expected, "invariant 2: not what was allowed");
+                        continue;
+                    }
+                    let mode = mode.expect("opened");
+                    let verdict = match command {
+                        Some(command) => policy.command(mode, &grants, command).verdict,
+                        None => {
+                            let tool =
+                                spec.tools.iter().find(|tool| tool.name == call.name).expect("offered");
+                            policy.tool(mode, &grants, tool).verdict
+                        }
+                    };
+                    assert_eq!(verdict, Verdict::Allow, "invariant 2: {call:?} was not allowed");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Invariant 6: stopping, and the running tool's end, lead to idle from anywhere.
+    fn check_not_stuck(&self) {
+        let mut session = self.session.clone();
+        let _ = session.handle(Input::Cancel);
+        if let Some(call) = &self.running {
+            let _ = session.handle(Input::Outcome { call: call.id.clone(), outcome: Outcome::ok("") });
+        }
+        let mut lost = self.session.clone();
+        let _ = lost.handle(Input::Cancel);
+        if let Some(call) = &self.running {
+            let _ = lost.handle(Input::Timer { call: call.id.clone() });
+        }
+        for (session, how) in [(session, "stopped"), (lost, "lost")] {
+            let retrying = session.activity() == Activity::Thinking && self.was_asked_to_retry();
+            assert!(
+                session.activity() == Activity::Idle || retrying,
+                "invariant 6: {:?} when {how}",
+                session.activity()
+            );
+        }
+    }
+
+    fn was_asked_to_retry(&self) -> bool {
+        self.log
+            .iter()
+            .rev()
+            .take_while(|event| !matches!(event, Event::TurnEnded { .. }))
+            .any(|event| matches!(event, Event::CancelAsked { then: sysop_core::event::AfterStop::Retry }))
+    }
+}
+
+/// Invariant 5: the system prompt, a bounded window that begins with a user, no call without its result.
+fn check_request(request: &ModelRequest, spec: &SessionSpec) {
+    assert_eq!(&*request.system, spec.system);
+    let nudge = 1;
+    assert!(request.messages.len() <= spec.max_history_messages.max(3) + nudge, "invariant 5: not bounded");
+    let messages: Vec<_> = request.messages.iter().map(|message| message.message()).collect();
+    assert!(
+        matches!(messages.first(), Some(Message::User { .. })),
+        "invariant 5: does not begin with a user"
+    );
+    let mut expected: Vec<CallId> = Vec::new();
+    for message in messages {
+        match message {
+            Message::ToolResults { results } => {
+                let answered: Vec<_> = results.iter().map(|result| result.call.clone()).collect();
+                let (mut a, mut b) = (answered, std::mem::take(&mut expected));
+                a.sort();
+                b.sort();
+                assert_eq!(a, b, "invariant 5: results do not match the calls");
+            }
+            Message::User { .. } | Message::Assistant { .. } => {
+                assert!(expected.is_empty(), "invariant 5: {expected:?} have no result");
+            }
+        }
+        if let Message::Assistant { reply } = message {
+            expected = reply.calls.iter().map(|call| call.id.clone()).collect();
+        }
+    }
+    assert!(expected.is_empty(), "invariant 5: {expected:?} have no result");
+}
+
+/// An event as one short line.
+pub(crate) fn line(event: &Event) -> String {
+    match event {
+        Event::SessionOpened { .. } => "opened".to_owned(),
+        Event::Configured { change } => format!("configured {change:?}"),
+        Event::PromptQueued { text } => format!("queued {text}"),
+        Event::TurnStarted { turn, prompt, origin } => format!("turn {turn} {origin:?}: {prompt}"),
+        Event::StepStarted { step } => format!("step {step}"),
+        Event::Replied { reply, .. } => {
+            let calls: Vec<_> = reply.calls.iter().map(|call| format!("{}={}", call.id, call.name)).collect();
+            format!("replied {:?} [{}]", reply.text, calls.join(" "))
+        }
+        Event::ModelFailed { failure, .. } => format!("model failed {:?}", failure.kind),
+        Event::ApprovalAsked { call, command, covers, .. } => {
+            format!("asked {}: {command} covers {covers:?}", call.id)
+        }
+        Event::Decided { call, decision, by } => format!("decided {call} {decision:?} by {by}"),
+        Event::ToolStarted { call, .. } => format!("started {} {}", call.id, call.arguments.to_value()),
+        Event::ToolFinished { call, outcome } => {
+            format!("finished {call} {}: {}", outcome.status.as_str(), outcome.output)
+        }
+        Event::CancelAsked { then } => format!("cancel asked, then {then:?}"),
+        Event::Paused { reason } => format!("paused {reason:?}"),
+        Event::Resumed => "resumed".to_owned(),
+        Event::Compacted { keep } => format!("compacted to {keep}"),
+        Event::HistoryCleared => "cleared".to_owned(),
+        Event::TurnEnded { turn, reason, error } => {
+            format!(
+                "turn {turn} ended {}{}",
+                reason.as_str(),
+                error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
+            )
+        }
+    }
+}
