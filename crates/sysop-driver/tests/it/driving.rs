@@ -1,0 +1,294 @@
+//! What the driver promises a face, each promise by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::outcome::Status;
+use sysop_driver::port::StoreError;
+use sysop_driver::{Driver, DriverError, Handle, Updates};
+
+use crate::world::{World, spec};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn begin(world: &Arc<World>) -> (Driver, Handle, Updates) {
+    let driver = Driver::new(world.ports());
+    let handle = driver.begin(SessionId::new("s"), spec(), world.host());
+    let updates = handle.subscribe(Seq(0));
+    (driver, handle, updates)
+}
+
+fn prompt(text: &str) -> Input {
+    Input::Prompt { text: text.to_owned() }
+}
+
+fn direct(command: &str) -> Input {
+    let arguments = Map::from_iter([("command".to_owned(), json!(command))]);
+    Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::Typed }
+}
+
+async fn next(updates: &mut Updates) -> Option<Update> {
+    tokio::time::timeout(DEADLINE, updates.next()).await.expect("an update comes")
+}
+
+/// Reads until an event is what is wanted; returns all that came.
+async fn until(updates: &mut Updates, wanted: impl Fn(&Event) -> bool) -> Vec<Update> {
+    let mut all = Vec::new();
+    loop {
+        let update = next(updates).await.expect("the session is open");
+        let found = matches!(&update, Update::Logged(logged) if wanted(&logged.event));
+        all.push(update);
+        if found {
+            return all;
+        }
+    }
+}
+
+fn ended(event: &Event) -> bool {
+    matches!(event, Event::TurnEnded { .. })
+}
+
+fn last_event(updates: &[Update]) -> &Event {
+    match updates.last() {
+        Some(Update::Logged(logged)) => &logged.event,
+        other => panic!("not an event: {other:?}"),
+    }
+}
+
+fn logged(updates: &[Update]) -> Vec<Arc<Logged>> {
+    updates
+        .iter()
+        .filter_map(|update| match update {
+            Update::Logged(l) => Some(Arc::clone(l)),
+            Update::Delta(_) => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_session_that_is_never_used_leaves_no_trace() {
+    let world = World::new(1);
+    let (_driver, handle, mut updates) = begin(&world);
+    assert!(world.disk.lock().expect("unpoisoned").is_empty());
+    handle.send(prompt("hello")).expect("open");
+    let seen = logged(&until(&mut updates, ended).await);
+    assert!(matches!(seen[0].event, Event::SessionOpened { .. }));
+    let log = world.disk.lock().expect("unpoisoned")[handle.id()].clone();
+    assert_eq!(seen.iter().map(|l| Logged::clone(l)).collect::<Vec<_>>(), log);
+    assert_eq!(log.iter().map(|l| l.seq.0).collect::<Vec<_>>(), (1..=log.len() as u64).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_created_session_is_durable_at_once_and_only_one_can_have_its_id() {
+    let world = World::new(1);
+    Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.host()).await.expect("created");
+    assert_eq!(world.disk.lock().expect("unpoisoned")[&SessionId::new("s")].len(), 1);
+    let again = Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.host()).await;
+    assert!(matches!(again.err(), Some(DriverError::Store(StoreError::Conflict { .. }))));
+}
+
+#[tokio::test]
+async fn an_approval_is_answered_and_the_tool_runs_once() {
+    let world = World::new(2);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("bash 1")).expect("open");
+    let asked = until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await;
+    assert!(world.ran.lock().expect("unpoisoned").is_empty());
+    let Event::ApprovalAsked { call, .. } = last_event(&asked) else { unreachable!("waited for it") };
+    for by in ["first", "second"] {
+        let decision = Decision::Allow { command: None };
+        handle.send(Input::Decision { call: call.id.clone(), decision, by: by.to_owned() }).expect("open");
+    }
+    let rest = until(&mut updates, ended).await;
+    let decided: Vec<_> = logged(&rest)
+        .iter()
+        .filter_map(|l| match &l.event {
+            Event::Decided { by, .. } => Some(by.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(decided, ["first"]);
+    assert_eq!(world.ran.lock().expect("unpoisoned").len(), 1);
+    assert!(
+        rest.iter()
+            .any(|update| matches!(update, Update::Delta(Delta::Output { text, .. }) if text == "begun"))
+    );
+}
+
+#[tokio::test]
+async fn stopping_ends_a_model_call_that_never_ends() {
+    let world = World::new(3);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("slow")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::StepStarted { .. })).await;
+    handle.send(Input::Cancel).expect("open");
+    let rest = until(&mut updates, ended).await;
+    assert!(matches!(last_event(&rest), Event::TurnEnded { reason: StopReason::Cancelled, .. }));
+    handle.send(prompt("hello")).expect("open");
+    until(&mut updates, ended).await;
+}
+
+#[tokio::test]
+async fn stopping_a_tool_keeps_what_it_said() {
+    let world = World::new(3);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(direct("wait")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    handle.send(Input::Cancel).expect("open");
+    let rest = until(&mut updates, ended).await;
+    let half = logged(&rest)
+        .iter()
+        .any(|l| matches!(&l.event, Event::ToolFinished { outcome, .. } if outcome.output == "half"));
+    assert!(half);
+}
+
+#[tokio::test]
+async fn a_tool_that_does_not_stop_is_given_up_as_unknown() {
+    let world = World::new(3);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(direct("hang")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    handle.send(Input::Cancel).expect("open");
+    let rest = until(&mut updates, ended).await;
+    let unknown = logged(&rest).iter().any(
+        |l| matches!(&l.event, Event::ToolFinished { outcome, .. } if outcome.status == Status::Unknown),
+    );
+    assert!(unknown);
+}
+
+#[tokio::test]
+async fn a_panic_in_a_port_is_a_failure_of_that_call_only() {
+    let world = World::new(4);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("panic")).expect("open");
+    let model = until(&mut updates, ended).await;
+    assert!(
+        matches!(last_event(&model), Event::TurnEnded { reason: StopReason::Failed, error: Some(error), .. } if error.contains("bug"))
+    );
+    handle.send(direct("panic")).expect("open");
+    let tool = until(&mut updates, ended).await;
+    assert!(matches!(last_event(&tool), Event::TurnEnded { reason: StopReason::Failed, .. }));
+    handle.send(prompt("hello")).expect("open");
+    let answer = until(&mut updates, ended).await;
+    assert!(matches!(last_event(&answer), Event::TurnEnded { reason: StopReason::EndTurn, .. }));
+}
+
+#[tokio::test]
+async fn a_stream_without_an_end_is_a_model_failure() {
+    let world = World::new(4);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("cut")).expect("open");
+    let rest = until(&mut updates, ended).await;
+    assert!(matches!(last_event(&rest), Event::TurnEnded { reason: StopReason::Failed, error: Some(_), .. }));
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_keep_it_closes_the_session_and_nothing_runs() {
+    let world = World::new(5);
+    let (_driver, handle, mut updates) = begin(&world);
+    let full = StoreError::Unavailable("the disk is full".to_owned());
+    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    handle.send(direct("touch a")).expect("open");
+    assert_eq!(next(&mut updates).await, None);
+    assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
+    assert!(matches!(handle.send(prompt("x")), Err(DriverError::Closed(why)) if why == "the disk is full"));
+    assert!(world.ran.lock().expect("unpoisoned").is_empty(), "what is not durable is not done");
+}
+
+#[tokio::test]
+async fn who_subscribes_late_sees_every_event_once_and_in_order() {
+    let world = World::new(6);
+    let (_driver, handle, mut first) = begin(&world);
+    for _ in 0..60 {
+        handle.send(prompt("hello")).expect("open");
+        until(&mut first, ended).await;
+    }
+    let length = world.disk.lock().expect("unpoisoned")[handle.id()].len() as u64;
+    for after in [0, 1, length - 3, length] {
+        let mut late = handle.subscribe(Seq(after));
+        handle.send(prompt("hello")).expect("open");
+        let last = logged(&until(&mut first, ended).await).last().expect("an event").seq;
+        let mut seqs = Vec::new();
+        while seqs.last() != Some(&last) {
+            if let Update::Logged(logged) = next(&mut late).await.expect("open") {
+                seqs.push(logged.seq);
+            }
+        }
+        assert_eq!(seqs, (after + 1..=last.0).map(Seq).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_face_that_does_not_read_misses_nothing_and_slows_nobody() {
+    let world = World::new(7);
+    let (_driver, handle, mut reader) = begin(&world);
+    let mut sleeper = handle.subscribe(Seq(0));
+    for _ in 0..1500 {
+        handle.send(prompt("hello")).expect("open");
+        until(&mut reader, ended).await;
+    }
+    handle.send(prompt("stream 5000")).expect("open");
+    let last = logged(&until(&mut reader, ended).await).last().expect("an event").seq;
+    let mut seqs = Vec::new();
+    while seqs.last() != Some(&last) {
+        if let Update::Logged(logged) = next(&mut sleeper).await.expect("open") {
+            seqs.push(logged.seq);
+        }
+    }
+    assert_eq!(seqs, (1..=last.0).map(Seq).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn deltas_that_wait_are_joined() {
+    let world = World::new(8);
+    let (_driver, handle, mut reader) = begin(&world);
+    let mut sleeper = handle.subscribe(Seq(0));
+    handle.send(prompt("stream 5000")).expect("open");
+    until(&mut reader, ended).await;
+    let seen = until(&mut sleeper, ended).await;
+    let texts: Vec<_> = seen
+        .iter()
+        .filter_map(|update| match update {
+            Update::Delta(Delta::Text { text, .. }) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts.concat(), "x".repeat(5000));
+    assert_eq!(texts.len(), 1);
+}
+
+#[tokio::test]
+async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session() {
+    let world = World::new(9);
+    let (driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("hello")).expect("open");
+    until(&mut updates, ended).await;
+    let same = driver.resume(handle.id(), world.host()).await.expect("it runs here");
+    same.send(prompt("hello")).expect("open");
+    until(&mut updates, ended).await;
+    let other = Driver::new(world.ports()).resume(handle.id(), world.host()).await.expect("it is kept");
+    let mut replayed = other.subscribe(Seq(0));
+    let seen =
+        logged(&until(&mut replayed, |e| matches!(e, Event::TurnEnded { turn, .. } if turn.0 == 2)).await);
+    assert_eq!(seen.len(), world.disk.lock().expect("unpoisoned")[handle.id()].len());
+    let missing = driver.resume(&SessionId::new("none"), world.host()).await;
+    assert!(matches!(missing.err(), Some(DriverError::Store(StoreError::NotFound(_)))));
+}
+
+#[tokio::test]
+async fn two_writers_of_one_session_do_not_mix() {
+    let world = World::new(10);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("hello")).expect("open");
+    until(&mut updates, ended).await;
+    let other = Driver::new(world.ports()).resume(handle.id(), world.host()).await.expect("it is kept");
+    let mut theirs = other.subscribe(Seq(0));
+    other.send(prompt("hello")).expect("open");
+    until(&mut theirs, |e| matches!(e, Event::TurnEnded { turn, .. } if turn.0 == 2)).await;
+    handle.send(prompt("hello")).expect("open");
+    assert_eq!(next(&mut updates).await, None, "the stale writer is closed");
+    assert!(handle.last_error().expect("a reason").contains("changed by another process"));
+}

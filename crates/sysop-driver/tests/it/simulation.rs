@@ -1,0 +1,193 @@
+//! A machine that loses its power at any await, again and again, and what must hold all the same.
+//!
+//! Each run is a seed: a failure prints it, and `SYSOP_SIM_SEED=<n>` runs that one again.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Map, json};
+use sysop_core::event::{Decision, Event, Input, Logged, Origin, Update};
+use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::session::{Activity, Session};
+use sysop_driver::{Driver, DriverError, Handle};
+
+use crate::world::{World, events, spec};
+
+const SEEDS: u64 = 600;
+const LIVES: usize = 6;
+/// How many things a person does in one life.
+const DEEDS: u32 = 12;
+
+fn session_id() -> SessionId {
+    SessionId::new("s")
+}
+
+/// What one life of the machine told its person: events with their places, each in order and once.
+#[derive(Default)]
+struct Told {
+    events: Vec<Arc<Logged>>,
+}
+
+#[test]
+fn no_crash_loses_an_event_or_runs_anything_twice() {
+    let chosen = std::env::var("SYSOP_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = chosen.map_or(0..SEEDS, |seed: u64| seed..seed + 1);
+    let mut crashes = 0;
+    for seed in seeds.clone() {
+        match std::panic::catch_unwind(|| simulate(seed)) {
+            Ok(in_this_run) => crashes += in_this_run,
+            Err(panic) => {
+                eprintln!("the simulation failed with SYSOP_SIM_SEED={seed}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    assert!(crashes >= seeds.count(), "the power must fail often to show anything; it did {crashes} times");
+}
+
+/// Runs one seed; returns how often the power failed.
+fn simulate(seed: u64) -> usize {
+    let world = World::new(seed);
+    let mut crashes = 0;
+    for life in 0..LIVES {
+        world.light_fuse(i64::from(world.below(60)));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let mut told = Told::default();
+        let crashed = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = world.power_lost.notified() => true,
+                result = live(&world, &mut told) => {
+                    result.expect("only the power fails here");
+                    false
+                }
+            }
+        });
+        drop(runtime); // every task ends wherever it was
+        crashes += usize::from(crashed);
+        check_told(&world, &told);
+        check_log(&world, life);
+    }
+    world.light_fuse(-1);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(rest(&world)).expect("nothing fails any more");
+    check_log(&world, LIVES);
+    crashes
+}
+
+async fn open(world: &Arc<World>) -> Result<Handle, DriverError> {
+    let driver = Driver::new(world.ports());
+    match driver.resume(&session_id(), world.host()).await {
+        Err(DriverError::Store(sysop_driver::port::StoreError::NotFound(_))) => {
+            driver.create(session_id(), spec(), world.host()).await
+        }
+        other => other,
+    }
+}
+
+/// One life: a person who does anything, and reads what they are told.
+async fn live(world: &Arc<World>, told: &mut Told) -> Result<(), DriverError> {
+    let handle = open(world).await?;
+    let mut updates = handle.subscribe(Seq(0));
+    for _ in 0..DEEDS {
+        handle.send(deed(world, told))?;
+        for _ in 0..world.below(12) {
+            world.pause().await;
+            while let Some(update) = updates.try_next() {
+                if let Update::Logged(logged) = update {
+                    told.events.push(logged);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn deed(world: &World, told: &Told) -> Input {
+    let asked = told.events.iter().rev().find_map(|logged| match &logged.event {
+        Event::ApprovalAsked { call, .. } => Some(call.id.clone()),
+        _ => None,
+    });
+    let decision = match world.below(3) {
+        0 => Decision::Reject { reason: String::new() },
+        1 => Decision::AllowSession { command: None },
+        _ => Decision::Allow { command: None },
+    };
+    let decide = |call| Input::Decision { call, decision, by: "person".to_owned() };
+    match (world.below(10), asked) {
+        (0, _) => Input::Cancel,
+        (1, _) => Input::Pause,
+        (2 | 3, _) => Input::Resume,
+        (4, _) => Input::Retry,
+        (5, _) => Input::Direct {
+            tool: "bash".to_owned(),
+            arguments: Map::from_iter([("command".to_owned(), json!("touch typed"))]),
+            origin: Origin::Typed,
+        },
+        (6..9, Some(call)) => decide(call),
+        (_, _) => Input::Prompt { text: "random".to_owned() },
+    }
+}
+
+/// The last life: everything is stopped and must come to rest.
+async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
+    let handle = open(world).await?;
+    let mut updates = handle.subscribe(Seq(0));
+    handle.send(Input::Cancel)?;
+    handle.send(Input::Prompt { text: "the last word".to_owned() })?;
+    loop {
+        let update = updates.next().await.expect("the session stays open");
+        let Update::Logged(logged) = update else { continue };
+        if matches!(&logged.event, Event::TurnStarted { prompt, .. } if prompt == "the last word") {
+            break;
+        }
+    }
+    while let Some(update) = updates.next().await {
+        if matches!(&update, Update::Logged(l) if matches!(l.event, Event::TurnEnded { .. })) {
+            break;
+        }
+    }
+    let log = world.disk.lock().expect("unpoisoned")[&session_id()].clone();
+    let session = Session::replay(&events(&log)).expect("a session");
+    assert_eq!(session.activity(), Activity::Idle);
+    Ok(())
+}
+
+/// What a person was told is durable, in order, without a gap, each event once.
+fn check_told(world: &World, told: &Told) {
+    let disk = world.disk.lock().expect("unpoisoned");
+    let log = disk.get(&session_id()).map_or(&[][..], Vec::as_slice);
+    for (index, logged) in told.events.iter().enumerate() {
+        assert_eq!(logged.seq, Seq(index as u64 + 1), "told in order, once, without a gap");
+        assert_eq!(log.get(index), Some(&**logged), "told, but not durable");
+    }
+}
+
+/// The log is whole, and what it says is what the host did.
+fn check_log(world: &World, life: usize) {
+    let disk = world.disk.lock().expect("unpoisoned");
+    let Some(log) = disk.get(&session_id()) else {
+        assert!(world.ran.lock().expect("unpoisoned").is_empty());
+        return;
+    };
+    for (index, logged) in log.iter().enumerate() {
+        assert_eq!(logged.seq, Seq(index as u64 + 1));
+    }
+    Session::replay(&events(log)).expect("the log replays");
+    let (mut started, mut finished): (HashSet<&CallId>, HashSet<&CallId>) = Default::default();
+    for logged in log {
+        match &logged.event {
+            Event::ToolStarted { call, .. } => assert!(started.insert(&call.id), "{} started twice", call.id),
+            Event::ToolFinished { call, .. } => assert!(finished.insert(call), "{call} finished twice"),
+            _ => {}
+        }
+    }
+    let ran = world.ran.lock().expect("unpoisoned");
+    let mut once = HashSet::new();
+    for call in ran.iter() {
+        assert!(once.insert(call), "{call} ran twice (life {life})");
+        assert!(started.contains(call), "{call} ran, but its start is not durable (life {life})");
+    }
+    let open = started.difference(&finished).count();
+    assert!(open <= 1, "{open} calls run at once");
+}

@@ -1,0 +1,292 @@
+//! Ports for tests: a store in memory, a provider and a host that do what a script says.
+//!
+//! Every await of a port is a `World::pause`: the place where a simulated machine may lose its power.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Map, Value, json};
+use sysop_core::event::{Event, Logged};
+use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
+use sysop_core::message::{
+    Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
+};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::Ports;
+use sysop_driver::port::{
+    CancellationToken, Clock, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
+};
+use tokio::sync::Notify;
+
+/// What the tests of this crate share: one machine with its disk.
+pub(crate) struct World {
+    rng: Mutex<StdRng>,
+    /// Pauses left until the power goes; negative: it does not go.
+    fuse: AtomicI64,
+    pub(crate) power_lost: Notify,
+    pub(crate) disk: Mutex<BTreeMap<SessionId, Vec<Logged>>>,
+    /// Every call that a host has begun, over all lives of the machine.
+    pub(crate) ran: Mutex<Vec<CallId>>,
+    time: AtomicI64,
+    calls: AtomicU64,
+    /// What the disk says instead of keeping anything.
+    pub(crate) broken_disk: Mutex<Option<StoreError>>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            rng: Mutex::new(StdRng::seed_from_u64(seed)),
+            fuse: AtomicI64::new(-1),
+            power_lost: Notify::new(),
+            disk: Mutex::default(),
+            ran: Mutex::default(),
+            time: AtomicI64::new(0),
+            calls: AtomicU64::new(0),
+            broken_disk: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn below(&self, bound: u32) -> u32 {
+        self.rng.lock().expect("no test panics with it").random_range(0..bound)
+    }
+
+    /// The power goes after this many pauses.
+    pub(crate) fn light_fuse(&self, pauses: i64) {
+        self.fuse.store(pauses, Ordering::SeqCst);
+    }
+
+    /// Lets others run for a while; or the machine dies here and never goes on.
+    pub(crate) async fn pause(&self) {
+        if self.fuse.load(Ordering::SeqCst) >= 0 && self.fuse.fetch_sub(1, Ordering::SeqCst) == 0 {
+            self.power_lost.notify_one();
+            std::future::pending::<()>().await;
+        }
+        for _ in 0..self.below(3) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) fn ports(self: &Arc<Self>) -> Ports {
+        Ports {
+            provider: Arc::new(ScriptedProvider(Arc::clone(self))),
+            store: Arc::new(Disk(Arc::clone(self))),
+            clock: Arc::new(VirtualClock(Arc::clone(self))),
+        }
+    }
+
+    pub(crate) fn host(self: &Arc<Self>) -> Arc<dyn Host> {
+        Arc::new(LyingHost { world: Arc::clone(self), tools: spec().tools })
+    }
+}
+
+pub(crate) fn spec() -> SessionSpec {
+    let tool = |name: &str, effect| ToolSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: json!({"type": "object"}),
+        effect,
+    };
+    SessionSpec {
+        model: ModelRef::new("demo", "demo"),
+        system: "Be brief.".to_owned(),
+        tools: vec![tool("read_file", ToolEffect::Reads), tool("bash", ToolEffect::Command)],
+        approve: ApprovalMode::Ask,
+        dangerous_patterns: Vec::new(),
+        deny: Vec::new(),
+        max_iterations: 6,
+        max_history_messages: 20,
+        max_output_tokens: None,
+        temperature: None,
+        host: "local".to_owned(),
+        root: "/srv".to_owned(),
+        profile: "full".to_owned(),
+    }
+}
+
+/// Does what the newest user message says: `panic`, `slow`, `stream N`, `bash N`, `read`, `fail`; else answers at
+/// random.
+struct ScriptedProvider(Arc<World>);
+
+impl Provider for ScriptedProvider {
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        let world = Arc::clone(&self.0);
+        let asked = request.messages.iter().rev().find_map(|message| match message.message() {
+            Message::User { text } => Some(text.clone()),
+            _ => None,
+        });
+        let results =
+            request.messages.iter().filter(|m| matches!(m.message(), Message::ToolResults { .. })).count();
+        let (send, receive) = futures::channel::mpsc::unbounded();
+        let work = async move {
+            world.pause().await;
+            let events = script(&world, &asked.expect("a prompt is always sent"), results);
+            for event in events {
+                world.pause().await;
+                if matches!(&event, ModelEvent::Notice(text) if text == "for ever") {
+                    std::future::pending::<()>().await;
+                }
+                if send.unbounded_send(event).is_err() {
+                    return;
+                }
+            }
+        };
+        futures::stream::select(futures::stream::once(work).filter_map(|()| async { None }), receive).boxed()
+    }
+}
+
+fn script(world: &World, prompt: &str, results: usize) -> Vec<ModelEvent> {
+    let number = world.calls.fetch_add(1, Ordering::SeqCst);
+    let call = |name: &str, arguments: Value| {
+        let Value::Object(arguments) = arguments else { unreachable!("written as an object") };
+        ToolCall {
+            id: CallId::new(format!("c{number}_{name}")),
+            wire_id: None,
+            name: name.to_owned(),
+            arguments: Arguments::Object(arguments),
+        }
+    };
+    let answer = |text: &str| {
+        vec![
+            ModelEvent::Text(text.to_owned()),
+            ModelEvent::Done(Box::new(Reply { text: text.to_owned(), ..Reply::default() })),
+        ]
+    };
+    let does = |calls| vec![ModelEvent::Done(Box::new(Reply { calls, ..Reply::default() }))];
+    let command = |n: u64| call("bash", json!({"command": format!("touch f{n}")}));
+    let words: Vec<_> = prompt.split(' ').collect();
+    match words[..] {
+        ["panic"] => panic!("as the prompt says"),
+        ["slow"] => vec![ModelEvent::Notice("for ever".to_owned())],
+        ["stream", n] => {
+            let n: usize = n.parse().expect("a number");
+            let mut events = vec![ModelEvent::Text("x".to_owned()); n];
+            events.push(ModelEvent::Done(Box::new(Reply { text: "x".repeat(n), ..Reply::default() })));
+            events
+        }
+        ["bash", n] if results < n.parse().expect("a number") => does(vec![command(number)]),
+        ["read"] if results == 0 => does(vec![call("read_file", json!({}))]),
+        ["fail"] => vec![ModelEvent::Failed(ModelFailure {
+            kind: FailureKind::Unreachable,
+            message: "nobody answers".to_owned(),
+        })],
+        ["cut"] => vec![ModelEvent::Text("half".to_owned())],
+        ["random"] => match world.below(6) {
+            0 => does(vec![command(number), call("read_file", json!({}))]),
+            1 => does(vec![command(number)]),
+            2 => does(vec![call("read_file", Value::Object(Map::new()))]),
+            3 => vec![ModelEvent::Text("half".to_owned())],
+            _ => answer("done"),
+        },
+        _ => answer("done"),
+    }
+}
+
+/// Runs nothing; remembers what it was told to run, and may end in any way.
+struct LyingHost {
+    world: Arc<World>,
+    tools: Vec<ToolSpec>,
+}
+
+#[async_trait]
+impl Host for LyingHost {
+    fn tools(&self) -> &[ToolSpec] {
+        &self.tools
+    }
+
+    async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        self.world.ran.lock().expect("no test panics with it").push(call.id.clone());
+        sink.output("begun");
+        self.world.pause().await;
+        match call.text_argument("command") {
+            Some("panic") => panic!("as the command says"),
+            Some("wait") => {
+                cancel.cancelled().await;
+                return Outcome::new(Status::Cancelled, "half");
+            }
+            Some("hang") => std::future::pending().await,
+            _ => {}
+        }
+        for _ in 0..self.world.below(4) {
+            self.world.pause().await;
+            if cancel.is_cancelled() {
+                return Outcome::new(Status::Cancelled, "half");
+            }
+        }
+        match self.world.below(4) {
+            0 => Outcome::failed("no"),
+            1 => Outcome::new(Status::Unknown, "lost"),
+            _ => Outcome::ok(call.id.as_str()),
+        }
+    }
+}
+
+/// A disk: what `append` has put there survives, whether or not anybody was told.
+struct Disk(Arc<World>);
+
+#[async_trait]
+impl Store for Disk {
+    async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
+        self.0.pause().await;
+        if let Some(error) = self.0.broken_disk.lock().expect("no test panics with it").clone() {
+            return Err(error);
+        }
+        let seq = {
+            let mut disk = self.0.disk.lock().expect("no test panics with it");
+            let log = disk.entry(id.clone()).or_default();
+            let found = log.last().map_or(Seq(0), |last| last.seq);
+            if found != after {
+                return Err(StoreError::Conflict { id: id.clone(), expected: after, found });
+            }
+            log.extend(events.iter().map(|logged| Logged::clone(logged)));
+            log.last().map_or(after, |last| last.seq)
+        };
+        self.0.pause().await;
+        Ok(seq)
+    }
+
+    async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        self.0.pause().await;
+        let disk = self.0.disk.lock().expect("no test panics with it");
+        let log = disk.get(id).map_or(&[][..], Vec::as_slice);
+        Ok(log.iter().filter(|logged| logged.seq > after).take(limit).cloned().collect())
+    }
+
+    async fn list(&self, _limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        Err(StoreError::NotFound(id.clone()))
+    }
+}
+
+struct VirtualClock(Arc<World>);
+
+#[async_trait]
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.time.fetch_add(1, Ordering::SeqCst))
+    }
+
+    async fn sleep(&self, _duration: Duration) {
+        for _ in 0..50 {
+            self.0.pause().await;
+        }
+    }
+}
+
+/// The events of a log.
+pub(crate) fn events(log: &[Logged]) -> Vec<Event> {
+    log.iter().map(|logged| logged.event.clone()).collect()
+}
