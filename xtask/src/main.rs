@@ -1,2 +1,44 @@
-//! Chores.
-fn main() {}
+//! The repository's own chores. `cargo xtask` lists them.
+//!
+//! Each chore does its own set-up and says what it is doing; nothing has to be installed by hand first.
+#![expect(clippy::print_stderr, reason = "a chore talks to the person who started it")]
+
+mod chore;
+mod demo;
+mod setup;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask CHORE
+
+  demo    build sysop and let it do a real job on this machine, without a key
+  test    everything that must hold: format, lints, all tests
+  setup   install what the tests need (Debian packages), and say what is there";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let chore = arguments.next();
+    let rest: Vec<_> = arguments.collect();
+    let done = match chore.as_deref() {
+        Some("demo") => demo::run(&rest),
+        Some("test") => test::run(&rest),
+        Some("setup") => setup::run(),
+        None | Some("help" | "--help" | "-h") => {
+            eprintln!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Some(other) => {
+            eprintln!("there is no chore `{other}`\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What the chores share: saying what is done, running programs, finding the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies in the repository").to_owned()
+}
+
+/// Cargo, as this chore was started with it.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Says what is done, does it, and says how long it took.
+pub(crate) fn step(what: &str, command: &mut Command) -> Result<()> {
+    eprintln!("==> {what}");
+    let begun = Instant::now();
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    if !status.success() {
+        bail!("{what}: failed ({status}); the command was {command:?}");
+    }
+    eprintln!("    {what}: done in {:.1} s", begun.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Whether a program is on the PATH.
+pub(crate) fn found(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

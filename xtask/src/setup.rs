@@ -1,0 +1,28 @@
+//! Installs what building and testing need beyond cargo.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::chore::{found, step};
+
+/// Programs that are needed, and the Debian packages that hold them.
+const NEEDED: [(&str, &str); 4] =
+    [("cc", "gcc libc6-dev"), ("bash", "bash"), ("git", "git"), ("setsid", "util-linux")];
+
+/// Makes sure that all is there.
+pub(crate) fn run() -> Result<()> {
+    let missing: Vec<_> = NEEDED.iter().filter(|(program, _)| !found(program)).collect();
+    if missing.is_empty() {
+        eprintln!("==> setup: all there ({})", NEEDED.map(|(program, _)| program).join(", "));
+        return Ok(());
+    }
+    let packages: Vec<_> = missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect();
+    if !found("apt-get") {
+        bail!("please install {}: this machine has no apt-get", packages.join(", "));
+    }
+    step("setup: refresh the package lists", Command::new("apt-get").args(["update", "-qq"]))?;
+    let mut install = Command::new("apt-get");
+    install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&packages);
+    step(&format!("setup: install {}", packages.join(", ")), &mut install)
+}

@@ -1,0 +1,18 @@
+//! Everything that must hold.
+
+use anyhow::Result;
+
+use crate::chore::{cargo, step};
+use crate::setup;
+
+/// Runs format check, lints and all tests; `rest` goes to the test binaries.
+pub(crate) fn run(rest: &[String]) -> Result<()> {
+    setup::run()?;
+    step("format", cargo().args(["fmt", "--all", "--check"]))?;
+    let mut lints = cargo();
+    lints.args(["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
+    step("lints", &mut lints)?;
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
+    step("tests", &mut tests)
+}

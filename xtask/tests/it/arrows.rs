@@ -1,0 +1,93 @@
+//! Which crate may know which: the arrows of ARCHITECTURE.md, checked over `cargo metadata`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each crate with those that it may depend on.
+const ARROWS: [(&str, &[&str]); 9] = [
+    ("sysop-core", &[]),
+    ("sysop-driver", &["sysop-core"]),
+    ("sysop-wire", &["sysop-core"]),
+    ("sysop-provider", &["sysop-driver", "sysop-core"]),
+    ("sysop-host", &["sysop-driver", "sysop-core"]),
+    ("sysop-store", &["sysop-driver", "sysop-core"]),
+    ("sysop-mock-llm", &[]),
+    (
+        "sysop",
+        &[
+            "sysop-core",
+            "sysop-driver",
+            "sysop-wire",
+            "sysop-provider",
+            "sysop-host",
+            "sysop-store",
+            "sysop-mock-llm",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Crates whose presence would break the absence that a room of ours stands for.
+const ABSENCES: [(&str, &[&str]); 5] = [
+    ("sysop-core", &["tokio", "reqwest", "sqlx", "rand", "uuid", "jiff", "tracing", "axum", "clap"]),
+    ("sysop-driver", &["reqwest", "sqlx", "axum", "clap", "rustix"]),
+    ("sysop-provider", &["sqlx", "clap", "rustix", "pty-process"]),
+    ("sysop-host", &["reqwest", "sqlx", "axum", "clap"]),
+    ("sysop-store", &["reqwest", "axum", "clap", "rustix"]),
+];
+
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"])
+        .current_dir(root)
+        .output()
+        .expect("cargo metadata starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+/// The crates of the workspace, each with the names of what it depends on outside of tests.
+fn packages() -> Vec<(String, BTreeSet<String>)> {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    packages
+        .iter()
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().expect("dependencies");
+            let names = dependencies
+                .iter()
+                .filter(|dependency| dependency["kind"] != "dev")
+                .map(|dependency| dependency["name"].as_str().expect("a name").to_owned());
+            (package["name"].as_str().expect("a name").to_owned(), names.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_depend_along_the_arrows_only() {
+    let packages = packages();
+    let ours: BTreeSet<_> = packages.iter().map(|(name, _)| name.clone()).collect();
+    let known: BTreeSet<_> = ARROWS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(ours, known, "a new crate needs a page in docs/adr and a line here");
+    for (name, dependencies) in &packages {
+        let allowed = ARROWS.iter().find(|(of, _)| of == name).expect("known").1;
+        for dependency in dependencies.intersection(&ours) {
+            assert!(allowed.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn crates_keep_out_what_they_stand_without() {
+    for (name, dependencies) in packages() {
+        let absent = ABSENCES.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, absent)| *absent);
+        for dependency in absent {
+            assert!(!dependencies.contains(*dependency), "{name} must not depend on {dependency}");
+        }
+    }
+}

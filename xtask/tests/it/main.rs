@@ -1,0 +1,4 @@
+//! Rules of the repository that no compiler checks.
+
+mod arrows;
+mod tidy;

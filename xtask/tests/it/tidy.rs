@@ -1,0 +1,103 @@
+//! The shape of files: headers, lengths, words that do not belong.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FILE_LINES_MAX: usize = 800;
+const ARCHITECTURE_LINES_MAX: usize = 200;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
+}
+
+/// The files that git tracks or would track.
+fn files() -> Vec<PathBuf> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let names = String::from_utf8(output.stdout).expect("names are UTF-8");
+    names.split_terminator('\0').map(|name| root().join(name)).filter(|path| path.is_file()).collect()
+}
+
+fn sources() -> impl Iterator<Item = (PathBuf, String)> {
+    let rust = files().into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    rust.map(|path| {
+        let text = std::fs::read_to_string(&path).expect("sources are UTF-8");
+        (path, text)
+    })
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    for (path, text) in sources() {
+        assert!(text.starts_with("//!"), "{} does not begin with `//!`", path.display());
+    }
+}
+
+#[test]
+fn long_files_say_why() {
+    for (path, text) in sources() {
+        let header: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        let lines = text.lines().count();
+        assert!(
+            lines <= FILE_LINES_MAX || header.contains("long because"),
+            "{} has {lines} lines; split it, or say in its header what it is `long because` of",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let marks = ["TO".to_owned() + "DO", "FIX".to_owned() + "ME", "X".repeat(3)];
+    let ignored = "#[ign".to_owned() + "ore";
+    for (path, text) in sources() {
+        for (number, line) in text.lines().enumerate() {
+            let marked = marks.iter().any(|mark| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == mark));
+            assert!(!marked, "{}:{} leaves something for later", path.display(), number + 1);
+            assert!(!line.contains(&ignored), "{}:{} ignores a test", path.display(), number + 1);
+        }
+    }
+}
+
+#[test]
+fn tests_do_not_sleep() {
+    let sleeps = ["thread::sl".to_owned() + "eep(", "time::sl".to_owned() + "eep("];
+    for (path, text) in sources() {
+        let in_tests = path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+        for (number, line) in text.lines().enumerate() {
+            let sleeps = in_tests && sleeps.iter().any(|sleep| line.contains(sleep));
+            assert!(!sleeps, "{}:{} sleeps; wait for an event with a deadline", path.display(), number + 1);
+        }
+    }
+}
+
+#[test]
+fn the_architecture_stays_short() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    assert!(text.lines().count() < ARCHITECTURE_LINES_MAX);
+}
+
+#[test]
+fn every_dependency_of_the_workspace_is_used() {
+    let workspace = std::fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
+    let section = workspace.split("[workspace.dependencies]").nth(1).expect("there are dependencies");
+    let section = section.split("\n[").next().expect("a section ends");
+    let manifests: Vec<_> = files()
+        .into_iter()
+        .filter(|path| path.ends_with("Cargo.toml") && path != &root().join("Cargo.toml"))
+        .map(|path| std::fs::read_to_string(path).expect("manifests are UTF-8"))
+        .collect();
+    for line in section.lines().filter(|line| line.contains(" = ") && !line.starts_with('#')) {
+        let name = line.split(" = ").next().expect("a name").trim();
+        let wanted = format!("{name}.workspace = true");
+        let with_features = format!("{name} = {{ workspace = true");
+        let used = manifests.iter().any(|text| {
+            text.lines().any(|line| line == wanted || line.starts_with(&with_features))
+        });
+        assert!(used, "no crate uses {name}");
+    }
+}
