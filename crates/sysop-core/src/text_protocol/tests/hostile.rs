@@ -75,9 +75,19 @@ fn hostile_repetitions_are_read_in_linear_time() {
 #[test]
 fn a_megabyte_of_anything_is_read_in_linear_time() {
     let started = Instant::now();
-    for pattern in
-        ["{", "[", "\"", "```", "```\n", "<tool_call>", "{\"a\":", "{\"", "{} ", "```json {} ```\n"]
-    {
+    for pattern in [
+        "{",
+        "[",
+        "\"",
+        "```",
+        "```\n",
+        "<tool_call>",
+        "{\"a\":",
+        "{\"",
+        "{} ",
+        "```json {} ```\n",
+        "```json {\"type\":\"answer\",\"text\":\"a\"} ```\n</think>\n",
+    ] {
         parse(&pattern.repeat(MEGABYTE / pattern.len()), &all_tools(), true);
         assert!(started.elapsed() < DEADLINE, "stuck at {pattern:?}");
     }

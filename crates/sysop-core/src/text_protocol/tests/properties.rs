@@ -205,4 +205,7 @@ fn depth_is_bounded() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(read_whole(&nested(DEPTH_MAX)).is_some());
     assert!(read_whole(&nested(DEPTH_MAX + 1)).is_none());
+    let call = r#"{"tool":"run_cmd","command":"ls"}"#;
+    let buried = format!("{}\n{call}\n", "{\"a\":".repeat(DEPTH_MAX));
+    assert_eq!(parse(&buried, &all_tools(), true), Parsed::Answer(buried.clone()));
 }

@@ -176,6 +176,12 @@ fn text_around_calls() {
             "Well.\n{\"type\":\"answer\",\"text\":\"One.\"}\nBye.",
             "answer: Well.\n\nOne.\n\nBye.",
         ),
+    ]);
+}
+
+#[test]
+fn what_a_model_makes_up_around_calls() {
+    check(&[
         both(
             "an invented result",
             "{\"tool\":\"run_cmd\",\"command\":\"ls\"}\nObservation: a b c\n{\"tool\":\"run_cmd\",\"command\":\"rm a\"}",
@@ -257,6 +263,16 @@ fn broken_and_cut_json() {
             r#"{"tool_calls":[{"name":"bash","arguments":{"command":"ls"}}"#,
             ANSWER,
         ),
+        both(
+            "cut around a whole call, pretty",
+            "{\"tool_calls\": [\n  {\"name\":\"bash\",\"arguments\":{\"command\":\"rm x\"}}\n",
+            ANSWER,
+        ),
+        both(
+            "cut in an unknown object",
+            "{\"steps\": [\n{\"tool\":\"run_cmd\",\"command\":\"rm x\"}\n",
+            ANSWER,
+        ),
         both("cut in marks", r#"<tool_call>{"name":"bash","arguments":{"command":"ls"}"#, ANSWER),
         both(
             "second call cut",
@@ -319,6 +335,12 @@ fn quotations_are_answers() {
             "I was told:\n{\"tool\": \"run_cmd\", \"command\": \"<shell command here>\"}\n",
             ANSWER,
         ),
+    ]);
+}
+
+#[test]
+fn what_only_looks_like_a_call_is_an_answer() {
+    check(&[
         both("JSON about other things", r#"{"name":"Alice","age":7,"tool":{"x":1}}"#, ANSWER),
         both("a hammer", r#"The shop has {"tool":"hammer","price":5}"#, ANSWER),
         both("C code", "for (;;) { [0] = {1}; } // {\"", ANSWER),
