@@ -1,7 +1,48 @@
 //! Tool calls written as plain text: for models without native tools, and for those that forget that they have them.
+//!
+//! Reads a whole reply and says whether it is an answer or holds calls; also writes the contract, the schema and the
+//! history for models that are spoken to this way. It never runs, allows or logs anything, and it never completes
+//! what a model left unfinished: a cut call is text.
+//!
+//! # What counts as a call
+//! Always: a complete JSON object (or array of them) in one of the known forms that makes up the reply, a fenced
+//! block of data, or what stands between a model's own call marks (`<tool_call>`, `[TOOL_CALLS]`, `functools` and
+//! their like). In prose the object must begin its line, or end it with words before it; with words on both sides,
+//! inside an inline code span that has neighbours, or as part of an expression (`x = {..}`) it is a quotation.
+//! Never: what stands in a fenced block of another language, in a fenced block together with anything else, in
+//! reasoning (`<think>`), behind a broken or cut call, or behind a result that the model invented for itself.
+//!
+//! A model with native tools is read more strictly, since it has another way to call. Its calls must name an
+//! offered tool or be shell calls; unless they stand between call marks, at most [`PROSE_AFTER_CHARS_MAX`]
+//! characters may follow the last one, and the line before the first must not announce an example. So a
+//! sentence followed by a call is a call, and an explanation that shows one in its middle is an answer.
+//!
+//! # Cost
+//! Linear in the text: the scanner only moves forward, a failed read of JSON resumes where it failed and not where it
+//! began, depth is bounded, and the search for the end of a fence is remembered.
 
-use crate::message::ToolResult;
+use crate::message::{Arguments, ToolResult};
 use crate::tool::ToolSpec;
+
+mod forms;
+mod json;
+mod prompt;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use forms::{Forms, Item, Mode};
+use scan::{Found, Unit};
+
+/// Most characters of prose behind a native model's written call; more make it a quotation in an explanation.
+pub const PROSE_AFTER_CHARS_MAX: usize = 200;
+
+/// Bytes looked at before a native model's written call for words that announce an example.
+const ANNOUNCEMENT_BYTES_MAX: usize = 200;
+
+/// Words that announce an example and not a call.
+const ANNOUNCEMENTS: [&str; 8] =
+    ["example", "e.g.", "for instance", "such as", "looks like", "look like", "the format", "this format"];
 
 /// What a reply's text holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,9 +51,10 @@ pub enum Parsed {
     Answer(String),
     /// Tool calls, with the text around them.
     Calls {
-        /// What stood before and between the calls, trimmed.
+        /// What stood before and between the calls, and written answers wherever they stood; prose behind the
+        /// last call is left out, since a model that goes on there makes up the result.
         text: String,
-        /// The calls, in order.
+        /// The calls, in order; at least one.
         calls: Vec<WrittenCall>,
     },
 }
@@ -23,30 +65,104 @@ pub struct WrittenCall {
     /// Name of one of the offered tools, or as the model wrote it.
     pub name: String,
     /// Its arguments.
-    pub arguments: crate::message::Arguments,
+    pub arguments: Arguments,
 }
 
-/// Reads a reply's text; `fences` also takes one fenced `sh` block as a command.
-pub fn parse(text: &str, _tools: &[ToolSpec], _fences: bool) -> Parsed {
-    Parsed::Answer(text.to_owned())
+/// Reads a reply's text; `fences` says that the model was offered this protocol, and also takes exactly one
+/// fenced `sh` block as a command.
+///
+/// Text without a call comes back unchanged as an answer.
+pub fn parse(text: &str, tools: &[ToolSpec], fences: bool) -> Parsed {
+    let mode = if fences { Mode::Text } else { Mode::Native };
+    let forms = Forms::new(tools, mode);
+    let found = scan::scan(text, &forms);
+    let read = match (mode, found.units.as_slice()) {
+        (Mode::Text, []) => fenced_command(text, &found, &forms),
+        (Mode::Native, units) if units.is_empty() || is_quotation(text, units) => None,
+        (Mode::Text | Mode::Native, _) => Some(compose(text, found)),
+    };
+    read.unwrap_or_else(|| Parsed::Answer(text.to_owned()))
 }
 
 /// What to add to the system prompt so that a model without native tools can call these.
-pub fn instructions(_tools: &[ToolSpec]) -> String {
-    String::new()
+///
+/// The same tools always give the same text. Where a shell is offered, only the shell is explained: it can do what
+/// the others can, and a small model reads 75 tokens a second. Without tools it asks for the answer form.
+pub fn instructions(tools: &[ToolSpec]) -> String {
+    prompt::instructions(tools)
 }
 
-/// JSON Schema that constrains a reply to the protocol.
-pub fn schema(_tools: &[ToolSpec]) -> serde_json::Value {
-    serde_json::Value::Null
+/// JSON Schema that constrains a reply to the protocol, in the dialect that llama.cpp and Ollama turn into grammars.
+///
+/// Without tools only an answer fits, which ends a model that would call for ever.
+pub fn schema(tools: &[ToolSpec]) -> serde_json::Value {
+    prompt::schema(tools)
 }
 
 /// A call as the model would have written it, for the history.
-pub fn written(_call: &WrittenCall) -> String {
-    String::new()
+pub fn written(call: &WrittenCall) -> String {
+    prompt::written(call)
 }
 
-/// Results as a user message, for models that know no tool role.
-pub fn results(_results: &[ToolResult]) -> String {
-    String::new()
+/// Results as one user message, for models that know no tool role; begins with `Observation:`.
+pub fn results(results: &[ToolResult]) -> String {
+    prompt::results(results)
+}
+
+fn fenced_command(text: &str, found: &Found, forms: &Forms<'_>) -> Option<Parsed> {
+    let block = found.block.as_ref()?;
+    let call = forms.fenced(&block.command)?;
+    let before = text.get(found.prose_from..block.start).unwrap_or_default().trim();
+    Some(Parsed::Calls { text: before.to_owned(), calls: vec![call] })
+}
+
+/// Whether calls in a native model's text are shown rather than made.
+fn is_quotation(text: &str, units: &[Unit]) -> bool {
+    let (Some(first), Some(last)) = (units.first(), units.last()) else { return false };
+    if units.iter().any(|unit| unit.marked) {
+        return false;
+    }
+    let after = text[last.end..].trim();
+    let too_much = after.chars().nth(PROSE_AFTER_CHARS_MAX).is_some() && !scan::is_invented_result(after);
+    too_much || announces_example(&text[..first.start])
+}
+
+fn announces_example(before: &str) -> bool {
+    let before = before.trim_end();
+    let from = before.floor_char_boundary(before.len().saturating_sub(ANNOUNCEMENT_BYTES_MAX));
+    let near = &before[from..];
+    let line = near.rsplit('\n').next().unwrap_or(near).to_ascii_lowercase();
+    ANNOUNCEMENTS.iter().any(|word| line.contains(word))
+}
+
+fn compose(text: &str, found: Found) -> Parsed {
+    let mut parts: Vec<String> = Vec::new();
+    let mut calls = Vec::new();
+    let mut from = found.prose_from;
+    for unit in found.units {
+        push_prose(&mut parts, text.get(from..unit.start).unwrap_or_default());
+        from = unit.end;
+        for item in unit.items {
+            match item {
+                Item::Call(call) => calls.push(call),
+                Item::Answer(answer) => {
+                    if parts.last() != Some(&answer) {
+                        parts.push(answer);
+                    }
+                }
+            }
+        }
+    }
+    if calls.is_empty() {
+        push_prose(&mut parts, text.get(from..).unwrap_or_default());
+        return Parsed::Answer(parts.join("\n\n"));
+    }
+    Parsed::Calls { text: parts.join("\n\n"), calls }
+}
+
+fn push_prose(parts: &mut Vec<String>, prose: &str) {
+    let prose = prose.trim();
+    if !prose.is_empty() && prose.chars().any(|sign| !matches!(sign, ',' | ';' | '`')) {
+        parts.push(prose.to_owned());
+    }
 }

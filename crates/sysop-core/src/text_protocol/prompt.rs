@@ -1,0 +1,183 @@
+//! What a model is told about the protocol, and how history reads in it.
+//!
+//! Texts are short and depend on the tools alone, so that a server's prompt cache stays good.
+
+use serde_json::{Map, Value, json};
+
+use super::WrittenCall;
+use super::forms::{command_tool, is_shell_name, reason_of};
+use crate::message::{Arguments, ToolResult};
+use crate::tool::ToolSpec;
+
+/// Longest description of a tool in the instructions, in characters.
+const DESCRIPTION_CHARS_MAX: usize = 80;
+
+/// Deepest level of a tool's schema that is kept; deeper ones take any value.
+const SCHEMA_DEPTH_MAX: usize = 6;
+
+const SHELL_CONTRACT: &str = r#"Reply with exactly one JSON object and nothing else. Either run one shell command and wait for its output:
+{"type":"shell","command":"COMMAND","reason":"WHY"}
+or answer the user:
+{"type":"answer","text":"TEXT"}
+Never invent output. As soon as an observation holds what was asked, answer.
+
+Example:
+User: How full is the disk?
+Reply: {"type":"shell","command":"df -h /","reason":"Show disk usage"}
+User: Observation: /dev/sda1 40G 10G 28G 27% /
+Reply: {"type":"answer","text":"The disk is 27% full."}
+
+Example:
+User: What is 2+2?
+Reply: {"type":"answer","text":"4"}
+"#;
+
+const ANSWER_CONTRACT: &str = r#"Reply with exactly one JSON object and nothing else: {"type":"answer","text":"TEXT"}
+"#;
+
+pub(super) fn instructions(tools: &[ToolSpec]) -> String {
+    if tools.is_empty() {
+        return ANSWER_CONTRACT.to_owned();
+    }
+    if command_tool(tools).is_some() {
+        return SHELL_CONTRACT.to_owned();
+    }
+    let mut text = String::from(
+        "Reply with exactly one JSON object and nothing else. Either call one tool and wait for its result:\n\
+         {\"name\":\"TOOL\",\"arguments\":{}}\nor answer the user:\n{\"type\":\"answer\",\"text\":\"TEXT\"}\n\
+         Never invent results. As soon as an observation holds what was asked, answer.\n\nTools:\n",
+    );
+    for tool in tools {
+        text.push_str(&format!("- {}\n", tool_line(tool)));
+    }
+    text.push_str(&format!(
+        "\nExample:\nReply: {}\nUser: Observation: (its result)\nReply: {{\"type\":\"answer\",\"text\":\"Here is what I found.\"}}\n",
+        example_call(&tools[0]),
+    ));
+    text.push_str("\nExample:\nUser: What is 2+2?\nReply: {\"type\":\"answer\",\"text\":\"4\"}\n");
+    text
+}
+
+pub(super) fn schema(tools: &[ToolSpec]) -> Value {
+    let answer = object(json!({"type": {"enum": ["answer"]}, "text": {"type": "string"}}));
+    if tools.is_empty() {
+        return answer;
+    }
+    let mut forms = Vec::new();
+    if command_tool(tools).is_some() {
+        forms.push(object(
+            json!({"type": {"enum": ["shell"]}, "command": {"type": "string"}, "reason": {"type": "string"}}),
+        ));
+    } else {
+        forms.extend(tools.iter().map(|tool| {
+            object(json!({"name": {"enum": [tool.name]}, "arguments": simplified(&tool.parameters, 0)}))
+        }));
+    }
+    forms.push(answer);
+    json!({ "anyOf": forms })
+}
+
+pub(super) fn written(call: &WrittenCall) -> String {
+    let Arguments::Object(arguments) = &call.arguments else {
+        return json!({"name": call.name, "arguments": call.arguments.to_value()}).to_string();
+    };
+    match arguments.get("command") {
+        Some(Value::String(command)) if is_shell_name(&call.name) => {
+            let reason = reason_of(arguments).unwrap_or_default();
+            json!({"type": "shell", "command": command, "reason": reason}).to_string()
+        }
+        _ => json!({"name": call.name, "arguments": arguments}).to_string(),
+    }
+}
+
+pub(super) fn results(results: &[ToolResult]) -> String {
+    let mut text = String::from("Observation:");
+    for result in results {
+        text.push_str(if results.len() > 1 { "\n" } else { " " });
+        if results.len() > 1 {
+            text.push_str(&format!("[{}] ", result.name));
+        }
+        if result.is_error {
+            text.push_str("the call failed: ");
+        }
+        let output = result.output.trim_end();
+        text.push_str(if output.is_empty() { "(nothing was printed)" } else { output });
+    }
+    if results.is_empty() {
+        text.push_str(" (no result)");
+    }
+    text.push_str(
+        "\n\nIf this is enough, answer now with {\"type\":\"answer\",\"text\":\"TEXT\"}. \
+         Use only what the observation says; do not repeat a call.",
+    );
+    text
+}
+
+fn tool_line(tool: &ToolSpec) -> String {
+    let required = required(tool);
+    let arguments: Vec<String> = properties(tool)
+        .map(|name| if required.contains(&name) { name.to_owned() } else { format!("{name}?") })
+        .collect();
+    let sentence = tool.description.split(['\n', '.']).next().unwrap_or_default().trim();
+    let sentence: String = sentence.chars().take(DESCRIPTION_CHARS_MAX).collect();
+    format!("{}({}): {sentence}", tool.name, arguments.join(", "))
+}
+
+fn example_call(tool: &ToolSpec) -> Value {
+    let arguments: Map<String, Value> = required(tool)
+        .into_iter()
+        .map(|name| {
+            let value = match tool.parameters["properties"][name]["type"].as_str() {
+                Some("integer" | "number") => json!(1),
+                Some("boolean") => json!(true),
+                Some("array") => json!([]),
+                Some("object") => json!({}),
+                _ => Value::from(name.to_uppercase()),
+            };
+            (name.to_owned(), value)
+        })
+        .collect();
+    json!({"name": tool.name, "arguments": arguments})
+}
+
+fn properties(tool: &ToolSpec) -> impl Iterator<Item = &str> {
+    tool.parameters["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str())
+}
+
+fn required(tool: &ToolSpec) -> Vec<&str> {
+    tool.parameters["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// An object with these properties, all required, and no other.
+fn object(properties: Value) -> Value {
+    let names: Vec<&String> = properties.as_object().into_iter().flatten().map(|(name, _)| name).collect();
+    json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
+}
+
+/// Keeps of a schema what grammar converters know; the tool's own schema checks the rest.
+fn simplified(schema: &Value, depth: usize) -> Value {
+    let mut kept = Map::new();
+    if depth >= SCHEMA_DEPTH_MAX {
+        return Value::Object(kept);
+    }
+    if let Some(values) = schema.get("enum") {
+        kept.insert("enum".to_owned(), values.clone());
+        return Value::Object(kept);
+    }
+    if let Some(kind @ Value::String(_)) = schema.get("type") {
+        kept.insert("type".to_owned(), kind.clone());
+    }
+    if let Some(Value::Object(properties)) = schema.get("properties") {
+        let properties: Map<String, Value> =
+            properties.iter().map(|(name, inner)| (name.clone(), simplified(inner, depth + 1))).collect();
+        kept.insert("properties".to_owned(), Value::Object(properties));
+        kept.insert("additionalProperties".to_owned(), Value::Bool(false));
+        if let Some(required) = schema.get("required") {
+            kept.insert("required".to_owned(), required.clone());
+        }
+    }
+    if let Some(items) = schema.get("items") {
+        kept.insert("items".to_owned(), simplified(items, depth + 1));
+    }
+    Value::Object(kept)
+}

@@ -1,0 +1,122 @@
+//! What a model is told, and what constrains it.
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use super::super::{WrittenCall, instructions, results, schema, written};
+use super::{all_tools, calls_of, offered, read_file, send_keys, shown};
+use crate::id::CallId;
+use crate::message::{Arguments, ToolResult};
+
+/// Measured on models of this size: a token of such text is 3.5 bytes or more.
+const TOKEN_BYTES: usize = 7;
+
+fn result(name: &str, output: &str, is_error: bool) -> ToolResult {
+    ToolResult {
+        call: CallId::new("c1"),
+        wire_id: None,
+        name: name.to_owned(),
+        output: output.to_owned(),
+        is_error,
+    }
+}
+
+#[test]
+fn a_shell_is_explained_in_few_tokens() {
+    let text = instructions(&all_tools());
+    assert!(text.len() * 2 / TOKEN_BYTES < 250, "{} bytes", text.len());
+    assert!(!text.contains("read_file"), "the shell form is enough");
+    let replies: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Reply: ")).collect();
+    let read: Vec<String> = replies.iter().map(|reply| shown(&offered(reply))).collect();
+    expect![[r#"
+        [
+            "bash {\"command\":\"df -h /\",\"reason\":\"Show disk usage\"}",
+            "answer: The disk is 27% full.",
+            "answer: 4",
+        ]
+    "#]]
+    .assert_debug_eq(&read);
+    assert_eq!(text, instructions(&all_tools()));
+}
+
+#[test]
+fn other_tools_are_listed() {
+    let tools = [read_file(), send_keys()];
+    expect![[r#"
+        Reply with exactly one JSON object and nothing else. Either call one tool and wait for its result:
+        {"name":"TOOL","arguments":{}}
+        or answer the user:
+        {"type":"answer","text":"TEXT"}
+        Never invent results. As soon as an observation holds what was asked, answer.
+
+        Tools:
+        - read_file(path, lines?): Does read_file
+        - send_keys(keys): Does send_keys
+
+        Example:
+        Reply: {"name":"read_file","arguments":{"path":"PATH"}}
+        User: Observation: (its result)
+        Reply: {"type":"answer","text":"Here is what I found."}
+
+        Example:
+        User: What is 2+2?
+        Reply: {"type":"answer","text":"4"}
+    "#]]
+    .assert_eq(&instructions(&tools));
+}
+
+#[test]
+fn without_tools_only_an_answer_fits() {
+    assert!(instructions(&[]).contains(r#"{"type":"answer","text":"TEXT"}"#));
+    let schema = jsonschema::validator_for(&schema(&[])).expect("a valid schema");
+    assert!(schema.is_valid(&json!({"type": "answer", "text": "x"})));
+    assert!(!schema.is_valid(&json!({"type": "shell", "command": "ls", "reason": "x"})));
+}
+
+#[test]
+fn the_schema_lets_only_the_contract_through() {
+    let shell = jsonschema::validator_for(&schema(&all_tools())).expect("a valid schema");
+    let good = [
+        json!({"type": "shell", "command": "ls", "reason": "look"}),
+        json!({"type": "answer", "text": "done"}),
+    ];
+    let bad = [
+        json!({"type": "shell", "reason": "look"}),
+        json!({"type": "shell", "command": 1, "reason": "look"}),
+        json!({"type": "answer"}),
+        json!({"type": "answer", "text": "x", "command": "ls"}),
+        json!({"name": "read_file", "arguments": {"path": "a"}}),
+        json!("ls"),
+    ];
+    assert!(good.iter().all(|value| shell.is_valid(value)));
+    assert!(!bad.iter().any(|value| shell.is_valid(value)));
+
+    let listed = schema(&[read_file(), send_keys()]);
+    let validator = jsonschema::validator_for(&listed).expect("a valid schema");
+    assert!(validator.is_valid(&json!({"name": "read_file", "arguments": {"path": "a", "lines": [1]}})));
+    assert!(!validator.is_valid(&json!({"name": "read_file", "arguments": {"keys": "q"}})));
+    assert!(!validator.is_valid(&json!({"name": "write_file", "arguments": {}})));
+    for word in ["minimum", "maxItems", "$ref", "description"] {
+        assert!(!listed.to_string().contains(word), "grammars know no {word}");
+    }
+}
+
+#[test]
+fn calls_and_results_read_as_in_the_examples() {
+    let arguments = json!({"command": "ls \"a\"", "reasoning": "look"});
+    let Value::Object(arguments) = arguments else { panic!("an object") };
+    let call = WrittenCall { name: "run_command".to_owned(), arguments: Arguments::Object(arguments) };
+    assert_eq!(written(&call), r#"{"type":"shell","command":"ls \"a\"","reason":"look"}"#);
+    assert_eq!(calls_of(offered(&written(&call))).len(), 1);
+
+    expect![[r#"
+        Observation: a.txt
+        b.txt
+
+        If this is enough, answer now with {"type":"answer","text":"TEXT"}. Use only what the observation says; do not repeat a call."#]]
+    .assert_eq(&results(&[result("bash", "a.txt\nb.txt\n", false)]));
+    let several = results(&[result("bash", "", false), result("read_file", "no such file", true)]);
+    assert!(several.starts_with(
+        "Observation:\n[bash] (nothing was printed)\n[read_file] the call failed: no such file\n\n"
+    ));
+}
