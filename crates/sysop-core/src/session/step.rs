@@ -133,7 +133,8 @@ impl Session {
     }
 
     fn find_written_calls(&self, reply: &mut Reply) {
-        let fences = reply.protocol == ToolProtocol::Text;
+        // A cut reply may look as if its fence was closed.
+        let fences = reply.protocol == ToolProtocol::Text && reply.finish != Finish::Length;
         match text_protocol::parse(&reply.text, &self.tools.specs, fences) {
             Parsed::Answer(text) => reply.text = text,
             Parsed::Calls { text, calls } => {
