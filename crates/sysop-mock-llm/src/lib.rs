@@ -5,6 +5,18 @@
 //! thought signature that was lost) is refused here too, in that server's own words. It never reads another
 //! crate of the workspace, never needs a key, and never calls out.
 //!
+//! | API | endpoints |
+//! | --- | --- |
+//! | OpenAI | `POST /v1/chat/completions` and `/chat/completions`, `GET /v1/models` and `/models` |
+//! | Anthropic | `POST /v1/messages`, `GET /v1/models` with an `anthropic-version` header |
+//! | Gemini | `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent` (`?alt=sse`, else one array), also under `/v1`; `GET /v1beta/models` |
+//! | Vertex | the same methods under `/v1/projects/{p}/locations/{l}/publishers/google/models/{model}` and `/v1/publishers/google/models/{model}`, also under `/v1beta1` |
+//! | Ollama | `POST /api/chat`, `/api/show`; `GET /`, `/api/version`, `/api/tags`, `/api/ps` |
+//!
+//! Every model name is answered, but one that begins with `missing` gets the API's 404, and on Ollama one that
+//! begins with `phi3` has no tools: it refuses them, and writes the calls of a scenario as text.
+//! What a scenario file may hold is told at [`Scenarios`] and [`Response`]; how one is chosen at [`Engine::reply`].
+//!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
 //! use sysop_mock_llm::{MockServer, Scenarios};

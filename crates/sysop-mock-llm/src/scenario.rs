@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::io::Read as _;
-use std::marker::PhantomData;
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,7 +79,7 @@ impl Scenarios {
         &self.default_response
     }
 
-    /// Every response of the file, each with a number of its own: the default is 0.
+    /// Gives every response a number of its own (the default's is 0); returns how many there are.
     pub(crate) fn number_responses(&mut self) -> usize {
         let steps = self.scenarios.iter_mut().flat_map(|scenario| scenario.steps.iter_mut());
         let mut count = 1;
@@ -392,21 +391,21 @@ impl<'de> Deserialize<'de> for Response {
 }
 
 fn some_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
-    struct Some<T>(PhantomData<T>);
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Some<T> {
-        type Value = Vec<T>;
+    struct AtLeastOne;
+    impl<'de> Visitor<'de> for AtLeastOne {
+        type Value = Vec<Step>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a list of at least one step")
         }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
-            let mut list = Vec::new();
-            while let Option::Some(item) = items.next_element()? {
-                list.push(item);
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Step>, A::Error> {
+            let mut steps = Vec::new();
+            while let Some(step) = items.next_element()? {
+                steps.push(step);
             }
-            if list.is_empty() { Err(de::Error::custom("`steps` is empty")) } else { Ok(list) }
+            if steps.is_empty() { Err(de::Error::custom("`steps` is empty")) } else { Ok(steps) }
         }
     }
-    deserializer.deserialize_seq(Some(PhantomData))
+    deserializer.deserialize_seq(AtLeastOne)
 }
 
 /// Reads a string and makes something of it.
@@ -429,10 +428,8 @@ fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
     deserializer.deserialize_str(Text {
         expected: "a string",
         read: |text| match text {
-            "" => {
-                Err("an empty `trigger` would fit every message; that is what `default_response` is for"
-                    .to_owned())
-            }
+            "" => Err("an empty `trigger` would fit every message; that is what `default_response` is for"
+                .to_owned()),
             _ => Ok(text.to_owned()),
         },
     })
@@ -450,7 +447,9 @@ fn tool_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
     })
 }
 
-fn argument_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(String, Map<String, Value>), D::Error> {
+fn argument_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<(String, Map<String, Value>), D::Error> {
     deserializer.deserialize_str(Text {
         expected: "a JSON object in a string",
         read: |text| match serde_json::from_str::<Map<String, Value>>(text) {

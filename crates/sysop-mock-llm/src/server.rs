@@ -2,7 +2,6 @@
 //!
 //! A server that is dropped breaks what it is saying: nothing of it outlives its owner.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,14 +35,9 @@ pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
 ///
 /// # Errors
 /// When the listener breaks.
-pub fn serve(
-    listener: TcpListener,
-    scenarios: Scenarios,
-) -> impl Future<Output = io::Result<()>> + Send + 'static {
-    async move {
-        let (_running, stop) = watch::channel(());
-        run(listener, Arc::new(Shared::new(scenarios, Keep::Nothing, stop))).await
-    }
+pub async fn serve(listener: TcpListener, scenarios: Scenarios) -> io::Result<()> {
+    let (_running, stop) = watch::channel(());
+    run(listener, Arc::new(Shared::new(scenarios, Keep::Nothing, stop))).await
 }
 
 /// A server on a free port of this machine, for tests. It stops, in mid-sentence too, when it is dropped.

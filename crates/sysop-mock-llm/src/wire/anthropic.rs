@@ -98,8 +98,7 @@ impl Wire for Messages {
             let block = json!({"type": "tool_use", "id": id, "name": call.name, "input": {}});
             script.push_named(&start(index, block), 1);
             // The real server begins with an empty piece, and sends no other where there are no arguments.
-            let pieces =
-                if call.arguments.is_empty() { "" } else { call.arguments_text.as_str() };
+            let pieces = if call.arguments.is_empty() { "" } else { call.arguments_text.as_str() };
             for piece in std::iter::once("").chain(said.split(pieces)) {
                 let input = json!({"type": "input_json_delta", "partial_json": piece});
                 script.push_named(&delta(index, input), 1);
@@ -232,7 +231,9 @@ fn judge_messages(body: &Value) -> Result<Turn, Refusal> {
         ));
     }
     if !known.is_empty() && list(body, "tools").is_empty() {
-        return Err(Refusal::bad("Requests which include `tool_use` or `tool_result` blocks must define tools"));
+        return Err(Refusal::bad(
+            "Requests which include `tool_use` or `tool_result` blocks must define tools",
+        ));
     }
     Ok(turn)
 }
@@ -267,7 +268,9 @@ fn block_of(index: usize, place: usize, block: &Value) -> Result<Block<'_>, Refu
             Some(id) if is_tool_name(id, usize::MAX) => Ok(Block::Use(id)),
             Some(_) | None => Err(wrong("tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")),
         },
-        Some("tool_result") if !matches!(&block["content"], Value::Null | Value::String(_) | Value::Array(_)) => {
+        Some("tool_result")
+            if !matches!(&block["content"], Value::Null | Value::String(_) | Value::Array(_)) =>
+        {
             Err(wrong("tool_result.content: Input should be a valid string or a list of blocks"))
         }
         Some("tool_result") => {

@@ -67,10 +67,8 @@ fn is_signature(text: &str, model: &str, function: &str) -> bool {
 
 /// A field in camel or snake case, as the server takes both.
 fn field<'a>(value: &'a Value, camel: &str, snake: &str) -> &'a Value {
-    match &value[camel] {
-        Value::Null => &value[snake],
-        found => found,
-    }
+    let found = &value[camel];
+    if found.is_null() { &value[snake] } else { found }
 }
 
 /// Judges tools and generation options.
@@ -144,9 +142,7 @@ struct Asked<'a> {
 pub(crate) fn judge_contents(model: &str, body: &Value) -> Result<Turn, Refusal> {
     let contents = list(body, "contents");
     if contents.is_empty() {
-        return Err(Refusal::bad(
-            "* GenerateContentRequest.contents: contents is not specified\n",
-        ));
+        return Err(Refusal::bad("* GenerateContentRequest.contents: contents is not specified\n"));
     }
     let mut turn = Turn::default();
     let mut turn_start = 0;
@@ -171,9 +167,7 @@ pub(crate) fn judge_contents(model: &str, body: &Value) -> Result<Turn, Refusal>
         before = role;
     }
     if contents[0]["role"] == "model" {
-        return Err(Refusal::bad(
-            "Please ensure that the conversation begins with a user turn.",
-        ));
+        return Err(Refusal::bad("Please ensure that the conversation begins with a user turn."));
     }
     if before != "user" {
         return Err(Refusal::bad(
@@ -198,9 +192,11 @@ fn judge_parts(index: usize, content: &Value) -> Result<&[Value], Refusal> {
         )));
     }
     for (place, part) in parts.iter().enumerate() {
-        let unknown = part.as_object().into_iter().flat_map(|map| map.keys()).find(|name| {
-            !PART_FIELDS.iter().any(|(camel, snake)| name == camel || name == snake)
-        });
+        let unknown = part
+            .as_object()
+            .into_iter()
+            .flat_map(|map| map.keys())
+            .find(|name| !PART_FIELDS.iter().any(|(camel, snake)| name == camel || name == snake));
         if let Some(name) = unknown {
             return Err(Refusal::bad(format!(
                 "Invalid JSON payload received. Unknown name \"{name}\" at 'contents[{index}].parts[{place}]': Cannot find field."
@@ -215,7 +211,9 @@ fn judge_parts(index: usize, content: &Value) -> Result<&[Value], Refusal> {
             )));
         }
     }
-    if parts.len() == 1 && parts[0]["text"] == "" && field(&parts[0], "thoughtSignature", "thought_signature").is_null()
+    if parts.len() == 1
+        && parts[0]["text"] == ""
+        && field(&parts[0], "thoughtSignature", "thought_signature").is_null()
     {
         return Err(Refusal::bad(
             "Unable to submit request because it must have a text parameter. Add a text parameter and try again.",

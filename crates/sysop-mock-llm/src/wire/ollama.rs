@@ -41,7 +41,9 @@ impl Wire for Chat {
         if lacks_tools(&model) {
             if !list(body, "tools").is_empty() {
                 let full = full_name(&model);
-                return Err(Refusal::bad(format!("registry.ollama.ai/library/{full} does not support tools")));
+                return Err(Refusal::bad(format!(
+                    "registry.ollama.ai/library/{full} does not support tools"
+                )));
             }
             if body["think"] == true || body["think"].is_string() {
                 return Err(Refusal::bad(format!("\"{model}\" does not support thinking")));
@@ -82,9 +84,7 @@ impl Wire for Chat {
             script.push(&self.loaded(said), 1);
             return script;
         }
-        let line = |message: Value| {
-            json!({"model": self.model, "created_at": said.at.to_string(), "message": message, "done": false})
-        };
+        let line = |message: Value| json!({"model": self.model, "created_at": said.at.to_string(), "message": message, "done": false});
         let text = |piece: &str| line(json!({"role": "assistant", "content": piece}));
         if lacks_tools(&self.model) {
             for piece in said.split(&as_text(said)) {
@@ -193,7 +193,9 @@ fn judge_messages(messages: &[Value]) -> Result<Turn, Refusal> {
             Some("tool") => turn.tool_result(),
             Some("system" | "assistant") => {}
             Some(_) | None => {
-                return Err(Refusal::bad("role must be one of [\"system\", \"user\", \"assistant\", \"tool\"]"));
+                return Err(Refusal::bad(
+                    "role must be one of [\"system\", \"user\", \"assistant\", \"tool\"]",
+                ));
             }
         }
         for call in list(message, "tool_calls") {

@@ -49,7 +49,8 @@ impl Wire for Chat {
             return Err(Refusal::bad(message).about("stream_options"));
         }
         if !body["max_tokens"].is_null() && !body["max_completion_tokens"].is_null() {
-            let message = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.";
+            let message =
+                "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.";
             return Err(Refusal::bad(message).about("max_tokens"));
         }
         judge_tools(body)?;
@@ -187,8 +188,7 @@ fn judge_messages(body: &Value) -> Result<Turn, Refusal> {
     let messages = match body["messages"].as_array() {
         None => return Err(Refusal::bad("Missing required parameter: 'messages'.").about("messages")),
         Some(messages) if messages.is_empty() => {
-            let message =
-                "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
+            let message = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
             return Err(Refusal::bad(message).about("messages"));
         }
         Some(messages) => messages,
@@ -225,9 +225,8 @@ fn close_call(open: &mut Vec<&str>, index: usize, message: &Value) -> Result<(),
     needed_content(index, message)?;
     let Some(id) = message["tool_call_id"].as_str() else {
         let param = format!("messages.[{index}].tool_call_id");
-        return Err(
-            Refusal::bad(format!("Missing required parameter: 'messages[{index}].tool_call_id'.")).about(param)
-        );
+        return Err(Refusal::bad(format!("Missing required parameter: 'messages[{index}].tool_call_id'."))
+            .about(param));
     };
     match open.iter().position(|call| *call == id) {
         Some(position) => {
