@@ -125,8 +125,11 @@ fn a_store_outlives_the_runtime_that_it_was_used_in() {
     });
     drop(first);
     runtime().block_on(async {
-        assert_eq!(store.append(&id("s"), Seq(0), &events(0, 1, 10)).await, Ok(Seq(1)));
+        let (id, events) = (id("s"), events(0, 1, 10));
+        let append = store.append(&id, Seq(0), &events);
+        let appended = tokio::time::timeout(std::time::Duration::from_secs(30), append).await;
+        assert_eq!(appended.expect("nobody writes any more"), Ok(Seq(1)));
         // What was queued was not lost either.
-        assert_eq!(store.load(&id("abandoned"), Seq(0), 10).await.unwrap().len(), 1);
+        assert_eq!(store.load(&SessionId::new("abandoned"), Seq(0), 10).await.unwrap().len(), 1);
     });
 }

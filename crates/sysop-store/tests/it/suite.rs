@@ -303,9 +303,9 @@ pub(crate) async fn check_race(store: &dyn Store, mut won: Vec<(Seq, String)>) {
     let log = whole(store, &id("raced")).await;
     let stored: Vec<_> = log
         .into_iter()
-        .map(|logged| match logged.event {
-            Event::PromptQueued { text } => (logged.seq, text),
-            other => panic!("nobody appended {other:?}"),
+        .map(|logged| {
+            let Event::PromptQueued { text } = logged.event else { panic!("nobody appended {logged:?}") };
+            (logged.seq, text)
         })
         .collect();
     assert_eq!(stored, won);
