@@ -1,1 +1,43 @@
-//! Placeholder.
+//! A scripted model server: it answers like OpenAI, Gemini (and Vertex), Ollama and Anthropic do, from a file
+//! of scenarios, so that an agent can be tested and shown without a model.
+//!
+//! It judges its clients: a request that the real server would refuse (a tool call without its result, a
+//! thought signature that was lost) is refused here too, in that server's own words. It never reads another
+//! crate of the workspace, never needs a key, and never calls out.
+//!
+//! | API | endpoints |
+//! | --- | --- |
+//! | OpenAI | `POST /v1/chat/completions` and `/chat/completions`, `GET /v1/models` and `/models` |
+//! | Anthropic | `POST /v1/messages`, `GET /v1/models` with an `anthropic-version` header |
+//! | Gemini | `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent` (`?alt=sse`, else one array), also under `/v1`; `GET /v1beta/models` |
+//! | Vertex | the same methods under `/v1/projects/{p}/locations/{l}/publishers/google/models/{model}` and `/v1/publishers/google/models/{model}`, also under `/v1beta1` |
+//! | Ollama | `POST /api/chat`, `/api/show`; `GET /`, `/api/version`, `/api/tags`, `/api/ps` |
+//!
+//! Every model name is answered, but one that begins with `missing` gets the API's 404, and on Ollama one that
+//! begins with `phi3` has no tools: it refuses them, and writes the calls of a scenario as text.
+//! What a scenario file may hold is told at [`Scenarios`] and [`Response`]; how one is chosen at [`Engine::reply`].
+//!
+//! ```no_run
+//! # async fn example() -> std::io::Result<()> {
+//! use sysop_mock_llm::{MockServer, Scenarios};
+//! let server = MockServer::start(Scenarios::builtin()).await?;
+//! println!("{}/v1/chat/completions", server.url());
+//! # Ok(())
+//! # }
+//! ```
+
+mod engine;
+mod ids;
+mod record;
+mod scenario;
+mod script;
+mod server;
+mod wire;
+
+pub use engine::{Engine, OBSERVATION_PREFIX, Turn};
+pub use record::{REQUESTS_KEPT_BYTES_MAX, REQUESTS_KEPT_MAX, RecordedRequest};
+pub use scenario::{
+    Failure, Pace, Response, SCENARIO_FILE_BYTES_MAX, Scenario, ScenarioError, Scenarios, ScriptedCall, Step,
+    TEXT_BYTES_MAX, TokenUsage,
+};
+pub use server::{MISSING_MODEL_PREFIX, MockServer, REQUEST_BYTES_MAX, TEXT_ONLY_MODEL_PREFIX, serve};

@@ -1,1 +1,13 @@
-//! Placeholder.
+//! Keeps the event logs of sessions: in a SQLite file, or in memory.
+//!
+//! A store knows order and durability, not meaning: it never decides what an event does, and it never changes
+//! or deletes an event that was appended, except by `delete` of a whole session. This crate is the only one
+//! that speaks SQL. All stores pass the same conformance suite (`tests/it`).
+#![warn(missing_docs)]
+
+pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
+
+mod log;
+mod memory;
+mod sqlite;

@@ -1,0 +1,131 @@
+//! Which response a conversation gets: pure, without HTTP and without memory of earlier requests.
+
+use crate::scenario::{Response, Scenarios};
+
+/// How the text of a user message begins that carries a tool result to a model without tools.
+pub const OBSERVATION_PREFIX: &str = "Observation:";
+
+/// Finds responses.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    scenarios: Scenarios,
+    responses: usize,
+}
+
+impl Engine {
+    /// Takes the scenarios.
+    pub fn new(mut scenarios: Scenarios) -> Self {
+        let responses = scenarios.number_responses();
+        Self { scenarios, responses }
+    }
+
+    /// The response to the last user message after a number of tool results.
+    ///
+    /// The first scenario whose trigger is in the message (letter case counts) answers, with the step whose
+    /// number is that of the tool results (lsimons-agent design, "State Tracking"): a step that calls N tools
+    /// at once is thus followed by the step N further on. Past the last step the last response is said again
+    /// if it calls no tool; a scenario that ends in a call ran out, and the default response ends the turn
+    /// where a repeated call would never let it end. No scenario fits: the default response.
+    pub fn reply(&self, last_user: &str, tool_results: usize) -> &Response {
+        let scenarios = self.scenarios.scenarios();
+        let Some(scenario) = scenarios.iter().find(|scenario| last_user.contains(&scenario.trigger)) else {
+            return self.scenarios.default_response();
+        };
+        let last = || scenario.steps.last().filter(|step| step.response.tool_calls.is_empty());
+        scenario
+            .steps
+            .get(tool_results)
+            .or_else(last)
+            .map_or(self.scenarios.default_response(), |step| &step.response)
+    }
+
+    /// The response to what a conversation has come to.
+    pub fn answer(&self, turn: &Turn) -> &Response {
+        self.reply(&turn.prompt, turn.tool_results)
+    }
+
+    /// How many responses there are; their numbers are less.
+    pub(crate) fn responses(&self) -> usize {
+        self.responses
+    }
+}
+
+/// What a conversation has come to: its last prompt and the tool results since.
+///
+/// The design counts all tool results of the conversation. With one prompt that is the same; with several, the
+/// count starts again at each prompt, so that a second prompt starts its scenario at its first step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// The last user message that is no tool result.
+    pub prompt: String,
+    /// The tool results after it.
+    pub tool_results: usize,
+}
+
+impl Turn {
+    /// Takes the next user message in; one that begins with [`OBSERVATION_PREFIX`] is a tool result.
+    pub fn user(&mut self, text: &str) {
+        if text.trim_start().starts_with(OBSERVATION_PREFIX) {
+            self.tool_result();
+        } else {
+            self.prompt = text.to_owned();
+            self.tool_results = 0;
+        }
+    }
+
+    /// Takes the next tool result in.
+    pub fn tool_result(&mut self) {
+        self.tool_results += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(engine: &Engine, prompt: &str, results: usize) -> String {
+        engine.reply(prompt, results).text()
+    }
+
+    #[test]
+    fn the_designs_conversation() {
+        let engine = Engine::new(Scenarios::builtin());
+        let prompt = "Please write a hello world script";
+        assert_eq!(said(&engine, prompt, 0), "I'll create a hello world Python script for you.");
+        let run = engine.reply(prompt, 1);
+        assert_eq!(run.tool_calls[0].id.as_deref(), Some("call_002"));
+        assert_eq!(run.tool_calls[0].arguments_text, r#"{"command": "python hello.py"}"#);
+        assert_eq!(said(&engine, prompt, 2), "Done! The script works correctly and outputs 'Hello, World!'");
+        assert_eq!(said(&engine, "how are you?", 0), "I'm doing well, thank you for asking!");
+        let default = "I'm a mock server. I only understand specific test scenarios.";
+        assert_eq!(said(&engine, "Hello World", 0), default);
+        assert_eq!(said(&engine, "", 0), default);
+    }
+
+    #[test]
+    fn past_its_end_a_scenario_repeats_an_answer_but_no_call() {
+        let text = r#"{"scenarios": [
+            {"name": "first", "trigger": "a", "steps": [{"response": {"content": "only"}}]},
+            {"name": "shadowed", "trigger": "ab", "steps": [{"response": {"content": "never"}}]},
+            {"name": "calls", "trigger": "c", "steps": [{"response": {"tool_calls": [
+                {"type": "function", "function": {"name": "ls", "arguments": "{}"}}]}}]}],
+            "default_response": {"content": "default"}}"#;
+        let engine = Engine::new(Scenarios::parse("x", text).unwrap());
+        assert_eq!(said(&engine, "xabx", 9), "only");
+        assert_eq!(engine.reply("c", 0).tool_calls.len(), 1);
+        assert_eq!(said(&engine, "c", 1), "default");
+        assert_eq!(engine.responses(), 4);
+    }
+
+    #[test]
+    fn a_second_prompt_starts_again_and_observations_are_results() {
+        let mut turn = Turn::default();
+        turn.user("hello world");
+        turn.tool_result();
+        turn.user("Observation: exit code 0");
+        turn.user("  Observation:\nmore");
+        assert_eq!(turn, Turn { prompt: "hello world".to_owned(), tool_results: 3 });
+        turn.user("An Observation: of mine");
+        assert_eq!(turn, Turn { prompt: "An Observation: of mine".to_owned(), tool_results: 0 });
+    }
+}

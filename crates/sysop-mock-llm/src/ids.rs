@@ -1,0 +1,58 @@
+//! Ids that look like those of the real servers. Unique within a process; never secrets.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Makes ids.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    seed: u64,
+    made: AtomicU64,
+}
+
+impl Ids {
+    pub(crate) fn new() -> Self {
+        Self { seed: RandomState::new().hash_one(0u8), made: AtomicU64::new(0) }
+    }
+
+    /// `prefix` and so many letters and digits.
+    pub(crate) fn make(&self, prefix: &str, length: usize) -> String {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        format!("{prefix}{}", letters(self.seed ^ mix(number), length))
+    }
+}
+
+/// So many letters and digits that follow from `seed` alone.
+pub(crate) fn letters(seed: u64, length: usize) -> String {
+    let mut state = seed;
+    let mut text = String::with_capacity(length);
+    for _ in 0..length {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        text.push(char::from(LETTERS[(mix(state) % LETTERS.len() as u64) as usize]));
+    }
+    text
+}
+
+/// The finaliser of SplitMix64.
+fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_differ_and_have_their_length() {
+        let ids = Ids::new();
+        let made: HashSet<String> = (0..10_000).map(|_| ids.make("call_", 8)).collect();
+        assert_eq!(made.len(), 10_000);
+        assert!(made.iter().all(|id| id.len() == 13 && id.starts_with("call_")));
+    }
+}

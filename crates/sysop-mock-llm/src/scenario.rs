@@ -1,0 +1,602 @@
+//! The scenario file: what it may hold, and what is said of one that is wrong.
+//!
+//! The format is that of the lsimons-agent design ("Scenarios File"); the optional fields of a response that
+//! are ours are described at [`Response`]. Reading never guesses: an unknown field is an error.
+
+use std::fmt;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// The largest scenario file, in bytes.
+pub const SCENARIO_FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The longest text of one response after `repeat_text`, in bytes.
+pub const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The longest `delay_ms` and `chunk_delay_ms`, in milliseconds.
+const DELAY_MS_MAX: u64 = 10 * 60 * 1000;
+/// How many bytes of text go into one event where `chunk_bytes` does not say.
+const CHUNK_BYTES_DEFAULT: usize = 24;
+/// What `repeat_text` repeats where there is no `content`.
+const REPEATED_TEXT_DEFAULT: &str = "word ";
+/// The longest name of a tool, in bytes.
+const TOOL_NAME_BYTES_MAX: usize = 64;
+
+const BUILTIN: &str = include_str!("scenarios.json");
+
+/// What the server says, and to what.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenarios {
+    scenarios: Vec<Scenario>,
+    default_response: Response,
+}
+
+impl Scenarios {
+    /// The scenarios that are built in: those of the lsimons-agent design, and a demo (`demo`).
+    pub fn builtin() -> Self {
+        Self::parse("scenarios.json", BUILTIN).expect("a test reads the built-in file")
+    }
+
+    /// Reads the text of a scenario file; `file` is its name for error messages.
+    ///
+    /// # Errors
+    /// `Invalid`, with file, line and what is wrong there.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let invalid = |path: String, error: &serde_json::Error| ScenarioError::invalid(file, path, error);
+        let scenarios = serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| invalid(error.path().to_string(), error.inner()))?;
+        reader.end().map_err(|error| invalid(String::new(), &error))?;
+        Ok(scenarios)
+    }
+
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// `Unreadable`, `TooLong` or `Invalid`.
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let file = path.display().to_string();
+        let mut text = String::new();
+        std::fs::File::open(path)
+            .and_then(|opened| opened.take(SCENARIO_FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text))
+            .map_err(|source| ScenarioError::Unreadable { file: file.clone(), source })?;
+        if text.len() > SCENARIO_FILE_BYTES_MAX {
+            return Err(ScenarioError::TooLong { file });
+        }
+        Self::parse(&file, &text)
+    }
+
+    /// The scenarios, in the order in which they are tried.
+    pub fn scenarios(&self) -> &[Scenario] {
+        &self.scenarios
+    }
+
+    /// What is said where no scenario fits.
+    pub fn default_response(&self) -> &Response {
+        &self.default_response
+    }
+
+    /// Gives every response a number of its own (the default's is 0); returns how many there are.
+    pub(crate) fn number_responses(&mut self) -> usize {
+        let steps = self.scenarios.iter_mut().flat_map(|scenario| scenario.steps.iter_mut());
+        let mut count = 1;
+        for step in steps {
+            step.response.number = count;
+            count += 1;
+        }
+        count
+    }
+}
+
+/// One conversation that is known by heart.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What people call it.
+    pub name: String,
+    /// What the last user message must hold; never empty.
+    #[serde(deserialize_with = "not_empty")]
+    pub trigger: String,
+    /// What is said, by the number of tool results; never empty.
+    #[serde(deserialize_with = "some_steps")]
+    pub steps: Vec<Step>,
+}
+
+/// One reply of a scenario.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// What is said.
+    pub response: Response,
+}
+
+/// What the server answers to one request.
+///
+/// In the file it is `content` and `tool_calls` as in the design, and optionally:
+///
+/// | field | meaning |
+/// | --- | --- |
+/// | `delay_ms` | waits before it answers |
+/// | `chunk_bytes` | text (and argument) bytes in one streamed event, 24 where absent; a character is never cut |
+/// | `write_bytes` | the body goes out in writes of exactly so many bytes, wherever they fall, even inside a character |
+/// | `chunk_delay_ms` | waits between two events, or two writes where `write_bytes` is given |
+/// | `cut_after_bytes` | the connection breaks after so many bytes of the body |
+/// | `repeat_text` | `content` (else `"word "`) is said so many times, each time as one event |
+/// | `usage` | `{"input_tokens", "output_tokens"}` to report in place of an estimate |
+/// | `status`, `error` | answers with this HTTP error (400 to 599) and text in the API's own shape |
+/// | `times` | only the first so many requests get the error; the ones after get `content` and `tool_calls` |
+/// | `retry_after_s` | the error says to wait so many seconds |
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Response {
+    /// The text.
+    pub content: Option<String>,
+    /// The tools that are called.
+    pub tool_calls: Vec<ScriptedCall>,
+    /// How fast, and how far, the answer goes out.
+    pub pace: Pace,
+    /// How often `content` is said; 1 as a rule.
+    pub repeats: usize,
+    /// The tokens to report, in place of an estimate.
+    pub usage: Option<TokenUsage>,
+    /// The error that is answered instead.
+    pub failure: Option<Failure>,
+    pub(crate) number: usize,
+}
+
+impl Response {
+    /// The whole text, repeated as often as it is said.
+    pub fn text(&self) -> String {
+        self.content.as_deref().unwrap_or_default().repeat(self.repeats)
+    }
+}
+
+/// A tool call of a scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScriptedCall {
+    /// The id on the OpenAI wire, as written in the file; made up where there is none, and on the other wires.
+    pub id: Option<String>,
+    /// The tool.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// The arguments as they are written in the file.
+    pub arguments_text: String,
+}
+
+/// How an answer goes out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// The wait before the answer.
+    pub delay: Duration,
+    /// The text in one event, in bytes.
+    pub chunk_bytes: usize,
+    /// The size of each write of the body, in bytes.
+    pub write_bytes: Option<usize>,
+    /// The wait between two events or writes.
+    pub chunk_delay: Duration,
+    /// Where the connection breaks, in bytes of the body.
+    pub cut_after_bytes: Option<usize>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            delay: Duration::ZERO,
+            chunk_bytes: CHUNK_BYTES_DEFAULT,
+            write_bytes: None,
+            chunk_delay: Duration::ZERO,
+            cut_after_bytes: None,
+        }
+    }
+}
+
+/// Tokens to report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenUsage {
+    /// Tokens of the request.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+}
+
+/// An HTTP error that a response stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The HTTP status, 400 to 599.
+    pub status: u16,
+    /// The text.
+    pub message: String,
+    /// How many requests get it; all where absent.
+    pub times: Option<usize>,
+    /// The seconds that it says to wait.
+    pub retry_after_s: Option<u32>,
+}
+
+/// Why a scenario file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// It cannot be read.
+    #[error("cannot read the scenario file {file}: {source}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is longer than [`SCENARIO_FILE_BYTES_MAX`].
+    #[error("the scenario file {file} is longer than {SCENARIO_FILE_BYTES_MAX} bytes")]
+    TooLong {
+        /// The file.
+        file: String,
+    },
+    /// It is not what a scenario file must be.
+    #[error("{file}, line {line}: {what}")]
+    Invalid {
+        /// The file.
+        file: String,
+        /// The line, counted from 1; for what is missing in an object the line where the object ends.
+        line: usize,
+        /// Where in the document, and what is wrong.
+        what: String,
+    },
+}
+
+impl ScenarioError {
+    fn invalid(file: &str, path: String, error: &serde_json::Error) -> Self {
+        let what = without_place(error);
+        let what = match path.as_str() {
+            "" | "." => what,
+            _ => format!("{path}: {what}"),
+        };
+        Self::Invalid { file: file.to_owned(), line: error.line().max(1), what }
+    }
+}
+
+/// What serde_json complains of, without the place that it puts at the end.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
+/// A response as the file has it, before what its fields mean together is checked.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawResponse {
+    content: Option<String>,
+    #[serde(default)]
+    tool_calls: Vec<RawCall>,
+    delay_ms: Option<u64>,
+    chunk_bytes: Option<usize>,
+    write_bytes: Option<usize>,
+    chunk_delay_ms: Option<u64>,
+    cut_after_bytes: Option<usize>,
+    repeat_text: Option<usize>,
+    usage: Option<TokenUsage>,
+    status: Option<u16>,
+    error: Option<String>,
+    times: Option<usize>,
+    retry_after_s: Option<u32>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCall {
+    id: Option<String>,
+    #[serde(rename = "type")]
+    _kind: CallKind,
+    function: RawFunction,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CallKind {
+    Function,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFunction {
+    #[serde(deserialize_with = "tool_name")]
+    name: String,
+    #[serde(deserialize_with = "argument_text")]
+    arguments: (String, Map<String, Value>),
+}
+
+impl RawResponse {
+    fn check(self) -> Result<Response, String> {
+        if self.content.is_none()
+            && self.tool_calls.is_empty()
+            && self.status.is_none()
+            && self.repeat_text.is_none()
+        {
+            return Err("a response needs `content`, `tool_calls`, `repeat_text` or `status`".to_owned());
+        }
+        let failure = self.failure()?;
+        let pace = self.pace()?;
+        let repeats = self.repeat_text.unwrap_or(1);
+        let content = match self.content {
+            None if self.repeat_text.is_some() => Some(REPEATED_TEXT_DEFAULT.to_owned()),
+            content => content,
+        };
+        let longest = content.as_ref().map_or(0, String::len).saturating_mul(repeats);
+        if repeats == 0 || longest > TEXT_BYTES_MAX {
+            return Err(format!("`repeat_text` must give 1 to {TEXT_BYTES_MAX} bytes of text"));
+        }
+        let tool_calls = self.tool_calls.into_iter().map(ScriptedCall::from).collect();
+        Ok(Response { content, tool_calls, pace, repeats, usage: self.usage, failure, number: 0 })
+    }
+
+    fn failure(&self) -> Result<Option<Failure>, String> {
+        let Some(status) = self.status else {
+            if self.error.is_some() || self.times.is_some() || self.retry_after_s.is_some() {
+                return Err("`error`, `times` and `retry_after_s` need `status`".to_owned());
+            }
+            return Ok(None);
+        };
+        if !(400..=599).contains(&status) {
+            return Err(format!("`status` {status} is not an HTTP error (400 to 599)"));
+        }
+        let message = self.error.clone().unwrap_or_else(|| format!("scripted error {status}"));
+        Ok(Some(Failure { status, message, times: self.times, retry_after_s: self.retry_after_s }))
+    }
+
+    fn pace(&self) -> Result<Pace, String> {
+        let wait = |name: &str, given: Option<u64>| match given.unwrap_or(0) {
+            millis if millis <= DELAY_MS_MAX => Ok(Duration::from_millis(millis)),
+            millis => Err(format!("`{name}` {millis} is more than {DELAY_MS_MAX}")),
+        };
+        if self.chunk_bytes == Some(0) || self.write_bytes == Some(0) {
+            return Err("`chunk_bytes` and `write_bytes` must be at least 1".to_owned());
+        }
+        Ok(Pace {
+            delay: wait("delay_ms", self.delay_ms)?,
+            chunk_bytes: self.chunk_bytes.unwrap_or(CHUNK_BYTES_DEFAULT),
+            write_bytes: self.write_bytes,
+            chunk_delay: wait("chunk_delay_ms", self.chunk_delay_ms)?,
+            cut_after_bytes: self.cut_after_bytes,
+        })
+    }
+}
+
+impl From<RawCall> for ScriptedCall {
+    fn from(raw: RawCall) -> Self {
+        let (arguments_text, arguments) = raw.function.arguments;
+        Self { id: raw.id, name: raw.function.name, arguments, arguments_text }
+    }
+}
+
+// The visitors below check inside the value that they read, so that serde_json tells the line of that value
+// and not of what follows it.
+
+impl<'de> Deserialize<'de> for Response {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Response;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a response object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Response, A::Error> {
+                let raw = RawResponse::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                raw.check().map_err(de::Error::custom)
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+fn some_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
+    struct AtLeastOne;
+    impl<'de> Visitor<'de> for AtLeastOne {
+        type Value = Vec<Step>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of at least one step")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Step>, A::Error> {
+            let mut steps = Vec::new();
+            while let Some(step) = items.next_element()? {
+                steps.push(step);
+            }
+            if steps.is_empty() { Err(de::Error::custom("`steps` is empty")) } else { Ok(steps) }
+        }
+    }
+    deserializer.deserialize_seq(AtLeastOne)
+}
+
+/// Reads a string and makes something of it.
+struct Text<T> {
+    expected: &'static str,
+    read: fn(&str) -> Result<T, String>,
+}
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        (self.read)(text).map_err(E::custom)
+    }
+}
+
+fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    deserializer.deserialize_str(Text {
+        expected: "a string",
+        read: |text| match text {
+            "" => Err("an empty `trigger` would fit every message; that is what `default_response` is for"
+                .to_owned()),
+            _ => Ok(text.to_owned()),
+        },
+    })
+}
+
+fn tool_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    deserializer.deserialize_str(Text {
+        expected: "the name of a tool",
+        read: |text| {
+            if is_tool_name(text, TOOL_NAME_BYTES_MAX) {
+                return Ok(text.to_owned());
+            }
+            Err(format!("`{text}` is no name of a tool: 1 to {TOOL_NAME_BYTES_MAX} of A-Z a-z 0-9 _ -"))
+        },
+    })
+}
+
+fn argument_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<(String, Map<String, Value>), D::Error> {
+    deserializer.deserialize_str(Text {
+        expected: "a JSON object in a string",
+        read: |text| match serde_json::from_str::<Map<String, Value>>(text) {
+            Ok(map) => Ok((text.to_owned(), map)),
+            // With the place of the inner error, serde_json would take that for the place in the file.
+            Err(error) => {
+                Err(format!("`arguments` must be a JSON object in a string: {}", without_place(&error)))
+            }
+        },
+    })
+}
+
+/// Whether every provider would take `text` as the name of a tool.
+pub(crate) fn is_tool_name(text: &str, bytes_max: usize) -> bool {
+    (1..=bytes_max).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parses and returns line and complaint.
+    fn complaint(text: &str) -> (usize, String) {
+        match Scenarios::parse("test.json", text) {
+            Err(ScenarioError::Invalid { file, line, what }) => {
+                assert_eq!(file, "test.json");
+                (line, what)
+            }
+            other => panic!("expected an invalid file, got {other:?}"),
+        }
+    }
+
+    /// A good file, one field a line, with `from` replaced by `to`.
+    fn changed(from: &str, to: &str) -> String {
+        let good = r#"{
+  "scenarios": [
+    {
+      "name": "one",
+      "trigger": "go",
+      "steps": [
+        {
+          "response": {
+            "content": "Going.",
+            "tool_calls": [
+              {
+                "id": "call_1",
+                "type": "function",
+                "function": {
+                  "name": "bash",
+                  "arguments": "{\"command\": \"ls\"}"
+                }
+              }
+            ]
+          }
+        }
+      ]
+    }
+  ],
+  "default_response": {
+    "content": "No."
+  }
+}
+"#;
+        Scenarios::parse("good.json", good).unwrap();
+        assert!(good.contains(from), "{from}");
+        good.replacen(from, to, 1)
+    }
+
+    #[test]
+    fn a_bad_file_is_told_its_line_and_fault() {
+        let cases: &[(&str, &str, usize, &str)] = &[
+            (r#""trigger": "go","#, "", 23, "scenarios[0]: missing field `trigger`"),
+            (r#""name": "one","#, r#""name": "one", "nmae": 1,"#, 4, "unknown field `nmae`"),
+            (r#""content": "Going.","#, r#""contents": "x","#, 9, "unknown field `contents`"),
+            (r#""content": "Going.","#, r#""content": 7,"#, 9, "response.content: invalid type: integer `7`"),
+            (r#""content": "Going.","#, r#""content": "a", "content": "b","#, 9, "duplicate field `content`"),
+            (r#""type": "function","#, r#""type": "custom","#, 13, "unknown variant `custom`"),
+            (r#""name": "bash","#, r#""name": "ba sh","#, 15, "`ba sh` is no name of a tool"),
+            (r#""{\"command\": \"ls\"}""#, r#""[1]""#, 16, "must be a JSON object in a string"),
+            (r#""{\"command\": \"ls\"}""#, r#""{oops""#, 16, "must be a JSON object in a string"),
+            (r#""{\"command\": \"ls\"}""#, "{}", 16, "invalid type: map, expected a JSON object in a string"),
+            (r#""trigger": "go","#, r#""trigger": "","#, 5, "an empty `trigger`"),
+            (r#""content": "Going.","#, r#""error": "x","#, 20, "need `status`"),
+            (r#""content": "Going.","#, r#""status": 200,"#, 20, "`status` 200 is not an HTTP error"),
+            (r#""content": "Going.","#, r#""chunk_bytes": 0,"#, 20, "must be at least 1"),
+            (r#""content": "Going.","#, r#""delay_ms": 99999999,"#, 20, "`delay_ms` 99999999 is more than"),
+            (r#""content": "Going.","#, r#""repeat_text": 99999999,"#, 20, "`repeat_text` must give"),
+            (r#""content": "Going.","#, r#""repeat_text": 0,"#, 20, "`repeat_text` must give"),
+            (r#""content": "No.""#, "", 27, "a response needs `content`"),
+            (r#""content": "No.""#, r#""content": "No.","#, 27, "trailing comma"),
+            (r#""default_response": {"#, r#""default": {"#, 25, "unknown field `default`"),
+        ];
+        for (from, to, line, what) in cases {
+            let (found_line, found) = complaint(&changed(from, to));
+            assert!(found.contains(what), "{to}: {found}");
+            assert_eq!(found_line, *line, "{to}: {found}");
+        }
+    }
+
+    #[test]
+    fn steps_may_not_be_empty_and_nothing_may_follow() {
+        let text = "{\"scenarios\": [\n{\"name\": \"a\", \"trigger\": \"b\",\n\"steps\": []\n}],\n\"default_response\": {\"content\": \"\"}}";
+        assert_eq!(complaint(text), (3, "scenarios[0].steps: `steps` is empty".to_owned()));
+        let followed = format!("{}\n\nx", text.replace("[]", r#"[{"response": {"content": "c"}}]"#));
+        let (line, what) = complaint(&followed);
+        assert_eq!((line, what.as_str()), (7, "trailing characters"));
+    }
+
+    #[test]
+    fn the_error_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.json");
+        let missing = Scenarios::load(&path).unwrap_err().to_string();
+        assert!(missing.contains("mine.json"), "{missing}");
+        std::fs::write(&path, "{\n\"scenarios\": 4}").unwrap();
+        let wrong = Scenarios::load(&path).unwrap_err().to_string();
+        assert!(wrong.contains("mine.json, line 2: scenarios: invalid type: integer `4`"), "{wrong}");
+    }
+
+    #[test]
+    fn a_response_takes_all_its_extensions() {
+        let text = r#"{"scenarios": [], "default_response": {"content": "a", "delay_ms": 1, "chunk_bytes": 2,
+            "write_bytes": 3, "chunk_delay_ms": 4, "cut_after_bytes": 5, "repeat_text": 6, "status": 429,
+            "usage": {"input_tokens": 7, "output_tokens": 8}, "error": "slow", "times": 9, "retry_after_s": 10}}"#;
+        let read = Scenarios::parse("x", text).unwrap();
+        let expected = Response {
+            content: Some("a".to_owned()),
+            tool_calls: Vec::new(),
+            pace: Pace {
+                delay: Duration::from_millis(1),
+                chunk_bytes: 2,
+                write_bytes: Some(3),
+                chunk_delay: Duration::from_millis(4),
+                cut_after_bytes: Some(5),
+            },
+            repeats: 6,
+            usage: Some(TokenUsage { input_tokens: 7, output_tokens: 8 }),
+            failure: Some(Failure {
+                status: 429,
+                message: "slow".to_owned(),
+                times: Some(9),
+                retry_after_s: Some(10),
+            }),
+            number: 0,
+        };
+        assert_eq!(read.default_response(), &expected);
+        assert_eq!(read.default_response().text(), "aaaaaa");
+    }
+}

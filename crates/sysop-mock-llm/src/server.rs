@@ -1,0 +1,344 @@
+//! The HTTP side: routes, reading bodies, sending answers at their pace, and the server that tests start.
+//!
+//! A server that is dropped breaks what it is saying: nothing of it outlives its owner.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use axum::routing::{get, post};
+use axum::serve::ListenerExt as _;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::engine::Engine;
+use crate::ids::Ids;
+use crate::record::{Record, RecordedRequest};
+use crate::scenario::{Failure, Response as Scripted, Scenarios};
+use crate::wire::{Call, Refusal, Said, Wire, anthropic, gemini, ollama, openai};
+
+/// The largest body of a request, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// A model whose name begins so does not exist: every API answers its 404.
+pub const MISSING_MODEL_PREFIX: &str = "missing";
+/// A model whose name begins so (in lower case) has no tools on Ollama.
+pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
+
+/// Answers every API on `listener` until the future is dropped.
+///
+/// # Errors
+/// When the listener breaks.
+pub async fn serve(listener: TcpListener, scenarios: Scenarios) -> io::Result<()> {
+    let (_running, stop) = watch::channel(());
+    run(listener, Arc::new(Shared::new(scenarios, Keep::Nothing, stop))).await
+}
+
+/// A server on a free port of this machine, for tests. It stops, in mid-sentence too, when it is dropped.
+#[derive(Debug)]
+pub struct MockServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    _running: watch::Sender<()>,
+}
+
+impl MockServer {
+    /// Starts on 127.0.0.1, port 0.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start(scenarios: Scenarios) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let (running, stop) = watch::channel(());
+        let shared = Arc::new(Shared::new(scenarios, Keep::Requests, stop));
+        tokio::spawn(run(listener, Arc::clone(&shared)));
+        Ok(Self { address, shared, _running: running })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://127.0.0.1:PORT`; the wires add `/v1/…`, `/v1beta/…` or `/api/…`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The requests so far, oldest first; see [`crate::REQUESTS_KEPT_MAX`].
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.shared.record().all()
+    }
+
+    /// The chat requests that are being answered now, delays and streams included.
+    pub fn open_replies(&self) -> usize {
+        *self.shared.open.borrow()
+    }
+
+    /// Returns as soon as exactly so many chat requests are being answered.
+    pub async fn wait_for_open_replies(&self, count: usize) {
+        let mut open = self.shared.open.subscribe();
+        open.wait_for(|now| *now == count).await.expect("the sender lives in self");
+    }
+}
+
+/// Whether requests are kept for tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Nothing,
+    Requests,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    engine: Engine,
+    ids: Ids,
+    keep: Keep,
+    record: Mutex<Record>,
+    open: watch::Sender<usize>,
+    /// How often each response failed, by its number.
+    failed: Vec<AtomicUsize>,
+    stop: Stop,
+}
+
+impl Shared {
+    fn new(scenarios: Scenarios, keep: Keep, stop: watch::Receiver<()>) -> Self {
+        let engine = Engine::new(scenarios);
+        let failed = (0..engine.responses()).map(|_| AtomicUsize::new(0)).collect();
+        let (open, _) = watch::channel(0);
+        Self {
+            engine,
+            ids: Ids::new(),
+            keep,
+            record: Mutex::new(Record::default()),
+            open,
+            failed,
+            stop: Stop(stop),
+        }
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The error that a response stands for, while it does.
+    fn failure<'a>(&self, response: &'a Scripted) -> Option<&'a Failure> {
+        let failure = response.failure.as_ref()?;
+        let before = self.failed[response.number].fetch_add(1, Ordering::Relaxed);
+        failure.times.is_none_or(|times| before < times).then_some(failure)
+    }
+}
+
+/// Tells when the server is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop(watch::Receiver<()>);
+
+impl Stop {
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.has_changed().is_ok()
+    }
+
+    /// Waits; false where the server stopped meanwhile.
+    pub(crate) async fn sleep(&mut self, wait: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => true,
+            () = self.stopped() => false,
+        }
+    }
+
+    async fn stopped(&mut self) {
+        // Nothing is ever sent: the channel only closes.
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
+/// One chat request that is being answered; counted as long as this lives.
+pub(crate) struct OpenReply(Arc<Shared>);
+
+impl OpenReply {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.open.send_modify(|count| *count += 1);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for OpenReply {
+    fn drop(&mut self) {
+        self.0.open.send_modify(|count| *count -= 1);
+    }
+}
+
+async fn run(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+    let mut stop = shared.stop.clone();
+    // Without this a stream of small events waits for the acknowledgement of each; a failure only costs time.
+    let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
+    axum::serve(listener, routes(shared)).with_graceful_shutdown(async move { stop.stopped().await }).await
+}
+
+fn routes(shared: Arc<Shared>) -> Router {
+    let openai = || post(chat::<openai::Chat>);
+    let gemini = || post(chat::<gemini::Generate>);
+    let vertex = "/projects/{project}/locations/{location}/publishers/google/models/{call}";
+    Router::new()
+        .route("/", get(|| async { "Ollama is running" }))
+        .route("/chat/completions", openai())
+        .route("/v1/chat/completions", openai())
+        .route("/models", get(models))
+        .route("/v1/models", get(models))
+        .route("/v1/messages", post(chat::<anthropic::Messages>))
+        .route("/v1beta/models", get(|| async { json_response(StatusCode::OK, &gemini::models()) }))
+        .route("/v1beta/models/{call}", gemini())
+        .route("/v1/models/{call}", gemini())
+        .route(&format!("/v1{vertex}"), gemini())
+        .route(&format!("/v1beta1{vertex}"), gemini())
+        .route("/v1/publishers/google/models/{call}", gemini())
+        .route("/v1beta1/publishers/google/models/{call}", gemini())
+        .route("/api/version", get(|| async { json_response(StatusCode::OK, &ollama::version()) }))
+        .route("/api/tags", get(|| async { json_response(StatusCode::OK, &ollama::tags(now())) }))
+        .route("/api/ps", get(|| async { json_response(StatusCode::OK, &ollama::ps(now())) }))
+        .route("/api/show", post(show))
+        .route("/api/chat", post(chat::<ollama::Chat>))
+        .fallback(|request: Request| async move {
+            let error = format!("no such endpoint: {} {}", request.method(), request.uri().path());
+            json_response(StatusCode::NOT_FOUND, &serde_json::json!({ "error": { "message": error } }))
+        })
+        .with_state(shared)
+}
+
+/// Refuses the models that are said not to exist.
+pub(crate) fn refuse_missing_model(model: &str, message: impl FnOnce() -> String) -> Result<(), Refusal> {
+    if model.starts_with(MISSING_MODEL_PREFIX) { Err(Refusal::new(404, message())) } else { Ok(()) }
+}
+
+/// Answers one chat request.
+async fn chat<W: Wire>(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let open = OpenReply::new(&shared);
+    let id = W::REQUEST_ID.map(|(header, prefix)| (header, shared.ids.make(prefix, 20)));
+    let mut response = match answer::<W>(&shared, request, open).await {
+        Ok(response) => response,
+        Err(refusal) => refused::<W>(&refusal, id.as_ref().map_or("", |(_, id)| id)),
+    };
+    if let Some((name, id)) = id
+        && let Ok(value) = HeaderValue::try_from(id)
+    {
+        response.headers_mut().insert(HeaderName::from_static(name), value);
+    }
+    response
+}
+
+async fn answer<W: Wire>(
+    shared: &Arc<Shared>,
+    request: Request,
+    open: OpenReply,
+) -> Result<Response<Body>, Refusal> {
+    let (head, bytes) = read(shared, request).await?;
+    let body = parse::<W>(&bytes)?;
+    let query = head.uri.query().unwrap_or_default();
+    let asked = W::read(&Call { path: head.uri.path(), query, headers: &head.headers, body: &body })?;
+    let response = shared.engine.answer(asked.turn());
+    let mut stop = shared.stop.clone();
+    if !response.pace.delay.is_zero() && !stop.sleep(response.pace.delay).await {
+        return Err(Refusal::new(503, "the server stops"));
+    }
+    if let Some(failure) = shared.failure(response) {
+        return Err(Refusal {
+            status: failure.status,
+            message: failure.message.clone(),
+            param: None,
+            retry_after_s: failure.retry_after_s,
+        });
+    }
+    let said = Said { response, ids: &shared.ids, at: now(), request_bytes: bytes.len() };
+    if asked.streams() {
+        let script = asked.script(&said);
+        let kind = script.framing().content_type();
+        let body = script.into_body(response.pace, stop, open);
+        return Ok(with_type(StatusCode::OK, kind, body));
+    }
+    Ok(json_response(StatusCode::OK, &asked.whole(&said)))
+}
+
+/// Reads the whole request and keeps it for tests.
+async fn read(shared: &Shared, request: Request) -> Result<(axum::http::request::Parts, Bytes), Refusal> {
+    let (head, body) = request.into_parts();
+    let bytes = to_bytes(body, REQUEST_BYTES_MAX).await.map_err(|_| {
+        Refusal::new(413, format!("the request is longer than {REQUEST_BYTES_MAX} bytes, or broke off"))
+    })?;
+    if shared.keep == Keep::Requests {
+        let headers = head.headers.iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        let kept = RecordedRequest {
+            method: head.method.to_string(),
+            path: head.uri.path().to_owned(),
+            query: head.uri.query().unwrap_or_default().to_owned(),
+            headers: headers.collect(),
+            body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        };
+        shared.record().keep(kept, bytes.len());
+    }
+    Ok((head, bytes))
+}
+
+fn parse<W: Wire>(bytes: &[u8]) -> Result<Value, Refusal> {
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(body) if body.is_object() => Ok(body),
+        Ok(_) => Err(Refusal::bad(format!("{} expected an object", W::NOT_JSON))),
+        Err(error) => Err(Refusal::bad(format!("{} {error}", W::NOT_JSON))),
+    }
+}
+
+fn refused<W: Wire>(refusal: &Refusal, request_id: &str) -> Response<Body> {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json_response(status, &W::refusal(refusal, request_id));
+    if let Some(seconds) = refusal.retry_after_s {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// `GET /v1/models`, in the shape of the API that the headers tell.
+async fn models(headers: HeaderMap) -> Response<Body> {
+    let list = if headers.contains_key("anthropic-version") {
+        anthropic::models(now())
+    } else if headers.contains_key("x-goog-api-key") {
+        gemini::models()
+    } else {
+        openai::models(now().as_second())
+    };
+    json_response(StatusCode::OK, &list)
+}
+
+async fn show(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let shown = async {
+        let (_, bytes) = read(&shared, request).await?;
+        ollama::show(&parse::<ollama::Chat>(&bytes)?, now())
+    };
+    match shown.await {
+        Ok(model) => json_response(StatusCode::OK, &model),
+        Err(refusal) => refused::<ollama::Chat>(&refusal, ""),
+    }
+}
+
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+fn json_response(status: StatusCode, value: &Value) -> Response<Body> {
+    with_type(status, "application/json", Body::from(value.to_string()))
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

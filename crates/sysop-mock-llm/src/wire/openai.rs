@@ -1,0 +1,302 @@
+//! OpenAI Chat Completions. Judges what its users break most: each tool call answered exactly once.
+//!
+//! Facts: `openai` 3.52.0 (Python) types; the response format of the lsimons-agent design.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Call, Refusal, Said, Wire, list, text_of};
+use crate::engine::Turn;
+use crate::ids::Ids;
+use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
+use crate::script::{Framing, Script};
+use crate::server::refuse_missing_model;
+
+/// The model's name where a request has none.
+const MODEL_DEFAULT: &str = "mock-model";
+/// The longest name of a tool, in bytes.
+const TOOL_NAME_BYTES_MAX: usize = 64;
+
+/// One request.
+#[derive(Debug)]
+pub(crate) struct Chat {
+    model: String,
+    turn: Turn,
+    stream: bool,
+    include_usage: bool,
+}
+
+impl Wire for Chat {
+    const NOT_JSON: &'static str = "We could not parse the JSON body of your request.";
+    const REQUEST_ID: Option<(&'static str, &'static str)> = Some(("x-request-id", "req_"));
+
+    fn read(call: &Call<'_>) -> Result<Self, Refusal> {
+        let body = call.body;
+        let model = match &body["model"] {
+            Value::Null => MODEL_DEFAULT.to_owned(),
+            Value::String(model) => model.clone(),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                return Err(Refusal::bad("Invalid type for 'model': expected a string.").about("model"));
+            }
+        };
+        refuse_missing_model(&model, || {
+            format!("The model `{model}` does not exist or you do not have access to it.")
+        })?;
+        let stream = body["stream"].as_bool().unwrap_or(false);
+        if !stream && !body["stream_options"].is_null() {
+            let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
+            return Err(Refusal::bad(message).about("stream_options"));
+        }
+        if !body["max_tokens"].is_null() && !body["max_completion_tokens"].is_null() {
+            let message =
+                "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.";
+            return Err(Refusal::bad(message).about("max_tokens"));
+        }
+        judge_tools(body)?;
+        let turn = judge_messages(body)?;
+        let include_usage = body["stream_options"]["include_usage"].as_bool().unwrap_or(false);
+        Ok(Self { model, turn, stream, include_usage })
+    }
+
+    fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    fn streams(&self) -> bool {
+        self.stream
+    }
+
+    fn whole(&self, said: &Said<'_>) -> Value {
+        let calls = tool_calls(said);
+        let finish = finish_reason(&calls);
+        let content = said.response.content.as_ref().map(|_| said.response.text());
+        let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+        if !calls.is_empty() {
+            message["tool_calls"] = calls.iter().map(|(_, id, call)| whole_call(id, call)).collect();
+        }
+        json!({
+            "id": said.ids.make("chatcmpl-", 29),
+            "object": "chat.completion",
+            "created": said.at.as_second(),
+            "model": self.model,
+            "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish}],
+            "usage": usage(said.usage()),
+        })
+    }
+
+    fn script(&self, said: &Said<'_>) -> Script {
+        let id = said.ids.make("chatcmpl-", 29);
+        let mut script = Script::new(Framing::Sse);
+        let chunk = |choices: Value, usage: Value| {
+            let mut chunk = json!({"id": id, "object": "chat.completion.chunk", "created": said.at.as_second(),
+                "model": self.model, "choices": choices});
+            if self.include_usage {
+                chunk["usage"] = usage;
+            }
+            chunk
+        };
+        let delta = |delta: Value| {
+            chunk(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}]), Value::Null)
+        };
+        script.push(&delta(json!({"role": "assistant", "content": "", "refusal": null})), 1);
+        for (piece, times) in said.pieces() {
+            script.push(&delta(json!({"content": piece})), times);
+        }
+        let calls = tool_calls(said);
+        for (index, id, call) in &calls {
+            let start = json!({"index": index, "id": id, "type": "function",
+                "function": {"name": call.name, "arguments": ""}});
+            script.push(&delta(json!({"tool_calls": [start]})), 1);
+            for piece in said.split(&call.arguments_text) {
+                let more = json!({"index": index, "function": {"arguments": piece}});
+                script.push(&delta(json!({"tool_calls": [more]})), 1);
+            }
+        }
+        let finish = finish_reason(&calls);
+        let last = json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": finish}]);
+        script.push(&chunk(last, Value::Null), 1);
+        if self.include_usage {
+            script.push(&chunk(json!([]), usage(said.usage())), 1);
+        }
+        script.raw("data: [DONE]\n\n".to_owned(), 1);
+        script
+    }
+
+    fn refusal(refusal: &Refusal, _request_id: &str) -> Value {
+        let (kind, code) = match refusal.status {
+            401 => ("invalid_request_error", Some("invalid_api_key")),
+            404 => ("invalid_request_error", Some("model_not_found")),
+            429 => ("requests", Some("rate_limit_exceeded")),
+            400..=499 => ("invalid_request_error", None),
+            _ => ("server_error", None),
+        };
+        json!({"error": {"message": refusal.message, "type": kind, "param": refusal.param, "code": code}})
+    }
+}
+
+fn finish_reason(calls: &[(usize, String, &ScriptedCall)]) -> &'static str {
+    if calls.is_empty() { "stop" } else { "tool_calls" }
+}
+
+fn tool_calls<'a>(said: &Said<'a>) -> Vec<(usize, String, &'a ScriptedCall)> {
+    let calls = said.response.tool_calls.iter().enumerate();
+    calls.map(|(index, call)| (index, call_id(call, said.ids), call)).collect()
+}
+
+fn call_id(call: &ScriptedCall, ids: &Ids) -> String {
+    call.id.clone().unwrap_or_else(|| ids.make("call_", 24))
+}
+
+fn whole_call(id: &str, call: &ScriptedCall) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_text}})
+}
+
+fn usage(tokens: TokenUsage) -> Value {
+    json!({
+        "prompt_tokens": tokens.input_tokens,
+        "completion_tokens": tokens.output_tokens,
+        "total_tokens": tokens.input_tokens + tokens.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    })
+}
+
+fn judge_tools(body: &Value) -> Result<(), Refusal> {
+    let mut names = BTreeSet::new();
+    for (index, tool) in list(body, "tools").iter().enumerate() {
+        let param = format!("tools[{index}].function.name");
+        if tool["type"] != "function" {
+            let message = format!("Invalid value for 'tools[{index}].type': expected 'function'.");
+            return Err(Refusal::bad(message).about(format!("tools[{index}].type")));
+        }
+        let name = tool["function"]["name"].as_str().unwrap_or_default();
+        if !is_tool_name(name, TOOL_NAME_BYTES_MAX) {
+            let message = format!(
+                "Invalid '{param}': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
+            );
+            return Err(Refusal::bad(message).about(param));
+        }
+        if !names.insert(name) {
+            return Err(Refusal::bad(format!("Invalid '{param}': '{name}' is defined twice.")).about(param));
+        }
+    }
+    Ok(())
+}
+
+fn judge_messages(body: &Value) -> Result<Turn, Refusal> {
+    let messages = match body["messages"].as_array() {
+        None => return Err(Refusal::bad("Missing required parameter: 'messages'.").about("messages")),
+        Some(messages) if messages.is_empty() => {
+            let message = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
+            return Err(Refusal::bad(message).about("messages"));
+        }
+        Some(messages) => messages,
+    };
+    let mut turn = Turn::default();
+    let mut open: Vec<&str> = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        let role = message["role"].as_str().unwrap_or_default();
+        if role == "tool" {
+            close_call(&mut open, index, message)?;
+            turn.tool_result();
+            continue;
+        }
+        all_answered(&open, index)?;
+        match role {
+            "user" => turn.user(&text_of(needed_content(index, message)?)),
+            "system" | "developer" => {
+                needed_content(index, message)?;
+            }
+            "assistant" => open = calls_of(index, message)?,
+            _ => {
+                let message = format!(
+                    "Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'."
+                );
+                return Err(Refusal::bad(message).about(format!("messages[{index}].role")));
+            }
+        }
+    }
+    all_answered(&open, messages.len())?;
+    Ok(turn)
+}
+
+fn close_call(open: &mut Vec<&str>, index: usize, message: &Value) -> Result<(), Refusal> {
+    needed_content(index, message)?;
+    let Some(id) = message["tool_call_id"].as_str() else {
+        let param = format!("messages.[{index}].tool_call_id");
+        return Err(Refusal::bad(format!("Missing required parameter: 'messages[{index}].tool_call_id'."))
+            .about(param));
+    };
+    match open.iter().position(|call| *call == id) {
+        Some(position) => {
+            open.remove(position);
+            Ok(())
+        }
+        None => Err(Refusal::bad(
+            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+        )
+        .about(format!("messages.[{index}].role"))),
+    }
+}
+
+fn all_answered(open: &[&str], index: usize) -> Result<(), Refusal> {
+    if open.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: {}",
+        open.join(", ")
+    );
+    Err(Refusal::bad(message).about(format!("messages.[{index}].role")))
+}
+
+fn needed_content(index: usize, message: &Value) -> Result<&Value, Refusal> {
+    match &message["content"] {
+        content @ (Value::String(_) | Value::Array(_)) => Ok(content),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            let message = format!("Invalid value for 'content': expected a string, in 'messages[{index}]'.");
+            Err(Refusal::bad(message).about(format!("messages.[{index}].content")))
+        }
+    }
+}
+
+fn calls_of(index: usize, message: &Value) -> Result<Vec<&str>, Refusal> {
+    let calls = list(message, "tool_calls");
+    if calls.is_empty() {
+        if message["tool_calls"].is_array() {
+            let message = format!(
+                "Invalid 'messages[{index}].tool_calls': empty array. Expected an array with minimum length 1, but got an empty array instead."
+            );
+            return Err(Refusal::bad(message).about(format!("messages[{index}].tool_calls")));
+        }
+        needed_content(index, message)?;
+    }
+    calls.iter().enumerate().map(|(position, call)| judge_call(index, position, call)).collect()
+}
+
+fn judge_call(index: usize, position: usize, call: &Value) -> Result<&str, Refusal> {
+    let place = format!("messages[{index}].tool_calls[{position}]");
+    let wrong = |field: &str, what: &str| {
+        Refusal::bad(format!("Invalid '{place}.{field}': {what}.")).about(format!("{place}.{field}"))
+    };
+    if call["type"] != "function" {
+        return Err(wrong("type", "expected 'function'"));
+    }
+    if call["function"]["name"].as_str().is_none_or(str::is_empty) {
+        return Err(wrong("function.name", "expected a name"));
+    }
+    // Templates of local servers parse this string; a client must not send one that they would choke on.
+    let arguments = call["function"]["arguments"].as_str();
+    if arguments.is_none_or(|text| serde_json::from_str::<Value>(text).is_err()) {
+        return Err(wrong("function.arguments", "expected JSON in a string"));
+    }
+    call["id"].as_str().filter(|id| !id.is_empty()).ok_or_else(|| wrong("id", "expected an id"))
+}
+
+/// `GET /v1/models`.
+pub(crate) fn models(created: i64) -> Value {
+    json!({"object": "list", "data": [
+        {"id": MODEL_DEFAULT, "object": "model", "created": created, "owned_by": "mock"},
+    ]})
+}

@@ -1,0 +1,11 @@
+//! The server, asked over real sockets by a client that is written here from the vendors' own words.
+
+#![expect(clippy::unwrap_used, reason = "a helper of a test may panic as the test may")]
+
+mod client;
+mod conversation;
+mod delivery;
+mod judge_anthropic;
+mod judge_gemini;
+mod judge_ollama;
+mod judge_openai;

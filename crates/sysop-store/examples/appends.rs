@@ -1,0 +1,167 @@
+//! Prints how fast the SQLite store is on this disk: `cargo run --release -p sysop-store --example appends [FOLDER]`.
+#![expect(clippy::print_stdout, reason = "an example that prints")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sysop_core::event::{Event, Logged, Origin};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::{Arguments, Reply, ToolCall, Usage};
+use sysop_core::outcome::Outcome;
+use sysop_driver::port::{Store, StoreError};
+use sysop_store::SqliteStore;
+
+const SESSIONS: usize = 32;
+const APPENDS: u64 = 500;
+const LONG_LOG: u64 = 100_000;
+const PAGE: usize = 10_000;
+
+/// What a step of a turn logs: about 400 bytes an event.
+fn event(number: u64) -> Event {
+    let step = StepId { turn: TurnId(1), step: 1 };
+    let call = ToolCall {
+        id: CallId::new(format!("call-{number}")),
+        wire_id: None,
+        name: "bash".into(),
+        arguments: Arguments::Object(
+            json!({"command": format!("journalctl -u nginx --since '{number} min ago' | tail -n 50")})
+                .as_object()
+                .cloned()
+                .unwrap_or_default(),
+        ),
+    };
+    match number % 4 {
+        0 => Event::StepStarted { step },
+        1 => Event::Replied {
+            step,
+            reply: Reply {
+                text: "I will look at the newest lines of the web server's log to see why it did not start. "
+                    .repeat(3),
+                calls: vec![call],
+                usage: Usage { input_tokens: 1432, output_tokens: 77, cached_tokens: 1024 },
+                ..Reply::default()
+            },
+        },
+        2 => Event::ToolStarted { call, origin: Origin::Model },
+        _ => Event::ToolFinished {
+            call: call.id,
+            outcome: Outcome {
+                exit_code: Some(0),
+                duration_ms: 61,
+                ..Outcome::ok(
+                    "nginx.service: Main process exited, code=exited, status=1/FAILURE\n".repeat(12),
+                )
+            },
+        },
+    }
+}
+
+fn logged(seq: u64) -> Arc<Logged> {
+    Arc::new(Logged { seq: Seq(seq), at: Timestamp(1_790_000_000_000), event: event(seq) })
+}
+
+async fn append_one_by_one(
+    store: SqliteStore,
+    id: SessionId,
+    appends: u64,
+) -> Result<Vec<Duration>, StoreError> {
+    let mut times = Vec::new();
+    for seq in 0..appends {
+        let event = [logged(seq + 1)];
+        let start = Instant::now();
+        store.append(&id, Seq(seq), &event).await?;
+        times.push(start.elapsed());
+    }
+    Ok(times)
+}
+
+async fn first_append(path: &Path, id: &str) -> Result<(), StoreError> {
+    let event = [logged(1)];
+    let start = Instant::now();
+    let store = SqliteStore::open(path)?;
+    let opened = start.elapsed();
+    store.append(&SessionId::new(id), Seq(0), &event).await?;
+    println!("  open {:.2} ms, with the first append {:.2} ms", ms(opened), ms(start.elapsed()));
+    let start = Instant::now();
+    store.close().await;
+    println!("  close {:.2} ms", ms(start.elapsed()));
+    Ok(())
+}
+
+async fn load(store: &SqliteStore, id: &SessionId) -> Result<(), StoreError> {
+    let start = Instant::now();
+    let (mut log, mut longest) = (Vec::new(), Duration::ZERO);
+    loop {
+        let page_start = Instant::now();
+        let after = log.last().map_or(Seq(0), |logged: &Logged| logged.seq);
+        let page = store.load(id, after, PAGE).await?;
+        longest = longest.max(page_start.elapsed());
+        if page.is_empty() {
+            break;
+        }
+        log.extend(page);
+    }
+    println!("  {} events: {:.1} ms, longest page {:.1} ms", log.len(), ms(start.elapsed()), ms(longest));
+    Ok(())
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn percentiles(mut times: Vec<Duration>) -> String {
+    times.sort();
+    let at = |share: usize| ms(times[(times.len() - 1) * share / 100]);
+    format!("p50 {:.2} ms, p99 {:.2} ms", at(50), at(99))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = tempfile::tempdir_in(folder)?;
+    let path = folder.path().join("sysop.db");
+    println!("a new database:");
+    first_append(&path, "first").await?;
+    println!("an existing database:");
+    first_append(&path, "second").await?;
+    first_append(&path, "third").await?;
+
+    let store = SqliteStore::open(&path)?;
+    let start = Instant::now();
+    let times = append_one_by_one(store.clone(), SessionId::new("alone"), APPENDS).await?;
+    println!(
+        "1 session: {:.0} appends/s, {}",
+        APPENDS as f64 / start.elapsed().as_secs_f64(),
+        percentiles(times)
+    );
+
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..SESSIONS)
+        .map(|n| tokio::spawn(append_one_by_one(store.clone(), SessionId::new(format!("many-{n}")), APPENDS)))
+        .collect();
+    let mut times = Vec::new();
+    for task in tasks {
+        times.extend(task.await??);
+    }
+    let rate = times.len() as f64 / start.elapsed().as_secs_f64();
+    println!("{SESSIONS} sessions: {rate:.0} appends/s, {}", percentiles(times));
+
+    let id = SessionId::new("long");
+    let start = Instant::now();
+    for first in (0..LONG_LOG).step_by(1000) {
+        let events: Vec<_> = (first + 1..=first + 1000).map(logged).collect();
+        store.append(&id, Seq(first), &events).await?;
+    }
+    println!("appended {LONG_LOG} events in {:.0} ms; loading them:", ms(start.elapsed()));
+    load(&store, &id).await?;
+    load(&store, &id).await?;
+
+    let start = Instant::now();
+    let count = store.list(100).await?.len();
+    println!("list of {count} sessions: {:.2} ms", ms(start.elapsed()));
+    store.close().await;
+    println!("{} MB on disk", std::fs::metadata(&path)?.len() >> 20);
+    Ok(())
+}

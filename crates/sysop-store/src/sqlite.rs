@@ -1,0 +1,72 @@
+//! Keeps event logs in one SQLite file.
+//!
+//! Nothing is connected before the first use. All writes go through one connection and are grouped
+//! (`writer`); reads have a connection of their own that cannot write (`reader`). A file that cannot be read is
+//! reported and left as it is, never repaired, moved or deleted.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sysop_core::event::Logged;
+use sysop_core::id::{Seq, SessionId};
+use sysop_driver::port::{SessionSummary, Store, StoreError};
+
+use self::file::DatabaseFile;
+use self::reader::Reader;
+use self::writer::Writer;
+
+mod fault;
+mod file;
+mod reader;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+/// A store in a SQLite file. Cheap to clone; several processes may use one file.
+///
+/// Its methods must be called within a tokio runtime.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    writer: Arc<Writer>,
+    reader: Arc<Reader>,
+}
+
+impl SqliteStore {
+    /// Makes sure that the file exists, private to its owner, in a folder that is created where there is none.
+    ///
+    /// It is not read before the first use; what is wrong with its content is told then.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let file = Arc::new(DatabaseFile::prepare(path)?);
+        let writer = Arc::new(Writer::new(Arc::clone(&file)));
+        let reader = Arc::new(Reader::new(file, Arc::clone(&writer)));
+        Ok(Self { writer, reader })
+    }
+
+    /// Closes the file after what was begun has ended. Leaving it out loses nothing; the next start then has
+    /// a write-ahead log to read.
+    pub async fn close(&self) {
+        self.reader.close().await;
+        self.writer.close().await;
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
+        self.writer.append(id, after, events).await
+    }
+
+    async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        self.reader.load(id, after, limit).await
+    }
+
+    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
+        self.reader.list(limit).await
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        self.writer.delete(id).await
+    }
+}

@@ -1,0 +1,218 @@
+//! Reads event logs over a connection that cannot write.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use serde::Deserialize;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{ConnectOptions, Connection, Row};
+use sysop_core::event::{Event, Logged};
+use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::text::neutralise;
+use sysop_driver::port::{SessionSummary, StoreError};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::fault::{OpenFault, store_error};
+use super::file::DatabaseFile;
+use super::schema;
+use super::writer::Writer;
+
+/// How much of an unknown event's name is repeated in an error, in characters.
+const KIND_CHARS_MAX: usize = 40;
+
+/// Events that SQLite hands over in one row. A row for each event costs more than reading it: with rows of its
+/// own a log of 100,000 events takes twice as long. An event is at most `EVENT_BYTES_MAX`, so a chunk stays under
+/// the 10^9 bytes that SQLite lets a value have.
+const CHUNK_EVENTS: i64 = 128;
+
+/// One row for each run of `CHUNK_EVENTS` seqs, a line `SEQ AT BODY` for each event, and the seq where the run ends;
+/// JSON has no raw line feed.
+/// The log has no gaps, so the runs are counted off rather than searched for.
+const LOAD: &str = "
+    WITH RECURSIVE
+        last (seq) AS (SELECT CASE WHEN last_seq - ?2 > ?3 THEN ?2 + ?3 ELSE last_seq END
+                       FROM sessions WHERE id = ?1),
+        chunk (first) AS (SELECT ?2 + 1 FROM last WHERE ?2 < last.seq
+                          UNION ALL
+                          SELECT first + ?4 FROM chunk, last WHERE first + ?4 <= last.seq)
+    SELECT (SELECT group_concat(seq || ' ' || at || ' ' || body, char(10))
+            FROM (SELECT seq, at, body FROM events
+                  WHERE session = ?1 AND seq >= first AND seq < first + ?4 AND seq <= (SELECT seq FROM last)
+                  ORDER BY seq)),
+           min(first + ?4 - 1, (SELECT seq FROM last))
+    FROM chunk";
+const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sessions \
+                    ORDER BY changed DESC, id DESC LIMIT ?";
+
+/// Reads one database; its connection is made at the first use and then kept.
+#[derive(Debug)]
+pub(super) struct Reader {
+    file: Arc<DatabaseFile>,
+    writer: Arc<Writer>,
+    connection: Mutex<Option<SqliteConnection>>,
+}
+
+impl Reader {
+    /// Connects to nothing yet; `writer` creates the tables where there are none.
+    pub(super) fn new(file: Arc<DatabaseFile>, writer: Arc<Writer>) -> Self {
+        Self { file, writer, connection: Mutex::new(None) }
+    }
+
+    /// See `Store::load`; a session that is not there is `NotFound`.
+    pub(super) async fn load(
+        &self,
+        id: &SessionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Logged>, StoreError> {
+        let mut slot = self.connected().await?;
+        let connection = slot.as_mut().expect("connected() fills it");
+        let mut events = Vec::new();
+        let mut last = after;
+        let mut rows = sqlx::query(LOAD)
+            .bind(id.as_str())
+            .bind(to_integer(after.0))
+            .bind(to_integer(limit as u64))
+            .bind(CHUNK_EVENTS)
+            .fetch(&mut *connection);
+        while let Some(row) = rows.try_next().await.map_err(|error| self.fault(&error))? {
+            let (chunk, end) = columns(&row).map_err(|error| self.fault(&error))?;
+            let mut lines = chunk.unwrap_or_default().split('\n');
+            while last < end {
+                let logged = self.logged(id, last.next(), lines.next().unwrap_or_default())?;
+                last = logged.seq;
+                events.push(logged);
+            }
+        }
+        drop(rows);
+        if events.is_empty() && !self.exists(connection, id).await? {
+            return Err(StoreError::NotFound(id.clone()));
+        }
+        Ok(events)
+    }
+
+    /// See `Store::list`.
+    pub(super) async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
+        let mut slot = self.connected().await?;
+        let connection = slot.as_mut().expect("connected() fills it");
+        let rows = sqlx::query(LIST).bind(to_integer(limit as u64)).fetch_all(connection).await;
+        let rows = rows.map_err(|error| self.fault(&error))?;
+        rows.iter().map(|row| summary(row).map_err(|error| self.fault(&error))).collect()
+    }
+
+    /// Closes its connection; the next use makes another.
+    pub(super) async fn close(&self) {
+        if let Some(connection) = self.connection.lock().await.take()
+            && let Err(error) = connection.close().await
+        {
+            tracing::warn!(%error, "the database did not close well");
+        }
+    }
+
+    async fn connected(&self) -> Result<MutexGuard<'_, Option<SqliteConnection>>, StoreError> {
+        let mut slot = self.connection.lock().await;
+        if slot.is_none() {
+            match self.connect().await {
+                Ok(Some(connection)) => *slot = Some(connection),
+                Ok(None) => {
+                    self.writer.ensure_open().await?;
+                    *slot =
+                        Some(self.file.for_reading().connect().await.map_err(|error| self.fault(&error))?);
+                }
+                Err(fault) => return Err(fault.into_store_error(self.file.path())),
+            }
+        }
+        Ok(slot)
+    }
+
+    /// None where the tables are not those of today.
+    async fn connect(&self) -> Result<Option<SqliteConnection>, OpenFault> {
+        let mut connection = self.file.for_reading().connect().await?;
+        let current = schema::is_current(&mut connection, self.file.path()).await?;
+        Ok(current.then_some(connection))
+    }
+
+    async fn exists(&self, connection: &mut SqliteConnection, id: &SessionId) -> Result<bool, StoreError> {
+        let found: Option<i64> = sqlx::query_scalar("SELECT 1 FROM sessions WHERE id = ?")
+            .bind(id.as_str())
+            .fetch_optional(connection)
+            .await
+            .map_err(|error| self.fault(&error))?;
+        Ok(found.is_some())
+    }
+
+    fn logged(&self, id: &SessionId, expected: Seq, line: &str) -> Result<Logged, StoreError> {
+        let Some((at, body)) = split(line, expected) else {
+            return Err(StoreError::Corrupt(format!(
+                "event {expected} of session {id} is missing from the database {}; delete the session with \
+                 `sysop sessions delete {id}` or restore the file",
+                self.file.path().display()
+            )));
+        };
+        match serde_json::from_str::<Event>(body) {
+            Ok(event) => Ok(Logged { seq: expected, at, event }),
+            Err(_) => Err(StoreError::Corrupt(format!(
+                "event {expected} ({}) of session {id} in the database {} cannot be read; it was written by a newer \
+                 sysop or is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
+                kind(body),
+                self.file.path().display()
+            ))),
+        }
+    }
+
+    fn fault(&self, error: &sqlx::Error) -> StoreError {
+        store_error(self.file.path(), error)
+    }
+}
+
+/// A chunk, none where all of it is missing, and where it should end.
+fn columns(row: &SqliteRow) -> Result<(Option<&str>, Seq), sqlx::Error> {
+    Ok((row.try_get(0)?, to_seq(row.try_get(1)?)))
+}
+
+/// Time and body of a line of a chunk; none where it is not that of `expected`.
+fn split(line: &str, expected: Seq) -> Option<(Timestamp, &str)> {
+    let (seq, rest) = line.split_once(' ')?;
+    let (at, body) = rest.split_once(' ')?;
+    if seq.parse() != Ok(expected.0) {
+        return None;
+    }
+    Some((Timestamp(at.parse().ok()?), body))
+}
+
+fn summary(row: &SqliteRow) -> Result<SessionSummary, sqlx::Error> {
+    Ok(SessionSummary {
+        id: SessionId::new(row.try_get::<String, _>(0)?),
+        title: row.try_get(1)?,
+        created: Timestamp(row.try_get(2)?),
+        changed: Timestamp(row.try_get(3)?),
+        last_seq: to_seq(row.try_get(4)?),
+        host: row.try_get(5)?,
+        root: row.try_get(6)?,
+    })
+}
+
+/// The name of an event that cannot be read; nothing else of it is safe to repeat.
+fn kind(body: &str) -> String {
+    #[derive(Deserialize)]
+    struct Kind {
+        r#type: String,
+    }
+    match serde_json::from_str::<Kind>(body) {
+        Ok(kind) => {
+            let short: String = kind.r#type.chars().take(KIND_CHARS_MAX).collect();
+            format!("`{}`", neutralise(&short))
+        }
+        Err(_) => "not an event".to_owned(),
+    }
+}
+
+/// SQLite's integers end at 2^63 - 1; what is beyond means "all".
+pub(super) fn to_integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// No seq is negative; a damaged one counts as "nothing there".
+pub(super) fn to_seq(integer: i64) -> Seq {
+    Seq(u64::try_from(integer).unwrap_or(0))
+}

@@ -1,0 +1,323 @@
+//! Events for the tests: one of each kind, any, and short ways to write a log.
+
+use std::sync::Arc;
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use serde_json::{Map, Value};
+use sysop_core::event::{Change, Decision, Event, Logged, Origin, PauseReason, StopReason};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::{
+    Arguments, FailureKind, Finish, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
+};
+use sysop_core::outcome::{FileChange, Outcome, Status};
+use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::{ToolEffect, ToolSpec};
+
+/// A session's name.
+pub(crate) fn id(text: &str) -> SessionId {
+    SessionId::new(text)
+}
+
+/// Puts events behind `after`, a millisecond apart.
+pub(crate) fn log(after: u64, at: i64, events: impl IntoIterator<Item = Event>) -> Vec<Arc<Logged>> {
+    let place = |(event, (seq, at))| Arc::new(Logged { seq: Seq(seq), at: Timestamp(at), event });
+    events.into_iter().zip((after + 1..).zip(at..)).map(place).collect()
+}
+
+/// `count` events behind `after` that can be told apart by `mark`.
+pub(crate) fn queued(after: u64, count: usize, mark: &str) -> Vec<Arc<Logged>> {
+    log(after, 1000, (0..count).map(|n| Event::PromptQueued { text: format!("{mark} {n}") }))
+}
+
+/// The first event of a session.
+pub(crate) fn opened(host: &str, root: &str) -> Event {
+    let spec = SessionSpec {
+        model: ModelRef::new("ollama", "phi3"),
+        system: "You operate a server.".into(),
+        tools: Vec::new(),
+        approve: ApprovalMode::Ask,
+        dangerous_patterns: vec![r"rm\s+-rf".into()],
+        deny: Vec::new(),
+        max_iterations: 20,
+        max_history_messages: 20,
+        max_output_tokens: None,
+        temperature: Some(0.1),
+        host: host.into(),
+        root: root.into(),
+        profile: "full".into(),
+    };
+    Event::SessionOpened { spec }
+}
+
+/// The start of a turn.
+pub(crate) fn turn(number: u32, prompt: &str) -> Event {
+    Event::TurnStarted { turn: TurnId(number), prompt: prompt.into(), origin: Origin::Model }
+}
+
+/// Which kind an event is; a new kind does not compile until it is generated below too.
+pub(crate) fn kind(event: &Event) -> usize {
+    match event {
+        Event::SessionOpened { .. } => 0,
+        Event::Configured { .. } => 1,
+        Event::PromptQueued { .. } => 2,
+        Event::TurnStarted { .. } => 3,
+        Event::StepStarted { .. } => 4,
+        Event::Replied { .. } => 5,
+        Event::ModelFailed { .. } => 6,
+        Event::ApprovalAsked { .. } => 7,
+        Event::Decided { .. } => 8,
+        Event::ToolStarted { .. } => 9,
+        Event::ToolFinished { .. } => 10,
+        Event::Paused { .. } => 11,
+        Event::Resumed => 12,
+        Event::Compacted { .. } => 13,
+        Event::HistoryCleared => 14,
+        Event::TurnEnded { .. } => 15,
+    }
+}
+
+/// How many kinds `kind` tells apart.
+pub(crate) const KINDS: usize = 16;
+
+/// Events of one kind.
+pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
+    let at = kind;
+    match at {
+        0 => spec().prop_map(|spec| Event::SessionOpened { spec }).boxed(),
+        1 => change().prop_map(|change| Event::Configured { change }).boxed(),
+        2 => text().prop_map(|text| Event::PromptQueued { text }).boxed(),
+        3 => (any::<u32>(), text(), origin())
+            .prop_map(|(turn, prompt, origin)| Event::TurnStarted { turn: TurnId(turn), prompt, origin })
+            .boxed(),
+        4 => step().prop_map(|step| Event::StepStarted { step }).boxed(),
+        5 => (step(), reply()).prop_map(|(step, reply)| Event::Replied { step, reply }).boxed(),
+        6 => (step(), failure()).prop_map(|(step, failure)| Event::ModelFailed { step, failure }).boxed(),
+        7 => (call(), text(), text(), risk(), grant())
+            .prop_map(|(call, command, reason, risk, covers)| Event::ApprovalAsked {
+                call,
+                command,
+                reason,
+                risk,
+                covers,
+            })
+            .boxed(),
+        8 => (text(), decision(), text())
+            .prop_map(|(call, decision, by)| Event::Decided { call: CallId::new(call), decision, by })
+            .boxed(),
+        9 => (call(), origin()).prop_map(|(call, origin)| Event::ToolStarted { call, origin }).boxed(),
+        10 => (text(), outcome())
+            .prop_map(|(call, outcome)| Event::ToolFinished { call: CallId::new(call), outcome })
+            .boxed(),
+        11 => prop_oneof![Just(PauseReason::Asked), Just(PauseReason::Loop), Just(PauseReason::Interrupted)]
+            .prop_map(|reason| Event::Paused { reason })
+            .boxed(),
+        12 => Just(Event::Resumed).boxed(),
+        13 => any::<usize>().prop_map(|keep| Event::Compacted { keep }).boxed(),
+        14 => Just(Event::HistoryCleared).boxed(),
+        15 => (any::<u32>(), stop_reason(), option::of(text()))
+            .prop_map(|(turn, reason, error)| Event::TurnEnded { turn: TurnId(turn), reason, error })
+            .boxed(),
+        unknown => panic!("there is no kind {unknown}"),
+    }
+}
+
+/// Any event.
+pub(crate) fn any_event() -> impl Strategy<Value = Event> {
+    (0..KINDS).prop_flat_map(of_kind)
+}
+
+/// Any text: control characters, quotes, line feeds and all planes of Unicode are in it.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        "[a-z ]{1,20}",
+        "(\\PC|[\u{0}-\u{1f}\u{7f}-\u{9f}\u{2028}\u{202e}\"\\\\]){0,24}"
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![vec(inner.clone(), 0..4).prop_map(Value::from), object_of(inner).prop_map(Value::Object)]
+    })
+}
+
+fn object_of(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
+    btree_map(text(), inner, 0..4).prop_map(|map| map.into_iter().collect())
+}
+
+fn step() -> impl Strategy<Value = StepId> {
+    (any::<u32>(), any::<u32>()).prop_map(|(turn, step)| StepId { turn: TurnId(turn), step })
+}
+
+fn origin() -> impl Strategy<Value = Origin> {
+    prop_oneof![Just(Origin::Model), Just(Origin::Typed), Just(Origin::Routine)]
+}
+
+fn model() -> impl Strategy<Value = ModelRef> {
+    ("[a-z+]{1,8}", "[a-z0-9:/.]{1,12}").prop_map(|(provider, name)| ModelRef::new(provider, name))
+}
+
+fn mode() -> impl Strategy<Value = ApprovalMode> {
+    prop_oneof![Just(ApprovalMode::Ask), Just(ApprovalMode::Auto), Just(ApprovalMode::Never)]
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![model().prop_map(Change::Model), mode().prop_map(Change::Approve)]
+}
+
+fn spec() -> impl Strategy<Value = SessionSpec> {
+    let words = (text(), text(), text(), text());
+    let lists = (vec(tool(), 0..3), vec(text(), 0..3), vec(text(), 0..3));
+    let limits = (any::<u32>(), any::<usize>(), option::of(any::<u32>()), option::of(0.0..2.0f32));
+    (model(), mode(), words, lists, limits).prop_map(
+        |(model, approve, (system, host, root, profile), (tools, dangerous_patterns, deny), limits)| {
+            let (max_iterations, max_history_messages, max_output_tokens, temperature) = limits;
+            SessionSpec {
+                model,
+                system,
+                tools,
+                approve,
+                dangerous_patterns,
+                deny,
+                max_iterations,
+                max_history_messages,
+                max_output_tokens,
+                temperature,
+                host,
+                root,
+                profile,
+            }
+        },
+    )
+}
+
+fn tool() -> impl Strategy<Value = ToolSpec> {
+    let effect = prop_oneof![
+        Just(ToolEffect::Reads),
+        Just(ToolEffect::Writes),
+        Just(ToolEffect::Command),
+        Just(ToolEffect::Keys),
+        Just(ToolEffect::Completes),
+    ];
+    (text(), text(), value(), effect).prop_map(|(name, description, parameters, effect)| ToolSpec {
+        name,
+        description,
+        parameters,
+        effect,
+    })
+}
+
+fn call() -> impl Strategy<Value = ToolCall> {
+    let arguments =
+        prop_oneof![object_of(value()).prop_map(Arguments::Object), text().prop_map(Arguments::Invalid)];
+    (text(), option::of(text()), text(), arguments).prop_map(|(id, wire_id, name, arguments)| ToolCall {
+        id: CallId::new(id),
+        wire_id,
+        name,
+        arguments,
+    })
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    let protocol = prop_oneof![Just(ToolProtocol::Native), Just(ToolProtocol::Text)];
+    let finish = prop_oneof![Just(Finish::Stop), Just(Finish::Length), Just(Finish::Refused)];
+    let usage = (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(input, output, cached)| Usage {
+        input_tokens: input,
+        output_tokens: output,
+        cached_tokens: cached,
+    });
+    let raw = option::of((model(), value()).prop_map(|(model, value)| RawReply { model, value }));
+    (text(), text(), vec(call(), 0..3), protocol, finish, usage, raw).prop_map(
+        |(text, reasoning, calls, protocol, finish, usage, raw)| Reply {
+            text,
+            reasoning,
+            calls,
+            protocol,
+            finish,
+            usage,
+            raw,
+        },
+    )
+}
+
+fn failure() -> impl Strategy<Value = ModelFailure> {
+    let kind = prop_oneof![
+        Just(FailureKind::ContextOverflow),
+        Just(FailureKind::Auth),
+        Just(FailureKind::UnknownModel),
+        Just(FailureKind::Unreachable),
+        Just(FailureKind::RateLimited),
+        Just(FailureKind::Protocol),
+        Just(FailureKind::BadRequest),
+    ];
+    (kind, text()).prop_map(|(kind, message)| ModelFailure { kind, message })
+}
+
+fn risk() -> impl Strategy<Value = Risk> {
+    let finding = (any::<usize>(), any::<usize>(), class(), text())
+        .prop_map(|(start, end, class, why)| Finding { start, end, class, why });
+    (class(), vec(finding, 0..3)).prop_map(|(class, findings)| Risk { class, findings })
+}
+
+fn class() -> impl Strategy<Value = Class> {
+    prop_oneof![Just(Class::ReadOnly), Just(Class::Changes), Just(Class::Opaque), Just(Class::Dangerous)]
+}
+
+fn grant() -> impl Strategy<Value = Grant> {
+    prop_oneof![
+        text().prop_map(|command| Grant::Exact { command }),
+        (text(), option::of(text())).prop_map(|(program, subcommand)| Grant::Program { program, subcommand }),
+        text().prop_map(|name| Grant::Tool { name }),
+    ]
+}
+
+fn decision() -> impl Strategy<Value = Decision> {
+    prop_oneof![
+        option::of(text()).prop_map(|command| Decision::Allow { command }),
+        option::of(text()).prop_map(|command| Decision::AllowSession { command }),
+        text().prop_map(|reason| Decision::Reject { reason }),
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let status = prop_oneof![
+        Just(Status::Ok),
+        Just(Status::Failed),
+        Just(Status::Timeout),
+        Just(Status::Cancelled),
+        Just(Status::Interrupted),
+        Just(Status::Unknown),
+        Just(Status::Rejected),
+    ];
+    let change = (text(), option::of(text()), text()).prop_map(|(path, before, after_hash)| FileChange {
+        path,
+        before,
+        after_hash,
+    });
+    let end = (option::of(any::<i32>()), any::<bool>(), option::of(text()), any::<u64>());
+    (status, text(), end, vec(change, 0..3)).prop_map(|(status, output, end, changes)| {
+        let (exit_code, truncated, artefact, duration_ms) = end;
+        Outcome { status, output, exit_code, truncated, artefact, duration_ms, changes }
+    })
+}
+
+fn stop_reason() -> impl Strategy<Value = StopReason> {
+    prop_oneof![
+        Just(StopReason::EndTurn),
+        Just(StopReason::MaxIterations),
+        Just(StopReason::Cancelled),
+        Just(StopReason::Failed),
+        Just(StopReason::Paused),
+    ]
+}
