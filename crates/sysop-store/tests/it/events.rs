@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Map, Value};
-use sysop_core::event::{Change, Decision, Event, Logged, Origin, PauseReason, StopReason};
+use sysop_core::event::{AfterStop, Change, Decision, Event, Logged, Origin, PauseReason, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{
     Arguments, FailureKind, Finish, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
@@ -76,11 +76,12 @@ pub(crate) fn kind(event: &Event) -> usize {
         Event::Compacted { .. } => 13,
         Event::HistoryCleared => 14,
         Event::TurnEnded { .. } => 15,
+        Event::CancelAsked { .. } => 16,
     }
 }
 
 /// How many kinds `kind` tells apart.
-pub(crate) const KINDS: usize = 16;
+pub(crate) const KINDS: usize = 17;
 
 /// Events of one kind.
 pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
@@ -119,6 +120,9 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
         14 => Just(Event::HistoryCleared).boxed(),
         15 => (any::<u32>(), stop_reason(), option::of(text()))
             .prop_map(|(turn, reason, error)| Event::TurnEnded { turn: TurnId(turn), reason, error })
+            .boxed(),
+        16 => prop_oneof![Just(AfterStop::Nothing), Just(AfterStop::Retry), Just(AfterStop::Clear)]
+            .prop_map(|then| Event::CancelAsked { then })
             .boxed(),
         unknown => panic!("there is no kind {unknown}"),
     }
