@@ -12,6 +12,11 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().expect("xtask lies in the repository").to_owned()
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// Cargo, as this chore was started with it.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

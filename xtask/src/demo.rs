@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::chore::{cargo, root, step};
+use crate::chore::{cargo, root, step, target};
 use crate::setup;
 
 /// Builds sysop and lets it do a small job in a folder of its own.
@@ -11,8 +11,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
     let workspace = root().join("target/demo");
     std::fs::create_dir_all(&workspace).with_context(|| format!("cannot create {}", workspace.display()))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
-    let mut sysop = std::process::Command::new(target.join("release/sysop"));
+    let mut sysop = std::process::Command::new(target().join("release/sysop"));
     sysop.current_dir(&workspace).args(["exec", "--model", "demo", "--approve", "auto"]);
     if rest.is_empty() {
         sysop.arg("demo: write a script here that greets, run it, then make it greet louder");

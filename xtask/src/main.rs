@@ -3,6 +3,7 @@
 //! Each chore does its own set-up and says what it is doing; nothing has to be installed by hand first.
 #![expect(clippy::print_stderr, reason = "a chore talks to the person who started it")]
 
+mod bench;
 mod chore;
 mod demo;
 mod setup;
@@ -15,6 +16,7 @@ cargo xtask CHORE
 
   demo    build sysop and let it do a real job on this machine, without a key
   test    everything that must hold: format, lints, all tests
+  bench   measure whole processes against baselines of the same run [NAME..] [--check]
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     let done = match chore.as_deref() {
         Some("demo") => demo::run(&rest),
         Some("test") => test::run(&rest),
+        Some("bench") => bench::run(&rest),
         Some("setup") => setup::run(),
         None | Some("help" | "--help" | "-h") => {
             eprintln!("{HELP}");

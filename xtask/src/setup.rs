@@ -12,9 +12,15 @@ const NEEDED: [(&str, &str); 4] =
 
 /// Makes sure that all is there.
 pub(crate) fn run() -> Result<()> {
-    let missing: Vec<_> = NEEDED.iter().filter(|(program, _)| !found(program)).collect();
+    need(&NEEDED)
+}
+
+/// Makes sure that these programs are there, each with the packages that hold it.
+pub(crate) fn need(programs: &[(&str, &str)]) -> Result<()> {
+    let missing: Vec<_> = programs.iter().filter(|(program, _)| !found(program)).collect();
     if missing.is_empty() {
-        eprintln!("==> setup: all there ({})", NEEDED.map(|(program, _)| program).join(", "));
+        let names: Vec<_> = programs.iter().map(|(program, _)| *program).collect();
+        eprintln!("==> setup: all there ({})", names.join(", "));
         return Ok(());
     }
     let packages: Vec<_> = missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect();

@@ -56,7 +56,8 @@ fn nothing_is_left_for_later() {
     let ignored = "#[ign".to_owned() + "ore";
     for (path, text) in sources() {
         for (number, line) in text.lines().enumerate() {
-            let marked = marks.iter().any(|mark| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == mark));
+            let marked =
+                marks.iter().any(|mark| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == mark));
             assert!(!marked, "{}:{} leaves something for later", path.display(), number + 1);
             assert!(!line.contains(&ignored), "{}:{} ignores a test", path.display(), number + 1);
         }
@@ -67,7 +68,8 @@ fn nothing_is_left_for_later() {
 fn tests_do_not_sleep() {
     let sleeps = ["thread::sl".to_owned() + "eep(", "time::sl".to_owned() + "eep("];
     for (path, text) in sources() {
-        let in_tests = path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
+        let in_tests =
+            path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
         for (number, line) in text.lines().enumerate() {
             let sleeps = in_tests && sleeps.iter().any(|sleep| line.contains(sleep));
             assert!(!sleeps, "{}:{} sleeps; wait for an event with a deadline", path.display(), number + 1);
@@ -95,9 +97,9 @@ fn every_dependency_of_the_workspace_is_used() {
         let name = line.split(" = ").next().expect("a name").trim();
         let wanted = format!("{name}.workspace = true");
         let with_features = format!("{name} = {{ workspace = true");
-        let used = manifests.iter().any(|text| {
-            text.lines().any(|line| line == wanted || line.starts_with(&with_features))
-        });
+        let used = manifests
+            .iter()
+            .any(|text| text.lines().any(|line| line == wanted || line.starts_with(&with_features)));
         assert!(used, "no crate uses {name}");
     }
 }

@@ -1,0 +1,125 @@
+//! The built-in scripted model: real tools, real shell, replies known by heart. It says that it is scripted, and it is
+//! never picked unless a person asks for it.
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, iter};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, Message, ModelRequest, Reply, ToolCall, Usage};
+use sysop_driver::port::{ModelEvent, Provider};
+use sysop_mock_llm::{Engine, Response, Scenarios, Turn};
+
+/// The provider's name in `demo/demo`.
+pub(crate) const DEMO: &str = "demo";
+
+/// Answers from the scenarios that are built in.
+pub(crate) struct Demo {
+    engine: std::sync::OnceLock<Engine>,
+}
+
+impl Demo {
+    /// Reads nothing before the first request.
+    pub(crate) fn new() -> Self {
+        Self { engine: std::sync::OnceLock::new() }
+    }
+}
+
+impl Provider for Demo {
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        let engine = self.engine.get_or_init(|| Engine::new(Scenarios::builtin()));
+        let response = engine.answer(&turn(&request));
+        let reply = reply(response);
+        let pieces: Vec<_> =
+            reply.text.split_inclusive(' ').map(|word| ModelEvent::Text(word.to_owned())).collect();
+        iter(pieces).chain(iter([ModelEvent::Done(Box::new(reply))])).boxed()
+    }
+}
+
+/// What the conversation has come to.
+fn turn(request: &ModelRequest) -> Turn {
+    let mut turn = Turn::default();
+    for message in &request.messages {
+        match message.message() {
+            Message::User { text } => turn.user(text),
+            Message::Assistant { .. } => {}
+            Message::ToolResults { results } => {
+                for _ in results {
+                    turn.tool_result();
+                }
+            }
+        }
+    }
+    turn
+}
+
+fn reply(response: &Response) -> Reply {
+    let calls = response.tool_calls.iter().map(|call| ToolCall {
+        id: CallId::new(call.id.clone().unwrap_or_default()),
+        wire_id: None,
+        name: call.name.clone(),
+        arguments: Arguments::Object(call.arguments.clone()),
+    });
+    let usage = response.usage.unwrap_or_default();
+    Reply {
+        text: response.text(),
+        calls: calls.collect(),
+        usage: Usage {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cached_tokens: 0,
+        },
+        ..Reply::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sysop_core::message::{HistoryMessage, ModelRef, ToolResult};
+
+    use super::*;
+
+    fn request(messages: Vec<Message>) -> ModelRequest {
+        ModelRequest {
+            model: ModelRef::new(DEMO, DEMO),
+            system: Arc::from(""),
+            messages: messages.into_iter().map(HistoryMessage::new).collect(),
+            trimmed: false,
+            tools: Arc::from([]),
+            max_output_tokens: None,
+            temperature: None,
+        }
+    }
+
+    async fn said(messages: Vec<Message>) -> Reply {
+        let events: Vec<_> = Demo::new().stream(request(messages)).collect().await;
+        let Some(ModelEvent::Done(reply)) = events.last() else { panic!("it ends with a reply") };
+        let streamed: String = events
+            .iter()
+            .filter_map(|event| match event {
+                ModelEvent::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(streamed, reply.text);
+        Reply::clone(reply)
+    }
+
+    #[tokio::test]
+    async fn the_demo_does_its_job_step_by_step_and_says_what_it_is() {
+        let user = Message::User { text: "demo: greet".to_owned() };
+        let first = said(vec![user.clone()]).await;
+        assert_eq!(first.calls.first().map(|call| call.name.as_str()), Some("write_file"));
+        assert!(first.text.contains("script"), "{}", first.text);
+        let result = |call: &ToolCall| ToolResult {
+            call: call.id.clone(),
+            wire_id: None,
+            name: call.name.clone(),
+            output: "OK".to_owned(),
+            is_error: false,
+        };
+        let results = Message::ToolResults { results: first.calls.iter().map(result).collect() };
+        let second = said(vec![user, Message::Assistant { reply: first }, results]).await;
+        assert_eq!(second.calls.first().map(|call| call.name.as_str()), Some("bash"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The measurements.
+
+use std::fs;
+use std::io::Write;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::Bench;
+use super::measure::{fastest, http_turn, ms, used};
+use super::mock::{Mock, answer, commands};
+use crate::chore::cargo;
+
+/// How often a short process runs.
+const RUNS: usize = 30;
+/// How often a long one does.
+const LONG_RUNS: usize = 10;
+const OUTPUT_BYTES: usize = 100_000_000;
+
+type Case = fn(&mut Bench) -> Result<()>;
+
+/// All, by name.
+pub(crate) const ALL: [(&str, Case); 6] = [
+    ("start", start),
+    ("turn", turn),
+    ("tools", tools),
+    ("stream", stream),
+    ("output", output),
+    ("store", store),
+];
+
+/// `sysop exec` in a home of its own, asking the mock.
+fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
+    let home = bench.folder.join("home");
+    let mut command = Command::new(&bench.sysop);
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", &home)
+        .env("OPENAI_API_KEY", "bench")
+        .env("LLM_BASE_URL", format!("http://127.0.0.1:{port}/v1"))
+        .env("SYSOP_MAX_ITERATIONS", "1000")
+        .current_dir(&bench.folder)
+        .args(["exec", "--model", "openai/mock", "--approve", "auto", prompt]);
+    command
+}
+
+fn start(bench: &mut Bench) -> Result<()> {
+    let source = bench.folder.join("hello.rs");
+    let hello = bench.folder.join("hello");
+    fs::write(&source, "fn main() { println!(\"hello\"); }")?;
+    let built = Command::new("rustc").args(["-O", "-o"]).arg(&hello).arg(&source).status()?;
+    if !built.success() {
+        bail!("rustc failed");
+    }
+    let baseline = fastest(RUNS, || Command::new(&hello))?;
+    bench.baseline("hello-world binary", ms(baseline), "ms");
+    let version = fastest(RUNS, || {
+        let mut command = Command::new(&bench.sysop);
+        command.arg("--version");
+        command
+    })?;
+    bench.at_most("`--version` / hello-world", ms(version) / ms(baseline), 1.5, "×");
+    let size = fs::metadata(&bench.sysop)?.len();
+    bench.at_most("binary, stripped", size as f64 / 1048576.0, 20.0, "MiB");
+    Ok(())
+}
+
+fn turn(bench: &mut Bench) -> Result<()> {
+    let mock = Mock::start(&bench.sysop, &bench.folder, &[answer("hello", r#"{"content":"Hello there."}"#)])?;
+    let http = http_turn(mock.port, 500, "hello")?;
+    bench.baseline("one HTTP turn on the mock, kept alive", ms(http), "ms");
+    let wall = fastest(RUNS, || exec(bench, mock.port, "hello"))?;
+    bench.at_most("`exec`, one turn, durable log included", ms(wall), 8.0, "ms");
+    let peak = used(&exec(bench, mock.port, "hello"))?.rss;
+    bench.at_most("its peak memory", peak, 16.0, "MiB");
+    Ok(())
+}
+
+fn tools(bench: &mut Bench) -> Result<()> {
+    let many = |n: usize| commands(&format!("calls {n}."), (0..n).map(|n| format!("true {n}")));
+    let scenarios = [many(1), many(100), many(200), many(400)];
+    let mock = Mock::start(&bench.sysop, &bench.folder, &scenarios)?;
+    let http = http_turn(mock.port, 500, "nothing")?;
+    let bash = fastest(RUNS, || {
+        let mut command = Command::new("bash");
+        command.args(["-c", "true"]);
+        command
+    })?;
+    bench.baseline("`bash -c true`", ms(bash), "ms");
+    let one = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 1."))?;
+    let two_hundred = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 200."))?;
+    let each = (ms(two_hundred) - ms(one)) / 199.0;
+    bench.baseline("200 tool calls, whole process", ms(two_hundred), "ms");
+    bench.baseline("one tool call (model turn + `bash true`)", each, "ms");
+    bench.at_most("a tool call / (`bash -c true` + HTTP turn)", each / (ms(bash) + ms(http)), 1.5, "×");
+    let cpu = |prompt: &str| -> Result<f64> {
+        let mut best = f64::MAX;
+        for _ in 0..5 {
+            best = best.min(used(&exec(bench, mock.port, prompt))?.cpu);
+        }
+        Ok(best)
+    };
+    let (first, second) = (cpu("calls 200.")? - cpu("calls 100.")?, cpu("calls 400.")? - cpu("calls 200.")?);
+    bench.at_most("processor time of calls 200–400 / calls 100–200 (linear: 2)", second / first, 2.4, "×");
+    Ok(())
+}
+
+fn stream(bench: &mut Bench) -> Result<()> {
+    let words =
+        |n: usize| answer(&format!("stream {n}."), &format!(r#"{{"content":"word ","repeat_text":{n}}}"#));
+    let mock = Mock::start(&bench.sysop, &bench.folder, &[words(1), words(100_000), words(1_000_000)])?;
+    let one = fastest(LONG_RUNS, || exec(bench, mock.port, "stream 1."))?;
+    let many = fastest(LONG_RUNS, || exec(bench, mock.port, "stream 100000."))?;
+    let rate = 100_000.0 / (many - one).as_secs_f64();
+    bench.at_least("100k-token stream", rate, 1_000_000.0, "tokens/s");
+    let small = used(&exec(bench, mock.port, "stream 100000."))?.rss;
+    let large = used(&exec(bench, mock.port, "stream 1000000."))?.rss;
+    bench.baseline("peak memory at 100k tokens (0.5 MB of text)", small, "MiB");
+    bench.at_most("more memory for ten times the tokens (4.5 MB of text)", large - small, 40.0, "MiB");
+    Ok(())
+}
+
+fn output(bench: &mut Bench) -> Result<()> {
+    let file = bench.folder.join("output");
+    let line = format!("{}\n", "x".repeat(99));
+    let mut writer = std::io::BufWriter::new(fs::File::create(&file)?);
+    for _ in 0..OUTPUT_BYTES / line.len() {
+        writer.write_all(line.as_bytes())?;
+    }
+    writer.into_inner().context("cannot write the file")?;
+    let mock = Mock::start(
+        &bench.sysop,
+        &bench.folder,
+        &[commands("flood", ["cat output".to_owned()]), commands("calls 1.", ["true".to_owned()])],
+    )?;
+    let pipe = fastest(LONG_RUNS, || {
+        let mut command = Command::new("bash");
+        command.args(["-c", "cat output | cat"]).current_dir(&bench.folder);
+        command
+    })?;
+    bench.baseline("`cat | cat` of 100 MB", ms(pipe), "ms");
+    let one = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 1."))?;
+    let flood = fastest(LONG_RUNS, || exec(bench, mock.port, "flood"))?;
+    bench.at_most("100 MB of output / the bare pipe", (ms(flood) - ms(one)) / ms(pipe), 1.3, "×");
+    bench.at_most("its peak memory", used(&exec(bench, mock.port, "flood"))?.rss, 40.0, "MiB");
+    Ok(())
+}
+
+fn store(bench: &mut Bench) -> Result<()> {
+    let output = cargo()
+        .args(["run", "--release", "--locked", "--quiet", "--package", "sysop-store", "--example", "appends"])
+        .output()?;
+    if !output.status.success() {
+        bail!("the example failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let number = |name: &str| -> Result<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.with_context(|| format!("the example does not tell `{name}`"))?;
+        value.trim().parse().with_context(|| format!("`{name}` is not a number"))
+    };
+    bench.at_least("durable appends, grouped", number("appends_per_s")?, 5000.0, "/s");
+    bench.at_most("opening a session of 100k events", number("load_100k_ms")?, 150.0, "ms");
+    Ok(())
+}

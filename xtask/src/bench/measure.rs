@@ -1,0 +1,107 @@
+//! How long a process takes, how much memory and processor time.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// What one process used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    /// From start to end.
+    pub(crate) wall: Duration,
+    /// User and system time of the process and its children, in seconds; to a hundredth.
+    pub(crate) cpu: f64,
+    /// Peak resident memory of the largest single process, in MiB.
+    pub(crate) rss: f64,
+}
+
+/// Milliseconds.
+pub(crate) fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// The shortest of `runs` runs.
+pub(crate) fn fastest(runs: usize, mut make: impl FnMut() -> Command) -> Result<Duration> {
+    let mut best = Duration::MAX;
+    for _ in 0..runs {
+        let mut command = make();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let begun = Instant::now();
+        let output =
+            command.spawn().with_context(|| format!("cannot start {command:?}"))?.wait_with_output()?;
+        let took = begun.elapsed();
+        if !output.status.success() {
+            bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        best = best.min(took);
+    }
+    Ok(best)
+}
+
+/// One run under time(1), which knows memory and processor time.
+pub(crate) fn used(command: &Command) -> Result<Used> {
+    let mut timed = Command::new("time");
+    timed.args(["--format", "%U %S %M", "--"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => timed.env(name, value),
+            None => timed.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        timed.current_dir(folder);
+    }
+    timed.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let begun = Instant::now();
+    let output = timed.output().context("cannot start time(1)")?;
+    let wall = begun.elapsed();
+    let text = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("{timed:?} failed: {text}");
+    }
+    let numbers: Vec<f64> = text
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .split(' ')
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("time(1) said {text}"))?;
+    let [user, system, kib] = numbers[..] else { bail!("time(1) said {text}") };
+    Ok(Used { wall, cpu: user + system, rss: kib / 1024.0 })
+}
+
+/// The shortest of many turns over one kept-alive connection, written by hand: what HTTP and the mock cost alone.
+pub(crate) fn http_turn(port: u16, runs: usize, prompt: &str) -> Result<Duration> {
+    let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{prompt}"}}]}}"#);
+    let request = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).context("the mock does not answer")?;
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut best = Duration::MAX;
+    for _ in 0..runs {
+        let begun = Instant::now();
+        stream.write_all(request.as_bytes())?;
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().context("a length is a number")?;
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink())?;
+        best = best.min(begun.elapsed());
+    }
+    Ok(best)
+}

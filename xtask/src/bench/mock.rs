@@ -1,0 +1,76 @@
+//! The mock model server in its own process, with scenarios made for measuring.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// How long the server may take to start.
+const START_MAX: Duration = Duration::from_secs(10);
+
+/// A running mock server; it ends with this value.
+pub(crate) struct Mock {
+    child: Child,
+    /// Where it listens on 127.0.0.1.
+    pub(crate) port: u16,
+}
+
+impl Mock {
+    /// Starts the server of `sysop` with these scenarios (JSON texts of single scenarios).
+    pub(crate) fn start(sysop: &Path, folder: &Path, scenarios: &[String]) -> Result<Self> {
+        let file = folder.join("scenarios.json");
+        let text =
+            format!(r#"{{"scenarios":[{}],"default_response":{{"content":"ok"}}}}"#, scenarios.join(","));
+        fs::write(&file, text).context("cannot write the scenarios")?;
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let child = Command::new(sysop)
+            .args(["mock-llm", "--port", &port.to_string(), "--scenarios"])
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start the mock")?;
+        let mock = Self { child, port };
+        let deadline = Instant::now() + START_MAX;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if Instant::now() > deadline {
+                bail!("the mock did not start within {START_MAX:?}");
+            }
+            std::thread::yield_now();
+        }
+        Ok(mock)
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nothing to do about either.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A scenario with one answer.
+pub(crate) fn answer(trigger: &str, response: &str) -> String {
+    format!(r#"{{"name":"{trigger}","trigger":"{trigger}","steps":[{{"response":{response}}}]}}"#)
+}
+
+/// A scenario that calls `bash` with each command, one a step, then says `done`.
+pub(crate) fn commands(trigger: &str, commands: impl IntoIterator<Item = String>) -> String {
+    let steps: String = commands
+        .into_iter()
+        .enumerate()
+        .map(|(index, command)| {
+            format!(
+                r#"{{"response":{{"tool_calls":[{{"id":"call_{index}","type":"function","function":{{"name":"bash","arguments":"{{\"command\":\"{command}\"}}"}}}}]}}}},"#
+            )
+        })
+        .collect();
+    format!(
+        r#"{{"name":"{trigger}","trigger":"{trigger}","steps":[{steps}{{"response":{{"content":"done"}}}}]}}"#
+    )
+}
