@@ -62,6 +62,7 @@ impl Encoder {
             Delta::Output { call, text } => {
                 ServerMessage::ToolOutput { session_id, tool_call_id: call.clone(), content: text.clone() }
             }
+            Delta::Restarted { .. } => ServerMessage::AssistantRestarted { session_id },
             Delta::Notice { text } => ServerMessage::Notice { session_id, content: text.clone() },
         }
     }
@@ -102,6 +103,7 @@ impl Encoder {
                 now.state = SessionState::Running;
                 self.names.insert(call.id.clone(), call.name.clone());
             }
+            Event::CancelAsked { .. } => now.state = SessionState::Stopping,
             Event::Paused { reason } => {
                 now.state = SessionState::Paused;
                 now.pause_reason = Some(*reason);
@@ -185,6 +187,7 @@ impl Encoder {
             | Event::Configured { .. }
             | Event::PromptQueued { .. }
             | Event::StepStarted { .. }
+            | Event::CancelAsked { .. }
             | Event::Paused { .. }
             | Event::Resumed
             | Event::Compacted { .. }

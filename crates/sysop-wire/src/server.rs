@@ -74,6 +74,12 @@ pub enum ServerMessage {
         /// The piece.
         content: String,
     },
+    /// What the deltas of this step said so far is void: the request is made again. Not logged.
+    #[serde(rename = "assistant.restarted")]
+    AssistantRestarted {
+        /// Which session.
+        session_id: SessionId,
+    },
     /// The model's text of one step, whole; it replaces what its deltas said.
     #[serde(rename = "assistant.message")]
     AssistantMessage {
@@ -260,6 +266,7 @@ impl ServerMessage {
             Self::Error { place, .. } => *place,
             Self::AssistantDelta { .. }
             | Self::AssistantReasoning { .. }
+            | Self::AssistantRestarted { .. }
             | Self::ToolOutput { .. }
             | Self::TerminalOutput { .. }
             | Self::Notice { .. }
@@ -288,6 +295,7 @@ impl ServerMessage {
             Self::Error { place: None, .. }
             | Self::AssistantDelta { .. }
             | Self::AssistantReasoning { .. }
+            | Self::AssistantRestarted { .. }
             | Self::ToolOutput { .. }
             | Self::TerminalOutput { .. }
             | Self::Notice { .. }
@@ -368,4 +376,6 @@ pub enum SessionState {
     Waiting,
     /// The turn waits for `resume`.
     Paused,
+    /// A person stopped the turn, and the running tool has yet to end.
+    Stopping,
 }

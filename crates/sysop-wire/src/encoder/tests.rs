@@ -1,6 +1,6 @@
 use expect_test::{Expect, expect};
 use serde_json::json;
-use sysop_core::event::{Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};
+use sysop_core::event::{AfterStop, Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::outcome::{Outcome, Status};
@@ -199,6 +199,29 @@ fn an_error_comes_before_the_end_and_once() {
 }
 
 #[test]
+fn a_tool_that_is_being_stopped_is_a_state() {
+    check(
+        vec![
+            turn(1, "hi"),
+            Event::ToolStarted { call: call("c1"), origin: Origin::Model },
+            Event::CancelAsked { then: AfterStop::Clear },
+            finished("c1", Outcome::new(Status::Cancelled, "half")),
+            ended(1, StopReason::Cancelled, None),
+        ],
+        &expect![[r#"
+            {"type":"user.message","seq":1,"more":true,"content":"hi"}
+            {"type":"state","seq":1,"state":"thinking","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"tool.call","seq":2,"more":true,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"model"}
+            {"type":"state","seq":2,"state":"running","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"state","seq":3,"state":"stopping","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"tool.finished","seq":4,"toolCallId":"c1","name":"bash","status":"cancelled","truncated":false,"output":"half","durationMs":0}
+            {"type":"state","seq":5,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"assistant.done","seq":5,"metadata":{"stopReason":"cancelled","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":0}}
+        "#]],
+    );
+}
+
+#[test]
 fn a_direct_call_is_no_user_message() {
     check(
         vec![
@@ -330,6 +353,7 @@ fn deltas_have_no_place_in_the_log() {
         Delta::Text { step: step(1), text: text.clone() },
         Delta::Reasoning { step: step(1), text: text.clone() },
         Delta::Output { call: CallId::new("c1"), text },
+        Delta::Restarted { step: step(1) },
         Delta::Notice { text: "429, trying again in 3 s (2 of 5)".into() },
     ]
     .iter()
@@ -343,6 +367,7 @@ fn deltas_have_no_place_in_the_log() {
         {"type":"assistant.delta","sessionId":"s","content":"more \u001b[31m"}
         {"type":"assistant.reasoning","sessionId":"s","content":"more \u001b[31m"}
         {"type":"tool.output","sessionId":"s","toolCallId":"c1","content":"more \u001b[31m"}
+        {"type":"assistant.restarted","sessionId":"s"}
         {"type":"notice","sessionId":"s","content":"429, trying again in 3 s (2 of 5)"}"#]]
     .assert_eq(&lines.join("\n"));
 }

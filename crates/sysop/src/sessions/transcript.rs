@@ -113,6 +113,7 @@ impl Transcript {
                 self.never_began(call).into_iter().chain([result]).collect()
             }
             Event::Configured { .. }
+            | Event::CancelAsked { .. }
             | Event::Paused { .. }
             | Event::Resumed
             | Event::HistoryCleared
@@ -194,6 +195,7 @@ fn note(event: &Event) -> Option<String> {
         Event::ModelFailed { .. }
         | Event::SessionOpened { .. }
         | Event::PromptQueued { .. }
+        | Event::CancelAsked { .. }
         | Event::TurnStarted { .. }
         | Event::StepStarted { .. }
         | Event::Replied { .. }
