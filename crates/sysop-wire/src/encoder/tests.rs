@@ -1,0 +1,395 @@
+use expect_test::{Expect, expect};
+use serde_json::json;
+use sysop_core::event::{AfterStop, Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
+use sysop_core::session::SessionSpec;
+
+use super::Encoder;
+use crate::line::to_line;
+use crate::server::ServerMessage;
+
+fn opened() -> Event {
+    Event::SessionOpened {
+        spec: SessionSpec {
+            model: ModelRef::new("ollama", "phi3"),
+            system: "You operate a server.".into(),
+            tools: Vec::new(),
+            approve: ApprovalMode::Ask,
+            dangerous_patterns: Vec::new(),
+            deny: Vec::new(),
+            max_iterations: 20,
+            max_history_messages: 20,
+            max_output_tokens: None,
+            temperature: None,
+            host: "web-1".into(),
+            root: "/srv".into(),
+            profile: "full".into(),
+        },
+    }
+}
+
+fn turn(number: u32, prompt: &str) -> Event {
+    Event::TurnStarted { turn: TurnId(number), prompt: prompt.into(), origin: Origin::Model }
+}
+
+fn step(number: u32) -> StepId {
+    StepId { turn: TurnId(1), step: number }
+}
+
+fn call(id: &str) -> ToolCall {
+    let arguments = json!({"command": "rm -rf /tmp/x"});
+    ToolCall {
+        id: CallId::new(id),
+        wire_id: None,
+        name: "bash".into(),
+        arguments: Arguments::Object(arguments.as_object().unwrap().clone()),
+    }
+}
+
+fn replied(number: u32, text: &str, calls: Vec<ToolCall>) -> Event {
+    let usage = Usage { input_tokens: 100, output_tokens: 7, cached_tokens: 64 };
+    Event::Replied {
+        step: step(number),
+        reply: Reply { text: text.into(), calls, usage, ..Reply::default() },
+    }
+}
+
+fn asked(id: &str) -> Event {
+    let finding = Finding { start: 0, end: 6, class: Class::Dangerous, why: "recursive delete".into() };
+    Event::ApprovalAsked {
+        call: call(id),
+        command: "rm -rf /tmp/x".into(),
+        reason: "make room".into(),
+        risk: Risk { class: Class::Dangerous, findings: vec![finding] },
+        covers: Grant::Program { program: "rm".into(), subcommand: None },
+    }
+}
+
+fn finished(id: &str, outcome: Outcome) -> Event {
+    Event::ToolFinished { call: CallId::new(id), outcome }
+}
+
+fn ended(number: u32, reason: StopReason, error: Option<&str>) -> Event {
+    Event::TurnEnded { turn: TurnId(number), reason, error: error.map(str::to_owned) }
+}
+
+fn messages(events: Vec<Event>) -> Vec<ServerMessage> {
+    let mut encoder = Encoder::new(SessionId::new("s"));
+    let log =
+        events.into_iter().zip(1..).map(|(event, seq)| Logged { seq: Seq(seq), at: Timestamp(0), event });
+    log.flat_map(|logged| encoder.logged(&logged)).collect()
+}
+
+/// What the events say, one message a line, without the `sessionId` that all have.
+fn check(events: Vec<Event>, expected: &Expect) {
+    let messages = messages(events);
+    let mut lines = String::new();
+    for message in &messages {
+        let line = to_line(message);
+        let back: ServerMessage = serde_json::from_str(&line).unwrap();
+        assert_eq!(back, *message, "it must be read back as it was written");
+        let short = line.replace(r#","sessionId":"s""#, "");
+        assert_ne!(short, line, "every message names its session");
+        lines.push_str(&short);
+        lines.push('\n');
+    }
+    expected.assert_eq(&lines);
+}
+
+#[test]
+fn a_turn_with_a_tool_call() {
+    check(
+        vec![
+            opened(),
+            turn(1, "make room"),
+            Event::StepStarted { step: step(1) },
+            replied(1, "I will delete it.", vec![call("c1")]),
+            asked("c1"),
+            Event::Decided {
+                call: CallId::new("c1"),
+                decision: Decision::Allow { command: Some("rm -r /tmp/x".into()) },
+                by: "web".into(),
+            },
+            Event::ToolStarted { call: call("c1"), origin: Origin::Model },
+            finished("c1", Outcome { exit_code: Some(0), duration_ms: 12, ..Outcome::ok("gone\n") }),
+            Event::StepStarted { step: step(2) },
+            replied(2, "Done.", vec![]),
+            ended(1, StopReason::EndTurn, None),
+        ],
+        &expect![[r#"
+            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full"}
+            {"type":"state","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"user.message","seq":2,"more":true,"content":"make room"}
+            {"type":"state","seq":2,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"state","seq":3,"state":"thinking","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"assistant.message","seq":4,"content":"I will delete it."}
+            {"type":"approval.request","seq":5,"more":true,"toolCallId":"c1","name":"bash","command":"rm -rf /tmp/x","reason":"make room","risk":"dangerous","findings":[{"start":0,"end":6,"class":"dangerous","why":"recursive delete"}],"covers":{"program":{"program":"rm","subcommand":null}}}
+            {"type":"state","seq":5,"state":"waiting","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"approval.closed","seq":6,"toolCallId":"c1","decision":"allow","by":"web","command":"rm -r /tmp/x"}
+            {"type":"tool.call","seq":7,"more":true,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"model"}
+            {"type":"state","seq":7,"state":"running","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"tool.finished","seq":8,"toolCallId":"c1","name":"bash","status":"ok","exitCode":0,"truncated":false,"output":"gone\n","durationMs":12}
+            {"type":"state","seq":9,"state":"thinking","turn":1,"iteration":2,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"assistant.message","seq":10,"content":"Done."}
+            {"type":"state","seq":11,"more":true,"state":"idle","turn":1,"iteration":2,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"assistant.done","seq":11,"metadata":{"stopReason":"end_turn","turn":1,"usage":{"inputTokens":200,"outputTokens":14,"cachedTokens":128},"iterations":2}}
+        "#]],
+    );
+}
+
+#[test]
+fn a_reply_without_text_says_nothing() {
+    check(vec![replied(1, "", vec![call("c1")])], &expect![[""]]);
+}
+
+#[test]
+fn reasoning_is_told_with_the_text() {
+    let reply = Reply { reasoning: "They mean the log.".into(), ..Reply::default() };
+    check(
+        vec![Event::Replied { step: step(1), reply }],
+        &expect![[r#"
+        {"type":"assistant.message","seq":1,"content":"","reasoning":"They mean the log."}
+    "#]],
+    );
+}
+
+#[test]
+fn refused_calls() {
+    let reject = Decision::Reject { reason: "not on this host".into() };
+    check(
+        vec![
+            replied(1, "", vec![call("c1"), call("c2")]),
+            Event::Decided { call: CallId::new("c1"), decision: reject, by: "web".into() },
+            finished("c1", Outcome::new(Status::Rejected, "The person refused: not on this host")),
+            finished(
+                "c2",
+                Outcome { truncated: true, artefact: Some("a1".into()), ..Outcome::failed("denied") },
+            ),
+        ],
+        &expect![[r#"
+            {"type":"approval.closed","seq":2,"toolCallId":"c1","decision":"reject","by":"web","reason":"not on this host"}
+            {"type":"tool.finished","seq":3,"toolCallId":"c1","name":"bash","status":"rejected","truncated":false,"output":"The person refused: not on this host","durationMs":0}
+            {"type":"tool.finished","seq":4,"toolCallId":"c2","name":"bash","status":"failed","truncated":true,"output":"denied","durationMs":0,"artefact":"a1"}
+        "#]],
+    );
+}
+
+#[test]
+fn an_error_comes_before_the_end_and_once() {
+    let failure = ModelFailure { kind: FailureKind::Unreachable, message: "nobody answers at :8000".into() };
+    check(
+        vec![
+            turn(1, "hi"),
+            Event::StepStarted { step: step(1) },
+            Event::ModelFailed { step: step(1), failure },
+            ended(1, StopReason::Failed, Some("nobody answers at :8000; start the model server")),
+        ],
+        &expect![[r#"
+            {"type":"user.message","seq":1,"more":true,"content":"hi"}
+            {"type":"state","seq":1,"state":"thinking","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"state","seq":2,"state":"thinking","turn":1,"iteration":1,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"error","seq":4,"more":true,"message":"nobody answers at :8000; start the model server"}
+            {"type":"state","seq":4,"more":true,"state":"idle","turn":1,"iteration":1,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"assistant.done","seq":4,"metadata":{"stopReason":"failed","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":1}}
+        "#]],
+    );
+}
+
+#[test]
+fn a_tool_that_is_being_stopped_is_a_state() {
+    check(
+        vec![
+            turn(1, "hi"),
+            Event::ToolStarted { call: call("c1"), origin: Origin::Model },
+            Event::CancelAsked { then: AfterStop::Clear },
+            finished("c1", Outcome::new(Status::Cancelled, "half")),
+            ended(1, StopReason::Cancelled, None),
+        ],
+        &expect![[r#"
+            {"type":"user.message","seq":1,"more":true,"content":"hi"}
+            {"type":"state","seq":1,"state":"thinking","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"tool.call","seq":2,"more":true,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"model"}
+            {"type":"state","seq":2,"state":"running","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"state","seq":3,"state":"stopping","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"tool.finished","seq":4,"toolCallId":"c1","name":"bash","status":"cancelled","truncated":false,"output":"half","durationMs":0}
+            {"type":"state","seq":5,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"assistant.done","seq":5,"metadata":{"stopReason":"cancelled","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":0}}
+        "#]],
+    );
+}
+
+#[test]
+fn a_direct_call_is_no_user_message() {
+    check(
+        vec![
+            Event::TurnStarted { turn: TurnId(1), prompt: String::new(), origin: Origin::Typed },
+            Event::ToolStarted { call: call("c1"), origin: Origin::Typed },
+            finished("c1", Outcome { exit_code: Some(1), ..Outcome::failed("no\n") }),
+            ended(1, StopReason::Failed, None),
+        ],
+        &expect![[r#"
+            {"type":"state","seq":1,"state":"running","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"tool.call","seq":2,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"typed"}
+            {"type":"tool.finished","seq":3,"toolCallId":"c1","name":"bash","status":"failed","exitCode":1,"truncated":false,"output":"no\n","durationMs":0}
+            {"type":"state","seq":4,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"assistant.done","seq":4,"metadata":{"stopReason":"failed","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":0}}
+        "#]],
+    );
+}
+
+#[test]
+fn pauses_and_changes_are_states() {
+    check(
+        vec![
+            opened(),
+            Event::Configured { change: Change::Model(ModelRef::new("openai", "gpt-5")) },
+            Event::Configured { change: Change::Approve(ApprovalMode::Auto) },
+            turn(1, "go"),
+            Event::PromptQueued { text: "and then this".into() },
+            Event::Compacted { keep: 6 },
+            Event::Paused { reason: PauseReason::Loop },
+            Event::Resumed,
+            Event::HistoryCleared,
+            Event::HistoryCleared,
+            ended(1, StopReason::EndTurn, None),
+            turn(2, "and then this"),
+        ],
+        &expect![[r#"
+            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full"}
+            {"type":"state","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"state","seq":2,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"ask","queued":0}
+            {"type":"state","seq":3,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
+            {"type":"user.message","seq":4,"more":true,"content":"go"}
+            {"type":"state","seq":4,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
+            {"type":"state","seq":5,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1}
+            {"type":"state","seq":6,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6}
+            {"type":"state","seq":7,"state":"paused","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"pauseReason":"loop","keptMessages":6}
+            {"type":"state","seq":8,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6}
+            {"type":"state","seq":9,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true}
+            {"type":"state","seq":10,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true}
+            {"type":"state","seq":11,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1}
+            {"type":"assistant.done","seq":11,"metadata":{"stopReason":"end_turn","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":0}}
+            {"type":"user.message","seq":12,"more":true,"content":"and then this"}
+            {"type":"state","seq":12,"state":"thinking","turn":2,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
+        "#]],
+    );
+}
+
+#[test]
+fn what_waits_is_dropped_with_a_cancelled_turn() {
+    let events =
+        vec![turn(1, "a"), Event::PromptQueued { text: "b".into() }, ended(1, StopReason::Cancelled, None)];
+    let states: Vec<u32> = messages(events)
+        .into_iter()
+        .filter_map(|message| {
+            let ServerMessage::State { now, .. } = message else { return None };
+            Some(now.queued)
+        })
+        .collect();
+    assert_eq!(states, [0, 1, 0]);
+}
+
+#[test]
+fn a_turn_counts_only_its_own_tokens() {
+    let one_turn = |number| {
+        vec![
+            turn(number, "x"),
+            Event::StepStarted { step: step(1) },
+            replied(1, "y", vec![]),
+            ended(number, StopReason::EndTurn, None),
+        ]
+    };
+    let done: Vec<_> = messages([one_turn(1), one_turn(2)].concat())
+        .into_iter()
+        .filter_map(|message| {
+            let ServerMessage::AssistantDone { metadata, .. } = message else { return None };
+            Some((metadata.usage.input_tokens, metadata.iterations))
+        })
+        .collect();
+    assert_eq!(done, [(100, 1), (100, 1)]);
+}
+
+#[test]
+fn seq_rises_and_only_the_last_message_of_an_event_is_a_point_to_resume_from() {
+    let events = vec![
+        opened(),
+        turn(1, "a"),
+        asked("c1"),
+        ended(1, StopReason::Failed, Some("it broke")),
+        turn(2, "b"),
+    ];
+    let places: Vec<_> = messages(events)
+        .iter()
+        .map(|message| (message.place().unwrap().seq.0, message.resume_point()))
+        .collect();
+    let last = |seq| (seq, Some(Seq(seq)));
+    let not_last = |seq| (seq, None);
+    assert_eq!(
+        places,
+        [
+            not_last(1),
+            last(1),
+            not_last(2),
+            last(2),
+            not_last(3),
+            last(3),
+            not_last(4),
+            not_last(4),
+            last(4),
+            not_last(5),
+            last(5),
+        ]
+    );
+}
+
+#[test]
+fn deltas_have_no_place_in_the_log() {
+    let encoder = Encoder::new(SessionId::new("s"));
+    let text = "more \u{1b}[31m".to_owned();
+    let lines: Vec<String> = [
+        Delta::Text { step: step(1), text: text.clone() },
+        Delta::Reasoning { step: step(1), text: text.clone() },
+        Delta::Output { call: CallId::new("c1"), text },
+        Delta::Restarted { step: step(1) },
+        Delta::Notice { text: "429, trying again in 3 s (2 of 5)".into() },
+    ]
+    .iter()
+    .map(|delta| encoder.delta(delta))
+    .map(|message| {
+        assert_eq!(message.place(), None);
+        to_line(&message)
+    })
+    .collect();
+    expect![[r#"
+        {"type":"assistant.delta","sessionId":"s","content":"more \u001b[31m"}
+        {"type":"assistant.reasoning","sessionId":"s","content":"more \u001b[31m"}
+        {"type":"tool.output","sessionId":"s","toolCallId":"c1","content":"more \u001b[31m"}
+        {"type":"assistant.restarted","sessionId":"s"}
+        {"type":"notice","sessionId":"s","content":"429, trying again in 3 s (2 of 5)"}"#]]
+    .assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn messages_that_no_event_makes() {
+    let session_id = SessionId::new("s");
+    let lines: Vec<String> = [
+        ServerMessage::TerminalOutput { session_id: session_id.clone(), data: "$ ".into() },
+        ServerMessage::Error { session_id, place: None, message: "there is no call c9".into() },
+        ServerMessage::Heartbeat {},
+    ]
+    .iter()
+    .map(|message| {
+        let line = to_line(message);
+        assert_eq!(serde_json::from_str::<ServerMessage>(&line).unwrap(), *message);
+        line
+    })
+    .collect();
+    expect![[r#"
+        {"type":"terminal.output","sessionId":"s","data":"$ "}
+        {"type":"error","sessionId":"s","message":"there is no call c9"}
+        {"type":"heartbeat"}"#]]
+    .assert_eq(&lines.join("\n"));
+}

@@ -1,0 +1,224 @@
+//! `sysop sessions list|show|export|delete`, and which session `--resume` means.
+//!
+//! Reads logs and writes text; it never runs or changes a session. What it writes for people is neutralised:
+//! titles, prompts and outputs came from models, files and commands.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use sysop_core::event::Logged;
+use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_driver::port::{SessionSummary, Store, StoreError};
+use sysop_wire::to_line;
+
+use self::table::write_table;
+use self::transcript::{Form, Transcript};
+
+mod table;
+#[cfg(test)]
+mod tests;
+mod transcript;
+
+/// The most sessions that are looked through or listed.
+const SESSIONS_MAX: usize = 100_000;
+/// Events that are read from the store at a time.
+const PAGE_EVENTS: usize = 1000;
+/// Ids that an error about an ambiguous one repeats.
+const CANDIDATES_MAX: usize = 5;
+
+/// How the reader sees the text.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    /// Now, for ages.
+    pub(crate) now: Timestamp,
+    /// The time zone of dates.
+    pub(crate) zone: jiff::tz::TimeZone,
+    /// Columns of the terminal; none where nothing is to be cut.
+    pub(crate) width: Option<usize>,
+}
+
+/// How a session is exported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One event a line, as JSON.
+    #[default]
+    Jsonl,
+    /// A document for people.
+    Markdown,
+}
+
+/// Why a command about sessions came to nothing. `Display` is one sentence that says what to do next.
+#[derive(Debug)]
+pub(crate) enum SessionsError {
+    /// No id begins with this text.
+    Unknown(String),
+    /// Several ids begin with this text.
+    Ambiguous { text: String, candidates: Vec<SessionId> },
+    /// There is no session at all.
+    NoneYet,
+    /// The store did not do it.
+    Store(StoreError),
+    /// The output could not be written.
+    Io(io::Error),
+}
+
+impl SessionsError {
+    /// The exit code of the process: 2 where the person named what is not there.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet => 2,
+            Self::Store(_) | Self::Io(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for SessionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(text) => write!(
+                f,
+                "no session's id begins with `{}`; `sysop sessions list` shows those that are kept",
+                table::one_line(text)
+            ),
+            Self::Ambiguous { text, candidates } => {
+                let shown: Vec<_> = candidates.iter().take(CANDIDATES_MAX).map(SessionId::as_str).collect();
+                let more = if candidates.len() > CANDIDATES_MAX { ", …" } else { "" };
+                write!(
+                    f,
+                    "the ids of {} sessions begin with `{}` ({}{more}); give more of the id",
+                    candidates.len(),
+                    table::one_line(text),
+                    shown.join(", ")
+                )
+            }
+            Self::NoneYet => write!(f, "there is no session to go on with; start one with `sysop`"),
+            Self::Store(error) => error.fmt(f),
+            Self::Io(error) => write!(f, "cannot write the output: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SessionsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet | Self::Store(_) => None,
+        }
+    }
+}
+
+impl From<StoreError> for SessionsError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<io::Error> for SessionsError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Finds the session whose id is `text` or, alone among all, begins with it.
+pub(crate) async fn resolve_id(store: &dyn Store, text: &str) -> Result<SessionId, SessionsError> {
+    resolve(store, text).await.map(|summary| summary.id)
+}
+
+/// The session that changed last, for `--resume` without an id.
+pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, SessionsError> {
+    store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
+}
+
+/// Writes a table of all sessions, the most recently changed first.
+pub(crate) async fn list(store: &dyn Store, view: &View, out: &mut impl Write) -> Result<(), SessionsError> {
+    let summaries = store.list(SESSIONS_MAX).await?;
+    if summaries.is_empty() {
+        writeln!(out, "No sessions yet; `sysop` starts one.")?;
+        return Ok(());
+    }
+    Ok(write_table(&summaries, view, out)?)
+}
+
+/// Writes what was said and done in a session, for reading.
+pub(crate) async fn show(
+    store: &dyn Store,
+    text: &str,
+    view: &View,
+    out: &mut impl Write,
+) -> Result<(), SessionsError> {
+    let summary = resolve(store, text).await?;
+    write_transcript(store, &summary, Form::Plain, view, out).await
+}
+
+/// Writes a session in a form for other programs or for keeping.
+pub(crate) async fn export(
+    store: &dyn Store,
+    text: &str,
+    format: ExportFormat,
+    view: &View,
+    out: &mut impl Write,
+) -> Result<(), SessionsError> {
+    let summary = resolve(store, text).await?;
+    match format {
+        ExportFormat::Jsonl => {
+            each_event(store, &summary.id, |logged| writeln!(out, "{}", to_line(logged))).await
+        }
+        ExportFormat::Markdown => write_transcript(store, &summary, Form::Markdown, view, out).await,
+    }
+}
+
+/// Deletes a session and says which it was.
+pub(crate) async fn delete(store: &dyn Store, text: &str, out: &mut impl Write) -> Result<(), SessionsError> {
+    let summary = resolve(store, text).await?;
+    store.delete(&summary.id).await?;
+    writeln!(out, "Deleted session {} ({}).", table::one_line(summary.id.as_str()), table::title(&summary))?;
+    Ok(())
+}
+
+async fn resolve(store: &dyn Store, text: &str) -> Result<SessionSummary, SessionsError> {
+    let unknown = || SessionsError::Unknown(text.to_owned());
+    if text.is_empty() {
+        return Err(unknown());
+    }
+    let mut found = store.list(SESSIONS_MAX).await?;
+    found.retain(|summary| summary.id.as_str().starts_with(text));
+    if let Some(exact) = found.iter().position(|summary| summary.id.as_str() == text) {
+        return Ok(found.swap_remove(exact));
+    }
+    match found.len() {
+        0 => Err(unknown()),
+        1 => Ok(found.swap_remove(0)),
+        _ => {
+            let candidates = found.into_iter().map(|summary| summary.id).collect();
+            Err(SessionsError::Ambiguous { text: text.to_owned(), candidates })
+        }
+    }
+}
+
+async fn write_transcript(
+    store: &dyn Store,
+    summary: &SessionSummary,
+    form: Form,
+    view: &View,
+    out: &mut impl Write,
+) -> Result<(), SessionsError> {
+    let mut transcript = Transcript::new(form);
+    transcript.write_head(summary, view, out)?;
+    each_event(store, &summary.id, |logged| transcript.write_event(&logged.event, out)).await
+}
+
+async fn each_event(
+    store: &dyn Store,
+    id: &SessionId,
+    mut take: impl FnMut(&Logged) -> io::Result<()>,
+) -> Result<(), SessionsError> {
+    let mut after = Seq(0);
+    loop {
+        let page = store.load(id, after, PAGE_EVENTS).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.seq;
+        for logged in &page {
+            take(logged)?;
+        }
+    }
+}

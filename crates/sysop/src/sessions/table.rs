@@ -1,0 +1,115 @@
+//! A list of sessions as a table that fits the terminal.
+
+use std::io::{self, Write};
+
+use sysop_core::id::Timestamp;
+use sysop_core::text::neutralise;
+use sysop_driver::port::SessionSummary;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::View;
+
+/// The fewest characters of an id that are shown.
+const ID_CHARS_MIN: usize = 8;
+/// The widest column of hosts and of roots, in terminal columns; less where the terminal is narrow.
+const PLACE_COLUMNS_MAX: usize = 24;
+/// As `PLACE_COLUMNS_MAX`, the narrowest.
+const PLACE_COLUMNS_MIN: usize = 8;
+/// The narrowest column of titles, in terminal columns.
+const TITLE_COLUMNS_MIN: usize = 8;
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// Writes one line for each session under a line of headings.
+pub(super) fn write_table(summaries: &[SessionSummary], view: &View, out: &mut impl Write) -> io::Result<()> {
+    let id_chars = unique_chars(summaries);
+    let place =
+        view.width.map_or(PLACE_COLUMNS_MAX, |width| (width / 5).clamp(PLACE_COLUMNS_MIN, PLACE_COLUMNS_MAX));
+    let heading = ["ID", "AGE", "HOST", "ROOT", "TITLE"].map(str::to_owned);
+    let rows: Vec<[String; 5]> = summaries
+        .iter()
+        .map(|summary| {
+            [
+                one_line(&summary.id.as_str().chars().take(id_chars).collect::<String>()),
+                age(summary.changed, view.now),
+                cut_end(&one_line(&summary.host), place),
+                cut_start(&one_line(&summary.root), place),
+                title(summary),
+            ]
+        })
+        .collect();
+    let mut widths = [0; 4];
+    for row in rows.iter().chain([&heading]) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let taken = widths.iter().sum::<usize>() + widths.len() * GAP.len();
+    let left = view.width.map(|width| width.saturating_sub(taken).max(TITLE_COLUMNS_MIN));
+    for row in [&heading].into_iter().chain(&rows) {
+        let [cells @ .., title] = row;
+        for (cell, width) in cells.iter().zip(widths) {
+            write!(out, "{cell}{}{GAP}", " ".repeat(width - cell.width()))?;
+        }
+        match left {
+            Some(left) => writeln!(out, "{}", cut_end(title, left))?,
+            None => writeln!(out, "{title}")?,
+        }
+    }
+    Ok(())
+}
+
+/// A session's title, or what stands for one.
+pub(super) fn title(summary: &SessionSummary) -> String {
+    if summary.title.is_empty() { "(no prompt)".to_owned() } else { one_line(&summary.title) }
+}
+
+/// A text without line feeds and tabs, safe to show.
+pub(super) fn one_line(text: &str) -> String {
+    neutralise(text).chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}
+
+/// How many characters of each id tell all apart.
+fn unique_chars(summaries: &[SessionSummary]) -> usize {
+    let mut ids: Vec<&str> = summaries.iter().map(|summary| summary.id.as_str()).collect();
+    ids.sort_unstable();
+    let common = |pair: &[&str]| pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();
+    ids.windows(2).map(|pair| common(pair) + 1).max().unwrap_or(0).max(ID_CHARS_MIN)
+}
+
+fn age(changed: Timestamp, now: Timestamp) -> String {
+    let seconds = now.0.saturating_sub(changed.0).max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// The beginning of a text, at most `columns` wide.
+fn cut_end(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    format!("{}…", fitting(text.chars(), columns.saturating_sub(1)))
+}
+
+/// The end of a text, at most `columns` wide; of a path it tells more.
+fn cut_start(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let end = fitting(text.chars().rev(), columns.saturating_sub(1));
+    format!("…{}", end.chars().rev().collect::<String>())
+}
+
+fn fitting(characters: impl Iterator<Item = char>, columns: usize) -> String {
+    let mut used = 0;
+    characters
+        .take_while(|character| {
+            used += character.width().unwrap_or(0);
+            used <= columns
+        })
+        .collect()
+}

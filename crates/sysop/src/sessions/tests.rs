@@ -1,0 +1,386 @@
+use std::sync::Arc;
+
+use serde_json::json;
+use sysop_core::event::{Change, Decision, Event, Logged, Origin, PauseReason, StopReason};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::{Arguments, ModelRef, Reply, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{ApprovalMode, Grant, Risk};
+use sysop_core::session::SessionSpec;
+use sysop_core::text::neutralise;
+use sysop_driver::port::Store;
+use sysop_store::MemoryStore;
+use unicode_width::UnicodeWidthStr;
+
+use super::{ExportFormat, SessionsError, View, delete, export, list, most_recent, resolve_id, show};
+
+const HOUR_MS: i64 = 3_600_000;
+
+fn view(width: Option<usize>) -> View {
+    View { now: Timestamp(100 * 24 * HOUR_MS), zone: jiff::tz::TimeZone::UTC, width }
+}
+
+fn opened(host: &str, root: &str) -> Event {
+    Event::SessionOpened {
+        spec: SessionSpec {
+            model: ModelRef::new("ollama", "phi3"),
+            system: String::new(),
+            tools: Vec::new(),
+            approve: ApprovalMode::Ask,
+            dangerous_patterns: Vec::new(),
+            deny: Vec::new(),
+            max_iterations: 20,
+            max_history_messages: 20,
+            max_output_tokens: None,
+            temperature: None,
+            host: host.into(),
+            root: root.into(),
+            profile: "full".into(),
+        },
+    }
+}
+
+fn turn(number: u32, prompt: &str) -> Event {
+    Event::TurnStarted { turn: TurnId(number), prompt: prompt.into(), origin: Origin::Model }
+}
+
+fn started(tool: &str, arguments: serde_json::Value, origin: Origin) -> Event {
+    let arguments = Arguments::Object(arguments.as_object().unwrap().clone());
+    let call = ToolCall { id: CallId::new("c1"), wire_id: None, name: tool.into(), arguments };
+    Event::ToolStarted { call, origin }
+}
+
+fn finished(outcome: Outcome) -> Event {
+    Event::ToolFinished { call: CallId::new("c1"), outcome }
+}
+
+fn said(text: &str) -> Event {
+    let step = StepId { turn: TurnId(1), step: 1 };
+    Event::Replied { step, reply: Reply { text: text.into(), ..Reply::default() } }
+}
+
+async fn keep(store: &MemoryStore, id: &str, at: i64, events: Vec<Event>) {
+    let events: Vec<_> = (1..)
+        .zip(events)
+        .map(|(seq, event)| Arc::new(Logged { seq: Seq(seq), at: Timestamp(at), event }))
+        .collect();
+    store.append(&SessionId::new(id), Seq(0), &events).await.unwrap();
+}
+
+async fn three_sessions() -> MemoryStore {
+    let store = MemoryStore::new();
+    let now = 100 * 24 * HOUR_MS;
+    let root = "/home/me/projects/customers/shop";
+    keep(&store, "0198-aaaa-1111", now - 50 * HOUR_MS, vec![opened("local", root), turn(1, "tidy up")]).await;
+    let long = "why does the nightly backup of the customers' database take four hours since Monday";
+    keep(
+        &store,
+        "0198-aaaa-2222",
+        now - 3 * HOUR_MS,
+        vec![opened("db-1.example.net", "/srv"), turn(1, long)],
+    )
+    .await;
+    keep(&store, "0199-bbbb-3333", now - 90_000, vec![opened("local", "/")]).await;
+    store
+}
+
+async fn listed(store: &MemoryStore, width: Option<usize>) -> String {
+    let mut out = Vec::new();
+    list(store, &view(width), &mut out).await.unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[tokio::test]
+async fn a_list_is_a_table_with_the_newest_first() {
+    assert_eq!(
+        listed(&three_sessions().await, None).await,
+        "\
+ID           AGE    HOST              ROOT                      TITLE
+0199-bbbb-3  1 min  local             /                         (no prompt)
+0198-aaaa-2  3 h    db-1.example.net  /srv                      why does the nightly backup of the customers' database take four hours since…
+0198-aaaa-1  2 d    local             …projects/customers/shop  tidy up
+"
+    );
+}
+
+#[tokio::test]
+async fn a_list_fits_the_terminal() {
+    let store = three_sessions().await;
+    keep(
+        &store,
+        "0300-wide",
+        0,
+        vec![opened("ホスト".repeat(20).as_str(), "/"), turn(1, &"漢字".repeat(40))],
+    )
+    .await;
+    for width in [60, 80, 81, 100, 132] {
+        let table = listed(&store, Some(width)).await;
+        assert_eq!(table.lines().count(), 5);
+        for line in table.lines() {
+            assert!(line.width() <= width, "{} > {width}: {line}", line.width());
+        }
+    }
+    // Cut no more than needed.
+    assert!(listed(&store, Some(132)).await.lines().any(|line| line.width() >= 131));
+}
+
+#[tokio::test]
+async fn an_empty_list_says_so() {
+    assert_eq!(listed(&MemoryStore::new(), Some(80)).await, "No sessions yet; `sysop` starts one.\n");
+}
+
+#[tokio::test]
+async fn an_id_may_be_cut_as_long_as_it_is_the_only_one() {
+    let store = three_sessions().await;
+    for (text, id) in
+        [("0199", "0199-bbbb-3333"), ("0198-aaaa-2", "0198-aaaa-2222"), ("0198-aaaa-1111", "0198-aaaa-1111")]
+    {
+        assert_eq!(resolve_id(&store, text).await.unwrap(), SessionId::new(id));
+    }
+    keep(&store, "0199", 0, vec![opened("local", "/")]).await;
+    assert_eq!(resolve_id(&store, "0199").await.unwrap(), SessionId::new("0199"), "a whole id wins");
+}
+
+#[tokio::test]
+async fn an_id_that_means_none_or_several_is_refused_with_a_hint() {
+    let store = three_sessions().await;
+    let error = resolve_id(&store, "0198").await.unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert_eq!(
+        error.to_string(),
+        "the ids of 2 sessions begin with `0198` (0198-aaaa-2222, 0198-aaaa-1111); give more of the id"
+    );
+    for text in ["7", "", "aaaa"] {
+        let error = resolve_id(&store, text).await.unwrap_err();
+        assert!(matches!(error, SessionsError::Unknown(_)), "{error}");
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("`sysop sessions list`"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn resume_without_an_id_takes_the_last_changed() {
+    assert_eq!(most_recent(&three_sessions().await).await.unwrap(), SessionId::new("0199-bbbb-3333"));
+    let error = most_recent(&MemoryStore::new()).await.unwrap_err();
+    assert_eq!((error.exit_code(), error.to_string().contains("start one with `sysop`")), (2, true));
+}
+
+const PLAIN: &str = r#"session 0198-day
+1970-04-01 00:00 on web-1, /srv/app
+
+> free some
+> space
+
+I will look first.
+
+$ df -h
+  /  98%
+  ```
+
+$ read_file path="a.log" limit=3
+  line 1
+  [exit code 2, cut]
+
+$ rm -rf /srv/app/cache
+[rejected (not that) by web]
+  refused
+  [rejected]
+
+$ mkfs /dev/sda
+  never
+  [rejected]
+[paused: the same call had the same result too often]
+[resumed]
+
+$ uptime
+  (typed)
+  [timeout]
+[approval is now auto]
+[uptime took too long]
+"#;
+
+const MARKDOWN: &str = r#"# free some space
+
+- session `0198-day`
+- 1970-04-01 00:00
+- host `web-1`, root `/srv/app`
+
+## You
+
+> free some
+> space
+
+I will look first.
+
+```sh
+df -h
+```
+
+````text
+/  98%
+```
+````
+
+```sh
+read_file path="a.log" limit=3
+```
+
+```text
+line 1
+```
+
+*exit code 2, cut*
+
+```sh
+rm -rf /srv/app/cache
+```
+
+*rejected (not that) by web*
+
+```text
+refused
+```
+
+*rejected*
+
+```sh
+mkfs /dev/sda
+```
+
+```text
+never
+```
+
+*rejected*
+
+*paused: the same call had the same result too often*
+
+*resumed*
+
+*typed*
+
+```sh
+uptime
+```
+
+*timeout*
+
+*approval is now auto*
+
+*uptime took too long*
+"#;
+
+async fn a_day() -> MemoryStore {
+    let store = MemoryStore::new();
+    let bash = |id: &str, command: &str| ToolCall {
+        id: CallId::new(id),
+        wire_id: None,
+        name: "bash".into(),
+        arguments: Arguments::Object(json!({"command": command}).as_object().unwrap().clone()),
+    };
+    let decided = |id: &str, decision| Event::Decided { call: CallId::new(id), decision, by: "web".into() };
+    let calls = vec![bash("c1", "rm -r cache"), bash("c2", "mkfs /dev/sda")];
+    let step = StepId { turn: TurnId(1), step: 2 };
+    let asked = Event::ApprovalAsked {
+        call: bash("c1", "rm -rf /srv/app/cache"),
+        command: "rm -rf /srv/app/cache".into(),
+        reason: "room".into(),
+        risk: Risk::default(),
+        covers: Grant::Exact { command: "rm -rf /srv/app/cache".into() },
+    };
+    let events = vec![
+        opened("web-1", "/srv/app"),
+        turn(1, "free some\nspace"),
+        said("I will look first."),
+        started("bash", json!({"command": "df -h"}), Origin::Model),
+        finished(Outcome { exit_code: Some(0), ..Outcome::ok("/  98%\n```\n") }),
+        started("read_file", json!({"path": "a.log", "limit": 3}), Origin::Model),
+        finished(Outcome { truncated: true, exit_code: Some(2), ..Outcome::failed("line 1") }),
+        Event::Replied { step, reply: Reply { calls, ..Reply::default() } },
+        asked,
+        decided("c1", Decision::Reject { reason: "not that".into() }),
+        finished(Outcome::new(Status::Rejected, "refused")),
+        Event::ToolFinished { call: CallId::new("c2"), outcome: Outcome::new(Status::Rejected, "never") },
+        decided("c3", Decision::Allow { command: None }),
+        Event::Paused { reason: PauseReason::Loop },
+        Event::Resumed,
+        Event::TurnEnded { turn: TurnId(1), reason: StopReason::EndTurn, error: None },
+        turn(2, ""),
+        started("bash", json!({"command": "uptime"}), Origin::Typed),
+        finished(Outcome::new(Status::Timeout, "")),
+        Event::Configured { change: Change::Approve(ApprovalMode::Auto) },
+        Event::TurnEnded {
+            turn: TurnId(2),
+            reason: StopReason::Failed,
+            error: Some("uptime took too long".into()),
+        },
+    ];
+    keep(&store, "0198-day", 90 * 24 * HOUR_MS, events).await;
+    store
+}
+
+#[tokio::test]
+async fn a_session_is_shown_as_a_transcript() {
+    let mut out = Vec::new();
+    show(&a_day().await, "0198", &view(None), &mut out).await.unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), PLAIN);
+}
+
+#[tokio::test]
+async fn markdown_keeps_output_inside_its_fence() {
+    let mut out = Vec::new();
+    export(&a_day().await, "0198", ExportFormat::Markdown, &view(None), &mut out).await.unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), MARKDOWN);
+}
+
+#[tokio::test]
+async fn an_export_is_the_log_line_by_line() {
+    let store = MemoryStore::new();
+    let texts = (0..2500).map(|n| Event::PromptQueued { text: format!("{n} \u{9b}31m\n") }).collect();
+    keep(&store, "long", 5, texts).await;
+    let mut out = Vec::new();
+    export(&store, "long", ExportFormat::Jsonl, &view(None), &mut out).await.unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(!text.contains('\u{9b}'), "a terminal would obey it");
+    let read: Vec<Logged> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(read, store.load(&SessionId::new("long"), Seq(0), 5000).await.unwrap());
+}
+
+#[tokio::test]
+async fn delete_says_what_it_deleted() {
+    let store = three_sessions().await;
+    let mut out = Vec::new();
+    delete(&store, "0198-aaaa-1", &mut out).await.unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "Deleted session 0198-aaaa-1111 (tidy up).\n");
+    assert!(resolve_id(&store, "0198-aaaa-1").await.is_err());
+    assert_eq!(store.list(10).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_live_reaches_the_terminal() {
+    let store = MemoryStore::new();
+    let evil = "a\u{1b}[31mb";
+    let events = vec![
+        opened(evil, evil),
+        turn(1, evil),
+        said(evil),
+        started("bash", json!({"command": evil}), Origin::Model),
+        finished(Outcome::ok(evil)),
+        Event::TurnEnded { turn: TurnId(1), reason: StopReason::Failed, error: Some(evil.into()) },
+    ];
+    keep(&store, "s", 0, events).await;
+    let mut out = Vec::new();
+    show(&store, "s", &view(None), &mut out).await.unwrap();
+    export(&store, "s", ExportFormat::Markdown, &view(None), &mut out).await.unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let harmless = neutralise(evil);
+    for place in
+        [format!("> {harmless}"), format!("\n{harmless}\n"), format!("$ {harmless}"), format!("  {harmless}")]
+    {
+        assert!(text.contains(&place), "{place:?} is not in {text:?}");
+    }
+    // One line each in notes, heads and tables: no line feed or escape of theirs is obeyed.
+    let table = listed(&store, None).await;
+    assert_eq!(table.lines().count(), 2);
+    assert!(!table.contains('\u{1b}'), "{table:?}");
+}

@@ -1,0 +1,309 @@
+//! A session as a text to read: plain, and as Markdown.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use sysop_core::event::{Change, Decision, Event, Origin, PauseReason, StopReason};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::ApprovalMode;
+use sysop_core::text::neutralise;
+use sysop_driver::port::SessionSummary;
+
+use super::View;
+use super::table::{one_line, title};
+
+/// The shortest fence around a block of Markdown.
+const FENCE_MIN: usize = 3;
+
+/// How it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// For a terminal.
+    Plain,
+    /// For a document.
+    Markdown,
+}
+
+/// Writes one session, event by event.
+#[derive(Debug)]
+pub(super) struct Transcript {
+    form: Form,
+    /// The calls of the last reply that have not begun: one that ends without a beginning is shown at its end.
+    waiting: HashMap<CallId, String>,
+}
+
+/// What a reader sees of an event.
+enum Entry {
+    /// A person's words.
+    Prompt(String),
+    /// A model's words.
+    Said(String),
+    /// A command, or another tool call in a short form.
+    Call { text: String, by: Option<&'static str> },
+    /// What came of a call.
+    Result { output: String, note: String },
+    /// Anything else worth a line.
+    Note(String),
+}
+
+impl Transcript {
+    /// Begins before the first event.
+    pub(super) fn new(form: Form) -> Self {
+        Self { form, waiting: HashMap::new() }
+    }
+
+    /// Writes which session it is.
+    pub(super) fn write_head(
+        &self,
+        summary: &SessionSummary,
+        view: &View,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let id = one_line(summary.id.as_str());
+        let (date, host, root) = (date(summary, view), one_line(&summary.host), one_line(&summary.root));
+        match self.form {
+            Form::Plain => writeln!(out, "session {id}\n{date} on {host}, {root}"),
+            Form::Markdown => writeln!(
+                out,
+                "# {}\n\n- session `{id}`\n- {date}\n- host `{host}`, root `{root}`",
+                title(summary)
+            ),
+        }
+    }
+
+    /// Writes what an event means to a reader; nothing for most of the machinery.
+    pub(super) fn write_event(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
+        for entry in self.entries(event) {
+            match self.form {
+                Form::Plain => write_plain(&entry, out)?,
+                Form::Markdown => write_markdown(&entry, out)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&mut self, event: &Event) -> Vec<Entry> {
+        match event {
+            Event::TurnStarted { prompt, .. } => {
+                self.waiting.clear();
+                (!prompt.is_empty()).then(|| Entry::Prompt(prompt.clone())).into_iter().collect()
+            }
+            Event::Replied { reply, .. } => {
+                self.waiting = reply.calls.iter().map(|call| (call.id.clone(), short_form(call))).collect();
+                (!reply.text.is_empty()).then(|| Entry::Said(reply.text.clone())).into_iter().collect()
+            }
+            Event::ApprovalAsked { call, command, .. } => {
+                self.waiting.insert(call.id.clone(), command.clone());
+                Vec::new()
+            }
+            Event::Decided { call, decision, by } => {
+                let rejected = matches!(decision, Decision::Reject { .. });
+                let call = if rejected { self.never_began(call) } else { None };
+                let words = decision_words(decision).map(|words| Entry::Note(format!("{words} by {by}")));
+                call.into_iter().chain(words).collect()
+            }
+            Event::ToolStarted { call, origin } => {
+                self.waiting.remove(&call.id);
+                vec![Entry::Call { text: short_form(call), by: origin_words(*origin) }]
+            }
+            Event::ToolFinished { call, outcome } => {
+                let result = Entry::Result { output: outcome.output.clone(), note: outcome_words(outcome) };
+                self.never_began(call).into_iter().chain([result]).collect()
+            }
+            Event::Configured { .. }
+            | Event::CancelAsked { .. }
+            | Event::Paused { .. }
+            | Event::Resumed
+            | Event::HistoryCleared
+            | Event::Compacted { .. }
+            | Event::TurnEnded { .. }
+            | Event::ModelFailed { .. }
+            | Event::SessionOpened { .. }
+            | Event::PromptQueued { .. }
+            | Event::StepStarted { .. } => note(event).map(Entry::Note).into_iter().collect(),
+        }
+    }
+
+    fn never_began(&mut self, call: &CallId) -> Option<Entry> {
+        self.waiting.remove(call).map(|text| Entry::Call { text, by: None })
+    }
+}
+
+fn write_plain(entry: &Entry, out: &mut impl Write) -> io::Result<()> {
+    match entry {
+        Entry::Prompt(text) => {
+            writeln!(out)?;
+            indented(text, "> ", out)
+        }
+        Entry::Said(text) => {
+            writeln!(out)?;
+            indented(text, "", out)
+        }
+        Entry::Call { text, by } => {
+            writeln!(out)?;
+            indented(text, "$ ", out)?;
+            by.map_or(Ok(()), |by| writeln!(out, "  ({by})"))
+        }
+        Entry::Result { output, note } => {
+            indented(output, "  ", out)?;
+            if note.is_empty() { Ok(()) } else { writeln!(out, "  [{note}]") }
+        }
+        Entry::Note(note) => writeln!(out, "[{}]", one_line(note)),
+    }
+}
+
+fn write_markdown(entry: &Entry, out: &mut impl Write) -> io::Result<()> {
+    match entry {
+        Entry::Prompt(text) => {
+            writeln!(out, "\n## You\n")?;
+            indented(text, "> ", out)
+        }
+        Entry::Said(text) => {
+            writeln!(out)?;
+            indented(text, "", out)
+        }
+        Entry::Call { text, by } => {
+            by.map_or(Ok(()), |by| writeln!(out, "\n*{by}*"))?;
+            fenced(text, "sh", out)
+        }
+        Entry::Result { output, note } => {
+            if !output.is_empty() {
+                fenced(output, "text", out)?;
+            }
+            if note.is_empty() { Ok(()) } else { writeln!(out, "\n*{note}*") }
+        }
+        Entry::Note(note) => writeln!(out, "\n*{}*", one_line(note)),
+    }
+}
+
+/// One line about what changed, where a reader should know.
+fn note(event: &Event) -> Option<String> {
+    match event {
+        Event::Configured { change: Change::Model(model) } => Some(format!("model is now {model}")),
+        Event::Configured { change: Change::Approve(mode) } => {
+            Some(format!("approval is now {}", mode_words(*mode)))
+        }
+        Event::Paused { reason } => Some(format!("paused{}", pause_words(*reason))),
+        Event::Resumed => Some("resumed".to_owned()),
+        Event::HistoryCleared => Some("history cleared".to_owned()),
+        Event::Compacted { keep } => Some(format!("only the newest {keep} messages are sent from here on")),
+        Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),
+        Event::TurnEnded { reason, error: None, .. } => stop_words(*reason).map(str::to_owned),
+        // The turn's end tells of a model failure; the rest is machinery, or told by its own entry.
+        Event::ModelFailed { .. }
+        | Event::SessionOpened { .. }
+        | Event::PromptQueued { .. }
+        | Event::CancelAsked { .. }
+        | Event::TurnStarted { .. }
+        | Event::StepStarted { .. }
+        | Event::Replied { .. }
+        | Event::ApprovalAsked { .. }
+        | Event::Decided { .. }
+        | Event::ToolStarted { .. }
+        | Event::ToolFinished { .. } => None,
+    }
+}
+
+/// The command, or the tool's name with its arguments.
+fn short_form(call: &ToolCall) -> String {
+    if let Some(command) = call.text_argument("command") {
+        return command.to_owned();
+    }
+    match &call.arguments {
+        Arguments::Object(map) => {
+            let arguments: Vec<_> = map.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("{} {}", call.name, arguments.join(" "))
+        }
+        Arguments::Invalid(text) => format!("{} {text}", call.name),
+    }
+}
+
+fn origin_words(origin: Origin) -> Option<&'static str> {
+    match origin {
+        Origin::Model => None,
+        Origin::Typed => Some("typed"),
+        Origin::Routine => Some("routine"),
+    }
+}
+
+fn outcome_words(outcome: &Outcome) -> String {
+    let mut words = Vec::new();
+    match (outcome.status, outcome.exit_code) {
+        (Status::Ok, _) => {}
+        (Status::Failed, Some(code)) => words.push(format!("exit code {code}")),
+        (
+            Status::Failed
+            | Status::Timeout
+            | Status::Cancelled
+            | Status::Interrupted
+            | Status::Unknown
+            | Status::Rejected,
+            _,
+        ) => words.push(outcome.status.as_str().to_owned()),
+    }
+    if outcome.truncated {
+        words.push("cut".to_owned());
+    }
+    words.join(", ")
+}
+
+fn decision_words(decision: &Decision) -> Option<String> {
+    match decision {
+        Decision::Allow { command: None } => None,
+        Decision::Allow { command: Some(_) } | Decision::AllowSession { command: Some(_) } => {
+            Some("edited".to_owned())
+        }
+        Decision::AllowSession { command: None } => Some("allowed for the session".to_owned()),
+        Decision::Reject { reason } if reason.is_empty() => Some("rejected".to_owned()),
+        Decision::Reject { reason } => Some(format!("rejected ({reason})")),
+    }
+}
+
+fn mode_words(mode: ApprovalMode) -> &'static str {
+    match mode {
+        ApprovalMode::Ask => "ask",
+        ApprovalMode::Auto => "auto",
+        ApprovalMode::Never => "never",
+    }
+}
+
+fn pause_words(reason: PauseReason) -> &'static str {
+    match reason {
+        PauseReason::Asked => "",
+        PauseReason::Loop => ": the same call had the same result too often",
+        PauseReason::Interrupted => ": sysop was stopped in the middle of the turn",
+    }
+}
+
+fn stop_words(reason: StopReason) -> Option<&'static str> {
+    match reason {
+        StopReason::EndTurn => None,
+        StopReason::MaxIterations => Some("stopped at the limit of model calls"),
+        StopReason::Cancelled => Some("cancelled"),
+        StopReason::Failed => Some("failed"),
+        StopReason::Paused => Some("given up while it was paused"),
+    }
+}
+
+fn date(summary: &SessionSummary, view: &View) -> String {
+    match jiff::Timestamp::from_millisecond(summary.created.0) {
+        Ok(time) => time.to_zoned(view.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
+        Err(_) => "at an unknown time".to_owned(),
+    }
+}
+
+/// Each line of a text behind `before`, neutralised.
+fn indented(text: &str, before: &str, out: &mut impl Write) -> io::Result<()> {
+    neutralise(text).lines().try_for_each(|line| writeln!(out, "{before}{line}"))
+}
+
+/// A text as a block, in a fence that it cannot close.
+fn fenced(text: &str, language: &str, out: &mut impl Write) -> io::Result<()> {
+    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(FENCE_MIN.max(longest + 1));
+    writeln!(out, "\n{fence}{language}")?;
+    indented(text, "", out)?;
+    writeln!(out, "{fence}")
+}
