@@ -1,0 +1,294 @@
+//! Programs that delete, overwrite or reassign files.
+
+use super::super::call::{Call, Feed, write_target};
+use super::super::lexer::{UNKNOWN, Word};
+use super::super::options::{given, operands_of, values_of};
+use super::super::path;
+use super::super::state::State;
+use super::{danger, opaque, resolved};
+use crate::policy::Class;
+
+pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
+    match name {
+        "rm" | "unlink" | "rmdir" | "del" | "trash" | "gio" => remove(state, call, name),
+        "shred" | "srm" | "wipe" | "scrub" | "truncate" => {
+            danger(state, call, "destroys the content of files")
+        }
+        "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" | "chcon" | "setcap" => {
+            reassign(state, call, name)
+        }
+        "dd" => {
+            if !matches!(call.arguments(), [word] if matches!(word.text(), "--version" | "--help")) {
+                danger(state, call, "writes raw blocks");
+            }
+        }
+        "mv" | "rename" => {
+            for word in operands_of(call.arguments()) {
+                let target = resolved(state, word);
+                if path::is_broad(&target) && word.text() != "." && !target.starts_with(UNKNOWN) {
+                    state.note(call.span_of(word), Class::Dangerous, "moves a whole tree away");
+                }
+            }
+            destinations(state, call, true);
+        }
+        "cp" | "install" | "ln" | "rsync" | "scp" | "tee" | "touch" | "mkdir" | "mknod" | "mkfifo"
+        | "split" | "csplit" | "patch" | "sponge" | "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" | "ex" => {
+            copies(state, call, name)
+        }
+        "sed" | "perl" => sed(state, call),
+        "find" | "fd" | "fdfind" => find(state, call),
+        "tar" | "bsdtar" | "gtar" => tar(state, call),
+        "unzip" | "7z" | "cpio" | "zip" => archive(state, call, name),
+        "sort" => {
+            for target in values_of(call.arguments(), 'o', "output") {
+                write_target(state, target, call.span);
+            }
+            if given(call.arguments(), "", &["compress-program"]) {
+                opaque(state, call, "runs a program on its data");
+            }
+        }
+        "uniq" | "xxd" | "fmt" => {
+            if let Some(output) = operands_of(call.arguments()).nth(1) {
+                write_target(state, output.text(), call.span_of(output));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn remove(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    if name == "gio" && !arguments.first().is_some_and(|word| matches!(word.text(), "trash" | "remove")) {
+        return;
+    }
+    if call.feed.is_some() {
+        let why = if call.feed == Some(Feed::Found) {
+            "deletes what is found"
+        } else {
+            "deletes what its input names"
+        };
+        danger(state, call, why);
+    }
+    if given(arguments, "rR", &["recursive", "no-preserve-root"]) {
+        danger(state, call, "recursive delete");
+    }
+    if arguments.iter().any(|word| word.may_be_option() || word.brace && word.text().starts_with(['-', '{']))
+    {
+        opaque(state, call, "deletes what is not written out");
+    }
+    for word in operands_of(arguments) {
+        let span = call.span_of(word);
+        let target = resolved(state, word);
+        let all = word.glob
+            && target
+                .rsplit('/')
+                .next()
+                .is_some_and(|last| last.starts_with(['*', '?', '[']) && last.len() < 4);
+        if let Some(what) = path::protected(&target) {
+            state.note(span, Class::Dangerous, &format!("deletes {what}"));
+        } else if all || (path::is_broad(&target) && !target.starts_with(UNKNOWN)) {
+            state.note(span, Class::Dangerous, "deletes a whole folder's files");
+        } else if word.expands {
+            state.note(span, Class::Opaque, "deletes what is not written out");
+        }
+    }
+}
+
+fn reassign(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    let recursive = given(arguments, "R", &["recursive"]);
+    let mode = operands_of(arguments).next().map_or("", Word::text);
+    for word in operands_of(arguments).skip(1) {
+        let target = resolved(state, word);
+        let span = call.span_of(word);
+        if let Some(what) = path::protected(&target) {
+            state.note(span, Class::Dangerous, &format!("changes who may use {what}"));
+        } else if path::is_broad(&target) && (recursive || target.starts_with(['/', '~'])) {
+            state.note(span, Class::Dangerous, "changes rights of a whole tree");
+        }
+    }
+    if recursive && arguments.iter().any(|word| word.expands) {
+        danger(state, call, "changes rights of a tree that is not written out");
+    }
+    let octal = mode.len() > 3 && mode.bytes().all(|b| b.is_ascii_digit()) && !mode.starts_with(['0', '1']);
+    let special = name == "chmod" && (octal || (mode.contains('s') && mode.contains(['+', '='])));
+    if special || name == "setcap" {
+        danger(state, call, "lets a program run with another user's rights");
+    }
+}
+
+/// Programs whose last operand, or every operand, is written.
+fn copies(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    match name {
+        "cp" | "install" | "ln" | "scp" => destinations(state, call, false),
+        "rsync" => {
+            destinations(state, call, false);
+            let deletes = [
+                "delete",
+                "delete-before",
+                "delete-after",
+                "delete-during",
+                "delete-excluded",
+                "remove-source-files",
+                "del",
+            ];
+            if given(arguments, "", &deletes) {
+                danger(state, call, "deletes what the other side does not have");
+            }
+            if given(arguments, "e", &["rsh", "rsync-path"]) {
+                opaque(state, call, "names a program to run");
+            }
+        }
+        _ => {
+            for word in operands_of(arguments) {
+                write_target(state, word.text(), call.span_of(word));
+            }
+            if name == "split" && given(arguments, "", &["filter"]) {
+                opaque(state, call, "runs a command for each part");
+            }
+        }
+    }
+    if name == "scp" && given(arguments, "SoFD", &[]) {
+        opaque(state, call, "names a program to run");
+    }
+}
+
+fn destinations(state: &mut State, call: &Call<'_>, moves: bool) {
+    let arguments = call.arguments();
+    let targets = values_of(arguments, 't', "target-directory");
+    for target in targets {
+        write_target(state, target, call.span);
+    }
+    let Some(last) = operands_of(arguments).last() else { return };
+    let span = call.span_of(last);
+    let target = resolved(state, last);
+    if moves && target == "/dev/null" {
+        state.note(span, Class::Dangerous, "moves files to where nothing is kept");
+    }
+    write_target(state, last.text(), span);
+    for word in operands_of(arguments).filter(|_| moves) {
+        let source = resolved(state, word);
+        if let Some(what) = path::protected(&source) {
+            state.note(call.span_of(word), Class::Dangerous, &format!("moves {what}"));
+        }
+    }
+}
+
+fn sed(state: &mut State, call: &Call<'_>) {
+    let arguments = call.arguments();
+    if !given(arguments, "i", &["in-place"]) {
+        let scripts = values_of(arguments, 'e', "expression");
+        let first = operands_of(arguments).next().map(Word::text);
+        let all = if scripts.is_empty() { first.into_iter().collect() } else { scripts };
+        unread_script(state, call, &all);
+        return;
+    }
+    let mut files = operands_of(arguments).peekable();
+    let scripts = values_of(arguments, 'e', "expression");
+    let all = if scripts.is_empty() { files.next().map(Word::text).into_iter().collect() } else { scripts };
+    unread_script(state, call, &all);
+    for word in files {
+        write_target(state, word.text(), call.span_of(word));
+    }
+}
+
+fn unread_script(state: &mut State, call: &Call<'_>, scripts: &[&str]) {
+    let from_file = given(call.arguments(), "f", &["file"]);
+    if from_file || !super::super::sed::only_edits(&scripts.join("\n")) {
+        opaque(state, call, "a script that may run commands or write files");
+    }
+}
+
+fn find(state: &mut State, call: &Call<'_>) {
+    let arguments = call.arguments();
+    for (index, word) in arguments.iter().enumerate() {
+        match word.text() {
+            "-delete" => state.note(call.span_of(word), Class::Dangerous, "deletes what is found"),
+            "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch" => {
+                if word.text().starts_with("-x")
+                    && !call.words.first().is_some_and(|name| name.text().contains("fd"))
+                {
+                    continue;
+                }
+                let rest = arguments.get(index + 1..).unwrap_or(&[]);
+                let length =
+                    rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
+                let inner = rest.get(..length).unwrap_or(&[]);
+                if inner.is_empty() {
+                    opaque(state, call, "runs a program that is not written out");
+                } else {
+                    state.deeper(call.span, |state| call.with(inner, Some(Feed::Found)).judge(state));
+                }
+            }
+            "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
+                if let Some(target) = arguments.get(index + 1) {
+                    write_target(state, target.text(), call.span_of(target));
+                }
+            }
+            _ if word.may_be_option() => {
+                state.note(call.span_of(word), Class::Opaque, "may be an action that is not written out")
+            }
+            _ => {}
+        }
+    }
+}
+
+fn tar(state: &mut State, call: &Call<'_>) {
+    let arguments = call.arguments();
+    let runs = [
+        "checkpoint-action",
+        "use-compress-program",
+        "to-command",
+        "rsh-command",
+        "rmt-command",
+        "info-script",
+        "new-volume-script",
+    ];
+    let bundled = arguments.first().map_or("", Word::text);
+    let letters = if bundled.starts_with("--") { "" } else { bundled.trim_start_matches('-') };
+    if given(arguments, "IF", &runs) || letters.contains(['I', 'F']) {
+        opaque(state, call, "names a program to run");
+    }
+    if given(arguments, "", &["remove-files"]) {
+        danger(state, call, "deletes the files it packs");
+    }
+    let extracts = letters.contains('x') || given(arguments, "x", &["extract", "get"]);
+    if extracts {
+        let absolute = given(arguments, "P", &["absolute-names"]) || letters.contains('P');
+        let over_system = values_of(arguments, 'C', "directory").into_iter().any(|target| {
+            let target = path::resolve(state.folder.as_deref(), target);
+            path::protected(&target).is_some()
+                || matches!(target.as_str(), "/" | "/etc" | "/usr" | "/var" | "~")
+        });
+        if absolute || over_system {
+            danger(state, call, "unpacks over the system");
+        }
+    }
+    let writes = letters.contains('c') || given(arguments, "c", &["create"]);
+    if writes
+        && let Some(archive) =
+            operands_of(arguments).map(Word::text).find(|text| text.contains(".t") || text.starts_with('/'))
+    {
+        write_target(state, archive, call.span);
+    }
+}
+
+fn archive(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    if name == "zip"
+        && given(arguments, "T", &["unzip-command"])
+        && arguments.iter().any(|word| word.text().starts_with("-TT"))
+    {
+        opaque(state, call, "names a program to run");
+    }
+    if name == "cpio" && given(arguments, "", &["rsh-command"]) {
+        opaque(state, call, "names a program to run");
+    }
+    for target in values_of(arguments, 'd', "directory") {
+        write_target(state, target, call.span);
+        if matches!(target, "/" | "/etc" | "/usr") {
+            danger(state, call, "unpacks over the system");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Disks, power, processes, accounts, kernel and network: what takes a machine down or locks its people out.
+
+use super::super::call::{Call, Feed};
+use super::super::lexer::Word;
+use super::super::options::{given, operands_of, options_of};
+use super::super::state::State;
+use super::{any_word, danger, nth, opaque};
+
+pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
+    disks(state, call, name);
+    power(state, call, name);
+    processes(state, call, name);
+    accounts(state, call, name);
+    network(state, call, name);
+    kernel(state, call, name);
+}
+
+fn disks(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    let lists =
+        matches!(arguments, [word, ..] if matches!(word.text(), "-l" | "--list" | "-x" | "-d" | "--dump"));
+    let words: Vec<&str> = arguments.iter().map(Word::text).collect();
+    let formats = name == "mkfs" || name.starts_with("mkfs.") || name.starts_with("newfs");
+    if formats || matches!(name, "mke2fs" | "mkswap" | "mkdosfs" | "mkntfs" | "mkudffs") {
+        return danger(state, call, "makes a new file system over what is there");
+    }
+    match name {
+        "wipefs" | "blkdiscard" | "sgdisk" | "badblocks" | "fsck" | "e2fsck" | "resize2fs" | "xfs_repair"
+        | "debugfs" | "tune2fs" | "growpart" | "partprobe" | "testdisk" => {
+            danger(state, call, "changes a file system or a disk directly")
+        }
+        "fdisk" | "sfdisk" | "cfdisk" | "gdisk" | "cgdisk" | "parted" if !lists => {
+            danger(state, call, "changes partitions")
+        }
+        "lvremove" | "vgremove" | "pvremove" | "lvreduce" | "lvresize" | "vgreduce" | "pvcreate"
+        | "vgcfgrestore" => {
+            danger(state, call, "changes volumes");
+        }
+        "zpool" | "zfs" | "btrfs"
+            if words.iter().any(|word| {
+                matches!(
+                    *word,
+                    "destroy"
+                        | "delete"
+                        | "labelclear"
+                        | "rollback"
+                        | "offline"
+                        | "detach"
+                        | "remove"
+                        | "export"
+                )
+            }) =>
+        {
+            danger(state, call, "destroys a file system or a pool");
+        }
+        "mdadm" if given(arguments, "SCr", &["stop", "create", "zero-superblock", "remove", "fail"]) => {
+            danger(state, call, "changes a raid")
+        }
+        "cryptsetup"
+            if words.iter().any(|word| {
+                matches!(
+                    *word,
+                    "luksFormat" | "erase" | "luksErase" | "reencrypt" | "luksKillSlot" | "luksRemoveKey"
+                )
+            }) =>
+        {
+            danger(state, call, "destroys an encrypted disk's keys");
+        }
+        "hdparm"
+            if given(
+                arguments,
+                "",
+                &[
+                    "security-erase",
+                    "security-erase-enhanced",
+                    "trim-sector-ranges",
+                    "make-bad-sector",
+                    "write-sector",
+                ],
+            ) =>
+        {
+            danger(state, call, "destroys a disk's content");
+        }
+        "nvme" if any_word(arguments, &["format", "sanitize", "write", "write-zeroes", "delete-ns"]) => {
+            danger(state, call, "destroys a disk's content")
+        }
+        "diskutil"
+            if words.iter().any(|word| {
+                word.to_lowercase().starts_with("erase")
+                    || matches!(*word, "partitionDisk" | "apfs" | "zeroDisk")
+            }) =>
+        {
+            danger(state, call, "erases a disk");
+        }
+        "umount" | "swapoff" if any_word(arguments, &["-a", "--all", "/", "/home", "/var", "/usr"]) => {
+            danger(state, call, "takes file systems away")
+        }
+        "mount" if words.iter().any(|word| word.contains("remount")) || nth(arguments, 1) == "/" => {
+            danger(state, call, "mounts over the system")
+        }
+        _ => {}
+    }
+}
+
+fn power(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    match name {
+        "shutdown" if any_word(arguments, &["-c"]) => {}
+        "shutdown" | "reboot" | "halt" | "poweroff" | "pm-suspend" | "pm-hibernate" | "kexec" => {
+            danger(state, call, "stops or restarts the machine")
+        }
+        "init" | "telinit" if any_word(arguments, &["0", "1", "6", "s", "S", "single"]) => {
+            danger(state, call, "stops or restarts the machine")
+        }
+        _ => {}
+    }
+}
+
+fn processes(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    match name {
+        "kill" => {
+            let signal_apart =
+                arguments.first().is_some_and(|word| matches!(word.text(), "-s" | "-n" | "--signal"));
+            let first = arguments.first().map_or("", Word::text);
+            let skip =
+                if signal_apart { 2 } else { usize::from(first.starts_with('-') && arguments.len() > 1) };
+            let targets = arguments.get(skip..).unwrap_or(&[]);
+            if any_word(targets, &["1", "-1", "0", "-0"]) {
+                danger(state, call, "kills every process or the first one");
+            } else if arguments.iter().any(|word| word.expands) {
+                opaque(state, call, "kills what is not written out");
+            }
+        }
+        "killall5" => danger(state, call, "kills every process"),
+        "pkill" | "killall" | "skill" | "slay" => {
+            let vital = [
+                "sshd",
+                "ssh",
+                "systemd",
+                "init",
+                "dbus-daemon",
+                "systemd-logind",
+                "networkmanager",
+                "systemd-networkd",
+                ".",
+                ".*",
+                "*",
+                "",
+            ];
+            let hit = operands_of(arguments).any(|word| vital.contains(&word.text().to_lowercase().as_str()));
+            if hit
+                || options_of(arguments).any(|text| {
+                    text.starts_with("-u") || text.starts_with("-U") || text == "--uid" || text == "--user"
+                })
+            {
+                danger(state, call, "kills processes that hold the machine up");
+            }
+        }
+        _ => {}
+    }
+    if call.feed == Some(Feed::Input) && matches!(name, "kill" | "chmod" | "chown" | "mv" | "truncate") {
+        danger(state, call, "acts on whatever its input names");
+    }
+}
+
+fn accounts(state: &mut State, call: &Call<'_>, name: &str) {
+    let only_shows =
+        any_word(call.arguments(), &["-S", "--status", "-l", "--list"]) && matches!(name, "passwd" | "chage");
+    match name {
+        "passwd" | "chage" if only_shows => {}
+        "passwd" | "chpasswd" | "chage" | "usermod" | "userdel" | "deluser" | "groupdel" | "delgroup"
+        | "groupmod" | "gpasswd" | "vipw" | "vigr" | "chsh" | "chfn" | "pwconv" | "pwunconv" | "grpconv"
+        | "faillock" | "pam-auth-update" | "authselect" | "realm" | "dscl" | "sysadminctl" => {
+            danger(state, call, "changes accounts or passwords")
+        }
+        "visudo" | "sudoedit" => danger(state, call, "edits who may do what"),
+        "crontab" if !any_word(call.arguments(), &["-l"]) => {
+            danger(state, call, "replaces or removes scheduled commands")
+        }
+        "at" | "batch" | "atrm" => opaque(state, call, "schedules commands"),
+        _ => {}
+    }
+}
+
+fn network(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    let looks = super::super::read_only::is_read_only(name, call.words, false);
+    match name {
+        "iptables"
+        | "ip6tables"
+        | "ebtables"
+        | "arptables"
+        | "nft"
+        | "ufw"
+        | "firewall-cmd"
+        | "pfctl"
+        | "ipset"
+        | "iptables-restore"
+        | "ip6tables-restore"
+        | "iptables-legacy"
+        | "iptables-nft"
+        | "shorewall"
+        | "fail2ban-client"
+        | "firewall-offline-cmd"
+        | "csf"
+        | "netsh"
+            if !looks =>
+        {
+            danger(state, call, "changes the firewall");
+        }
+        "ip" if !looks => {
+            let words = [
+                "set", "del", "delete", "flush", "replace", "change", "d", "f", "down", "-b", "-batch",
+                "-force", "add", "a",
+            ];
+            let netns = any_word(arguments, &["netns", "vrf"]);
+            if netns {
+                opaque(state, call, "acts in another network namespace");
+                if let Some(at) = arguments.iter().position(|word| word.text() == "exec") {
+                    let inner = arguments.get(at + 2..).unwrap_or(&[]);
+                    state.deeper(call.span, |state| call.with(inner, call.feed).judge(state));
+                }
+            } else if any_word(arguments, &words) {
+                danger(state, call, "changes addresses, routes or links");
+            }
+        }
+        "ifconfig" if !looks && operands_of(arguments).count() > 1 => {
+            danger(state, call, "changes addresses or links")
+        }
+        "route" if any_word(arguments, &["add", "del", "delete", "flush", "change"]) => {
+            danger(state, call, "changes routes")
+        }
+        "ifdown" | "ifup" | "dhclient" | "wpa_cli" | "ethtool"
+            if name != "ethtool" || options_of(arguments).next().is_some() =>
+        {
+            danger(state, call, "changes the network");
+        }
+        "nmcli"
+            if any_word(
+                arguments,
+                &["down", "delete", "modify", "off", "disconnect", "edit", "reload", "mod", "del"],
+            ) =>
+        {
+            danger(state, call, "changes the network")
+        }
+        "netplan" if any_word(arguments, &["apply", "try", "set", "rebind"]) => {
+            danger(state, call, "changes the network")
+        }
+        "networksetup" | "wg-quick" | "tc" | "brctl" | "ovs-vsctl"
+            if !any_word(arguments, &["show", "-s"]) =>
+        {
+            danger(state, call, "changes the network")
+        }
+        _ => {}
+    }
+}
+
+fn kernel(state: &mut State, call: &Call<'_>, name: &str) {
+    let arguments = call.arguments();
+    match name {
+        "insmod" | "rmmod" => danger(state, call, "changes the running kernel"),
+        "modprobe" if given(arguments, "r", &["remove"]) => danger(state, call, "changes the running kernel"),
+        "setenforce" | "aa-disable" | "aa-teardown" | "semodule" => {
+            danger(state, call, "switches protection off")
+        }
+        "update-grub" | "grub-install" | "grub2-install" | "grub-mkconfig" | "grub2-mkconfig"
+        | "update-initramfs" | "dracut" | "efibootmgr" | "bootctl" | "mkinitcpio" => {
+            danger(state, call, "changes how the machine boots")
+        }
+        "sysctl"
+            if arguments.iter().any(|word| {
+                word.text().contains("kernel.core_pattern") || word.text().contains("modprobe")
+            }) =>
+        {
+            danger(state, call, "changes the running kernel");
+        }
+        "ldconfig" => {}
+        _ => {}
+    }
+}

@@ -1,0 +1,235 @@
+//! Expansions: what they run, assign or evaluate. Plain ones change nothing but are no literal text either.
+
+use tree_sitter::Node;
+
+use super::builtin::is_plain_subscript;
+use super::call::Input;
+use super::lexer::is_name;
+use super::script::{self, Place, Script, each_below};
+use super::state::State;
+use crate::policy::Class;
+
+/// Kinds of nodes that the shell replaces by something.
+pub(super) fn is_expansion(kind: &str) -> bool {
+    matches!(
+        kind,
+        "simple_expansion"
+            | "expansion"
+            | "command_substitution"
+            | "process_substitution"
+            | "arithmetic_expansion"
+    )
+}
+
+/// Judges every expansion in a node, outermost ones; they judge what is in them.
+pub(super) fn within(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    if is_expansion(node.kind()) {
+        return judge(state, script, node);
+    }
+    let mut found = Vec::new();
+    each_below(node, &mut |below| {
+        let expands = is_expansion(below.kind());
+        if expands {
+            found.push(below);
+        }
+        !expands
+    });
+    for expansion in found {
+        judge(state, script, expansion);
+    }
+}
+
+fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    state.raise(Class::Changes);
+    let span = script.span_of(node);
+    state.deeper(span, |state| match node.kind() {
+        "simple_expansion" => {}
+        "command_substitution" => substitution(state, script, node),
+        "process_substitution" => process(state, script, node),
+        "arithmetic_expansion" => arithmetic(state, script, node),
+        _ => parameter(state, script, node),
+    });
+}
+
+fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let span = script.span_of(node);
+    if let Some(inner) = text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
+        let inner = inner.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
+        let folder = state.folder.clone();
+        script::run(state, &inner, Place::Within(span), &Input::Inherited);
+        state.folder = folder;
+    } else if text.starts_with("$(") && text.ends_with(')') {
+        script::nested(state, script, node);
+    } else {
+        state.note(span, Class::Dangerous, "cannot be parsed");
+    }
+}
+
+fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let inner = state.class_of(|state| script::nested(state, script, node));
+    if inner > Class::ReadOnly || !text.starts_with('<') {
+        state.note(script.span_of(node), Class::Opaque, "a command in the place of a file");
+    }
+}
+
+/// Arithmetic evaluates the values of variables, and those may hold commands; constants do not.
+pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    state.raise(Class::Changes);
+    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let plain = text.replace("$#", "0").replace("$?", "0").replace("$$", "0");
+    let constant = plain
+        .strip_prefix('$')
+        .unwrap_or(&plain)
+        .bytes()
+        .all(|b| b.is_ascii_digit() || b" \t()[]+-*/%<>=!&|^~?:,".contains(&b));
+    if !constant {
+        state.note(script.span_of(node), Class::Opaque, "arithmetic that the shell evaluates");
+    }
+    inside(state, script, node);
+}
+
+/// Judges the expansions in an expansion.
+fn inside(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+    for child in children {
+        within(state, script, child);
+    }
+}
+
+/// `${…}`: the forms that only read a variable, and all others.
+fn parameter(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or("!");
+    if let Some(why) = surprising(inner) {
+        state.note(script.span_of(node), Class::Opaque, why);
+    }
+    inside(state, script, node);
+}
+
+fn surprising(inner: &str) -> Option<&'static str> {
+    let body = inner.strip_prefix('#').filter(|rest| !rest.is_empty()).unwrap_or(inner);
+    if body.starts_with('!') && body.len() > 1 {
+        return Some("a variable named by another variable");
+    }
+    let name_end = body.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(body.len());
+    let (name, mut rest) = body.split_at_checked(name_end)?;
+    let positional = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
+    if name.is_empty() {
+        rest = rest.strip_prefix(['@', '*', '#', '?', '-', '$', '!'])?;
+    } else if !is_name(name) && !positional {
+        return Some("an expansion that is not understood");
+    }
+    if let Some(subscript) = rest.strip_prefix('[') {
+        let Some((subscript, after)) = subscript.split_once(']') else {
+            return Some("a subscript that the shell evaluates");
+        };
+        if !is_plain_subscript(subscript) {
+            return Some("a subscript that the shell evaluates");
+        }
+        rest = after;
+    }
+    operator(rest)
+}
+
+/// What stands behind the name.
+fn operator(rest: &str) -> Option<&'static str> {
+    if rest.is_empty() {
+        return None;
+    }
+    if rest.starts_with('@') {
+        return Some("an expansion that evaluates the value");
+    }
+    if rest.starts_with('=') || rest.starts_with(":=") {
+        return Some("an expansion that assigns");
+    }
+    let tests = [":-", ":+", ":?", "-", "+", "?", "#", "%", "/", "^", ","];
+    let slice =
+        rest.strip_prefix(':').is_some_and(|slice| slice.bytes().all(|b| b.is_ascii_digit() || b == b':'));
+    let plain =
+        !rest.contains(['$', '`', '"', '\'', '\\', '{', '}', '<', '>', '(', ')', '\n', ';', '&', '|']);
+    let known = slice || tests.iter().any(|test| rest.starts_with(test));
+    (!known || !plain).then_some("an expansion with more inside it")
+}
+
+/// `[[ … ]]`: comparisons of numbers evaluate both sides.
+pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    state.raise(Class::Changes);
+    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let span = script.span_of(node);
+    let number = |word: Option<&&str>| {
+        word.is_some_and(|word| {
+            matches!(word.trim_matches('"'), "$?" | "$#" | "$$")
+                || word.trim_matches('"').parse::<i64>().is_ok()
+        })
+    };
+    let compares = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+    let plain = words.iter().enumerate().all(|(index, word)| {
+        !compares.contains(word)
+            || (index > 0 && number(words.get(index - 1)) && number(words.get(index + 1)))
+    });
+    let counted: usize = compares.iter().map(|operator| text.matches(operator).count()).sum();
+    let seen = words.iter().filter(|word| compares.contains(word)).count();
+    if !plain || counted != seen {
+        state.note(span, Class::Opaque, "arithmetic that the shell evaluates");
+    }
+    let names = words.windows(2).all(|pair| match pair {
+        [operator, name] => !matches!(*operator, "-v" | "-R") || is_name(name),
+        _ => true,
+    });
+    if !names || text.contains("-v'") || text.contains("-v\"") {
+        state.note(span, Class::Opaque, "a name that the shell may evaluate");
+    }
+    pattern(state, script, node);
+}
+
+/// Expansions in the text of a here-document. The grammar does not see all of them.
+pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
+    within(state, script, body);
+    if hides_expansion(script, body) {
+        state.note(script.span_of(body), Class::Dangerous, "a command hidden in a text");
+    }
+}
+
+/// Expansions in a pattern, or in a word that our own lexer does not read.
+pub(super) fn pattern(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    within(state, script, node);
+    if hides_expansion(script, node) {
+        state.note(script.span_of(node), Class::Opaque, "a pattern that is not understood");
+    }
+}
+
+/// Whether there is what looks like an expansion where the grammar saw none.
+fn hides_expansion(script: &Script<'_>, node: Node<'_>) -> bool {
+    if is_expansion(node.kind()) {
+        return false;
+    }
+    let mut covered = Vec::new();
+    each_below(node, &mut |below| {
+        let expands = is_expansion(below.kind());
+        if expands {
+            covered.push(below.byte_range());
+        }
+        !expands
+    });
+    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let mut escaped = false;
+    let mut ranges = covered.into_iter().peekable();
+    for (offset, c) in text.char_indices() {
+        let at = node.start_byte() + offset;
+        while ranges.next_if(|range| range.end <= at).is_some() {}
+        let inside = ranges.peek().is_some_and(|range| range.contains(&at));
+        let rest = text.get(offset..).unwrap_or("");
+        if !escaped
+            && !inside
+            && (c == '`' || ["$(", "${", "$[", "<(", ">("].iter().any(|opening| rest.starts_with(opening)))
+        {
+            return true;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    false
+}

@@ -1,0 +1,245 @@
+//! Shells and interpreters: where their program comes from, and what of it can be read.
+
+use super::call::{Call, Input};
+use super::lexer::Word;
+use super::options;
+use super::script::{self, Place};
+use super::state::State;
+use crate::policy::Class;
+
+const SHELLS: &[&str] = &[
+    "sh", "bash", "dash", "zsh", "ksh", "mksh", "ksh93", "ash", "yash", "rbash", "fish", "csh", "tcsh",
+    "posh",
+];
+
+/// Interpreters and the options that hand them a program.
+const INTERPRETERS: &[(&[&str], &str, &[&str])] = &[
+    (&["python", "pypy", "ipython"], "c", &[]),
+    (&["perl"], "eEMmnpd", &[]),
+    (&["ruby", "irb", "jruby"], "er", &[]),
+    (&["node", "nodejs", "bun", "tsx"], "epr", &["eval", "print", "require", "import", "loader"]),
+    (&["php"], "rBREFd", &["run"]),
+    (&["lua", "luajit", "texlua"], "el", &[]),
+    (
+        &["awk", "gawk", "mawk", "nawk", "original-awk"],
+        "efil",
+        &["source", "file", "include", "load", "exec"],
+    ),
+    (&["tclsh", "expect", "wish"], "c", &[]),
+    (&["rscript", "r", "octave", "julia", "guile", "racket", "sbcl", "clisp"], "eEc", &["eval", "load"]),
+    (
+        &[
+            "osascript",
+            "elixir",
+            "iex",
+            "erl",
+            "groovy",
+            "scala",
+            "kotlin",
+            "jshell",
+            "ocaml",
+            "ghci",
+            "runghc",
+        ],
+        "e",
+        &["eval"],
+    ),
+    (&["pwsh", "powershell"], "cC", &["command", "encodedcommand"]),
+    (&["gdb", "lldb"], "xoe", &["ex", "eval-command", "command", "init-command"]),
+    (&["dc"], "ef", &["expression", "file"]),
+    (&["m4", "ed", "ex", "red"], "", &[]),
+];
+
+/// Editors and pagers; a command can be given to them with these options.
+const EDITORS: &[(&[&str], &str, &[&str])] = &[
+    (
+        &["vi", "vim", "nvim", "view", "gvim", "rvim", "vimdiff", "ex"],
+        "cSsuU",
+        &["cmd", "servername", "remote-send", "remote-expr", "startuptime"],
+    ),
+    (&["emacs", "emacsclient"], "efl", &["eval", "execute", "funcall", "load", "script", "batch"]),
+    (
+        &["less", "more", "most", "lesspipe"],
+        "kop",
+        &["lesskey-src", "lesskey-file", "log-file", "lesskey-content"],
+    ),
+    (&["man"], "PHpC", &["pager", "html", "preprocessor", "config-file"]),
+    (&["nano", "pico", "joe", "mcedit"], "sf", &["speller", "rcfile", "syntax"]),
+];
+
+/// Whether the name, perhaps with a version behind it (`python3.11`), is one of these.
+fn named(names: &[&str], name: &str) -> bool {
+    let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    names.iter().any(|known| *known == name || *known == bare)
+}
+
+/// Whether a program is a shell or runs what it is given: never to be allowed by its name.
+pub(super) fn runs_programs(name: &str) -> bool {
+    named(SHELLS, name)
+        || INTERPRETERS.iter().any(|(names, _, _)| named(names, name))
+        || EDITORS.iter().any(|(names, _, _)| named(names, name))
+}
+
+/// Judges shells, interpreters and editors; false when the program is none of them.
+pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
+    if matches!(call.arguments(), [word] if matches!(word.literal(), Some("--version" | "--help"))) {
+        return false;
+    }
+    if named(SHELLS, name) {
+        shell(state, call);
+        return true;
+    }
+    if let Some((names, short, long)) = INTERPRETERS.iter().find(|(names, _, _)| named(names, name)) {
+        state.raise(Class::Changes);
+        if names.contains(&"awk") {
+            awk(state, call)
+        } else {
+            interpreter(state, call, short, long)
+        }
+        return true;
+    }
+    if let Some((_, short, long)) = EDITORS.iter().find(|(names, _, _)| named(names, name)) {
+        state.raise(Class::Changes);
+        let commanded = options::given(call.arguments(), short, long)
+            || call.arguments().iter().any(|word| word.text().starts_with('+') && word.text().len() > 1);
+        if commanded || call.feed.is_some() {
+            state.note(call.span, Class::Opaque, "gives the program commands to run");
+        }
+        return true;
+    }
+    false
+}
+
+/// `sh -c text`, `sh file`, or commands on standard input.
+fn shell(state: &mut State, call: &Call<'_>) {
+    const LIST: &str = "-abefhiklmnprstuvxBCDEHPTcd -oO: --login --posix --norc --noprofile --verbose --restricted --noediting \
+         --debugger --rcfile= --init-file= --no-rcs --command=";
+    state.raise(Class::Changes);
+    let arguments = call.arguments();
+    let (dashed, _): (Vec<Word>, Vec<Word>) =
+        arguments.iter().cloned().partition(|word| !word.text().starts_with('+'));
+    let Some(parsed) = options::parse(LIST, &dashed, options::Until::FirstOperand) else {
+        state.note(call.span, Class::Opaque, "a shell with options that are not understood");
+        for word in arguments {
+            call.run_joined(state, std::slice::from_ref(word), Input::Inherited);
+        }
+        return;
+    };
+    if parsed.has("rcfile") || parsed.has("init-file") {
+        state.note(call.span, Class::Opaque, "a shell that reads a file first");
+    }
+    let operands = dashed.get(parsed.first_operand..).unwrap_or(&[]);
+    if parsed.has("c") || parsed.has("command") {
+        let given = parsed
+            .value(&["command"])
+            .and_then(|text| dashed.iter().find(|word| word.text().ends_with(text)));
+        match given.or(operands.first()) {
+            Some(text) => command_text(state, call, text),
+            None if call.feed.is_some() => {
+                state.note(call.span, Class::Opaque, "a shell that runs what it is fed")
+            }
+            None => {}
+        }
+        return;
+    }
+    match operands.first() {
+        Some(file) if !parsed.has("s") && !matches!(file.text(), "-" | "/dev/stdin") => {
+            state.note(call.span_of(file), Class::Opaque, "runs the commands of a file");
+        }
+        Some(_) | None => standard_input(state, call),
+    }
+}
+
+fn command_text(state: &mut State, call: &Call<'_>, text: &Word) {
+    if text.literal().is_none() {
+        state.note(call.span_of(text), Class::Opaque, "a shell command that is not written out");
+    }
+    call.run_joined(state, std::slice::from_ref(text), call.input.clone());
+}
+
+/// A shell without a program of its own reads its commands.
+fn standard_input(state: &mut State, call: &Call<'_>) {
+    let why = match call.input {
+        Input::Inherited => "opens a shell",
+        Input::Unseen => "a shell runs what it is fed",
+        Input::Text { text, span } => {
+            let (text, span) = (text.clone(), *span);
+            state.deeper(span, |state| script::run(state, &text, Place::Within(span), &Input::Inherited));
+            "a shell runs the text it is fed"
+        }
+    };
+    state.note(call.span, Class::Opaque, why);
+}
+
+fn interpreter(state: &mut State, call: &Call<'_>, short: &str, long: &[&str]) {
+    let arguments = call.arguments();
+    if let Input::Text { text, .. } = call.input {
+        warn_of_destruction(state, call, text);
+    }
+    let leading =
+        arguments.iter().take_while(|word| word.text().len() > 1 && word.text().starts_with('-')).count();
+    let before_file = arguments.get(..leading).unwrap_or(&[]);
+    let has_file = arguments
+        .get(leading)
+        .is_some_and(|word| word.text() != "-" && word.text() != "/dev/stdin" && !word.expands);
+    let only_told =
+        matches!(arguments, [word] if matches!(word.text(), "--version" | "--help" | "-V" | "-v" | "-h"));
+    if options::given(before_file, short, long) {
+        for word in arguments {
+            warn_of_destruction(state, call, word.text());
+        }
+        state.note(call.span, Class::Opaque, "an interpreter is given a program");
+    } else if !only_told && !has_file && !options::given(before_file, "m", &[]) {
+        state.note(call.span, Class::Opaque, "an interpreter runs what it is fed");
+    } else if call.feed.is_some() {
+        state.note(call.span, Class::Opaque, "an interpreter is fed its arguments");
+    }
+}
+
+/// Text of a program in another language is not read, but some words in it speak for themselves.
+fn warn_of_destruction(state: &mut State, call: &Call<'_>, text: &str) {
+    const SIGNS: &[&str] = &[
+        "rm -rf",
+        "rm -fr",
+        "rm -r ",
+        "mkfs",
+        "wipefs",
+        "rmtree(",
+        "of=/dev/",
+        "/dev/sd",
+        "/dev/nvme",
+        "/etc/shadow",
+        "/etc/sudoers",
+    ];
+    if SIGNS.iter().any(|sign| text.contains(sign)) {
+        state.note(call.span, Class::Dangerous, "a program text that seems to destroy");
+    }
+}
+
+/// An awk program may run commands and write files; one that has none of the means does not.
+fn awk(state: &mut State, call: &Call<'_>) {
+    let Some(parsed) = options::parse(
+        "-P -Fv: --field-separator= --assign= --posix --re-interval",
+        call.arguments(),
+        options::Until::FirstOperand,
+    ) else {
+        state.note(call.span, Class::Opaque, "an awk program that is not written out");
+        return;
+    };
+    let Some(program) = parsed.operands.first() else { return };
+    let Some(text) = program.literal() else {
+        state.note(call.span_of(program), Class::Opaque, "an awk program that is not written out");
+        return;
+    };
+    warn_of_destruction(state, call, text);
+    let without_or = text.replace("||", " ");
+    let writes = text.contains('>') && text.contains("print");
+    let words = ["system", "getline", "@load", "@include", "@namespace", "@", "close", "fflush"];
+    if without_or.contains('|') || writes || words.iter().any(|word| text.contains(word)) {
+        state.note(
+            call.span_of(program),
+            Class::Opaque,
+            "an awk program that may run commands or write files",
+        );
+    }
+}

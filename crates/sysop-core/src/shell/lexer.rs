@@ -1,0 +1,430 @@
+//! Words of a simple command, read and unquoted as bash reads them. The second opinion beside the grammar.
+//!
+//! Must never guess: what it does not know by itself is a [`Mismatch`], and the command cannot be parsed.
+
+/// Stands in a word's shape for what an expansion would put there. Commands with a real NUL are refused earlier.
+pub(super) const UNKNOWN: char = '\0';
+
+/// The lexer and the grammar do not agree at this byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mismatch(pub(super) usize);
+
+/// Where the grammar saw an expansion or substitution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// One word of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// The word after quote removal; expansions are [`UNKNOWN`], but a leading `$HOME` is `~` and `$PWD` is `.`.
+    pub(super) shape: String,
+    /// Holds an expansion or substitution.
+    pub(super) expands: bool,
+    /// Holds one outside double quotes: it may become several words, or options.
+    pub(super) splits: bool,
+    /// Holds an unquoted `*`, `?` or `[…]`.
+    pub(super) glob: bool,
+    /// Holds an unquoted `{a,b}` or `{1..3}`.
+    pub(super) brace: bool,
+    /// Holds `$'…'` or `$"…"`.
+    pub(super) ansi: bool,
+    /// Holds an escape that decodes to a control character.
+    pub(super) odd: bool,
+    /// Holds what an interactive shell takes for history (`!x`).
+    pub(super) history: bool,
+    /// Any quoting at all.
+    pub(super) quoted: bool,
+    /// Byte of `source` past `NAME=`, where the word has the form of an assignment.
+    pub(super) value_at: Option<usize>,
+}
+
+impl Word {
+    /// The word, where the shell leaves it as it is.
+    pub(super) fn literal(&self) -> Option<&str> {
+        (!self.expands && !self.glob && !self.brace).then_some(self.shape.as_str())
+    }
+
+    /// The shape, with [`UNKNOWN`] in it where it expands.
+    pub(super) fn text(&self) -> &str {
+        &self.shape
+    }
+
+    /// Could become an option that is not to be seen here.
+    pub(super) fn may_be_option(&self) -> bool {
+        let first = self.shape.chars().next();
+        (self.splits || self.brace || self.glob || self.expands)
+            && matches!(first, Some(UNKNOWN | '-' | '*' | '?' | '[' | '{'))
+    }
+}
+
+/// One piece of a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Token {
+    Word(Word),
+    /// A redirection operator; its target is the next word.
+    Redirect(Redirect),
+    /// `;`, `&`, `|`, `(`, `)` or a newline, and where it is.
+    Operator(char, usize),
+    Comment,
+    End,
+}
+
+/// A redirection operator, without its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub(super) start: usize,
+    pub(super) operator: RedirectOperator,
+}
+
+/// What a redirection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RedirectOperator {
+    /// `<`
+    Read,
+    /// `>`, `>>`, `>|`, `&>`, `&>>`
+    Write,
+    /// `<>`
+    ReadWrite,
+    /// `<&`, `>&`
+    Duplicate,
+    /// `<<`, `<<-`
+    Document { tabs: bool },
+    /// `<<<`
+    Text,
+}
+
+/// Reads tokens from `at` on.
+#[derive(Debug)]
+pub(super) struct Lexer<'s> {
+    source: &'s str,
+    extents: &'s [Extent],
+    pub(super) at: usize,
+}
+
+impl<'s> Lexer<'s> {
+    pub(super) fn new(source: &'s str, at: usize, extents: &'s [Extent]) -> Self {
+        Self { source, extents, at }
+    }
+
+    fn rest(&self) -> &'s str {
+        self.source.get(self.at..).unwrap_or("")
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn extent_here(&self) -> Option<Extent> {
+        let index = self.extents.binary_search_by_key(&self.at, |extent| extent.start).ok()?;
+        self.extents.get(index).copied().filter(|extent| extent.end > extent.start)
+    }
+
+    fn skip_blanks(&mut self) {
+        loop {
+            let rest = self.rest();
+            if rest.starts_with([' ', '\t']) {
+                self.at += 1;
+            } else if rest.starts_with("\\\n") {
+                self.at += 2;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// The next token; blanks before it are skipped.
+    pub(super) fn next(&mut self) -> Result<Token, Mismatch> {
+        self.skip_blanks();
+        let start = self.at;
+        let Some(first) = self.peek() else { return Ok(Token::End) };
+        if matches!(first, '<' | '>') && self.extent_here().is_some() {
+            return self.word().map(Token::Word);
+        }
+        if first == '#' {
+            let line = self.rest().split('\n').next().unwrap_or("");
+            self.at += line.len();
+            return Ok(Token::Comment);
+        }
+        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        if matches!(self.rest().as_bytes().get(digits), Some(b'<' | b'>')) {
+            self.at += digits;
+            return self.redirect(start).map(Token::Redirect);
+        }
+        if self.rest().starts_with("&>") {
+            return self.redirect(start).map(Token::Redirect);
+        }
+        if matches!(first, ';' | '&' | '|' | '(' | ')' | '\n') {
+            self.at += 1;
+            return Ok(Token::Operator(first, start));
+        }
+        self.word().map(Token::Word)
+    }
+
+    fn redirect(&mut self, start: usize) -> Result<Redirect, Mismatch> {
+        const OPERATORS: &[(&str, RedirectOperator)] = &[
+            ("&>>", RedirectOperator::Write),
+            ("&>", RedirectOperator::Write),
+            ("<<<", RedirectOperator::Text),
+            ("<<-", RedirectOperator::Document { tabs: true }),
+            ("<<", RedirectOperator::Document { tabs: false }),
+            ("<&", RedirectOperator::Duplicate),
+            ("<>", RedirectOperator::ReadWrite),
+            ("<", RedirectOperator::Read),
+            (">>", RedirectOperator::Write),
+            (">|", RedirectOperator::Write),
+            (">&", RedirectOperator::Duplicate),
+            (">", RedirectOperator::Write),
+        ];
+        let found = OPERATORS.iter().find(|(text, _)| self.rest().starts_with(text));
+        let Some((text, operator)) = found else { return Err(Mismatch(self.at)) };
+        self.at += text.len();
+        Ok(Redirect { start, operator: *operator })
+    }
+
+    /// The target of a redirection: a word must follow on the same line.
+    pub(super) fn target(&mut self) -> Result<Word, Mismatch> {
+        match self.next()? {
+            Token::Word(word) => Ok(word),
+            Token::Redirect(_) | Token::Operator(..) | Token::Comment | Token::End => Err(Mismatch(self.at)),
+        }
+    }
+
+    fn word(&mut self) -> Result<Word, Mismatch> {
+        let mut word = Word { start: self.at, ..Word::default() };
+        let mut open = Open::default();
+        while let Some(c) = self.peek() {
+            match c {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
+                '<' | '>' if self.extent_here().is_none() => {
+                    if word.shape.starts_with('{') && word.shape.ends_with('}') {
+                        return Err(Mismatch(self.at));
+                    }
+                    break;
+                }
+                '<' | '>' | '`' => self.expansion(&mut word, false)?,
+                '\'' => self.single_quoted(&mut word)?,
+                '"' => self.double_quoted(&mut word)?,
+                '\\' => self.escaped(&mut word)?,
+                '$' => self.dollar(&mut word, false)?,
+                _ => {
+                    self.at += c.len_utf8();
+                    self.unquoted(&mut word, &mut open, c);
+                }
+            }
+        }
+        word.end = self.at;
+        if word.end == word.start {
+            return Err(Mismatch(self.at));
+        }
+        Ok(word)
+    }
+
+    fn unquoted(&mut self, word: &mut Word, open: &mut Open, c: char) {
+        match c {
+            '*' | '?' => word.glob = true,
+            '[' => open.bracket = true,
+            ']' if open.bracket => word.glob = true,
+            '{' => open.brace = true,
+            ',' if open.brace => open.separator = true,
+            '.' if open.brace && word.shape.ends_with('.') => open.separator = true,
+            '}' if open.separator => word.brace = true,
+            '!' => word.history |= self.starts_history(),
+            '=' if word.value_at.is_none() && !word.quoted && !word.expands => {
+                if is_assignment_name(&word.shape) {
+                    word.value_at = Some(self.at);
+                }
+            }
+            _ => {}
+        }
+        word.shape.push(c);
+    }
+
+    /// An interactive bash replaces `!x` by an older command, in double quotes too.
+    fn starts_history(&self) -> bool {
+        self.peek()
+            .is_some_and(|next| !matches!(next, ' ' | '\t' | '\n' | '=' | '(' | '"' | ';' | '&' | '|' | ')'))
+    }
+
+    fn single_quoted(&mut self, word: &mut Word) -> Result<(), Mismatch> {
+        word.quoted = true;
+        self.at += 1;
+        let length = self.rest().find('\'').ok_or(Mismatch(self.at))?;
+        word.shape.push_str(self.rest().get(..length).unwrap_or(""));
+        self.at += length + 1;
+        Ok(())
+    }
+
+    fn double_quoted(&mut self, word: &mut Word) -> Result<(), Mismatch> {
+        word.quoted = true;
+        self.at += 1;
+        loop {
+            match self.peek() {
+                None => return Err(Mismatch(self.at)),
+                Some('"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some('\\') => {
+                    self.at += 1;
+                    match self.bump() {
+                        None => return Err(Mismatch(self.at)),
+                        Some('\n') => {}
+                        Some(c @ ('$' | '`' | '"' | '\\')) => word.shape.push(c),
+                        Some(c) => word.shape.extend(['\\', c]),
+                    }
+                }
+                Some('$') => self.dollar(word, true)?,
+                Some('`') => self.expansion(word, true)?,
+                Some(c) => {
+                    self.at += c.len_utf8();
+                    if c == '!' {
+                        word.history |= self.starts_history();
+                    }
+                    word.shape.push(c);
+                }
+            }
+        }
+    }
+
+    fn escaped(&mut self, word: &mut Word) -> Result<(), Mismatch> {
+        word.quoted = true;
+        self.at += 1;
+        match self.bump() {
+            None => Err(Mismatch(self.at)),
+            Some('\n') => Ok(()),
+            Some(c) => {
+                word.shape.push(c);
+                Ok(())
+            }
+        }
+    }
+
+    fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), Mismatch> {
+        if self.extent_here().is_some() {
+            return self.expansion(word, in_quotes);
+        }
+        let next = self.rest().chars().nth(1);
+        match next {
+            Some('\'') if !in_quotes => self.ansi_quoted(word),
+            Some('"') if !in_quotes => {
+                word.ansi = true;
+                self.at += 1;
+                self.double_quoted(word)
+            }
+            Some(c) if c.is_alphanumeric() || "_({[@*#?-$!".contains(c) => Err(Mismatch(self.at)),
+            Some(_) | None => {
+                self.at += 1;
+                word.shape.push('$');
+                Ok(())
+            }
+        }
+    }
+
+    /// Jumps over an expansion whose end the grammar knows.
+    fn expansion(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), Mismatch> {
+        let extent = self.extent_here().ok_or(Mismatch(self.at))?;
+        let text = self.source.get(extent.start..extent.end).ok_or(Mismatch(self.at))?;
+        word.expands = true;
+        word.splits |= !in_quotes;
+        word.shape.push(match text {
+            "$HOME" | "${HOME}" if word.shape.is_empty() => '~',
+            "$PWD" | "${PWD}" if word.shape.is_empty() => '.',
+            _ => UNKNOWN,
+        });
+        self.at = extent.end;
+        Ok(())
+    }
+
+    fn ansi_quoted(&mut self, word: &mut Word) -> Result<(), Mismatch> {
+        word.quoted = true;
+        word.ansi = true;
+        self.at += 2;
+        loop {
+            let decoded = match self.bump() {
+                None => return Err(Mismatch(self.at)),
+                Some('\'') => return Ok(()),
+                Some('\\') => self.ansi_escape(word)?,
+                Some(c) => Some(c),
+            };
+            if let Some(c) = decoded {
+                word.odd |= c.is_control();
+                word.shape.push(if c == UNKNOWN { '\u{fffd}' } else { c });
+            }
+        }
+    }
+
+    fn ansi_escape(&mut self, word: &mut Word) -> Result<Option<char>, Mismatch> {
+        let c = self.bump().ok_or(Mismatch(self.at))?;
+        Ok(Some(match c {
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            'a' => '\u{7}',
+            'b' => '\u{8}',
+            'e' | 'E' => '\u{1b}',
+            'f' => '\u{c}',
+            'v' => '\u{b}',
+            'c' => {
+                self.bump().ok_or(Mismatch(self.at))?;
+                word.odd = true;
+                '\u{1}'
+            }
+            'x' => return Ok(self.code(16, 2)),
+            'u' => return Ok(self.code(16, 4)),
+            'U' => return Ok(self.code(16, 8)),
+            '0'..='7' => {
+                self.at -= 1;
+                return Ok(self.code(8, 3));
+            }
+            '\\' | '\'' | '"' | '?' => c,
+            other => {
+                word.shape.push('\\');
+                other
+            }
+        }))
+    }
+
+    fn code(&mut self, radix: u32, digits_max: usize) -> Option<char> {
+        let digits = self.rest().chars().take(digits_max).take_while(|c| c.is_digit(radix)).count();
+        let text = self.rest().get(..digits)?;
+        self.at += digits;
+        Some(u32::from_str_radix(text, radix).ok().and_then(char::from_u32).unwrap_or('\u{fffd}'))
+    }
+}
+
+/// Brackets and braces seen so far in a word.
+#[derive(Debug, Default)]
+struct Open {
+    bracket: bool,
+    brace: bool,
+    separator: bool,
+}
+
+/// `NAME`, `NAME+`, `NAME[…]` or `NAME[…]+` before an equals sign.
+fn is_assignment_name(text: &str) -> bool {
+    let text = text.strip_suffix('+').unwrap_or(text);
+    let name = match text.split_once('[') {
+        Some((name, subscript)) if subscript.ends_with(']') => name,
+        Some(_) => return false,
+        None => text,
+    };
+    is_name(name)
+}
+
+/// A shell variable's name.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}

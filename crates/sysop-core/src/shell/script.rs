@@ -1,0 +1,659 @@
+//! Walks the grammar's tree of a script and hands each simple command to [`super::call`].
+//!
+//! Every kind of node is named here; one that is not, and every gap between nodes that is not blank, means that the
+//! script cannot be parsed.
+
+use std::ops::ControlFlow;
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+
+use super::call::{Input, Simple};
+use super::expansion;
+use super::lexer::{Extent, Lexer, Mismatch, RedirectOperator, Token, Word};
+use super::state::{Span, State};
+use crate::policy::Class;
+
+/// Most `|`, and most array openings, in one script: the grammar's recovery from errors is quadratic in them.
+const CHAIN_MAX: usize = 400;
+/// Most reports of progress from the parser, each some hundred steps, before it is stopped.
+const PROGRESS_MAX: usize = 8192;
+/// Longest delimiter of a here-document, in bytes.
+const DELIMITER_BYTES_MAX: usize = 64;
+
+const UNPARSED: &str = "cannot be parsed";
+
+/// Where a script stands in the command that was given.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    Whole,
+    /// Inside a word: what is found is reported there.
+    Within(Span),
+}
+
+/// A script's text.
+#[derive(Debug)]
+pub(super) struct Script<'s> {
+    pub(super) source: &'s str,
+    place: Place,
+}
+
+impl Script<'_> {
+    pub(super) fn span(&self, start: usize, end: usize) -> Span {
+        match self.place {
+            Place::Whole => (start, end),
+            Place::Within(span) => span,
+        }
+    }
+
+    pub(super) fn span_of(&self, node: Node<'_>) -> Span {
+        self.span(node.start_byte(), node.end_byte())
+    }
+
+    fn text(&self, node: Node<'_>) -> &str {
+        self.source.get(node.byte_range()).unwrap_or("")
+    }
+}
+
+/// Analyses a script.
+pub(super) fn run(state: &mut State, source: &str, place: Place, input: &Input) {
+    let script = Script { source, place };
+    let whole = script.span(0, source.len());
+    if source.matches('|').count() > CHAIN_MAX || source.matches("=(").count() > CHAIN_MAX {
+        state.note(whole, Class::Dangerous, "too complex to analyse");
+        return;
+    }
+    if longest_delimiter(source) > DELIMITER_BYTES_MAX || source.contains('\0') {
+        state.note(whole, Class::Dangerous, UNPARSED);
+        return;
+    }
+    match parse(source) {
+        Some(tree) if !tree.root_node().has_error() => visit(state, &script, tree.root_node(), input, None),
+        Some(_) | None => state.note(whole, Class::Dangerous, UNPARSED),
+    }
+}
+
+fn longest_delimiter(source: &str) -> usize {
+    let length = |rest: &str| {
+        rest.trim_start_matches(['-', ' ', '\t']).find(char::is_whitespace).unwrap_or(rest.len())
+    };
+    source.match_indices("<<").map(|(at, _)| length(source.get(at + 2..).unwrap_or(""))).max().unwrap_or(0)
+}
+
+/// Parses, and gives up at the first error or after too much work.
+fn parse(source: &str) -> Option<Tree> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    let bytes = source.as_bytes();
+    let mut reports = 0;
+    let mut watch = |progress: &ParseState| {
+        reports += 1;
+        if reports > PROGRESS_MAX || progress.has_error() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let options = ParseOptions::new().progress_callback(&mut watch);
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
+}
+
+/// A disagreement, or a form that is not known.
+fn unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    state.note(script.span_of(node), Class::Dangerous, UNPARSED);
+}
+
+/// Judges one node. `end` is where its last simple command really ends, when redirections follow that the grammar
+/// has hung higher.
+fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+    state.deeper(script.span_of(node), |state| match node.kind() {
+        "program" | "do_group" | "else_clause" | "elif_clause" | "if_statement" | "while_statement"
+        | "negated_command" => {
+            sequence(state, script, node, input, end);
+        }
+        "compound_statement" if script.text(node).starts_with("((") => {
+            expansion::arithmetic(state, script, node)
+        }
+        "compound_statement" => sequence(state, script, node, input, None),
+        "subshell" => apart(state, |state| sequence(state, script, node, input, None)),
+        "list" => list(state, script, node, input, end),
+        "pipeline" => pipeline(state, script, node, input, end),
+        "for_statement" | "case_statement" | "c_style_for_statement" => loops(state, script, node, input),
+        "function_definition" => function(state, script, node),
+        "redirected_statement" => redirected(state, script, node, input, end),
+        "command"
+        | "variable_assignment"
+        | "variable_assignments"
+        | "declaration_command"
+        | "unset_command" => {
+            simple(state, script, node, input, end.unwrap_or(node.end_byte()));
+        }
+        "test_command" if script.text(node).starts_with("[[") => expansion::condition(state, script, node),
+        "test_command" => simple(state, script, node, input, end.unwrap_or(node.end_byte())),
+        "comment" => comment(state, script, node),
+        _ => unparsed(state, script, node),
+    });
+    let closed = is_compound(node.kind())
+        || node.kind() == "function_definition"
+        || (node.kind() == "test_command" && script.text(node).starts_with("[["));
+    if let Some(end) = end.filter(|end| closed && *end > node.end_byte()) {
+        let redirects = read(script, node.end_byte(), end, enclosing(node, end));
+        judge_read(state, script, node, redirects, input, true);
+    }
+}
+
+/// Statements whose redirections stand behind their closing word.
+fn is_compound(kind: &str) -> bool {
+    matches!(
+        kind,
+        "compound_statement"
+            | "subshell"
+            | "if_statement"
+            | "while_statement"
+            | "for_statement"
+            | "case_statement"
+            | "c_style_for_statement"
+    )
+}
+
+fn is_statement(kind: &str) -> bool {
+    is_compound(kind)
+        || matches!(
+            kind,
+            "list"
+                | "pipeline"
+                | "negated_command"
+                | "function_definition"
+                | "redirected_statement"
+                | "command"
+                | "variable_assignment"
+                | "variable_assignments"
+                | "declaration_command"
+                | "unset_command"
+                | "test_command"
+        )
+}
+
+/// What happens in a subshell does not move the shell that started it.
+fn apart(state: &mut State, inner: impl FnOnce(&mut State)) {
+    let folder = state.folder.clone();
+    inner(state);
+    state.folder = folder;
+}
+
+/// What may not run leaves it unknown where the shell is, unless it was where it started.
+fn perhaps(state: &mut State, inner: impl FnOnce(&mut State)) {
+    let before = state.folder.clone();
+    inner(state);
+    if state.folder != before && before.as_deref() != Some("") {
+        state.folder = None;
+    }
+}
+
+/// Statements one after the other, with nothing but separators and keywords between them.
+fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+    if !gaps_are_blank(script, node, &children) {
+        return unparsed(state, script, node);
+    }
+    let conditional =
+        !matches!(node.kind(), "program" | "subshell" | "compound_statement" | "negated_command");
+    if conditional || matches!(node.kind(), "subshell" | "compound_statement") {
+        state.raise(Class::Changes);
+    }
+    let closing = if is_compound(node.kind()) { None } else { end };
+    let mut separated = true;
+    let last = children.iter().rposition(|child| is_statement(child.kind()));
+    for (index, child) in children.iter().enumerate() {
+        let kind = child.kind();
+        if !child.is_named() {
+            match kind {
+                "&" => state.raise(Class::Changes),
+                ";" | ";;" | "\n" | "!" | "{" | "}" | "(" | ")" | "$(" | "<(" | ">(" | "if" | "then"
+                | "else" | "elif" | "fi" | "while" | "until" | "do" | "done" => {}
+                _ => return unparsed(state, script, *child),
+            }
+            separated = true;
+        } else if kind == "comment" {
+            comment(state, script, *child);
+        } else {
+            if is_statement(kind) && !std::mem::replace(&mut separated, false) {
+                return unparsed(state, script, *child);
+            }
+            let child_end = closing.filter(|_| Some(index) == last);
+            let each = |state: &mut State| visit(state, script, *child, input, child_end);
+            if conditional { perhaps(state, each) } else { each(state) }
+        }
+    }
+}
+
+/// Between children there may be blanks, escaped line ends and, in sequences, line ends.
+fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) -> bool {
+    let mut at = node.start_byte();
+    let blank = |from: usize, to: usize| {
+        let gap = script.source.get(from..to).unwrap_or("?").replace("\\\n", "");
+        gap.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\n'))
+    };
+    for child in children {
+        if !blank(at, child.start_byte().max(at)) {
+            return false;
+        }
+        at = child.end_byte().max(at);
+    }
+    let end = if node.kind() == "program" { script.source.len() } else { node.end_byte() };
+    let start = if node.kind() == "program" { 0 } else { node.start_byte() };
+    blank(start, node.start_byte()) && blank(at, end.max(at))
+}
+
+/// A comment is nothing to a script, but a shell that a person types into may take it for arguments.
+fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    let before = script.source.get(..node.start_byte()).unwrap_or("");
+    let line = before.rsplit('\n').next().unwrap_or("");
+    if !line.trim_matches([' ', '\t']).is_empty() {
+        state.raise(Class::Changes);
+    }
+    let starts = before
+        .chars()
+        .next_back()
+        .is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')'));
+    if !starts || before.ends_with("\\\n") || before.ends_with("\\ ") || before.ends_with("\\\t") {
+        unparsed(state, script, node);
+    }
+}
+
+fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+    let statements: Vec<&Node<'_>> = children.iter().filter(|child| is_statement(child.kind())).collect();
+    let operators = children.iter().filter(|child| matches!(child.kind(), "&&" | "||")).count();
+    let [left, right] = statements.as_slice() else { return unparsed(state, script, node) };
+    if operators != 1 || !gaps_are_blank(script, node, &children) {
+        return unparsed(state, script, node);
+    }
+    if children.iter().any(|child| child.kind() == "comment") {
+        state.raise(Class::Changes);
+    }
+    visit(state, script, **left, input, None);
+    perhaps(state, |state| visit(state, script, **right, input, end));
+}
+
+fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+    if !gaps_are_blank(script, node, &children) {
+        return unparsed(state, script, node);
+    }
+    let mut fed = input.clone();
+    let last = children.iter().rposition(|child| is_statement(child.kind()));
+    for (index, child) in children.iter().enumerate() {
+        match child.kind() {
+            "|" | "|&" => {}
+            "comment" => state.raise(Class::Changes),
+            _ => {
+                let child_end = end.filter(|_| Some(index) == last);
+                apart(state, |state| visit(state, script, *child, &fed, child_end));
+                fed = printed(script, *child);
+            }
+        }
+    }
+}
+
+/// What a plain `echo` or `printf` puts into the pipe; anything else is unseen.
+fn printed(script: &Script<'_>, node: Node<'_>) -> Input {
+    if node.kind() != "command" {
+        return Input::Unseen;
+    }
+    let Ok(simple) = read(script, node.start_byte(), node.end_byte(), node) else { return Input::Unseen };
+    let Some((program, arguments)) = simple.words.split_first() else { return Input::Unseen };
+    let literal: Option<Vec<&str>> = arguments.iter().map(Word::literal).collect();
+    match (program.literal(), literal) {
+        (Some("echo" | "printf"), Some(words)) => {
+            let is_text =
+                |word: &&str| !matches!(*word, "-e" | "-n" | "-en" | "-ne" | "--") && !word.starts_with('%');
+            let text: Vec<&str> = words.into_iter().filter(is_text).collect();
+            Input::Text { text: text.join(" ").replace("\\n", "\n"), span: script.span_of(node) }
+        }
+        (Some("cat"), _) => {
+            simple.redirects.iter().fold(Input::Unseen, |_, (redirect, target)| match redirect.operator {
+                RedirectOperator::Text => target.literal().map_or(Input::Unseen, |text| Input::Text {
+                    text: text.to_owned(),
+                    span: script.span_of(node),
+                }),
+                _ => Input::Unseen,
+            })
+        }
+        (Some(_) | None, _) => Input::Unseen,
+    }
+}
+
+fn loops(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) {
+    state.raise(Class::Changes);
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+    if !gaps_are_blank(script, node, &children) {
+        return unparsed(state, script, node);
+    }
+    if node.kind() == "c_style_for_statement" {
+        state.note(script.span_of(node), Class::Opaque, "arithmetic that the shell evaluates");
+    }
+    for child in children {
+        match child.kind() {
+            "do_group" | "compound_statement" => {
+                perhaps(state, |state| visit(state, script, child, input, None))
+            }
+            "case_item" => case_item(state, script, child, input),
+            "variable_name" => {
+                if super::builtin::poisons(script.text(child)) {
+                    state.note(
+                        script.span_of(child),
+                        Class::Opaque,
+                        "sets a variable that changes what commands do",
+                    );
+                }
+            }
+            "comment" => comment(state, script, child),
+            _ if child.is_named() => expansion::pattern(state, script, child),
+            _ => {}
+        }
+    }
+}
+
+fn case_item(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) {
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+    if !gaps_are_blank(script, node, &children) {
+        return unparsed(state, script, node);
+    }
+    for child in children {
+        if is_statement(child.kind()) {
+            perhaps(state, |state| visit(state, script, child, input, None));
+        } else if child.kind() == "comment" {
+            comment(state, script, child);
+        } else if child.is_named() {
+            expansion::pattern(state, script, child);
+        }
+    }
+}
+
+fn function(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    state.note(script.span_of(node), Class::Opaque, "defines a function");
+    let name = node.child_by_field_name("name").map_or("", |name| script.text(name));
+    let Some(body) = node.child_by_field_name("body") else { return unparsed(state, script, node) };
+    if calls(script, body, name) {
+        state.note(script.span_of(node), Class::Dangerous, "a function that calls itself without end");
+    }
+    let mut cursor = node.walk();
+    for child in node.children(&mut cursor) {
+        if child.kind() == "file_redirect" || child.kind() == "herestring_redirect" {
+            return unparsed(state, script, child);
+        }
+    }
+    perhaps(state, |state| visit(state, script, body, &Input::Unseen, None));
+}
+
+/// Whether a command of this name is anywhere in a node.
+fn calls(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
+    let mut found = false;
+    each_below(node, &mut |below| {
+        found |= below.kind() == "command_name" && script.text(below) == name;
+        !found
+    });
+    found
+}
+
+/// Visits every node below, without recursion; `enter` tells whether to go below that one too.
+pub(super) fn each_below<'t>(node: Node<'t>, enter: &mut impl FnMut(Node<'t>) -> bool) {
+    let mut cursor = node.walk();
+    if !cursor.goto_first_child() {
+        return;
+    }
+    let mut depth = 1;
+    loop {
+        if enter(cursor.node()) && cursor.goto_first_child() {
+            depth += 1;
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if depth == 1 || !cursor.goto_parent() {
+                return;
+            }
+            depth -= 1;
+        }
+    }
+}
+
+/// A statement with redirections: they belong to its last simple command.
+fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+    let mut cursor = node.walk();
+    let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+    if !gaps_are_blank(script, node, &children) {
+        return unparsed(state, script, node);
+    }
+    let documents: Vec<Node<'_>> =
+        children.iter().copied().filter(|child| child.kind() == "heredoc_redirect").collect();
+    let body = node.child_by_field_name("body");
+    let region_end = match documents.as_slice() {
+        [] => end.unwrap_or(node.end_byte()),
+        [document] if end.is_none() => line_end(script, *document),
+        _ => return unparsed(state, script, node),
+    };
+    match body {
+        Some(body) => visit(state, script, body, input, Some(region_end)),
+        None => simple(state, script, node, input, region_end),
+    }
+    for child in
+        children.iter().filter(|child| matches!(child.kind(), "file_redirect" | "herestring_redirect"))
+    {
+        expansion::within(state, script, *child);
+    }
+    for document in documents {
+        document_rest(state, script, document);
+    }
+}
+
+/// The statements in a substitution, which runs in a shell of its own.
+pub(super) fn nested(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    apart(state, |state| match node.child_by_field_name("redirect") {
+        Some(redirect) => {
+            let read = read(script, redirect.start_byte(), redirect.end_byte(), redirect);
+            judge_read(state, script, redirect, read, &Input::Inherited, true);
+        }
+        None => sequence(state, script, node, &Input::Inherited, None),
+    });
+}
+
+/// Where the simple command with a here-document ends on its own line.
+fn line_end(script: &Script<'_>, document: Node<'_>) -> usize {
+    let mut cursor = document.walk();
+    let children: Vec<Node<'_>> = document.children(&mut cursor).collect();
+    let start = children
+        .iter()
+        .find(|child| child.kind() == "heredoc_start")
+        .map_or(document.start_byte(), |start| start.end_byte());
+    let line = script
+        .source
+        .get(start..)
+        .and_then(|rest| rest.find('\n'))
+        .map_or(document.end_byte(), |length| start + length);
+    let stop = children.iter().find(|child| matches!(child.kind(), "pipeline" | "&&" | "||"));
+    stop.map_or(line, |stop| stop.start_byte().min(line))
+}
+
+/// What follows `<<EOF` on its line, and the text itself.
+fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
+    let mut cursor = document.walk();
+    let children: Vec<Node<'_>> = document.children(&mut cursor).collect();
+    for child in &children {
+        if child.kind() == "pipeline" {
+            pipeline(state, script, *child, &document_text(script, document), None);
+        } else if is_statement(child.kind()) {
+            perhaps(state, |state| visit(state, script, *child, &Input::Inherited, None));
+        } else if child.is_named() && child.kind() != "heredoc_body" {
+            expansion::within(state, script, *child);
+        }
+    }
+    let part = |kind: &str| children.iter().find(|child| child.kind() == kind).copied();
+    let (Some(start), Some(body), Some(end)) =
+        (part("heredoc_start"), part("heredoc_body"), part("heredoc_end"))
+    else {
+        return unparsed(state, script, document);
+    };
+    let Some((delimiter, quoted)) = delimiter(script.text(start)) else {
+        return unparsed(state, script, document);
+    };
+    let line_of =
+        |at: usize| script.source.get(..at).and_then(|before| before.rsplit('\n').next()).unwrap_or("?");
+    let indented = line_of(end.start_byte());
+    let tail = script.source.get(end.end_byte()..).unwrap_or("?");
+    let closes = indented.bytes().all(|b| b == b'\t')
+        && (tail.is_empty() || tail.starts_with('\n'))
+        && script.text(end).trim_start_matches('\t') == delimiter;
+    let closes_early = script.text(body).lines().any(|line| line == delimiter);
+    if !closes || closes_early {
+        return unparsed(state, script, document);
+    }
+    if !quoted {
+        expansion::document(state, script, body);
+    }
+}
+
+/// The delimiter without its quotes, and whether it had any; only plain ones.
+fn delimiter(text: &str) -> Option<(&str, bool)> {
+    let unquoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    let (name, quoted) = match (unquoted, text.strip_prefix('\\')) {
+        (Some(name), _) | (None, Some(name)) => (name, true),
+        (None, None) => (text, false),
+    };
+    let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+    plain.then_some((name, quoted))
+}
+
+/// The expansions in a region, outermost first and in order.
+fn extents(node: Node<'_>) -> Vec<Extent> {
+    let mut found = Vec::new();
+    each_below(node, &mut |below| {
+        if expansion::is_expansion(below.kind()) {
+            found.push(Extent { start: below.start_byte(), end: below.end_byte() });
+            return false;
+        }
+        true
+    });
+    found
+}
+
+/// Reads a simple command a second time, and judges it with the expansions in it.
+fn simple(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: usize) {
+    let read = read(script, node.start_byte(), end, enclosing(node, end));
+    judge_read(state, script, node, read, input, false);
+    expansion::within(state, script, node);
+}
+
+/// The nearest node around this one that reaches to `end`.
+fn enclosing(node: Node<'_>, end: usize) -> Node<'_> {
+    let mut around = node;
+    while around.end_byte() < end {
+        match around.parent() {
+            Some(parent) => around = parent,
+            None => break,
+        }
+    }
+    around
+}
+
+fn judge_read(
+    state: &mut State,
+    script: &Script<'_>,
+    node: Node<'_>,
+    read: Result<Simple, Mismatch>,
+    input: &Input,
+    only_redirects: bool,
+) {
+    match read {
+        Ok(simple) if only_redirects && !simple.words.is_empty() => unparsed(state, script, node),
+        Ok(simple) => simple.judge(state, script, input),
+        Err(Mismatch(at)) => state.note(script.span(at, at), Class::Dangerous, UNPARSED),
+    }
+}
+
+/// Words and redirections between two bytes; both must be borders for the lexer too.
+fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Result<Simple, Mismatch> {
+    let extents = extents(around);
+    let mut lexer = Lexer::new(script.source, start, &extents);
+    let mut simple = Simple::default();
+    loop {
+        let before = lexer.at;
+        let token = lexer.next()?;
+        match token {
+            Token::End => return Ok(simple),
+            Token::Operator(_, at) | Token::Redirect(super::lexer::Redirect { start: at, .. })
+                if at >= end =>
+            {
+                return Ok(simple);
+            }
+            Token::Comment
+                if before >= end
+                    || script.source.get(before..end).is_some_and(|gap| gap.trim().is_empty()) =>
+            {
+                return Ok(simple);
+            }
+            Token::Word(word) if word.start >= end => return Ok(simple),
+            Token::Operator('(', at) if array_opens(&simple, at) => array(&mut lexer, &mut simple)?,
+            Token::Comment | Token::Operator(..) => return Err(Mismatch(before)),
+            Token::Word(word) => simple.words.push(word),
+            Token::Redirect(redirect) => {
+                let target = lexer.target()?;
+                if let RedirectOperator::Document { .. } = redirect.operator {
+                    simple.document = Some(document_text(script, around));
+                }
+                simple.redirects.push((redirect, target));
+            }
+        }
+        if lexer.at > end {
+            return Err(Mismatch(end));
+        }
+    }
+}
+
+/// `name=(`: the parenthesis touches an assignment without a value.
+fn array_opens(simple: &Simple, at: usize) -> bool {
+    simple.words.last().is_some_and(|word| word.end == at && word.value_at == Some(at))
+}
+
+fn array(lexer: &mut Lexer<'_>, simple: &mut Simple) -> Result<(), Mismatch> {
+    loop {
+        match lexer.next()? {
+            Token::Word(word) if word.odd || word.history || word.value_at.is_some() => {
+                return Err(Mismatch(word.start));
+            }
+            Token::Word(_) | Token::Comment | Token::Operator('\n', _) => {}
+            Token::Operator(')', at) => {
+                if let Some(word) = simple.words.last_mut() {
+                    word.end = at + 1;
+                    word.expands = true;
+                    word.shape.push(super::lexer::UNKNOWN);
+                }
+                return Ok(());
+            }
+            Token::Operator(_, at) => return Err(Mismatch(at)),
+            Token::Redirect(_) | Token::End => return Err(Mismatch(lexer.at)),
+        }
+    }
+}
+
+/// The text of the here-document, where the shell would not change it.
+fn document_text(script: &Script<'_>, around: Node<'_>) -> Input {
+    let mut quoted = false;
+    let mut found = None;
+    each_below(around, &mut |below| {
+        match below.kind() {
+            "heredoc_start" => quoted = delimiter(script.text(below)).is_some_and(|(_, quoted)| quoted),
+            "heredoc_body" => found = Some((script.text(below).to_owned(), script.span_of(below))),
+            _ => {}
+        }
+        found.is_none()
+    });
+    match found {
+        Some((text, span)) if quoted || !text.contains(['$', '`', '\\']) => Input::Text { text, span },
+        Some(_) | None => Input::Unseen,
+    }
+}

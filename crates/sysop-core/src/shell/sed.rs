@@ -1,0 +1,81 @@
+//! Scripts of `sed`: which of them only edit the stream. Knows no other command than those it lets through.
+
+/// Whether a script neither runs commands (`e`) nor reads or writes files (`r`, `w`), being fully understood.
+pub(super) fn only_edits(script: &str) -> bool {
+    let mut rest = script;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', ';', '{', '}']);
+        if rest.is_empty() {
+            return true;
+        }
+        let Some(after) = addresses(rest).and_then(command) else { return false };
+        rest = after;
+        let bounded = rest.is_empty() || rest.starts_with([' ', '\t', '\n', ';', '}', '{']);
+        if !bounded {
+            return false;
+        }
+    }
+}
+
+/// Skips `N`, `$`, `/re/`, ranges and `!`; gives what follows.
+fn addresses(text: &str) -> Option<&str> {
+    let mut rest = address(text)?;
+    if let Some(second) = rest.strip_prefix(',') {
+        rest = address(second.trim_start_matches(['+', '~']))?;
+    }
+    Some(rest.trim_start_matches([' ', '!']))
+}
+
+fn address(text: &str) -> Option<&str> {
+    if let Some(pattern) = text.strip_prefix('/') {
+        return Some(past(pattern, '/')?.trim_start_matches(['I', 'M']));
+    }
+    if let Some(rest) = text.strip_prefix('$') {
+        return Some(rest);
+    }
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    Some(rest.strip_prefix('~').map_or(rest, |step| step.trim_start_matches(|c: char| c.is_ascii_digit())))
+}
+
+fn command(text: &str) -> Option<&str> {
+    let mut chars = text.chars();
+    let name = chars.next()?;
+    let rest = chars.as_str();
+    match name {
+        'p' | 'd' | 'q' | 'Q' | '=' | 'n' | 'N' | 'h' | 'H' | 'g' | 'G' | 'x' | 'D' | 'P' | 'l' => Some(rest),
+        '{' => Some(text),
+        's' => {
+            let rest = two_parts(rest)?;
+            Some(rest.trim_start_matches(|c: char| matches!(c, 'g' | 'p' | 'i' | 'I') || c.is_ascii_digit()))
+        }
+        'y' => two_parts(rest),
+        _ => None,
+    }
+}
+
+/// What follows `/a/b/`, for any plain delimiter.
+fn two_parts(text: &str) -> Option<&str> {
+    let mut chars = text.chars();
+    let delimiter = chars.next().filter(|c| c.is_ascii_punctuation() && *c != '\\')?;
+    past(past(chars.as_str(), delimiter)?, delimiter)
+}
+
+/// What follows the next unescaped delimiter on this line. Some programs read on while a `[` is open, others do not;
+/// so none may be open.
+fn past(text: &str, delimiter: char) -> Option<&str> {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\n' => return None,
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == delimiter => {
+                let part = text.get(..at)?;
+                let balanced = part.matches('[').count() == part.matches(']').count();
+                return balanced.then(|| text.get(at + c.len_utf8()..)).flatten();
+            }
+            _ => {}
+        }
+    }
+    None
+}

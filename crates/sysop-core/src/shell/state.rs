@@ -1,0 +1,100 @@
+//! What the analysis gathers as it goes, and the bounds it keeps to. Knows nothing of shell grammar.
+
+use super::lexer::Word;
+use super::{Analysis, Invocation};
+use crate::policy::{Class, Finding, Risk};
+
+/// Most findings kept; the class still counts those beyond.
+const FINDINGS_MAX: usize = 64;
+/// Most simple commands looked at, over all nested scripts; past it the command is too complex to judge.
+const STEPS_MAX: usize = 2048;
+/// Deepest nesting of grammar nodes, wrappers and quoted scripts together.
+const DEPTH_MAX: usize = 160;
+
+/// Bytes from and past, in the command as it was given.
+pub(super) type Span = (usize, usize);
+
+/// Findings, invocations and bounds of one analysis.
+#[derive(Debug)]
+pub(super) struct State {
+    class: Class,
+    findings: Vec<Finding>,
+    invocations: Vec<Invocation>,
+    steps: usize,
+    depth: usize,
+    /// Where relative paths start: empty for the folder it begins in, none once unknown.
+    pub(super) folder: Option<String>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            class: Class::ReadOnly,
+            findings: Vec::new(),
+            invocations: Vec::new(),
+            steps: 0,
+            depth: 0,
+            folder: Some(String::new()),
+        }
+    }
+}
+
+impl State {
+    /// Records a finding and raises the class to it.
+    pub(super) fn note(&mut self, span: Span, class: Class, why: &str) {
+        self.raise(class);
+        let finding = Finding { start: span.0, end: span.1, class, why: why.to_owned() };
+        if self.findings.contains(&finding) {
+            return;
+        }
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        } else if let Some(milder) = self.findings.iter_mut().find(|kept| kept.class < class) {
+            *milder = finding;
+        }
+    }
+
+    /// Raises the class without a word: for what is plain to see.
+    pub(super) fn raise(&mut self, class: Class) {
+        self.class = self.class.max(class);
+    }
+
+    /// Runs `inner` with a class of its own and tells it; the whole keeps the worse of both.
+    pub(super) fn class_of(&mut self, inner: impl FnOnce(&mut Self)) -> Class {
+        let before = std::mem::replace(&mut self.class, Class::ReadOnly);
+        inner(self);
+        let found = self.class;
+        self.class = found.max(before);
+        found
+    }
+
+    /// Goes one level deeper, or notes that it is too deep and does not.
+    pub(super) fn deeper(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
+        if self.depth >= DEPTH_MAX {
+            self.note(span, Class::Dangerous, "nested too deep to analyse");
+            return;
+        }
+        self.depth += 1;
+        inner(self);
+        self.depth -= 1;
+    }
+
+    /// Counts one simple command and keeps its words; false when there have been too many.
+    pub(super) fn step(&mut self, span: Span, words: &[Word]) -> bool {
+        self.steps += 1;
+        if self.steps > STEPS_MAX {
+            if self.steps == STEPS_MAX + 1 {
+                self.note(span, Class::Dangerous, "too complex to analyse");
+            }
+            return false;
+        }
+        let words = words.iter().map(|word| word.literal().map(str::to_owned)).collect();
+        self.invocations.push(Invocation { words });
+        true
+    }
+
+    pub(super) fn into_analysis(mut self) -> Analysis {
+        self.findings.sort_by_key(|finding| (finding.start, finding.end, std::cmp::Reverse(finding.class)));
+        Analysis { risk: Risk { class: self.class, findings: self.findings }, invocations: self.invocations }
+    }
+}

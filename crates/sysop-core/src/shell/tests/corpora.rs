@@ -1,0 +1,65 @@
+//! The committed tables of commands, each line judged.
+
+use super::class_of;
+use crate::policy::Class;
+
+const BYPASSES: &str = include_str!("../../../tests/corpora/shell/bypasses.txt");
+const EVERYDAY: &str = include_str!("../../../tests/corpora/shell/everyday.txt");
+const DANGEROUS: &str = include_str!("../../../tests/corpora/shell/dangerous.txt");
+
+fn lines(table: &str) -> impl Iterator<Item = String> {
+    table
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .map(|line| line.replace('␤', "\n"))
+}
+
+fn class(name: &str) -> Class {
+    serde_json::from_value(name.into()).expect("the table names a class")
+}
+
+fn entries(table: &str) -> Vec<(Class, String)> {
+    let entry = |line: String| {
+        let (name, command) = line.split_once(" | ").expect("a class and a command");
+        (class(name), command.to_owned())
+    };
+    lines(table).map(entry).collect()
+}
+
+fn assert_none(wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn published_bypasses_get_at_least_their_class() {
+    let entries = entries(BYPASSES);
+    assert!(entries.len() > 180);
+    let wrong = entries.into_iter().filter_map(|(least, command)| {
+        let (found, why) = class_of(&command);
+        (found < least || found == Class::ReadOnly)
+            .then(|| format!("{least:?} > {found:?}: {command:?} ({why})"))
+    });
+    assert_none(wrong.collect());
+}
+
+#[test]
+fn everyday_commands_get_exactly_their_class() {
+    let entries = entries(EVERYDAY);
+    assert!(entries.len() > 160);
+    let wrong = entries.into_iter().filter_map(|(expected, command)| {
+        let (found, why) = class_of(&command);
+        (found != expected).then(|| format!("{expected:?} != {found:?}: {command:?} ({why})"))
+    });
+    assert_none(wrong.collect());
+}
+
+#[test]
+fn destructive_commands_are_dangerous() {
+    let commands: Vec<String> = lines(DANGEROUS).collect();
+    assert!(commands.len() > 200);
+    let wrong = commands.into_iter().filter_map(|command| {
+        let (found, why) = class_of(&command);
+        (found != Class::Dangerous).then(|| format!("{found:?}: {command:?} ({why})"))
+    });
+    assert_none(wrong.collect());
+}

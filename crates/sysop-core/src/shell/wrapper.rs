@@ -1,0 +1,404 @@
+//! Programs that run another program: their own options are skipped, and what they run is judged by itself.
+
+use super::builtin;
+use super::call::{Call, Feed, Input};
+use super::lexer::Word;
+use super::options::{self, Until};
+use super::path;
+use super::state::State;
+use crate::policy::Class;
+
+/// Most places at which the inner command is looked for, when a wrapper's options are not understood.
+const GUESSES_MAX: usize = 16;
+
+/// How a wrapper's command line is laid out.
+struct Wrapper {
+    names: &'static [&'static str],
+    options: &'static str,
+    /// Words of its own before the command.
+    operands: usize,
+    /// The least it counts as, and why; nothing is said of one that only changes.
+    floor: (Class, &'static str),
+}
+
+const QUIET: (Class, &str) = (Class::Changes, "");
+
+const fn wrapper(
+    names: &'static [&'static str],
+    options: &'static str,
+    operands: usize,
+    floor: (Class, &'static str),
+) -> Wrapper {
+    Wrapper { names, options, operands, floor }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    wrapper(
+        &["sudo", "sudo-rs"],
+        "-ABbEeHiKklnNPSsVv -CDghpRrTtUu: --askpass --background --bell --close-from= --chdir= --preserve-env? --edit --group= \
+         --set-home --host= --login --remove-timestamp --reset-timestamp --list --non-interactive --preserve-groups --prompt= \
+         --chroot= --role= --stdin --shell --type= --command-timeout= --other-user= --user= --version --validate --help",
+        0,
+        (Class::Changes, "runs as another user, root by default"),
+    ),
+    wrapper(&["doas"], "-Lns -aCu:", 0, (Class::Changes, "runs as another user, root by default")),
+    wrapper(
+        &["pkexec"],
+        "--user= --disable-internal-agent --keep-cwd",
+        0,
+        (Class::Changes, "runs as another user, root by default"),
+    ),
+    wrapper(
+        &["env"],
+        "-i0v -uCSa: --ignore-environment --null --unset= --chdir= --split-string= --debug --argv0= --block-signal? --default-signal? --ignore-signal?",
+        0,
+        QUIET,
+    ),
+    wrapper(&["nice"], "-n: -# --adjustment=", 0, QUIET),
+    wrapper(&["ionice"], "-t -cnpPu: --class= --classdata= --ignore", 0, QUIET),
+    wrapper(
+        &["chrt"],
+        "-abdfiomrRv -TPD: --all-tasks --batch --deadline --fifo --idle --other --rr --reset-on-fork",
+        1,
+        QUIET,
+    ),
+    wrapper(&["taskset"], "-ac --all-tasks --cpu-list", 1, QUIET),
+    wrapper(
+        &["numactl"],
+        "-lsSHaKi -CNmMpi: --cpunodebind= --membind= --physcpubind= --interleave= --localalloc --preferred=",
+        0,
+        QUIET,
+    ),
+    wrapper(
+        &["time", "gtime"],
+        "-apqvlh -fo: --append --format= --output= --portability --quiet --verbose",
+        0,
+        QUIET,
+    ),
+    wrapper(
+        &["timeout", "gtimeout"],
+        "-vfp -ks: --signal= --kill-after= --foreground --preserve-status --verbose",
+        1,
+        QUIET,
+    ),
+    wrapper(
+        &[
+            "nohup",
+            "setarch",
+            "linux32",
+            "linux64",
+            "i386",
+            "x86_64",
+            "chronic",
+            "eatmydata",
+            "fakeroot",
+            "torsocks",
+            "torify",
+            "proxychains",
+            "proxychains4",
+            "dbus-run-session",
+            "unbuffer",
+            "catchsegv",
+            "ts",
+            "cgexec",
+            "noglob",
+            "nocorrect",
+            "-",
+        ],
+        "-R --addr-no-randomize -g:",
+        0,
+        QUIET,
+    ),
+    wrapper(&["setsid"], "-cfw --ctty --fork --wait", 0, QUIET),
+    wrapper(&["stdbuf"], "-ieo: --input= --output= --error=", 0, QUIET),
+    wrapper(
+        &["flock"],
+        "-enosuxFv -Ew: --shared --exclusive --unlock --nonblock --nb --timeout= --wait= --close --no-fork --conflict-exit-code= --verbose",
+        1,
+        QUIET,
+    ),
+    wrapper(
+        &["strace", "ltrace"],
+        "-cCdfFhiknqrtTvVxyzZSDA -eEoOpPsSuabXIU: --follow-forks --output= --trace= --summary-only",
+        0,
+        QUIET,
+    ),
+    wrapper(&["valgrind", "perf", "rr", "heaptrack"], "-qv", 0, QUIET),
+    wrapper(&["busybox", "toybox"], "", 0, QUIET),
+    wrapper(&["chroot"], "--userspec= --groups= --skip-chdir", 1, QUIET),
+    wrapper(
+        &["unshare"],
+        "-mniupUCTrcf -RSGwl: -fmuinpU --mount? --uts? --ipc? --net? --pid? --user? --cgroup? --time? --fork --mount-proc? \
+         --map-root-user --map-current-user --map-auto --propagation= --root= --wd= --setuid= --setgid= --kill-child? --keep-caps",
+        0,
+        QUIET,
+    ),
+    wrapper(
+        &["nsenter"],
+        "-amuinpUCTFZrwkeG -tSGN: -m? -u? -i? -n? -p? --target= --all --mount? --uts? --ipc? --net? --pid? --user? --cgroup? --time? \
+         --root? --wd? --no-fork --preserve-credentials",
+        0,
+        (Class::Changes, "runs inside another process's namespaces"),
+    ),
+    wrapper(
+        &["setpriv", "capsh", "prlimit", "firejail", "bwrap", "runcon", "choom"],
+        "-t: --no-new-privs --reuid= --regid= --clear-groups --nofile= --init-groups",
+        0,
+        QUIET,
+    ),
+    wrapper(
+        &["systemd-run"],
+        "-rtPqGdSE -pMHEu: --scope --user --system --unit= --property= --description= --slice= --remain-after-exit --send-sighup \
+         --service-type= --uid= --gid= --nice= --working-directory= --same-dir --setenv= --pty --pipe --quiet --collect --wait \
+         --no-block --shell --on-active= --on-boot= --on-startup= --on-unit-active= --on-calendar= --timer-property= --machine=",
+        0,
+        QUIET,
+    ),
+    wrapper(
+        &["systemd-inhibit", "systemd-cat"],
+        "-tp: --what= --who= --why= --mode= --identifier= --priority=",
+        0,
+        QUIET,
+    ),
+    wrapper(&["start-stop-daemon"], "", 0, (Class::Opaque, "starts a program in the background")),
+    wrapper(&["command"], "-pvV", 0, QUIET),
+    wrapper(&["builtin"], "", 0, QUIET),
+    wrapper(&["exec"], "-cl -a:", 0, QUIET),
+    wrapper(&["coproc"], "", 0, (Class::Opaque, "runs in the background with its output held back")),
+    wrapper(&["repeat"], "", 1, QUIET),
+    wrapper(
+        &["xargs", "gxargs"],
+        "-0prtxo -adEILnPRsJ: -eil? --null --arg-file= --delimiter= --eof? --replace? --max-lines? --max-args= --max-procs= \
+         --interactive --max-chars= --no-run-if-empty --verbose --exit --open-tty --process-slot-var= --show-limits",
+        0,
+        QUIET,
+    ),
+    wrapper(
+        &[
+            "ssh-agent",
+            "xvfb-run",
+            "rlwrap",
+            "script",
+            "su",
+            "runuser",
+            "sg",
+            "watch",
+            "parallel",
+            "sem",
+            "sshpass",
+        ],
+        "",
+        0,
+        QUIET,
+    ),
+];
+
+/// Wrappers that take their command as text for a shell.
+const TEXT: &[&str] = &["su", "runuser", "script", "sg", "watch", "parallel", "sem"];
+
+pub(super) fn is_wrapper(name: &str) -> bool {
+    WRAPPERS.iter().any(|wrapper| wrapper.names.contains(&name))
+        || matches!(name, "ssh" | "find" | "fd" | "fdfind")
+}
+
+/// Judges a wrapper and what it runs; false when the program is none.
+pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
+    if let "command" | "env" = name
+        && only_tells(call, name)
+    {
+        return true;
+    }
+    let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) else { return false };
+    let (floor, why) = wrapper.floor;
+    if why.is_empty() {
+        state.raise(floor)
+    } else {
+        state.note(call.span_of_program(), floor, why)
+    }
+    if TEXT.contains(&name) && text_command(state, call, name) {
+        return true;
+    }
+    let arguments = call.arguments();
+    match options::parse(wrapper.options, arguments, Until::FirstOperand) {
+        Some(parsed) if !TEXT.contains(&name) => {
+            own_options(state, call, name, &parsed);
+            let feed = if name.ends_with("xargs") { Some(Feed::Input) } else { call.feed };
+            inner(state, call, wrapper, parsed.first_operand, feed);
+        }
+        Some(_) | None => guess(state, call),
+    }
+    true
+}
+
+/// `command -v ls` and a bare `env` start nothing.
+fn only_tells(call: &Call<'_>, name: &str) -> bool {
+    let arguments = call.arguments();
+    match (name, arguments.first().and_then(Word::literal)) {
+        ("env", None) => arguments.is_empty(),
+        ("command", Some("-v" | "-V")) => arguments.iter().all(|word| word.literal().is_some() && !word.ansi),
+        (_, Some(_) | None) => false,
+    }
+}
+
+/// The command behind the wrapper's own options and operands.
+fn inner(state: &mut State, call: &Call<'_>, wrapper: &Wrapper, first: usize, feed: Option<Feed>) {
+    let arguments = call.arguments();
+    let mut at = first;
+    let takes_assignments = wrapper.names.iter().any(|name| matches!(*name, "sudo" | "env" | "doas"));
+    while takes_assignments && arguments.get(at).is_some_and(is_assignment) {
+        if let Some(word) = arguments.get(at) {
+            environment(state, call, word);
+        }
+        at += 1;
+    }
+    for word in arguments.get(at..at + wrapper.operands).unwrap_or(&[]) {
+        if word.literal().is_none() {
+            state.note(
+                call.span_of(word),
+                Class::Opaque,
+                "a word before the command that is not written out",
+            );
+        }
+    }
+    at += wrapper.operands;
+    let rest = arguments.get(at..).unwrap_or(&[]);
+    if rest.is_empty() {
+        return without_command(state, call, wrapper);
+    }
+    if let [option, text] = rest
+        && wrapper.names.contains(&"flock")
+        && is_command_option(option.text())
+    {
+        return call.run_joined(state, std::slice::from_ref(text), Input::Inherited);
+    }
+    state.deeper(call.span, |state| call.with(rest, feed).judge(state));
+}
+
+fn without_command(state: &mut State, call: &Call<'_>, wrapper: &Wrapper) {
+    let opens_shell =
+        wrapper.names.iter().any(|name| matches!(*name, "chroot" | "unshare" | "nsenter" | "systemd-run"));
+    if opens_shell {
+        state.note(call.span, Class::Opaque, "opens a shell");
+    }
+}
+
+fn is_assignment(word: &Word) -> bool {
+    let name = word.text().split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('-'))
+}
+
+/// `env NAME=value`: what a value may steer.
+fn environment(state: &mut State, call: &Call<'_>, word: &Word) {
+    let name = word.text().split('=').next().unwrap_or("");
+    if builtin::poisons(name) || word.literal().is_none() && word.may_be_option() {
+        state.note(
+            call.span_of(word),
+            Class::Opaque,
+            &format!("sets {name}, which changes what commands do"),
+        );
+    }
+}
+
+/// Options of a wrapper that mean more than where its command starts.
+fn own_options(state: &mut State, call: &Call<'_>, name: &str, parsed: &options::Parsed<'_>) {
+    let span = call.span;
+    match name {
+        "sudo" | "sudo-rs" | "doas" => {
+            let shell = ["i", "s", "login", "shell"].iter().any(|option| parsed.has(option));
+            if shell && parsed.operands.is_empty() {
+                state.note(span, Class::Opaque, "opens a shell");
+            }
+            if ["e", "edit"].iter().any(|option| parsed.has(option)) {
+                for word in &parsed.operands {
+                    let target = path::resolve(state.folder.as_deref(), word.text());
+                    if let Some(what) = path::protected(&target) {
+                        state.note(call.span_of(word), Class::Dangerous, &format!("edits {what}"));
+                    }
+                }
+            }
+        }
+        "env" => {
+            if let Some(text) = parsed.value(&["S", "split-string"]) {
+                state.note(span, Class::Opaque, "splits a text into a command");
+                call.run_text(state, text, span, Input::Inherited);
+            }
+        }
+        "unshare" | "nsenter" | "systemd-run" if parsed.has("shell") || parsed.has("S") => {
+            state.note(span, Class::Opaque, "opens a shell");
+        }
+        "time" | "strace" | "ltrace" => {
+            if let Some(target) = parsed.value(&["o", "output"]) {
+                super::danger::writes_to(state, call, target, span);
+            }
+        }
+        "systemd-run" if parsed.has("p") || parsed.has("property") => {
+            state.note(span, Class::Opaque, "a service with properties of its own");
+        }
+        _ => {}
+    }
+}
+
+/// Options are not understood: the command may start at any word.
+fn guess(state: &mut State, call: &Call<'_>) {
+    state.note(call.span, Class::Opaque, "runs a command behind options that are not understood");
+    let arguments = call.arguments();
+    let starts = (0..arguments.len())
+        .filter(|at| arguments.get(*at).is_some_and(|word| !word.text().starts_with('-')));
+    for at in starts.take(GUESSES_MAX) {
+        let rest = arguments.get(at..).unwrap_or(&[]);
+        state.deeper(call.span, |state| call.with(rest, call.feed).judge(state));
+        if let Some(text) = rest.first().filter(|word| word.text().contains(' ')) {
+            call.run_joined(state, std::slice::from_ref(text), Input::Inherited);
+        }
+    }
+}
+
+/// `su -c text`, `watch words…`: the words go to a shell. False when there is no such text.
+fn text_command(state: &mut State, call: &Call<'_>, name: &str) -> bool {
+    let arguments = call.arguments();
+    if let "watch" | "parallel" | "sem" = name {
+        if name != "watch" {
+            state.note(call.span, Class::Opaque, "builds commands from its input");
+        }
+        let list = "-bcCdegprtwx -nqsI: --differences? --interval= --no-title --beep --errexit --chgexit --color --exec --precise \
+             --equexit= --no-wrap";
+        return match options::parse(list, arguments, Until::FirstOperand) {
+            Some(parsed) if !parsed.operands.is_empty() => {
+                let rest = arguments.get(parsed.first_operand..).unwrap_or(&[]);
+                call.run_joined(state, rest, Input::Inherited);
+                true
+            }
+            Some(_) | None => false,
+        };
+    }
+    let position = arguments.iter().position(|word| is_command_option(word.text()));
+    let Some(position) = position else {
+        if matches!(name, "su" | "runuser" | "sg") {
+            state.note(call.span, Class::Opaque, "runs as another user, or opens a shell as one");
+        }
+        return false;
+    };
+    if matches!(name, "su" | "runuser") {
+        state.note(call.span_of_program(), Class::Changes, "runs as another user, root by default");
+    }
+    let Some(option) = arguments.get(position) else { return false };
+    match option.text().split_once('=') {
+        Some((_, text)) => call.run_text(state, text, call.span_of(option), Input::Inherited),
+        None => match arguments.get(position + 1) {
+            Some(text) => call.run_joined(state, std::slice::from_ref(text), Input::Inherited),
+            None => state.note(call.span, Class::Opaque, "a command that is not written out"),
+        },
+    }
+    true
+}
+
+/// `-c`, `-qc`, `--command`, `--command=…`, `--session-command…`.
+fn is_command_option(text: &str) -> bool {
+    match text.strip_prefix("--") {
+        Some(long) => {
+            let name = long.split('=').next().unwrap_or("");
+            !name.is_empty() && ("command".starts_with(name) || "session-command".starts_with(name))
+        }
+        None => text.starts_with('-') && text.ends_with('c') && text.len() > 1,
+    }
+}
