@@ -90,7 +90,7 @@ async fn first_append(path: &Path, id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn load(store: &SqliteStore, id: &SessionId) -> Result<(), StoreError> {
+async fn load(store: &SqliteStore, id: &SessionId) -> Result<f64, StoreError> {
     let start = Instant::now();
     let (mut log, mut longest) = (Vec::new(), Duration::ZERO);
     loop {
@@ -103,8 +103,9 @@ async fn load(store: &SqliteStore, id: &SessionId) -> Result<(), StoreError> {
         }
         log.extend(page);
     }
-    println!("  {} events: {:.1} ms, longest page {:.1} ms", log.len(), ms(start.elapsed()), ms(longest));
-    Ok(())
+    let took = ms(start.elapsed());
+    println!("  {} events: {took:.1} ms, longest page {:.1} ms", log.len(), ms(longest));
+    Ok(took)
 }
 
 fn ms(time: Duration) -> f64 {
@@ -155,13 +156,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         store.append(&id, Seq(first), &events).await?;
     }
     println!("appended {LONG_LOG} events in {:.0} ms; loading them:", ms(start.elapsed()));
-    load(&store, &id).await?;
-    load(&store, &id).await?;
+    let first = load(&store, &id).await?;
+    let second = load(&store, &id).await?;
 
     let start = Instant::now();
     let count = store.list(100).await?.len();
     println!("list of {count} sessions: {:.2} ms", ms(start.elapsed()));
     store.close().await;
+    println!("appends_per_s {rate:.0}");
+    println!("load_100k_ms {:.1}", first.min(second));
     println!("{} MB on disk", std::fs::metadata(&path)?.len() >> 20);
     Ok(())
 }

@@ -10,8 +10,6 @@ use anyhow::{Context, Result, bail};
 /// What one process used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
-    /// From start to end.
-    pub(crate) wall: Duration,
     /// User and system time of the process and its children, in seconds; to a hundredth.
     pub(crate) cpu: f64,
     /// Peak resident memory of the largest single process, in MiB.
@@ -55,9 +53,7 @@ pub(crate) fn used(command: &Command) -> Result<Used> {
         timed.current_dir(folder);
     }
     timed.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let begun = Instant::now();
     let output = timed.output().context("cannot start time(1)")?;
-    let wall = begun.elapsed();
     let text = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         bail!("{timed:?} failed: {text}");
@@ -71,7 +67,7 @@ pub(crate) fn used(command: &Command) -> Result<Used> {
         .collect::<Result<_, _>>()
         .with_context(|| format!("time(1) said {text}"))?;
     let [user, system, kib] = numbers[..] else { bail!("time(1) said {text}") };
-    Ok(Used { wall, cpu: user + system, rss: kib / 1024.0 })
+    Ok(Used { cpu: user + system, rss: kib / 1024.0 })
 }
 
 /// The shortest of many turns over one kept-alive connection, written by hand: what HTTP and the mock cost alone.
