@@ -37,25 +37,35 @@ pub(crate) struct Arguments {
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  sysop                                     talk with a model about this machine
-  sysop \"why is the disk full?\"             the same, beginning with a task
-  sysop exec --approve auto \"run the tests\" one task, no questions but dangerous ones
-  sysop --model demo                        try it without any model
-  sysop doctor                              what would be used, and why
+  sysop                              talk with a model about this machine
+  sysop \"why is the disk full?\"      the same, beginning with a task
+  sysop exec --approve auto \"...\"    one task; only what is dangerous asks
+  sysop --model demo                 try it without any model
+  sysop doctor                       what would be used, and why
 
 Exit codes:
-  0 done · 1 the task failed · 2 bad usage or config · 3 an approval was needed and nobody could give it ·
-  4 stopped by someone else · 130 Ctrl-C
+  0    done
+  1    the task failed: a model error, the iteration limit, a routine's command
+  2    bad usage or config
+  3    an approval was needed and nobody could give it; nothing ran
+  4    stopped by someone else
+  130  Ctrl-C
 
 Environment:
-  SYSOP_<KEY> sets a config key, with `__` between a table and what is in it: SYSOP_MODEL,
-  SYSOP_MAX_ITERATIONS, SYSOP_PROVIDERS__OPENAI__BASE_URL. Keys of models are also read from OPENAI_API_KEY,
-  GEMINI_API_KEY, GOOGLE_API_KEY, ANTHROPIC_API_KEY, LLM_BASE_URL with LLM_AUTH_TOKEN and
-  LLM_DEFAULT_MODEL, OLLAMA_HOST. NO_COLOR turns colours off.
+  SYSOP_<KEY>                        sets a config key; `__` stands between a
+                                     table and what is in it: SYSOP_MODEL,
+                                     SYSOP_MAX_ITERATIONS,
+                                     SYSOP_PROVIDERS__OPENAI__BASE_URL
+  OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY, ANTHROPIC_API_KEY
+                                     keys of models
+  LLM_BASE_URL, LLM_AUTH_TOKEN, LLM_DEFAULT_MODEL, LLM_SMALL_FAST_MODEL
+                                     a server that speaks like OpenAI's
+  OLLAMA_HOST                        where Ollama runs
+  NO_COLOR                           no colours
 
 Files:
-  ~/.config/sysop/config.toml               your config; `sysop config path` prints where it is
-  .sysop.toml                               a workspace's config, at its root";
+  ~/.config/sysop/config.toml        your config; see `sysop config path`
+  .sysop.toml                        a workspace's config, at its root";
 
 /// The flags that go with every command, before or after it.
 #[derive(Debug, Clone, Default, Args)]

@@ -209,7 +209,7 @@ async fn providers(settings: &Settings, picked: Option<&ModelRef>, probe: &dyn P
             }
             Err((missing, Answer::NotAsked)) => {
                 let text = format!("{provider}: not configured{key}");
-                report.line(state, "provider", &text, Some(&missing).map(String::as_str));
+                report.line(state, "provider", &text, Some(missing.as_str()));
             }
             Err((why, Answer::Bad)) => {
                 let hint = hint_for(provider, of_provider.base_url.as_deref());

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::CommandFactory;
+use clap_mangen::roff::{Roff, roman};
 
 use crate::cli::Arguments;
 
@@ -30,7 +31,7 @@ pub(crate) fn manual() -> std::io::Result<Vec<u8>> {
     for subcommand in command.get_subcommands() {
         render_subcommand(subcommand, &mut page)?;
     }
-    top.render_extra_section(&mut page)?;
+    render_extra(&command, "SH", &mut page)?;
     top.render_version_section(&mut page)?;
     Ok(page)
 }
@@ -43,7 +44,6 @@ fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Re
         if everywhere { arg.hide(true) } else { arg }
     });
     let has_own = own.get_arguments().any(|arg| !arg.is_hide_set());
-    let has_examples = own.get_after_help().is_some() || own.get_after_long_help().is_some();
     let name = format!("sysop {}", command.get_name());
     let man = clap_mangen::Man::new(own);
     let mut section = Vec::new();
@@ -54,20 +54,44 @@ fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Re
     if command.has_subcommands() {
         man.render_subcommands_section(&mut section)?;
     }
-    if has_examples {
-        man.render_extra_section(&mut section)?;
-    }
+    let page_of_subcommand = format!(r"sysop\-{}\-", command.get_name());
     for line in String::from_utf8_lossy(&section).lines() {
-        match line {
-            ".SH DESCRIPTION" => writeln!(page, ".SH \"{}\"", name.to_uppercase())?,
-            ".SH EXTRA" => {}
-            line => match line.strip_prefix(".SH ") {
-                Some(heading) => writeln!(page, ".SS {heading}")?,
-                None => writeln!(page, "{line}")?,
-            },
+        if line == ".SH DESCRIPTION" {
+            writeln!(page, ".SH \"{}\"", name.to_uppercase())?;
+        } else if let Some(heading) = line.strip_prefix(".SH ") {
+            writeln!(page, ".SS {heading}")?;
+        } else if let Some(subcommand) = line.strip_prefix(&page_of_subcommand) {
+            // There is this one page only.
+            writeln!(page, "{name} {}", subcommand.trim_end_matches("(1)"))?;
+        } else {
+            writeln!(page, "{line}")?;
         }
     }
-    Ok(())
+    render_extra(command, "SS", page)
+}
+
+/// What stands at the end of a command's help: its headings become headings, the lines below stay lines.
+fn render_extra(command: &clap::Command, heading: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
+    let Some(text) = command.get_after_long_help().or(command.get_after_help()) else { return Ok(()) };
+    let mut roff = Roff::new();
+    for line in text.to_string().lines() {
+        match (line.strip_suffix(':'), line.strip_prefix("  ")) {
+            (Some(title), None) => {
+                roff.control(heading, [title.to_uppercase().as_str()]);
+                roff.control("nf", []);
+            }
+            (_, Some(as_it_stands)) => {
+                roff.text([roman(as_it_stands)]);
+            }
+            (None, None) => {
+                roff.control("fi", []);
+                roff.control("PP", []);
+                roff.text([roman(line)]);
+            }
+        }
+    }
+    roff.control("fi", []);
+    roff.to_writer(page)
 }
 
 #[cfg(test)]
@@ -84,5 +108,10 @@ mod tests {
         }
         let definitions = page.lines().filter(|line| line.starts_with(r"\fB\-\-approve\fR")).count();
         assert_eq!(definitions, 1, "a flag of every command is described once:\n{page}");
+        assert!(
+            page.contains("\n.SH \"EXIT CODES\"\n") && page.contains("\nsysop sessions list\n"),
+            "{page}"
+        );
+        assert!(!page.contains("(1)"), "there is no other page to look at:\n{page}");
     }
 }

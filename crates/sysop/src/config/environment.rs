@@ -83,10 +83,11 @@ pub(crate) fn layer(environment: &Environment) -> Layer {
         take(&mut layer, "OLLAMA_HOST", &KeyPath::dotted("providers.ollama.base_url"), &address);
     }
     for (name, value) in &environment.0 {
-        if !value.is_empty() && !NO_KEYS.contains(&name.as_str()) {
-            if let Some(key) = name.strip_prefix("SYSOP_") {
-                own(&mut layer, name, key, value);
-            }
+        if let Some(key) = name.strip_prefix("SYSOP_")
+            && !value.is_empty()
+            && !NO_KEYS.contains(&name.as_str())
+        {
+            own(&mut layer, name, key, value);
         }
     }
     layer

@@ -103,7 +103,7 @@ impl Config {
             Origin::File { path, line } => {
                 format!("{}:{line}", path.file_name().unwrap().to_str().unwrap())
             }
-            other => other.to_string(),
+            Origin::Default | Origin::Environment { .. } | Origin::Flag { .. } => origin.to_string(),
         };
         self.warnings
             .iter()

@@ -123,12 +123,11 @@ pub(crate) fn from_toml(
 
 fn scalar(kind: Kind, raw: &DeValue<'_>) -> Result<Value, String> {
     match (kind, raw) {
-        (Kind::Integer { .. }, DeValue::Integer(number)) => {
-            let digits = number.as_str();
-            in_bounds(kind, i64::from_str_radix(digits, number.radix()).map_err(|_| bounds(kind))?)
+        (Kind::Integer { least, most }, DeValue::Integer(number)) => {
+            integer(least, most, i64::from_str_radix(number.as_str(), number.radix()).ok())
         }
-        (Kind::Number { .. }, DeValue::Integer(number)) => number_in_bounds(kind, number.as_str()),
-        (Kind::Number { .. }, DeValue::Float(number)) => number_in_bounds(kind, number.as_str()),
+        (Kind::Number { least, most }, DeValue::Integer(number)) => decimal(least, most, number.as_str()),
+        (Kind::Number { least, most }, DeValue::Float(number)) => decimal(least, most, number.as_str()),
         (Kind::TextOrInteger, DeValue::Integer(number)) => Ok(Value::Text(number.as_str().to_owned())),
         (Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns, _) => Err(wants(kind, raw)),
         (_, DeValue::String(text)) => text_value(kind, text),
@@ -139,8 +138,8 @@ fn scalar(kind: Kind, raw: &DeValue<'_>) -> Result<Value, String> {
 /// Reads a value that was given as a text: from the environment or from a flag.
 pub(crate) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
     match kind {
-        Kind::Integer { .. } => in_bounds(kind, text.trim().parse().map_err(|_| bounds(kind))?),
-        Kind::Number { .. } => number_in_bounds(kind, text.trim()),
+        Kind::Integer { least, most } => integer(least, most, text.trim().parse().ok()),
+        Kind::Number { least, most } => decimal(least, most, text.trim()),
         Kind::Patterns => {
             let one_or_list = match text.parse::<Toml>() {
                 Ok(Toml::Array(elements)) => {
@@ -209,28 +208,15 @@ fn checked_pattern(text: &str) -> Result<String, String> {
     }
 }
 
-fn in_bounds(kind: Kind, number: i64) -> Result<Value, String> {
-    match kind {
-        Kind::Integer { least, most } if (least..=most).contains(&number) => Ok(Value::Integer(number)),
-        _ => Err(bounds(kind)),
-    }
+fn integer(least: i64, most: i64, number: Option<i64>) -> Result<Value, String> {
+    let fits = number.filter(|number| (least..=most).contains(number));
+    fits.map(Value::Integer).ok_or_else(|| format!("wants a whole number from {least} to {most}"))
 }
 
-fn number_in_bounds(kind: Kind, text: &str) -> Result<Value, String> {
-    match (kind, text.replace('_', "").parse::<f64>()) {
-        (Kind::Number { least, most }, Ok(number)) if (least..=most).contains(&number) => {
-            Ok(Value::Number(number))
-        }
-        _ => Err(bounds(kind)),
-    }
-}
-
-fn bounds(kind: Kind) -> String {
-    match kind {
-        Kind::Integer { least, most } => format!("wants a whole number from {least} to {most}"),
-        Kind::Number { least, most } => format!("wants a number from {least} to {most}"),
-        _ => wanted(kind).to_owned(),
-    }
+fn decimal(least: f64, most: f64, text: &str) -> Result<Value, String> {
+    let number: Option<f64> = text.replace('_', "").parse().ok();
+    let fits = number.filter(|number| (least..=most).contains(number));
+    fits.map(Value::Number).ok_or_else(|| format!("wants a number from {least} to {most}"))
 }
 
 fn wants(kind: Kind, found: &DeValue<'_>) -> String {
