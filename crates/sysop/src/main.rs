@@ -1,6 +1,180 @@
-//! The binary.
+//! The binary: reads the command line, loads settings, hands over to a command, and ends with its exit code.
+//!
+//! Nothing is started that the command does not need: no runtime and no config for `--help` and `--version`.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the command line that calls it is wired separately"))]
+mod cli;
+mod commands;
+mod config;
+mod demo;
+mod doctor;
+mod exit;
+mod help;
+mod pick;
+mod prompt;
 mod sessions;
+mod settings;
+mod workspace;
 
-fn main() {}
+use std::ffi::OsString;
+use std::future::Future;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use sysop_core::text::neutralise;
+
+use crate::cli::{Arguments, ChatArguments, Command, ConfigCommand, GlobalFlags, RunArguments};
+use crate::exit::{Exit, Failure};
+use crate::pick::Pick;
+use crate::settings::{Settings, Verbosity};
+
+/// How many warnings about the config a task begins with.
+const WARNINGS_TOLD_MAX: usize = 5;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Asked by scripts again and again; the whole command line need not be built for it.
+    if let [_, flag] = arguments.as_slice()
+        && (flag == "--version" || flag == "-V")
+    {
+        return end(emit(concat!("sysop ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()));
+    }
+    match cli::parse(arguments) {
+        Ok(arguments) => end(dispatch(arguments)),
+        Err(error) => {
+            // There is nobody left to tell if this cannot be printed.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()))
+        }
+    }
+}
+
+/// Tells an error, if there is one, and gives the exit code.
+fn end(result: Result<Exit>) -> ExitCode {
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            tell(&format!("sysop: {error:#}"));
+            exit::exit_of(&error).into()
+        }
+    }
+}
+
+fn dispatch(arguments: Arguments) -> Result<Exit> {
+    let flags = arguments.global;
+    let chat_with_task = || Command::Chat(ChatArguments { task: arguments.task, plain: false });
+    match arguments.command.unwrap_or_else(chat_with_task) {
+        Command::Completions { shell } => emit(&help::completions(shell)),
+        Command::Man => emit(&help::manual().context("cannot make the manual page")?),
+        Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
+        Command::Config(command) => config_command(command, &Settings::load(&flags)?),
+        Command::Doctor => doctor(Settings::load(&flags)),
+        Command::Sessions(command) => wait_for(commands::sessions(load(&flags)?, command)),
+        Command::Run(arguments) => routine(load(&flags)?, &arguments),
+        Command::Chat(arguments) => {
+            let (settings, pick) = with_model(load_after_asking(&flags)?)?;
+            wait_for(commands::chat(settings, pick, arguments))
+        }
+        Command::Exec(arguments) => {
+            let (settings, pick) = with_model(load(&flags)?)?;
+            wait_for(commands::exec(settings, pick, arguments))
+        }
+    }
+}
+
+/// Loads the settings and tells what in them was not taken as it stands.
+fn load(flags: &GlobalFlags) -> Result<Settings> {
+    let settings = Settings::load(flags)?;
+    if settings.verbosity != Verbosity::Quiet {
+        let warnings = settings.warnings();
+        for warning in warnings.iter().take(WARNINGS_TOLD_MAX) {
+            tell(&format!("sysop: warning: {warning}"));
+        }
+        if let more @ 1.. = warnings.len().saturating_sub(WARNINGS_TOLD_MAX) {
+            tell(&format!("sysop: warning: and {more} more; `sysop config show` tells all"));
+        }
+    }
+    Ok(settings)
+}
+
+/// As `load`; first asks whether the person trusts the workspace, where they can be asked and it matters.
+fn load_after_asking(flags: &GlobalFlags) -> Result<Settings> {
+    let settings = Settings::load(flags)?;
+    let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    match settings.untrusted() {
+        Some(untrusted) if terminal && !untrusted.refused => {
+            workspace::ask(
+                &settings.folders.data,
+                untrusted,
+                &mut io::stdin().lock(),
+                &mut io::stderr().lock(),
+            )?;
+        }
+        Some(_) | None => {}
+    }
+    load(flags)
+}
+
+fn with_model(settings: Settings) -> Result<(Settings, Pick)> {
+    settings.require_runnable()?;
+    let pick =
+        pick::pick(&settings, pick::installed_models).map_err(|none| Failure::usage(none.to_string()))?;
+    Ok((settings, pick))
+}
+
+fn routine(settings: Settings, arguments: &RunArguments) -> Result<Exit> {
+    settings.require_runnable()?;
+    let command = settings
+        .routine(&arguments.routine)?
+        .render(&arguments.values)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    wait_for(commands::routine(settings, arguments.routine.clone(), command))
+}
+
+fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
+    match command {
+        ConfigCommand::Path => emit(format!("{}\n", settings.config.own_file.display()).as_bytes()),
+        ConfigCommand::Show => {
+            for warning in settings.warnings() {
+                tell(&format!("sysop: warning: {warning}"));
+            }
+            emit(settings.config.show().as_bytes())
+        }
+    }
+}
+
+fn doctor(settings: Result<Settings, Failure>) -> Result<Exit> {
+    let (text, exit) = match settings {
+        Ok(settings) => {
+            let pick = pick::pick(&settings, pick::installed_models);
+            runtime()?.block_on(doctor::examine(&settings, pick, &commands::Reach))
+        }
+        Err(failure) => doctor::unusable(&failure),
+    };
+    emit(text.as_bytes())?;
+    Ok(exit)
+}
+
+fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
+    runtime()?.block_on(command)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
+}
+
+/// Writes to standard output. A reader that has gone away is no error.
+fn emit(bytes: &[u8]) -> Result<Exit> {
+    let mut output = io::stdout().lock();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Ok(()) => Ok(Exit::Done),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        Err(error) => Err(error).context("cannot write to standard output"),
+    }
+}
+
+/// Tells the person something on standard error.
+fn tell(text: &str) {
+    // There is nobody left to tell if this fails.
+    let _ = writeln!(io::stderr().lock(), "{}", neutralise(text));
+}

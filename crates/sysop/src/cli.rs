@@ -1,0 +1,432 @@
+//! The command line: every command and flag of this build, as typed.
+//!
+//! Nothing here reads files, the environment or the network; `settings` gives the flags their meaning.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use sysop_core::message::ModelRef;
+
+use crate::config::{DEMO, PROVIDERS, nearest_word};
+use crate::settings::unknown_provider;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sysop",
+    version,
+    about = "An AI operator for your terminal and your servers",
+    long_about = "An AI operator for your terminal and your servers.\n\nSay what you want; a model proposes the next \
+                  step; you see it, edit it, allow it or refuse it; it runs, and the output goes back to the model \
+                  until the task is done. Without a command, a conversation begins.",
+    after_long_help = TOP_EXAMPLES,
+    max_term_width = 100
+)]
+pub(crate) struct Arguments {
+    /// What you want done; begins a conversation with it
+    #[arg(value_name = "TASK", value_parser = task)]
+    pub(crate) task: Option<String>,
+    /// The flags that go with every command.
+    #[command(flatten)]
+    pub(crate) global: GlobalFlags,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  sysop                              talk with a model about this machine
+  sysop \"why is the disk full?\"      the same, beginning with a task
+  sysop exec --approve auto \"...\"    one task; only what is dangerous asks
+  sysop --model demo                 try it without any model
+  sysop doctor                       what would be used, and why
+
+Exit codes:
+  0    done
+  1    the task failed: a model error, the iteration limit, a routine's command
+  2    bad usage or config
+  3    an approval was needed and nobody could give it; nothing ran
+  4    stopped by someone else
+  130  Ctrl-C
+
+Environment:
+  SYSOP_<KEY>                        sets a config key; `__` stands between a
+                                     table and what is in it: SYSOP_MODEL,
+                                     SYSOP_MAX_ITERATIONS,
+                                     SYSOP_PROVIDERS__OPENAI__BASE_URL
+  OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY, ANTHROPIC_API_KEY
+                                     keys of models
+  LLM_BASE_URL, LLM_AUTH_TOKEN, LLM_DEFAULT_MODEL, LLM_SMALL_FAST_MODEL
+                                     a server that speaks like OpenAI's
+  OLLAMA_HOST                        where Ollama runs
+  NO_COLOR                           no colours
+
+Files:
+  ~/.config/sysop/config.toml        your config; see `sysop config path`
+  .sysop.toml                        a workspace's config, at its root";
+
+/// The flags that go with every command, before or after it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Flags of every command")]
+pub(crate) struct GlobalFlags {
+    /// Where commands run: `local`, or what `ssh` accepts
+    #[arg(long, global = true, value_name = "DEST", value_parser = word)]
+    pub(crate) host: Option<String>,
+    /// The model to ask, for example `ollama/phi3`; `demo` needs none
+    #[arg(long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
+    pub(crate) model: Option<ModelRef>,
+    /// What runs without a question: `never` runs only what looks and changes nothing
+    #[arg(long, global = true, value_name = "HOW")]
+    pub(crate) approve: Option<Approve>,
+    /// The folder that file tools stay in [default: the current folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// Which tools the model is offered
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<Profile>,
+    /// Read this config file instead of your own
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Go on with an earlier session [default: the latest]
+    #[arg(
+        long,
+        global = true,
+        value_name = "ID",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = resume
+    )]
+    pub(crate) resume: Option<Resume>,
+    /// Tell more; twice tells all
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+    /// Tell only errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Use no colours
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+}
+
+impl GlobalFlags {
+    /// How much is told beside the work.
+    pub(crate) fn verbosity(&self) -> crate::settings::Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => crate::settings::Verbosity::Quiet,
+            (false, 0) => crate::settings::Verbosity::Normal,
+            (false, more) => crate::settings::Verbosity::Verbose(more),
+        }
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Talk with a model, line by line
+    #[command(
+        after_help = "Examples:\n  sysop chat\n  sysop chat --model ollama/phi3 \"what listens on port 80?\"\n  \
+                            printf 'hello\\n' | sysop chat --plain"
+    )]
+    Chat(ChatArguments),
+    /// Do one task and end
+    #[command(
+        after_help = "Examples:\n  sysop exec \"what is my current directory?\"\n  sysop exec --approve auto \
+                            --json \"run the tests\"\n  git diff | sysop exec -\n\nWithout --approve, the first thing \
+                            that needs an approval is asked about on a terminal; elsewhere it ends sysop with 3, and \
+                            nothing has run."
+    )]
+    Exec(ExecArguments),
+    /// Run a routine of the config file
+    #[command(after_help = "Examples:\n  sysop run update_system\n  sysop run service name=nginx.service")]
+    Run(RunArguments),
+    /// Look at what was done before
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop sessions list\n  sysop sessions export ID > session.jsonl"
+    )]
+    Sessions(SessionsCommand),
+    /// Serve scripted answers in place of a model, for tests and demos
+    #[command(after_help = "Example:\n  sysop mock-llm --port 8000 &\n  LLM_BASE_URL=http://127.0.0.1:8000 \
+                            sysop exec \"how are you\"")]
+    MockLlm(MockLlmArguments),
+    /// Say what would be used and why, and what is missing
+    #[command(
+        after_help = "Example:\n  sysop doctor --model ollama/phi3\n\nEnds with 0 if a task can run, else \
+                            with 1."
+    )]
+    Doctor,
+    /// Show the config
+    #[command(subcommand, after_help = "Examples:\n  sysop config show\n  $EDITOR \"$(sysop config path)\"")]
+    Config(ConfigCommand),
+    /// Print completions for a shell
+    #[command(after_help = "Example:\n  sysop completions bash > \
+                            ~/.local/share/bash-completion/completions/sysop")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    #[command(after_help = "Example:\n  sysop man > ~/.local/share/man/man1/sysop.1")]
+    Man,
+}
+
+/// `sysop chat`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ChatArguments {
+    /// What you want done first
+    #[arg(value_name = "TASK", value_parser = task)]
+    pub(crate) task: Option<String>,
+    /// Draw nothing: plain lines, for pipes and dumb terminals
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+/// `sysop exec`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ExecArguments {
+    /// What you want done; `-` reads it from standard input
+    #[arg(value_name = "TASK", value_parser = task)]
+    pub(crate) task: String,
+    /// Print one JSON message a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `sysop run`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunArguments {
+    /// The routine's name
+    #[arg(value_name = "ROUTINE")]
+    pub(crate) routine: String,
+    /// Values for its variables
+    #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
+    pub(crate) values: Vec<(String, String)>,
+}
+
+/// `sysop sessions`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List sessions, the latest first
+    List {
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+    /// Show what was said and done
+    Show {
+        /// Which session
+        #[arg(value_name = "ID", value_parser = word)]
+        id: String,
+    },
+    /// Print a session's messages, one JSON message a line
+    Export {
+        /// Which session
+        #[arg(value_name = "ID", value_parser = word)]
+        id: String,
+    },
+    /// Delete a session and all that was kept of it
+    Delete {
+        /// Which session
+        #[arg(value_name = "ID", value_parser = word)]
+        id: String,
+    },
+}
+
+/// `sysop mock-llm`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MockLlmArguments {
+    /// The port on 127.0.0.1; 0 takes any that is free
+    #[arg(long, value_name = "N", default_value_t = 8000)]
+    pub(crate) port: u16,
+    /// What to answer (JSON); without it, the scenarios that are built in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scenarios: Option<PathBuf>,
+}
+
+/// `sysop config`.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print the path of your config file
+    Path,
+    /// Print each value and where it came from
+    Show,
+}
+
+/// `--approve`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Approve {
+    /// Ask before anything that changes something
+    Ask,
+    /// Ask only about what is dangerous
+    Auto,
+    /// Run nothing that changes something
+    Never,
+}
+
+impl Approve {
+    /// As it is typed.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Auto => "auto",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// `--profile`: which tools are on offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// The tools of coder and operator, and two that look
+    Full,
+    /// Files and shell
+    Coder,
+    /// A visible terminal
+    Operator,
+    /// Files and git of a workspace
+    Workspace,
+}
+
+impl Profile {
+    /// The names, as they are typed.
+    pub(crate) const NAMES: [&'static str; 4] = ["full", "coder", "operator", "workspace"];
+
+    /// As it is typed.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Coder => "coder",
+            Self::Operator => "operator",
+            Self::Workspace => "workspace",
+        }
+    }
+
+    /// The profile of this name.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|profile| profile.as_str() == name)
+    }
+}
+
+/// `--resume`: which session to go on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// The one that changed last.
+    Latest,
+    /// This one.
+    Session(sysop_core::id::SessionId),
+}
+
+/// Reads a command line, the program's name first.
+///
+/// # Errors
+/// What clap has to say; also `--help` and `--version` come as errors whose exit code is 0.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let arguments = join_resume(arguments.into_iter().collect());
+    let mut command = Arguments::command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    let parsed = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    let Some(task) = &parsed.task else { return Ok(parsed) };
+    match (mistyped_command(task), &parsed.command) {
+        (Some(complaint), None) => Err(command.error(clap::error::ErrorKind::InvalidSubcommand, complaint)),
+        (_, Some(_)) => {
+            let complaint = format!("the task {task:?} stands before a command; a task goes after it");
+            Err(command.error(clap::error::ErrorKind::ArgumentConflict, complaint))
+        }
+        (None, None) => Ok(parsed),
+    }
+}
+
+/// The commands of this build.
+const COMMANDS: &[&str] =
+    &["chat", "exec", "run", "sessions", "mock-llm", "doctor", "config", "completions", "man", "help"];
+
+/// Words that are commands in some build, and would be odd tasks.
+const OTHER_COMMANDS: &[&str] = &["serve", "connect", "attach", "desktop", "acp", "token"];
+
+/// A task of one word that was hardly meant as one: a command with a slip, or one that this build does not have.
+fn mistyped_command(task: &str) -> Option<String> {
+    let otherwise = format!("a task of one word is given as `sysop chat {task}`");
+    if OTHER_COMMANDS.contains(&task) {
+        return Some(format!("this build has no command `{task}`; {otherwise}"));
+    }
+    if task.contains(char::is_whitespace) || task.len() < 4 {
+        return None;
+    }
+    let meant = nearest_word(task, COMMANDS.iter().copied())?;
+    Some(format!("there is no command `{task}`; did you mean `{meant}`? ({otherwise})"))
+}
+
+/// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not taken for an id:
+/// an id is one word, is no flag, and is no command.
+fn join_resume(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut joined = Vec::with_capacity(arguments.len());
+    let mut rest = arguments.into_iter().peekable();
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            joined.push(argument);
+            joined.extend(rest);
+            return joined;
+        }
+        let is_id = |next: &OsString| {
+            next.to_str().is_some_and(|word| {
+                !word.is_empty()
+                    && !word.starts_with('-')
+                    && !word.contains(char::is_whitespace)
+                    && !COMMANDS.contains(&word)
+            })
+        };
+        match rest.peek() {
+            Some(next) if argument == "--resume" && is_id(next) => {
+                let mut both = OsString::from("--resume=");
+                both.push(rest.next().unwrap_or_default());
+                joined.push(both);
+            }
+            Some(_) | None => joined.push(argument),
+        }
+    }
+    joined
+}
+
+fn task(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("the task is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn word(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() || text.starts_with('-') {
+        return Err("a name was expected".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn model(text: &str) -> Result<ModelRef, String> {
+    if text == DEMO {
+        return Ok(ModelRef::new(DEMO, DEMO));
+    }
+    let model: ModelRef =
+        text.parse().map_err(|error: sysop_core::message::BadModelRef| error.to_string())?;
+    if model.provider == DEMO || PROVIDERS.contains(&model.provider.as_str()) {
+        return Ok(model);
+    }
+    Err(unknown_provider(&model.provider))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "clap wants a parser that can fail")]
+fn resume(text: &str) -> Result<Resume, String> {
+    match text {
+        "" => Ok(Resume::Latest),
+        id => Ok(Resume::Session(sysop_core::id::SessionId::new(id))),
+    }
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

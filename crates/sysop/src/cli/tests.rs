@@ -1,0 +1,163 @@
+//! What is typed and what is meant by it.
+
+use std::ffi::OsString;
+
+use clap::CommandFactory;
+use sysop_core::id::SessionId;
+use sysop_core::message::ModelRef;
+
+use super::{Approve, Arguments, Command, Profile, Resume, parse};
+
+fn parsed(line: &[&str]) -> Arguments {
+    read(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+}
+
+fn read(line: &[&str]) -> Result<Arguments, clap::Error> {
+    parse(std::iter::once("sysop").chain(line.iter().copied()).map(OsString::from))
+}
+
+fn complaint(line: &[&str]) -> String {
+    let error = read(line).expect_err("it cannot be read");
+    assert_eq!(error.exit_code(), 2, "{line:?}");
+    error.to_string()
+}
+
+#[test]
+fn the_command_line_holds_together() {
+    Arguments::command().debug_assert();
+    let listed: Vec<String> =
+        Arguments::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    assert_eq!(&super::COMMANDS[..super::COMMANDS.len() - 1], listed.as_slice(), "all but `help`");
+}
+
+#[test]
+fn global_flags_work_before_and_after_the_command() {
+    for line in [
+        [
+            "--model",
+            "openai/a/b",
+            "--approve",
+            "auto",
+            "--profile",
+            "coder",
+            "--no-color",
+            "-vv",
+            "exec",
+            "x",
+        ],
+        [
+            "exec",
+            "x",
+            "--model",
+            "openai/a/b",
+            "--approve",
+            "auto",
+            "--profile",
+            "coder",
+            "--no-color",
+            "-vv",
+        ],
+        [
+            "--model",
+            "openai/a/b",
+            "--approve",
+            "auto",
+            "exec",
+            "--profile",
+            "coder",
+            "x",
+            "--no-color",
+            "-vv",
+        ],
+    ] {
+        let flags = parsed(&line).global;
+        assert_eq!(flags.model, Some(ModelRef::new("openai", "a/b")));
+        assert_eq!((flags.approve, flags.profile), (Some(Approve::Auto), Some(Profile::Coder)));
+        assert_eq!(flags.verbosity(), crate::settings::Verbosity::Verbose(2));
+        assert!(flags.no_color);
+    }
+}
+
+#[test]
+fn no_command_is_a_conversation() {
+    assert!(parsed(&[]).command.is_none());
+    let with_task = parsed(&["why is the disk full?", "--approve", "never"]);
+    assert_eq!(with_task.task.as_deref(), Some("why is the disk full?"));
+    assert!(with_task.command.is_none());
+    assert_eq!(parsed(&["uptime"]).task.as_deref(), Some("uptime"));
+}
+
+#[test]
+fn a_command_with_a_slip_is_no_task() {
+    assert!(complaint(&["doctr"]).contains("did you mean `doctor`?"));
+    assert!(complaint(&["sesions"]).contains("did you mean `sessions`?"));
+    assert!(complaint(&["serve"]).contains("this build has no command `serve`"));
+    assert!(complaint(&["fix it", "doctor"]).contains("stands before a command"));
+    assert_eq!(parsed(&["chat", "serve"]).task, None);
+}
+
+#[test]
+fn resume_takes_an_id_or_nothing() {
+    let resume = |line: &[&str]| parsed(line).global.resume;
+    let session = |id: &str| Some(Resume::Session(SessionId::new(id)));
+    assert_eq!(resume(&[]), None);
+    assert_eq!(resume(&["--resume"]), Some(Resume::Latest));
+    assert_eq!(resume(&["--resume", "abc"]), session("abc"));
+    assert_eq!(resume(&["--resume=abc", "chat"]), session("abc"));
+    assert_eq!(resume(&["--resume", "abc", "chat"]), session("abc"));
+    assert_eq!(resume(&["chat", "--resume", "abc"]), session("abc"));
+    assert_eq!(resume(&["--resume", "--no-color"]), Some(Resume::Latest));
+    let with_command = parsed(&["--resume", "chat", "--plain"]);
+    assert_eq!(with_command.global.resume, Some(Resume::Latest));
+    assert!(matches!(with_command.command, Some(Command::Chat(_))));
+    let with_task = parsed(&["--resume", "go on then"]);
+    assert_eq!(
+        (with_task.global.resume, with_task.task.as_deref()),
+        (Some(Resume::Latest), Some("go on then"))
+    );
+    let Some(Command::Exec(exec)) = parsed(&["exec", "--", "--resume"]).command else { panic!() };
+    assert_eq!(exec.task, "--resume");
+}
+
+#[test]
+fn what_a_command_takes() {
+    let Some(Command::Exec(exec)) = parsed(&["exec", "-", "--json"]).command else { panic!() };
+    assert_eq!((exec.task.as_str(), exec.json), ("-", true));
+    let Some(Command::Run(run)) = parsed(&["run", "service", "name=nginx", "x=a=b"]).command else {
+        panic!()
+    };
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        (run.routine.as_str(), run.values),
+        ("service", vec![pair("name", "nginx"), pair("x", "a=b")])
+    );
+    let Some(Command::MockLlm(mock)) = parsed(&["mock-llm"]).command else { panic!() };
+    assert_eq!(mock.port, 8000);
+}
+
+#[test]
+fn bad_usage_is_named() {
+    assert!(complaint(&["exec"]).contains("<TASK>"));
+    assert!(complaint(&["exec", "  "]).contains("the task is empty"));
+    assert!(complaint(&["run", "service", "nginx"]).contains("write it as NAME=VALUE"));
+    assert!(complaint(&["--model", "phi3", "chat"]).contains("is not PROVIDER/NAME"));
+    assert!(complaint(&["--model", "opnai/x"]).contains("did you mean `openai`?"));
+    assert!(complaint(&["--profile", "coderr", "chat"]).contains("coder"));
+    assert!(complaint(&["--approve", "yes", "chat"]).contains("[possible values: ask, auto, never]"));
+    assert!(complaint(&["--host", "", "chat"]).contains("--host"));
+    assert!(complaint(&["--host=-oProxyCommand=x", "chat"]).contains("--host"));
+    assert!(complaint(&["chat", "-q", "-v"]).contains("cannot be used with"));
+}
+
+#[test]
+fn demo_needs_no_name() {
+    assert_eq!(parsed(&["--model", "demo"]).global.model, Some(ModelRef::new("demo", "demo")));
+}
+
+#[test]
+fn the_names_of_profiles_are_those_that_are_typed() {
+    for name in Profile::NAMES {
+        assert_eq!(Profile::of_name(name).unwrap().as_str(), name);
+    }
+    assert_eq!(Profile::of_name("all"), None);
+}

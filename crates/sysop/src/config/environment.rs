@@ -1,0 +1,216 @@
+//! What the environment says of the config.
+//!
+//! Every key has `SYSOP_<KEY>`: the key in capitals, `__` between a table and what is in it
+//! (`SYSOP_MAX_ITERATIONS`, `SYSOP_PROVIDERS__OPENAI__BASE_URL`). `SYSOP_MODEL` holds `PROVIDER/NAME`.
+//! The variables that other programs read work too, with less weight. An empty variable counts as unset.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::keys::{self, KeyPath, Kind, PROVIDERS};
+use super::value::{self, Value};
+use super::{Entry, Layer, Origin};
+
+/// Variables that begin like ours and are no keys.
+const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_LOG"];
+
+/// The variables of the process, as a value; so that nothing else asks the process for them.
+#[derive(Clone, Default)]
+pub(crate) struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The variables of this process; those that are not UTF-8 are left out.
+    pub(crate) fn of_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self(std::env::vars_os().filter_map(text).collect())
+    }
+
+    /// The value of a variable; `None` also where it is empty.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The first of these variables that has a value.
+    pub(crate) fn first<'a>(&'a self, names: &[&'static str]) -> Option<(&'static str, &'a str)> {
+        names.iter().find_map(|name| Some((*name, self.value(name)?)))
+    }
+}
+
+impl fmt::Debug for Environment {
+    /// The names alone: many values are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+/// The variables of other programs, and the key that each stands for.
+const BORROWED: &[(&[&str], &str)] = &[
+    (&["GEMINI_API_KEY", "GOOGLE_API_KEY"], "providers.gemini.api_key"),
+    (&["ANTHROPIC_API_KEY"], "providers.anthropic.api_key"),
+];
+
+/// The layer of the environment.
+pub(crate) fn layer(environment: &Environment) -> Layer {
+    let mut layer = Layer::default();
+    for (names, path) in BORROWED {
+        if let Some((name, value)) = environment.first(names) {
+            take(&mut layer, name, &KeyPath::dotted(path), value);
+        }
+    }
+    let base_url = KeyPath::dotted("providers.openai.base_url");
+    let borrowed = environment
+        .value("LLM_BASE_URL")
+        .filter(|_| environment.value(&variable_of(&base_url)).is_none())
+        .map_or(Taken::No, |value| take(&mut layer, "LLM_BASE_URL", &base_url, value));
+    // A key goes only to the server that it was made for: each of the two belongs to one address.
+    let openai_key = match borrowed {
+        Taken::Yes => "LLM_AUTH_TOKEN",
+        Taken::No => "OPENAI_API_KEY",
+    };
+    if let Some(value) = environment.value(openai_key) {
+        take(&mut layer, openai_key, &KeyPath::dotted("providers.openai.api_key"), value);
+    }
+    if let Some(value) = environment.value("OLLAMA_HOST") {
+        let address = ollama_address(value);
+        take(&mut layer, "OLLAMA_HOST", &KeyPath::dotted("providers.ollama.base_url"), &address);
+    }
+    for (name, value) in &environment.0 {
+        if let Some(key) = name.strip_prefix("SYSOP_")
+            && !value.is_empty()
+            && !NO_KEYS.contains(&name.as_str())
+        {
+            own(&mut layer, name, key, value);
+        }
+    }
+    layer
+}
+
+fn own(layer: &mut Layer, name: &str, key: &str, value: &str) {
+    let path = KeyPath::new(key.to_lowercase().split("__").map(|part| match part {
+        // `+` cannot stand in the name of a variable.
+        "ollama_ssh" => "ollama+ssh",
+        other => other,
+    }));
+    if path == KeyPath::dotted("model") {
+        return model(layer, name, value);
+    }
+    match keys::find(&path) {
+        Some(_) => {
+            take(layer, name, &path, value);
+        }
+        None => {
+            let meant = keys::nearest(&path)
+                .map(|path| format!("; did you mean `{}`?", variable_of(&path)))
+                .unwrap_or_default();
+            layer.warn(origin(name), format!("`{path}` is no key of sysop{meant}"));
+        }
+    }
+}
+
+/// `SYSOP_MODEL` sets both halves; what is wrong with it is said when a model is needed.
+fn model(layer: &mut Layer, name: &str, value: &str) {
+    let (provider, model) = match value {
+        keys::DEMO => (keys::DEMO, keys::DEMO),
+        _ => value.split_once('/').unwrap_or((value, "")),
+    };
+    for (half, text) in [("provider", provider), ("name", model)] {
+        let path = KeyPath::new(["model", half]);
+        layer.entries.push((path, Entry::new(Value::Text(text.to_owned()), origin(name))));
+    }
+}
+
+/// Whether a variable's value was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Yes,
+    No,
+}
+
+fn take(layer: &mut Layer, name: &str, path: &KeyPath, text: &str) -> Taken {
+    let kind = keys::find(path).map_or(Kind::Text, |key| key.kind);
+    let value = match value::from_text(kind, text) {
+        Ok(value) => Some(value),
+        Err(why) => {
+            layer.warn(origin(name), format!("`{path}` {why}"));
+            super::stand_in(path)
+        }
+    };
+    match value {
+        Some(value) => {
+            layer.entries.push((path.clone(), Entry::new(value, origin(name))));
+            Taken::Yes
+        }
+        None => Taken::No,
+    }
+}
+
+fn origin(name: &str) -> Origin {
+    Origin::Environment { name: name.to_owned() }
+}
+
+/// The variable that sets a key.
+pub(crate) fn variable_of(path: &KeyPath) -> String {
+    let names: Vec<String> = path.names().iter().map(|name| name.replace('+', "_").to_uppercase()).collect();
+    format!("SYSOP_{}", names.join("__"))
+}
+
+/// The names of variables whose values are secrets, whatever the config says: provider keys and our own token.
+pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
+    let borrowed =
+        ["LLM_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY"];
+    let of_providers =
+        PROVIDERS.iter().map(|provider| variable_of(&KeyPath::new(["providers", provider, "api_key"])));
+    let of_headers = environment
+        .0
+        .keys()
+        .filter(|name| name.starts_with("SYSOP_PROVIDERS__") && name.contains("__HEADERS__"));
+    let more = ["SYSOP_TOKEN", "OLLAMA_API_KEY"];
+    borrowed
+        .iter()
+        .chain(&more)
+        .map(|name| (*name).to_owned())
+        .chain(of_providers)
+        .chain(of_headers.cloned())
+        .collect()
+}
+
+/// The address that Ollama's own programs read from `OLLAMA_HOST` (its documentation): no scheme means http and
+/// port 11434, a scheme means its own port, and the address to listen on everywhere means this machine.
+pub(crate) fn ollama_address(host: &str) -> String {
+    let host = host.trim().trim_end_matches('/');
+    let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
+    let (authority, path) = match rest.split_once('/') {
+        Some((authority, path)) => (authority, format!("/{path}")),
+        None => (rest, String::new()),
+    };
+    let (credentials, authority) = match authority.rsplit_once('@') {
+        Some((credentials, authority)) => (format!("{credentials}@"), authority),
+        None => (String::new(), authority),
+    };
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') && (!name.contains(':') || name.ends_with(']')) => {
+            (name, Some(port))
+        }
+        Some(_) | None => (authority, None),
+    };
+    let name = match name {
+        "" | "0.0.0.0" => "127.0.0.1".to_owned(),
+        "[::]" | "::" => "[::1]".to_owned(),
+        bare if bare.contains(':') && !bare.starts_with('[') => format!("[{bare}]"),
+        other => other.to_owned(),
+    };
+    let port = match (port, scheme) {
+        (Some(port), _) => format!(":{port}"),
+        (None, "") => ":11434".to_owned(),
+        (None, _) => String::new(),
+    };
+    format!("{}://{credentials}{name}{port}{path}", if scheme.is_empty() { "http" } else { scheme })
+}

@@ -1,0 +1,184 @@
+//! Reads one TOML file into a layer: what fits is kept with its line, what does not is named with its line.
+//!
+//! Our own files, Jexida's and agent-rs' are read by the same rules; only how a bare model name is meant differs.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{self, KeyPath, Kind, PROVIDERS};
+use super::value::{self, Check, Value};
+use super::{ConfigError, Entry, Layer, Origin};
+
+/// The largest config file that is read, in bytes.
+pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// Ours, or one that reads as ours (Jexida's).
+    Own,
+    /// The one that is built in.
+    BuiltIn,
+    /// agent-rs': `api_key` and a bare `model` are Gemini's.
+    AgentRs,
+}
+
+/// The text of a config file; `None` where there is no such file.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
+    let unreadable = |why: String| ConfigError::Unreadable { path: path.to_owned(), why };
+    let kind = match std::fs::metadata(path) {
+        Ok(kind) => kind,
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(unreadable(error.to_string())),
+    };
+    if !kind.is_file() {
+        return Err(unreadable("it is not a file".to_owned()));
+    }
+    let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(unreadable(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
+        unreadable(format!("line {line} is not UTF-8"))
+    })
+}
+
+/// Reads the text of the file at `path`.
+pub(crate) fn parse(path: &Path, text: &str, flavour: Flavour) -> Result<Layer, ConfigError> {
+    let lines = Lines::of(text);
+    let document = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(text.len(), |span| span.start);
+        let why = error.message().lines().collect::<Vec<_>>().join(", ");
+        ConfigError::Syntax { path: path.to_owned(), line: lines.number(at), why }
+    })?;
+    let table = document.get_ref();
+    let flavour = if table.get("api_key").is_some() { Flavour::AgentRs } else { flavour };
+    let mut reader = Reader { path: path.into(), lines, flavour, layer: Layer::default() };
+    reader.table(&KeyPath::new::<&str>([]), table);
+    Ok(reader.layer)
+}
+
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
+    }
+
+    /// The line, from 1, that holds this byte.
+    fn number(&self, at: usize) -> usize {
+        self.0.partition_point(|end| *end < at) + 1
+    }
+}
+
+struct Reader {
+    path: Arc<Path>,
+    lines: Lines,
+    flavour: Flavour,
+    layer: Layer,
+}
+
+impl Reader {
+    fn table(&mut self, outer: &KeyPath, table: &DeTable<'_>) {
+        for (name, raw) in table.iter() {
+            let path = outer.child(name.get_ref());
+            let at = name.span().start;
+            if outer.names().is_empty() && name.get_ref() == "api_key" {
+                let path = KeyPath::new(["providers", "gemini", "api_key"]);
+                self.leaf(&path, Kind::Secret, raw);
+                continue;
+            }
+            match (keys::find(&path), raw.get_ref()) {
+                (_, DeValue::Table(inner)) if keys::is_table(&path) => self.table(&path, inner),
+                (Some(key), DeValue::String(text)) if key.kind == Kind::Model => self.model(text, raw),
+                (Some(key), _) => self.leaf(&path, key.kind, raw),
+                (None, other) if keys::is_table(&path) => {
+                    self.warn(at, format!("`{path}` wants a table, not a {}", other.type_str()));
+                }
+                (None, _) => self.unknown(&path, at),
+            }
+        }
+    }
+
+    fn unknown(&mut self, path: &KeyPath, at: usize) {
+        let meant = match (keys::nearest(path), path.names()) {
+            (Some(nearest), _) => format!("; did you mean `{nearest}`?"),
+            (None, [outer, _]) if outer == "providers" => {
+                format!("; the providers are {}", PROVIDERS.join(", "))
+            }
+            (None, _) => String::new(),
+        };
+        self.warn(at, format!("`{path}` is no key of sysop{meant}"));
+    }
+
+    fn leaf(&mut self, path: &KeyPath, kind: Kind, raw: &Spanned<DeValue<'_>>) {
+        let check = match self.flavour {
+            Flavour::BuiltIn => Check::Nothing,
+            Flavour::Own | Flavour::AgentRs => Check::Patterns,
+        };
+        let (value, complaints) = value::from_toml(kind, raw, check);
+        for complaint in complaints {
+            self.warn(complaint.at, format!("`{path}` {}", complaint.why));
+        }
+        let value = value.or_else(|| {
+            super::stand_in(path).inspect(|_| {
+                self.warn(raw.span().start, format!("`{path}` counts as \"ask\" until it is put right"));
+            })
+        });
+        if let Some(value) = value {
+            self.keep(path.clone(), value, raw.span().start);
+        }
+    }
+
+    /// `model = "…"` stands for the two keys of `[model]`.
+    fn model(&mut self, text: &str, raw: &Spanned<DeValue<'_>>) {
+        let at = raw.span().start;
+        let halves = match (self.flavour, text.split_once('/')) {
+            (Flavour::AgentRs, _) => Some(("gemini", text.trim_start_matches("gemini/"))),
+            (Flavour::Own | Flavour::BuiltIn, Some((provider, name))) => Some((provider, name)),
+            (Flavour::Own | Flavour::BuiltIn, None) if text == keys::DEMO => Some((keys::DEMO, keys::DEMO)),
+            (Flavour::Own | Flavour::BuiltIn, None) if text.starts_with("gemini-") => Some(("gemini", text)),
+            (Flavour::Own | Flavour::BuiltIn, None) => None,
+        };
+        match halves {
+            Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
+                let path = KeyPath::new(["model"]);
+                self.keep(path.child("provider"), Value::Text(provider.to_owned()), at);
+                self.keep(path.child("name"), Value::Text(name.to_owned()), at);
+            }
+            Some(_) | None => {
+                let text = value::quoted(text);
+                self.warn(
+                    at,
+                    format!("`model` is {text}, which is not PROVIDER/NAME, for example `ollama/phi3`"),
+                );
+            }
+        }
+    }
+
+    fn keep(&mut self, path: KeyPath, value: Value, at: usize) {
+        let origin = self.origin(at);
+        self.layer.entries.push((path, Entry::new(value, origin)));
+    }
+
+    fn warn(&mut self, at: usize, message: String) {
+        let origin = self.origin(at);
+        self.layer.warn(origin, message);
+    }
+
+    fn origin(&self, at: usize) -> Origin {
+        Origin::File { path: self.path.clone(), line: self.lines.number(at) }
+    }
+}

@@ -1,0 +1,242 @@
+//! Which keys a config may hold, what each wants, and what an untrusted workspace may do with it.
+//!
+//! One table says all; nothing else in the crate decides whether a key exists.
+
+use std::fmt;
+
+/// The providers that a config may name in `[providers.NAME]`.
+pub(crate) const PROVIDERS: &[&str] = &["openai", "gemini", "vertex", "ollama", "ollama+ssh", "anthropic"];
+
+/// The provider of the scripted model that is built in; it takes no settings.
+pub(crate) const DEMO: &str = "demo";
+
+/// How strict each `approve` is, from loosest to strictest.
+pub(crate) const APPROVE: &[&str] = &["auto", "ask", "never"];
+
+/// Where a value lives: the names from the outermost table to the key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct KeyPath(Vec<String>);
+
+impl KeyPath {
+    /// The path with these names.
+    pub(crate) fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self(names.into_iter().map(|name| name.as_ref().to_owned()).collect())
+    }
+
+    /// A path written with dots, none of whose names holds one.
+    pub(crate) fn dotted(text: &str) -> Self {
+        Self::new(text.split('.'))
+    }
+
+    /// The key one level further in.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        let mut names = self.0.clone();
+        names.push(name.to_owned());
+        Self(names)
+    }
+
+    /// The names from the outside in.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, name) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(".")?;
+            }
+            let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            if !name.is_empty() && name.chars().all(bare) {
+                f.write_str(name)?
+            } else {
+                write!(f, "{name:?}")?
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One key that a config may hold.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// Its names; `*` stands for a name that the person chooses.
+    pub(crate) pattern: &'static [&'static str],
+    /// What it wants.
+    pub(crate) kind: Kind,
+    /// What an untrusted workspace may do with it.
+    pub(crate) workspace: Workspace,
+}
+
+/// What a key wants.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// Any text.
+    Text,
+    /// A text that is never shown.
+    Secret,
+    /// An `http` or `https` address.
+    Url,
+    /// The name of an environment variable.
+    Variable,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number in these bounds.
+    Integer {
+        /// The least that makes sense.
+        least: i64,
+        /// The most that makes sense.
+        most: i64,
+    },
+    /// A number in these bounds.
+    Number {
+        /// The least that makes sense.
+        least: f64,
+        /// The most that makes sense.
+        most: f64,
+    },
+    /// A text or a whole number, kept as text.
+    TextOrInteger,
+    /// One regular expression.
+    Pattern,
+    /// A list of regular expressions.
+    Patterns,
+    /// `PROVIDER/NAME`; stands for `model.provider` and `model.name`.
+    Model,
+}
+
+/// What an untrusted workspace may do with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workspace {
+    /// Nothing.
+    Ignored,
+    /// Make it stricter, in the order of [`APPROVE`].
+    Stricter,
+    /// Make it lower.
+    Lower,
+    /// Add to it.
+    Adds,
+}
+
+/// A whole number of at least one.
+const fn count(most: i64) -> Kind {
+    Kind::Integer { least: 1, most }
+}
+
+const fn key(pattern: &'static [&'static str], kind: Kind, workspace: Workspace) -> Key {
+    Key { pattern, kind, workspace }
+}
+
+/// The longest time that a key in seconds may name: a day.
+const SECONDS_MAX: i64 = 86_400;
+
+/// Every key.
+pub(crate) const KEYS: &[Key] = &[
+    key(&["model"], Kind::Model, Workspace::Ignored),
+    key(&["model", "name"], Kind::Text, Workspace::Ignored),
+    key(&["model", "provider"], Kind::Text, Workspace::Ignored),
+    key(&["approve"], Kind::Word(APPROVE), Workspace::Stricter),
+    key(&["profile"], Kind::Text, Workspace::Ignored),
+    key(&["temperature"], Kind::Number { least: 0.0, most: 2.0 }, Workspace::Ignored),
+    key(&["max_iterations"], count(10_000), Workspace::Lower),
+    key(&["max_history_messages"], count(100_000), Workspace::Lower),
+    key(&["max_output_bytes"], count(64 * 1024 * 1024), Workspace::Lower),
+    key(&["max_output_lines"], count(1_000_000), Workspace::Lower),
+    key(&["max_output_tokens"], count(10_000_000), Workspace::Lower),
+    key(&["tool_timeout_s"], count(SECONDS_MAX), Workspace::Lower),
+    key(&["dangerous_patterns"], Kind::Patterns, Workspace::Adds),
+    key(&["deny"], Kind::Patterns, Workspace::Adds),
+    key(&["connection", "host"], Kind::Text, Workspace::Ignored),
+    key(&["connection", "user"], Kind::Text, Workspace::Ignored),
+    key(&["providers", "*", "base_url"], Kind::Url, Workspace::Ignored),
+    key(&["providers", "*", "api_key"], Kind::Secret, Workspace::Ignored),
+    key(&["providers", "*", "api_key_env"], Kind::Variable, Workspace::Ignored),
+    key(&["providers", "*", "headers", "*"], Kind::Secret, Workspace::Ignored),
+    key(&["providers", "*", "timeout_s"], count(SECONDS_MAX), Workspace::Ignored),
+    key(&["providers", "vertex", "project"], Kind::Text, Workspace::Ignored),
+    key(&["providers", "vertex", "location"], Kind::Text, Workspace::Ignored),
+    key(&["providers", "ollama", "num_ctx"], count(100_000_000), Workspace::Ignored),
+    key(&["providers", "ollama", "keep_alive"], Kind::TextOrInteger, Workspace::Ignored),
+    key(&["providers", "ollama+ssh", "num_ctx"], count(100_000_000), Workspace::Ignored),
+    key(&["providers", "ollama+ssh", "keep_alive"], Kind::TextOrInteger, Workspace::Ignored),
+    key(&["routines", "*", "description"], Kind::Text, Workspace::Ignored),
+    key(&["routines", "*", "cmd"], Kind::Text, Workspace::Ignored),
+    key(&["routines", "*", "vars", "*", "description"], Kind::Text, Workspace::Ignored),
+    key(&["routines", "*", "vars", "*", "pattern"], Kind::Pattern, Workspace::Ignored),
+    key(&["routines", "*", "vars", "*", "default"], Kind::Text, Workspace::Ignored),
+];
+
+impl Key {
+    fn begins_with(&self, names: &[String]) -> bool {
+        names.len() <= self.pattern.len()
+            && names.iter().enumerate().all(|(index, name)| match self.pattern[index] {
+                "*" if self.pattern[0] == "providers" && index == 1 => PROVIDERS.contains(&name.as_str()),
+                "*" => true,
+                fixed => fixed == name,
+            })
+    }
+}
+
+/// The key at a path.
+pub(crate) fn find(path: &KeyPath) -> Option<&'static Key> {
+    let names = path.names();
+    KEYS.iter().find(|key| key.pattern.len() == names.len() && key.begins_with(names))
+}
+
+/// Whether a path is a table that holds keys.
+pub(crate) fn is_table(path: &KeyPath) -> bool {
+    let names = path.names();
+    KEYS.iter().any(|key| key.pattern.len() > names.len() && key.begins_with(names))
+}
+
+/// The known key that an unknown one most looks like.
+pub(crate) fn nearest(path: &KeyPath) -> Option<KeyPath> {
+    let (last, outer) = path.names().split_last()?;
+    let candidates = KEYS
+        .iter()
+        .filter(|key| key.pattern.len() > outer.len() && key.begins_with(outer))
+        .flat_map(|key| match key.pattern[outer.len()] {
+            "*" if outer.len() == 1 && outer[0] == "providers" => PROVIDERS,
+            "*" => &[],
+            _ => &key.pattern[outer.len()..=outer.len()],
+        });
+    let name = nearest_word(last, candidates.copied())?;
+    Some(KeyPath::new(outer).child(name))
+}
+
+/// The word that a mistyped one most looks like, if any is close enough.
+pub(crate) fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| (distance(&word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(4))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The longest word that is compared with known ones, in characters.
+const WORD_CHARS_MAX: usize = 64;
+
+/// How many insertions, deletions, replacements and swaps of neighbours lie between two words.
+pub(crate) fn distance(one: &str, other: &str) -> usize {
+    let one: Vec<char> = one.chars().take(WORD_CHARS_MAX).collect();
+    let other: Vec<char> = other.chars().take(WORD_CHARS_MAX).collect();
+    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
+    for (index, row) in rows.iter_mut().enumerate() {
+        row[0] = index;
+    }
+    rows[0] = (0..=other.len()).collect();
+    for i in 1..=one.len() {
+        for j in 1..=other.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(one[i - 1] != other[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = least;
+        }
+    }
+    rows[one.len()][other.len()]
+}

@@ -1,0 +1,46 @@
+//! Folders and files that only the person may look into.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Creates a folder, and those above it, that only the person may enter.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes the folder if it is not there, and writes and removes a file in it.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn check_private_folder(folder: &Path) -> io::Result<()> {
+    create_private_folder(folder)?;
+    let file = folder.join(format!(".check.{}", std::process::id()));
+    std::fs::write(&file, b"x")?;
+    std::fs::remove_file(&file)
+}
+
+/// Writes a file that only the person may read, all or nothing.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let fresh = path.with_extension(format!("toml.{}", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&fresh).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&fresh, path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&fresh);
+    })
+}

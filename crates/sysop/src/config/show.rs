@@ -1,0 +1,35 @@
+//! Prints a config for a person: each value and where it came from. A secret is shown as `[set]`.
+
+use std::fmt::Write;
+
+use super::{Config, KeyPath, Origin, Value};
+
+impl Config {
+    /// Each value, as TOML, with its origin as a comment; one line a key.
+    pub(crate) fn show(&self) -> String {
+        let mut rows: Vec<(String, String)> = Vec::new();
+        let [provider, name] = ["provider", "name"].map(|half| KeyPath::new(["model", half]));
+        let model = match (self.entries.get(&provider), self.entries.get(&name)) {
+            (Some(one), Some(other)) if one.origin() == other.origin() => Some((one, other)),
+            (Some(_) | None, Some(_) | None) => None,
+        };
+        if let Some((one, other)) = model
+            && let (Value::Text(provider), Value::Text(name)) = (&one.value, &other.value)
+        {
+            let text = Value::Text(format!("{provider}/{name}"));
+            rows.push((format!("model = {text}"), one.origin().to_string()));
+        }
+        for (path, entry) in &self.entries {
+            if model.is_some() && (*path == provider || *path == name) {
+                continue;
+            }
+            let origins: Vec<String> = entry.origins.iter().map(Origin::to_string).collect();
+            rows.push((format!("{path} = {}", entry.value), origins.join(", then ")));
+        }
+        let mut shown = String::new();
+        for (row, origin) in rows {
+            writeln!(shown, "{row}  # {origin}").expect("writing to a string does not fail");
+        }
+        shown
+    }
+}

@@ -1,0 +1,238 @@
+//! A config value that is known to be what its key wants.
+//!
+//! Here raw values, from TOML or from a text, are read into [`Value`]. A complaint never quotes a secret.
+
+use std::fmt;
+
+use secrecy::SecretString;
+use toml::de::DeValue;
+use toml::{Spanned, Value as Toml};
+
+use super::keys::{Kind, nearest_word};
+
+/// A value that fits its key.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    /// A text.
+    Text(String),
+    /// A text that is never shown.
+    Secret(SecretString),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Number(f64),
+    /// A list of texts.
+    Texts(Vec<String>),
+}
+
+impl fmt::Display for Value {
+    /// As TOML, control characters escaped; a secret as `[set]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(&quoted(&without_credentials(text))),
+            Self::Secret(_) => f.write_str("[set]"),
+            Self::Integer(number) => number.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Texts(texts) => {
+                let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+                write!(f, "[{}]", texts.join(", "))
+            }
+        }
+    }
+}
+
+/// A text in quotes: single ones where nothing in it needs escaping, for the sake of regular expressions.
+pub(crate) fn quoted(text: &str) -> String {
+    let escaped = format!("{text:?}");
+    let plain = text.chars().all(|c| c == '\\' || c == '"' || c.escape_debug().len() == 1);
+    if escaped.len() != text.len() + 2 && plain && !text.contains('\'') {
+        format!("'{text}'")
+    } else {
+        escaped
+    }
+}
+
+/// The same text; where it is an address with a name and password, without these.
+pub(crate) fn without_credentials(text: &str) -> String {
+    if let Some((scheme, rest)) = text.split_once("://")
+        && let Some((credentials, _)) =
+            rest.split(['/', '?', '#']).next().and_then(|part| part.rsplit_once('@'))
+    {
+        return format!("{scheme}://[set]@{}", &rest[credentials.len() + 1..]);
+    }
+    text.to_owned()
+}
+
+/// What is wrong with a part of a value: where, if it is only a part, and why.
+#[derive(Debug)]
+pub(crate) struct Complaint {
+    /// Byte in the file.
+    pub(crate) at: usize,
+    /// Ends the sentence that begins with the key.
+    pub(crate) why: String,
+}
+
+/// The most regular expressions in one list.
+const PATTERNS_MAX: usize = 256;
+
+/// Whether regular expressions are compiled to see if they are any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// They are.
+    Patterns,
+    /// They are known to be; compiling takes time at each start.
+    Nothing,
+}
+
+/// Reads a value of a TOML file. There may be both a value and complaints: a list keeps its good elements.
+pub(crate) fn from_toml(
+    kind: Kind,
+    raw: &Spanned<DeValue<'_>>,
+    check: Check,
+) -> (Option<Value>, Vec<Complaint>) {
+    let at = raw.span().start;
+    if kind != Kind::Patterns {
+        return match scalar(kind, raw.get_ref()) {
+            Ok(value) => (Some(value), Vec::new()),
+            Err(why) => (None, vec![Complaint { at, why }]),
+        };
+    }
+    let Some(elements) = raw.get_ref().as_array() else {
+        return (None, vec![Complaint { at, why: wants(kind, raw.get_ref()) }]);
+    };
+    let (mut texts, mut complaints) = (Vec::new(), Vec::new());
+    for element in elements.iter() {
+        let at = element.span().start;
+        if texts.len() == PATTERNS_MAX {
+            let why = format!("holds more than {PATTERNS_MAX} patterns; those from here on are left out");
+            complaints.push(Complaint { at, why });
+            break;
+        }
+        let text = match (element.get_ref().as_str(), check) {
+            (Some(text), Check::Patterns) => checked_pattern(text),
+            (Some(text), Check::Nothing) => Ok(text.to_owned()),
+            (None, _) => Err(wants(kind, element.get_ref())),
+        };
+        match text {
+            Ok(text) => texts.push(text),
+            Err(why) => complaints.push(Complaint { at, why }),
+        }
+    }
+    (Some(Value::Texts(texts)), complaints)
+}
+
+fn scalar(kind: Kind, raw: &DeValue<'_>) -> Result<Value, String> {
+    match (kind, raw) {
+        (Kind::Integer { least, most }, DeValue::Integer(number)) => {
+            integer(least, most, i64::from_str_radix(number.as_str(), number.radix()).ok())
+        }
+        (Kind::Number { least, most }, DeValue::Integer(number)) => decimal(least, most, number.as_str()),
+        (Kind::Number { least, most }, DeValue::Float(number)) => decimal(least, most, number.as_str()),
+        (Kind::TextOrInteger, DeValue::Integer(number)) => Ok(Value::Text(number.as_str().to_owned())),
+        (Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns, _) => Err(wants(kind, raw)),
+        (_, DeValue::String(text)) => text_value(kind, text),
+        _ => Err(wants(kind, raw)),
+    }
+}
+
+/// Reads a value that was given as a text: from the environment or from a flag.
+pub(crate) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
+    match kind {
+        Kind::Integer { least, most } => integer(least, most, text.trim().parse().ok()),
+        Kind::Number { least, most } => decimal(least, most, text.trim()),
+        Kind::Patterns => {
+            let one_or_list = match text.parse::<Toml>() {
+                Ok(Toml::Array(elements)) => {
+                    elements.iter().map(|element| element.as_str().map(str::to_owned)).collect()
+                }
+                Ok(_) | Err(_) => Some(vec![text.to_owned()]),
+            };
+            let texts = one_or_list.ok_or("wants a list of regular expressions")?;
+            if texts.len() > PATTERNS_MAX {
+                return Err(format!("holds more than {PATTERNS_MAX} patterns"));
+            }
+            texts.iter().map(|text| checked_pattern(text)).collect::<Result<_, _>>().map(Value::Texts)
+        }
+        Kind::Text
+        | Kind::Secret
+        | Kind::Url
+        | Kind::Variable
+        | Kind::Word(_)
+        | Kind::TextOrInteger
+        | Kind::Pattern
+        | Kind::Model => text_value(kind, text),
+    }
+}
+
+fn text_value(kind: Kind, text: &str) -> Result<Value, String> {
+    if text.trim().is_empty() {
+        return Err("is empty".to_owned());
+    }
+    match kind {
+        Kind::Secret => return Ok(Value::Secret(text.into())),
+        Kind::Word(words) if !words.contains(&text) => {
+            let meant = nearest_word(text, words.iter().copied());
+            let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+            return Err(format!("is {text:?}, but must be one of {}{meant}", words.join(", ")));
+        }
+        Kind::Url => {
+            let is_address = |url: url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+            if !url::Url::parse(text).is_ok_and(is_address) {
+                return Err("is no http:// or https:// address".to_owned());
+            }
+        }
+        Kind::Variable if !is_variable(text) => {
+            return Err("wants the name of an environment variable, such as `OPENAI_API_KEY`".to_owned());
+        }
+        Kind::Pattern => return checked_pattern(text).map(Value::Text),
+        Kind::Word(_) | Kind::Variable | Kind::Text | Kind::TextOrInteger | Kind::Model => {}
+        Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns => return Err(wanted(kind).to_owned()),
+    }
+    Ok(Value::Text(text.to_owned()))
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn checked_pattern(text: &str) -> Result<String, String> {
+    match regex::Regex::new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => {
+            // The crate's message draws the pattern over several lines; the last one says what is wrong.
+            let error = error.to_string();
+            let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            Err(format!("holds {}, which is no regular expression ({why})", quoted(text)))
+        }
+    }
+}
+
+fn integer(least: i64, most: i64, number: Option<i64>) -> Result<Value, String> {
+    let fits = number.filter(|number| (least..=most).contains(number));
+    fits.map(Value::Integer).ok_or_else(|| format!("wants a whole number from {least} to {most}"))
+}
+
+fn decimal(least: f64, most: f64, text: &str) -> Result<Value, String> {
+    let number: Option<f64> = text.replace('_', "").parse().ok();
+    let fits = number.filter(|number| (least..=most).contains(number));
+    fits.map(Value::Number).ok_or_else(|| format!("wants a number from {least} to {most}"))
+}
+
+fn wants(kind: Kind, found: &DeValue<'_>) -> String {
+    let article = |word: &str| if word.starts_with(['a', 'i']) { "an" } else { "a" };
+    let found = found.type_str();
+    format!("{}, not {} {found}", wanted(kind), article(found))
+}
+
+fn wanted(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text | Kind::Secret | Kind::Url | Kind::Variable | Kind::Word(_) => "wants a text in quotes",
+        Kind::TextOrInteger => "wants a text in quotes or a whole number",
+        Kind::Integer { .. } => "wants a whole number",
+        Kind::Number { .. } => "wants a number",
+        Kind::Pattern => "wants a regular expression in quotes",
+        Kind::Patterns => "wants a list of regular expressions in quotes",
+        Kind::Model => "wants \"PROVIDER/NAME\"",
+    }
+}

@@ -1,0 +1,316 @@
+//! `sysop doctor`: says what would be used and why, and what is missing, with a hint for each thing.
+//!
+//! Changes nothing but for the data folder, which it makes. What only other crates can tell comes in as a [`Probe`].
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use sysop_core::message::ModelRef;
+use sysop_core::text::neutralise;
+
+use crate::config::{DEMO, PROVIDERS, answers_file, shown};
+use crate::exit::{Exit, Failure};
+use crate::pick::{NoModel, Pick};
+use crate::settings::{Colour, HostChoice, ProviderSettings, Settings};
+
+/// What the doctor asks of the other crates.
+#[async_trait]
+pub(crate) trait Probe: Send + Sync {
+    /// Opens the database in the data folder and says in a few words what it holds.
+    async fn database(&self, data: &Path) -> Result<String, String>;
+
+    /// Asks a provider which models it has.
+    async fn models(&self, provider: &str, settings: &ProviderSettings) -> Result<Vec<String>, String>;
+}
+
+/// How long one provider may take to answer.
+const PROVIDER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long `ssh -V` may take.
+const VERSION_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How many models of one provider are named.
+const MODELS_SHOWN_MAX: usize = 5;
+
+/// How a line of the report came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// As it should be.
+    Good,
+    /// Not needed, or could be better.
+    Note,
+    /// A task cannot run.
+    Bad,
+}
+
+/// The report as it grows.
+#[derive(Debug, Default)]
+struct Report {
+    text: String,
+    bad: usize,
+}
+
+impl Report {
+    fn line(&mut self, state: State, what: &str, text: &str, hint: Option<&str>) {
+        let word = match state {
+            State::Good => "ok  ",
+            State::Note => "note",
+            State::Bad => "FAIL",
+        };
+        self.bad += usize::from(state == State::Bad);
+        let text = neutralise(text);
+        writeln!(self.text, "{word}  {what:<9} {text}").expect("writing to a string does not fail");
+        if let Some(hint) = hint {
+            let hint = neutralise(hint);
+            writeln!(self.text, "                -> {hint}").expect("writing to a string does not fail");
+        }
+    }
+
+    fn good(&mut self, what: &str, text: &str) {
+        self.line(State::Good, what, text, None);
+    }
+}
+
+/// Examines everything; the text is for standard output.
+pub(crate) async fn examine(
+    settings: &Settings,
+    pick: Result<Pick, NoModel>,
+    probe: &dyn Probe,
+) -> (String, Exit) {
+    let mut report = Report::default();
+    report.good("sysop", concat!("version ", env!("CARGO_PKG_VERSION")));
+    config(settings, &mut report);
+    data(settings, probe, &mut report).await;
+    let model = match &pick {
+        Ok(pick) => {
+            report.good("model", &format!("{} ({})", pick.model, pick.reason));
+            Some(&pick.model)
+        }
+        Err(none) => {
+            let text = none.to_string();
+            let (first, hint) = text.split_once('\n').unwrap_or((&text, ""));
+            report.line(State::Bad, "model", first, Some(&hint.replace('\n', "; ")));
+            None
+        }
+    };
+    providers(settings, model, probe, &mut report).await;
+    programs(settings, &mut report).await;
+    surroundings(settings, &mut report);
+    finish(report)
+}
+
+/// The report where the settings cannot even be loaded.
+pub(crate) fn unusable(failure: &Failure) -> (String, Exit) {
+    let mut report = Report::default();
+    let (text, hint) = failure.message.rsplit_once("; ").unwrap_or((&failure.message, ""));
+    report.line(State::Bad, "config", text, Some(hint).filter(|hint| !hint.is_empty()));
+    finish(report)
+}
+
+fn finish(mut report: Report) -> (String, Exit) {
+    let (summary, exit) = match report.bad {
+        0 => ("A task can run.".to_owned(), Exit::Done),
+        1 => ("A task cannot run: put the line with FAIL right.".to_owned(), Exit::Failed),
+        many => (format!("A task cannot run: put the {many} lines with FAIL right."), Exit::Failed),
+    };
+    report.text.push_str(&summary);
+    report.text.push('\n');
+    (report.text, exit)
+}
+
+fn config(settings: &Settings, report: &mut Report) {
+    if settings.config.files.is_empty() {
+        let text = format!("none; yours would be {}", shown(&settings.config.own_file));
+        report.line(State::Note, "config", &text, None);
+    }
+    for file in &settings.config.files {
+        report.good("config", &shown(file));
+    }
+    for warning in settings.warnings() {
+        report.line(State::Note, "config", &warning.to_string(), None);
+    }
+    if let Some(untrusted) = settings.untrusted() {
+        let text = format!("{} is not trusted: it may only make things stricter", shown(&untrusted.path));
+        let hint = if untrusted.refused {
+            let answers = shown(&answers_file(&settings.folders.data));
+            format!("you said no to it; take it out of {answers} to be asked again")
+        } else {
+            "`sysop chat` in this folder asks whether you trust it".to_owned()
+        };
+        report.line(State::Note, "config", &text, Some(&hint));
+    }
+    for problem in &settings.problems {
+        let (text, hint) = problem.message.rsplit_once("; ").unwrap_or((&problem.message, ""));
+        report.line(State::Bad, "config", text, Some(hint).filter(|hint| !hint.is_empty()));
+    }
+}
+
+async fn data(settings: &Settings, probe: &dyn Probe, report: &mut Report) {
+    let folder = &settings.folders.data;
+    match crate::config::check_private_folder(folder) {
+        Ok(()) => report.good("data", &format!("{} can be written", shown(folder))),
+        Err(error) => {
+            let text = format!("{} cannot be written: {error}", shown(folder));
+            let hint = "make it writable for you, or set XDG_DATA_HOME to a folder that is";
+            return report.line(State::Bad, "data", &text, Some(hint));
+        }
+    }
+    match probe.database(folder).await {
+        Ok(what) => report.good("database", &what),
+        Err(why) => {
+            let hint = format!("move what is broken out of {} and try again", shown(folder));
+            report.line(State::Bad, "database", &why, Some(&hint));
+        }
+    }
+}
+
+/// Whether there is enough in the settings to ask a provider, and if not, what is missing.
+fn missing(provider: &str, settings: &ProviderSettings) -> Option<&'static str> {
+    let has_key = settings.api_key.is_some();
+    match provider {
+        "openai" if !has_key && settings.base_url.is_none() => Some("set OPENAI_API_KEY or LLM_BASE_URL"),
+        "gemini" if !has_key => Some("set GEMINI_API_KEY"),
+        "anthropic" if !has_key => Some("set ANTHROPIC_API_KEY"),
+        "vertex" if settings.project.is_none() => Some("set `project` in [providers.vertex]"),
+        "ollama+ssh" => Some("needs a host that ssh reaches"),
+        _ => None,
+    }
+}
+
+async fn providers(settings: &Settings, picked: Option<&ModelRef>, probe: &dyn Probe, report: &mut Report) {
+    if picked.is_some_and(|model| model.provider == DEMO) {
+        report.good("provider", "demo: scripted, built in");
+    }
+    let asked = PROVIDERS.iter().map(|provider| async move {
+        let of_provider = settings.providers.get(*provider).cloned().unwrap_or_default();
+        let answer = match missing(provider, &of_provider) {
+            Some(missing) => Err((missing.to_owned(), Answer::NotAsked)),
+            None => match tokio::time::timeout(PROVIDER_TIME_MAX, probe.models(provider, &of_provider)).await
+            {
+                Ok(Ok(models)) => Ok(models),
+                Ok(Err(why)) => Err((why, Answer::Bad)),
+                Err(_) => Err((format!("no answer in {} s", PROVIDER_TIME_MAX.as_secs()), Answer::Bad)),
+            },
+        };
+        (*provider, of_provider, answer)
+    });
+    for (provider, of_provider, answer) in join_all(asked).await {
+        let needed = picked.is_some_and(|model| model.provider == provider);
+        let state = if needed { State::Bad } else { State::Note };
+        let key = of_provider.api_key_origin.map(|origin| format!(" (key: {origin})")).unwrap_or_default();
+        match answer {
+            Ok(models) => {
+                let wanted = picked.filter(|_| needed).map(|model| model.name.as_str());
+                let text = format!("{provider}: answers{key}; {}", named(&models, wanted));
+                report.good("provider", &text);
+            }
+            Err((missing, Answer::NotAsked)) => {
+                let text = format!("{provider}: not configured{key}");
+                report.line(state, "provider", &text, Some(missing.as_str()));
+            }
+            Err((why, Answer::Bad)) => {
+                let hint = hint_for(provider, of_provider.base_url.as_deref());
+                report.line(state, "provider", &format!("{provider}: {why}{key}"), Some(&hint));
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    NotAsked,
+    Bad,
+}
+
+fn hint_for(provider: &str, base_url: Option<&str>) -> String {
+    match (provider, base_url) {
+        ("ollama", None) => "start it with `ollama serve`, or set OLLAMA_HOST to where it runs".to_owned(),
+        (_, Some(_)) => {
+            format!("check `base_url` and the key of [providers.{provider}]; see `sysop config show`")
+        }
+        (_, None) => "check the key and the network".to_owned(),
+    }
+}
+
+fn named(models: &[String], wanted: Option<&str>) -> String {
+    let known = wanted.map(|name| {
+        let has = models.iter().any(|model| model == name || model.split(':').next() == Some(name));
+        if has || models.is_empty() { String::new() } else { format!("{name} is not among its models: ") }
+    });
+    let shown: Vec<&str> = models.iter().take(MODELS_SHOWN_MAX).map(String::as_str).collect();
+    let more = match models.len().saturating_sub(MODELS_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match shown.as_slice() {
+        [] => "names no models".to_owned(),
+        shown => format!("{}{}{more}", known.unwrap_or_default(), shown.join(", ")),
+    }
+}
+
+async fn programs(settings: &Settings, report: &mut Report) {
+    let find = |name: &str| find_program(settings, name);
+    match find("bash") {
+        Some(found) => report.good("bash", &shown(&found)),
+        None => {
+            let hint = "install bash, or put it on PATH";
+            report.line(State::Bad, "bash", "not found; commands run in it", Some(hint));
+        }
+    }
+    for (name, use_of_it) in [("git", "git tools"), ("ollama", "models on this machine")] {
+        match find(name) {
+            Some(found) => report.good(name, &shown(&found)),
+            None => report.line(State::Note, name, &format!("not found; needed for {use_of_it} only"), None),
+        }
+    }
+    match find("ssh") {
+        Some(found) => {
+            let version = ssh_version(&found).await.unwrap_or_else(|| "version unknown".to_owned());
+            report.good("ssh", &format!("{} ({version})", shown(&found)));
+        }
+        None => report.line(State::Note, "ssh", "not found; needed for other machines only", None),
+    }
+}
+
+/// Finds a program on PATH, past entries that depend on the current folder: a workspace must not choose what runs.
+fn find_program(settings: &Settings, name: &str) -> Option<PathBuf> {
+    let path = settings.environment.value("PATH")?;
+    let entries: Vec<PathBuf> = std::env::split_paths(path).filter(|entry| entry.is_absolute()).collect();
+    entries.iter().find_map(|entry| which::which_in(name, Some(entry), &settings.root).ok())
+}
+
+async fn ssh_version(program: &Path) -> Option<String> {
+    let output = tokio::process::Command::new(program)
+        .arg("-V")
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(VERSION_TIME_MAX, output).await.ok()?.ok()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().next().map(|line| line.chars().take(80).collect())
+}
+
+fn surroundings(settings: &Settings, report: &mut Report) {
+    use std::io::IsTerminal;
+    let terminal = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        settings.environment.value("TERM").unwrap_or("of unknown kind")
+    } else {
+        "none: questions cannot be asked here"
+    };
+    let colour = match settings.colour {
+        Colour::On => "colours",
+        Colour::Off => "no colours",
+    };
+    report.good("terminal", &format!("{terminal}; {colour}"));
+    match &settings.host {
+        HostChoice::Local => report.good("host", "this machine"),
+        HostChoice::Ssh { destination } => report.line(State::Note, "host", destination, None),
+    }
+    report.good("root", &shown(&settings.root));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! The report: what is good, what is missing, and the exit code.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+
+use super::{Probe, examine, unusable};
+use crate::cli::GlobalFlags;
+use crate::config::tests::World;
+use crate::exit::{Exit, Failure};
+use crate::pick::pick;
+use crate::settings::{Colour, ProviderSettings, Settings};
+
+struct Fake {
+    database: Result<String, String>,
+    models: Result<Vec<String>, String>,
+}
+
+#[async_trait]
+impl Probe for Fake {
+    async fn database(&self, _data: &Path) -> Result<String, String> {
+        self.database.clone()
+    }
+
+    async fn models(&self, _provider: &str, _settings: &ProviderSettings) -> Result<Vec<String>, String> {
+        self.models.clone()
+    }
+}
+
+fn well() -> Fake {
+    Fake { database: Ok("2 sessions".to_owned()), models: Ok(vec!["phi3:latest".to_owned()]) }
+}
+
+fn settings(world: &World, environment: &[(&str, &str)]) -> Settings {
+    let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
+    let path = ("PATH", std::env::var("PATH").unwrap());
+    let environment = environment.iter().map(|(name, value)| (*name, (*value).to_owned())).chain([path]);
+    Settings::from_parts(&flags, environment.collect(), world.folders(), Colour::Off).unwrap()
+}
+
+async fn report(settings: &Settings, probe: &Fake) -> (String, Exit) {
+    examine(settings, pick(settings, |_| None), probe).await
+}
+
+#[tokio::test]
+async fn all_well_is_0() {
+    let world = World::new();
+    let (text, exit) = report(&settings(&world, &[("SYSOP_MODEL", "ollama/phi3")]), &well()).await;
+    assert_eq!(exit, Exit::Done, "{text}");
+    assert!(text.contains("ok    model     ollama/phi3 (environment SYSOP_MODEL)\n"), "{text}");
+    assert!(text.contains("ok    provider  ollama: answers; phi3:latest\n"), "{text}");
+    assert!(text.contains("ok    database  2 sessions\n"), "{text}");
+    assert!(text.ends_with("A task can run.\n"), "{text}");
+}
+
+#[tokio::test]
+async fn the_demo_needs_no_provider() {
+    let world = World::new();
+    let probe = Fake { models: Err("nobody answers".to_owned()), ..well() };
+    let (text, exit) = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &probe).await;
+    assert_eq!(exit, Exit::Done, "{text}");
+}
+
+#[tokio::test]
+async fn each_fault_is_a_line_with_a_hint() {
+    let world = World::new();
+    let no_model = report(&settings(&world, &[]), &well()).await;
+    let probe = Fake { models: Err("nobody answers".to_owned()), ..well() };
+    let no_provider = report(&settings(&world, &[("SYSOP_MODEL", "ollama/phi3")]), &probe).await;
+    let no_key = report(&settings(&world, &[("SYSOP_MODEL", "gemini/x")]), &well()).await;
+    let probe = Fake { database: Err("sysop.db is no database".to_owned()), ..well() };
+    let no_database = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &probe).await;
+    let world = World::new().file(".local/share/sysop", "a file in the way");
+    let no_folder = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await;
+    let world = World::new().file(".config/sysop/config.toml", "[connection]\nhost = 'web1'\n");
+    let no_host = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await;
+    for ((text, exit), bad, hint) in [
+        (no_model, "FAIL  model     there is no model", "sysop --model demo"),
+        (no_provider, "FAIL  provider  ollama: nobody answers", "ollama serve"),
+        (no_key, "FAIL  provider  gemini: not configured", "set GEMINI_API_KEY"),
+        (no_database, "FAIL  database  sysop.db is no database", "try again"),
+        (no_folder, "FAIL  data      ", "XDG_DATA_HOME"),
+        (no_host, "FAIL  config    this build runs on this machine only", "--host local"),
+    ] {
+        assert_eq!(exit, Exit::Failed, "{text}");
+        let mut lines = text.lines().skip_while(|line| !line.starts_with(bad));
+        assert!(lines.next().is_some(), "{bad} is missing:\n{text}");
+        let next = lines.next().unwrap();
+        assert!(next.starts_with("                -> ") && next.contains(hint), "{text}");
+        assert_eq!(text.matches("FAIL  ").count(), 1, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_there_is_said() {
+    let world = World::new();
+    let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "ollama/qwen3")]), &well()).await;
+    assert!(text.contains("qwen3 is not among its models: phi3:latest"), "{text}");
+}
+
+#[tokio::test]
+async fn no_secret_is_told() {
+    let world = World::new().file(".config/sysop/config.toml", "[providers.gemini]\napi_key = 'hidden'\n");
+    let keys = [("OPENAI_API_KEY", "hidden"), ("SYSOP_MODEL", "openai/x")];
+    let (text, _) = report(&settings(&world, &keys), &well()).await;
+    assert!(text.contains("openai: answers (key: environment OPENAI_API_KEY)"), "{text}");
+    assert!(!text.contains("hidden"), "{text}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn programs_of_the_workspace_are_not_found() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new().file("work/ssh", "#!/bin/sh\ntouch ran\n").file("work/bash", "#!/bin/sh\n");
+    for name in ["ssh", "bash"] {
+        let path = world.root().join(name);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
+    let environment = [("PATH", "."), ("SYSOP_MODEL", "demo")].into_iter().collect();
+    let settings = Settings::from_parts(&flags, environment, world.folders(), Colour::Off).unwrap();
+    let (text, exit) = report(&settings, &well()).await;
+    assert_eq!(exit, Exit::Failed);
+    assert!(
+        text.contains("FAIL  bash      not found") && text.contains("note  ssh       not found"),
+        "{text}"
+    );
+    assert!(!world.root().join("ran").exists());
+}
+
+#[test]
+fn settings_that_cannot_be_loaded_are_reported_too() {
+    let (text, exit) = unusable(&Failure::usage("c.toml:3: this is not TOML: x; put that line right"));
+    assert_eq!(exit, Exit::Failed);
+    assert!(text.starts_with(
+        "FAIL  config    c.toml:3: this is not TOML: x\n                -> put that line right\n"
+    ));
+}

@@ -1,0 +1,70 @@
+//! How the program ends: the exit codes of the contract, and the sentence that goes with a bad end.
+
+use std::process::ExitCode;
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It did what it should.
+    Done,
+    /// The task failed: a model error, the iteration limit, a command of a routine.
+    Failed,
+    /// The command line or the config cannot be used.
+    Usage,
+    /// An approval was needed and nobody could give it; nothing ran.
+    ApprovalNeeded,
+    /// Someone else stopped it.
+    Stopped,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::ApprovalNeeded => 3,
+            Self::Stopped => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// A bad end whose kind is known. An error of any other type ends the program as [`Exit::Failed`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    /// How the program ends.
+    pub(crate) exit: Exit,
+    /// What happened and what to do next, in one sentence.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// A command line or config that cannot be used.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into() }
+    }
+
+    /// A task that failed.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Failed, message: message.into() }
+    }
+}
+
+/// The exit that an error stands for.
+pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
+    error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Failure>())
+        .map_or(Exit::Failed, |failure| failure.exit)
+}

@@ -1,0 +1,560 @@
+//! The settings of one run: what flags, environment and config files come to, typed and checked.
+//!
+//! This is the only reader of the config's keys. What would keep a task from running is collected in `problems`, so
+//! that commands which only look (`config show`, `doctor`) still work.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
+use secrecy::SecretString;
+use sysop_core::message::ModelRef;
+use sysop_core::policy::ApprovalMode;
+
+use crate::cli::{GlobalFlags, Profile, Resume};
+use crate::config::{
+    Config, ConfigError, DEMO, Entry, Environment, Folders, KeyPath, Layer, Origin, PROVIDERS, Routine,
+    Sources, Untrusted, Value, Variable, Warning, nearest_word, shown,
+};
+use crate::exit::Failure;
+
+/// What one run works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The model that was asked for; `pick` finds one where it is `None`.
+    pub(crate) model: Option<Configured<ModelRef>>,
+    /// How much runs without a person.
+    pub(crate) approve: ApprovalMode,
+    /// The bounds of a turn.
+    pub(crate) limits: Limits,
+    /// The sampling temperature, where one is wanted.
+    pub(crate) temperature: Option<f32>,
+    /// Regular expressions of dangerous commands.
+    pub(crate) dangerous_patterns: Vec<String>,
+    /// Regular expressions of commands that never run.
+    pub(crate) deny: Vec<String>,
+    /// One for each provider, named as in `PROVIDERS`.
+    pub(crate) providers: BTreeMap<String, ProviderSettings>,
+    /// The routines by name.
+    pub(crate) routines: BTreeMap<String, Routine>,
+    /// Where tools run.
+    pub(crate) host: HostChoice,
+    /// The root of the file tools: canonical, a folder.
+    pub(crate) root: PathBuf,
+    /// Which tools are on offer.
+    pub(crate) profile: Profile,
+    /// The session to go on with.
+    pub(crate) resume: Option<Resume>,
+    /// The person's folders.
+    pub(crate) folders: Folders,
+    /// Whether to colour what goes to standard output.
+    pub(crate) colour: Colour,
+    /// How much is told beside the work.
+    pub(crate) verbosity: Verbosity,
+    /// Names of environment variables that children must not get: provider keys and tokens.
+    pub(crate) secret_variables: Vec<String>,
+    /// The environment that all this was read from.
+    pub(crate) environment: Environment,
+    /// What keeps a task from running, worst first.
+    pub(crate) problems: Vec<Failure>,
+    /// The config itself, with origins and warnings.
+    pub(crate) config: Config,
+}
+
+/// A value that someone asked for, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Configured<T> {
+    /// The value.
+    pub(crate) value: T,
+    /// Where it was asked for.
+    pub(crate) origin: Origin,
+}
+
+/// The bounds of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Model calls in one turn.
+    pub(crate) iterations: u32,
+    /// The newest messages that are sent.
+    pub(crate) history_messages: usize,
+    /// Bytes of one call's output that the model is told.
+    pub(crate) output_bytes: usize,
+    /// Lines of one call's output that the model is told.
+    pub(crate) output_lines: usize,
+    /// Tokens of one reply; none means the model's own limit.
+    pub(crate) output_tokens: Option<u32>,
+    /// How long a tool may take; none means each tool's own limit.
+    pub(crate) tool_timeout: Option<Duration>,
+}
+
+/// What is known of one provider.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProviderSettings {
+    /// The address; none means the provider's own.
+    pub(crate) base_url: Option<String>,
+    /// The key, and where it came from.
+    pub(crate) api_key: Option<SecretString>,
+    /// Says where the key came from or why there is none; holds no secret.
+    pub(crate) api_key_origin: Option<String>,
+    /// More headers; their values may be secrets.
+    pub(crate) headers: Vec<(String, SecretString)>,
+    /// The longest silence; none means the provider's own.
+    pub(crate) timeout: Option<Duration>,
+    /// Vertex: the project.
+    pub(crate) project: Option<String>,
+    /// Vertex: the location.
+    pub(crate) location: Option<String>,
+    /// Ollama: the context window in tokens.
+    pub(crate) num_ctx: Option<u32>,
+    /// Ollama: how long the model stays loaded, as Ollama writes it.
+    pub(crate) keep_alive: Option<String>,
+}
+
+/// Where tools run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HostChoice {
+    /// On this machine.
+    Local,
+    /// On a machine that `ssh DESTINATION` reaches.
+    Ssh {
+        /// As `ssh` takes it.
+        destination: String,
+    },
+}
+
+/// Whether to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    /// Colours may be used.
+    On,
+    /// Not one.
+    Off,
+}
+
+/// How much is told beside the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verbosity {
+    /// Errors alone.
+    Quiet,
+    /// The usual.
+    Normal,
+    /// More (1) and more (2 and up).
+    Verbose(u8),
+}
+
+impl Settings {
+    /// Reads flags, environment and files of this process.
+    ///
+    /// # Errors
+    /// The root is no folder, or a config file cannot be used at all.
+    pub(crate) fn load(flags: &GlobalFlags) -> Result<Self, Failure> {
+        let environment = Environment::of_process();
+        let folders = folders()?;
+        let colour = colour(flags, &environment, std::io::stdout().is_terminal());
+        Self::from_parts(flags, environment, folders, colour)
+    }
+
+    /// Does what `load` does, with the world as values.
+    pub(crate) fn from_parts(
+        flags: &GlobalFlags,
+        environment: Environment,
+        folders: Folders,
+        colour: Colour,
+    ) -> Result<Self, Failure> {
+        let root = root(flags.root.as_deref())?;
+        let config = Config::load(Sources {
+            explicit: flags.config.as_deref(),
+            folders: &folders,
+            root: &root,
+            environment: &environment,
+            flags: flag_layer(flags),
+        })
+        .map_err(|error: ConfigError| Failure::usage(error.to_string()))?;
+        let mut problems = Vec::new();
+        let host = host(&config);
+        let model = model(&config, &host, &mut problems);
+        let profile = profile(&config, &mut problems);
+        require_this_machine(&config, &host, model.as_ref(), &mut problems);
+        let mut settings = Self {
+            model,
+            approve: approve(&config),
+            limits: limits(&config),
+            temperature: number(&config, "temperature"),
+            dangerous_patterns: texts(&config, "dangerous_patterns"),
+            deny: texts(&config, "deny"),
+            providers: BTreeMap::new(),
+            routines: BTreeMap::new(),
+            host,
+            root,
+            profile,
+            resume: flags.resume.clone(),
+            folders,
+            colour,
+            verbosity: flags.verbosity(),
+            secret_variables: crate::config::secret_variables(&environment),
+            environment,
+            problems,
+            config,
+        };
+        settings.read_providers();
+        settings.read_routines();
+        Ok(settings)
+    }
+
+    /// Fails where a task could not run with these settings.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub(crate) fn require_runnable(&self) -> Result<(), Failure> {
+        self.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
+    }
+
+    /// What was not taken as it stands.
+    pub(crate) fn warnings(&self) -> &[Warning] {
+        &self.config.warnings
+    }
+
+    /// The workspace's file, if parts of it are left out because the person does not trust it.
+    pub(crate) fn untrusted(&self) -> Option<&Untrusted> {
+        self.config.untrusted.as_ref()
+    }
+
+    /// The routine of this name.
+    ///
+    /// # Errors
+    /// There is none; says which there are.
+    pub(crate) fn routine(&self, name: &str) -> Result<&Routine, Failure> {
+        self.routines.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.routines.keys().map(String::as_str).collect();
+            let next = match (nearest_word(name, known.iter().copied()), known.is_empty()) {
+                (Some(meant), _) => format!("did you mean `{meant}`?"),
+                (None, true) => format!("write one into {}", shown(&self.config.own_file)),
+                (None, false) => format!("there are {}", known.join(", ")),
+            };
+            Failure::usage(format!("there is no routine {name:?}; {next}"))
+        })
+    }
+
+    fn read_providers(&mut self) {
+        for provider in PROVIDERS {
+            let settings = self.read_provider(provider);
+            self.providers.insert((*provider).to_owned(), settings);
+        }
+    }
+
+    fn read_provider(&mut self, provider: &str) -> ProviderSettings {
+        let base = KeyPath::new(["providers", provider]);
+        let config = &self.config;
+        let text = |key: &str| entry_text(config.entries.get(&base.child(key))?);
+        let integer = |key: &str| entry_integer::<u64>(config.entries.get(&base.child(key))?);
+        let headers = base.child("headers");
+        let header = |(path, entry): (&KeyPath, &Entry)| match (path.names(), &entry.value) {
+            ([outer @ .., name], Value::Secret(value)) if outer == headers.names() => {
+                let stays = self.has_borrowed_address(&base) && !is_own(entry);
+                (!stays).then(|| (name.clone(), value.clone()))
+            }
+            _ => None,
+        };
+        let mut settings = ProviderSettings {
+            base_url: text("base_url"),
+            api_key: None,
+            api_key_origin: None,
+            headers: config.entries.iter().filter_map(header).collect(),
+            timeout: integer("timeout_s").map(Duration::from_secs),
+            project: text("project"),
+            location: text("location"),
+            num_ctx: integer("num_ctx").and_then(|tokens| u32::try_from(tokens).ok()),
+            keep_alive: text("keep_alive"),
+        };
+        self.read_key(&base, &mut settings);
+        settings
+    }
+
+    /// Whether `LLM_BASE_URL` sets the address. What a file or another variable holds for a server (key, headers)
+    /// is not sent there: a secret goes only to the server that it was made for.
+    fn has_borrowed_address(&self, base: &KeyPath) -> bool {
+        self.config.entries.get(&base.child("base_url")).is_some_and(
+            |entry| matches!(entry.origin(), Origin::Environment { name } if name == "LLM_BASE_URL"),
+        )
+    }
+
+    fn read_key(&mut self, base: &KeyPath, settings: &mut ProviderSettings) {
+        let config = &self.config;
+        let entry = config.entries.get(&base.child("api_key"));
+        let named = config.entries.get(&base.child("api_key_env"));
+        let borrowed_address = self.has_borrowed_address(base);
+        let secret = |entry: &Entry| match &entry.value {
+            Value::Secret(secret) => Some(secret.clone()),
+            Value::Text(_) | Value::Integer(_) | Value::Number(_) | Value::Texts(_) => None,
+        };
+        match (entry, named) {
+            (Some(entry), None) if !borrowed_address || is_own(entry) => {
+                settings.api_key = secret(entry);
+                settings.api_key_origin = Some(entry.origin().to_string());
+            }
+            (Some(entry), Some(_)) if is_own(entry) => {
+                settings.api_key = secret(entry);
+                settings.api_key_origin = Some(entry.origin().to_string());
+            }
+            (_, Some(named)) if !borrowed_address || is_own(named) => {
+                let variable = entry_text(named).unwrap_or_default();
+                let value = self.environment.value(&variable).map(SecretString::from);
+                settings.api_key_origin = Some(match &value {
+                    Some(_) => format!("environment {variable}, named at {}", named.origin()),
+                    None => format!("{variable}, named at {}, is not set", named.origin()),
+                });
+                settings.api_key = value;
+                self.secret_variables.push(variable);
+            }
+            (Some(_), _) | (None, Some(_)) => {
+                settings.api_key_origin =
+                    Some("none: LLM_BASE_URL sets the address, and its key is LLM_AUTH_TOKEN".to_owned());
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn read_routines(&mut self) {
+        let mut routines: BTreeMap<String, Routine> = BTreeMap::new();
+        let mut origins: BTreeMap<String, Origin> = BTreeMap::new();
+        for (path, entry) in &self.config.entries {
+            let names: Vec<&str> = path.names().iter().map(String::as_str).collect();
+            let (["routines", name, rest @ ..], Some(text)) = (names.as_slice(), entry_text(entry)) else {
+                continue;
+            };
+            let routine = routines.entry((*name).to_owned()).or_default();
+            origins.entry((*name).to_owned()).or_insert_with(|| entry.origin().clone());
+            let variable = |routine: &mut Routine, name: &str, set: fn(&mut Variable, String)| {
+                set(routine.vars.entry(name.to_owned()).or_default(), text.clone());
+            };
+            match rest {
+                ["cmd"] => routine.cmd.clone_from(&text),
+                ["description"] => routine.description.clone_from(&text),
+                ["vars", name, "description"] => variable(routine, name, |var, text| var.description = text),
+                ["vars", name, "pattern"] => variable(routine, name, |var, text| var.pattern = Some(text)),
+                ["vars", name, "default"] => variable(routine, name, |var, text| var.default = Some(text)),
+                _ => {}
+            }
+        }
+        routines.retain(|name, routine| {
+            if routine.cmd.is_empty() {
+                let message = format!("the routine {name:?} has no `cmd`");
+                self.config.warnings.push(Warning { origin: origins[name].clone(), message });
+            }
+            !routine.cmd.is_empty()
+        });
+        self.routines = routines;
+    }
+}
+
+/// Whether a secret was given in the same breath as `LLM_BASE_URL`, or for sysop alone.
+fn is_own(entry: &Entry) -> bool {
+    match entry.origin() {
+        Origin::Environment { name } => name.starts_with("SYSOP_") || name == "LLM_AUTH_TOKEN",
+        Origin::Default | Origin::File { .. } | Origin::Flag { .. } => false,
+    }
+}
+
+/// The person's folders.
+fn folders() -> Result<Folders, Failure> {
+    let strategy = choose_base_strategy().map_err(|_| {
+        Failure::usage("there is no home folder; set HOME to the folder where sysop may keep its data")
+    })?;
+    Ok(Folders {
+        home: strategy.home_dir().to_owned(),
+        config: strategy.config_dir(),
+        data: strategy.data_dir().join("sysop"),
+        cache: strategy.cache_dir().join("sysop"),
+    })
+}
+
+fn colour(flags: &GlobalFlags, environment: &Environment, terminal: bool) -> Colour {
+    let plain = flags.no_color
+        || environment.value("NO_COLOR").is_some()
+        || environment.value("TERM") == Some("dumb")
+        || !terminal;
+    if plain { Colour::Off } else { Colour::On }
+}
+
+fn root(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
+    let path = wanted.unwrap_or(Path::new("."));
+    let root = path.canonicalize().map_err(|error| {
+        Failure::usage(format!(
+            "cannot use {} as the root: {error}; name a folder that exists with --root",
+            shown(path)
+        ))
+    })?;
+    if root.is_dir() {
+        return Ok(root);
+    }
+    Err(Failure::usage(format!("the root {} is not a folder; name one with --root", shown(&root))))
+}
+
+fn flag_layer(flags: &GlobalFlags) -> Layer {
+    let mut layer = Layer::default();
+    if let Some(host) = &flags.host {
+        layer.flag("--host", "connection.host", host);
+    }
+    if let Some(model) = &flags.model {
+        layer.flag("--model", "model.provider", &model.provider);
+        layer.flag("--model", "model.name", &model.name);
+    }
+    if let Some(approve) = flags.approve {
+        layer.flag("--approve", "approve", approve.as_str());
+    }
+    if let Some(profile) = flags.profile {
+        layer.flag("--profile", "profile", profile.as_str());
+    }
+    layer
+}
+
+fn entry_text(entry: &Entry) -> Option<String> {
+    match &entry.value {
+        Value::Text(text) => Some(text.clone()),
+        Value::Secret(_) | Value::Integer(_) | Value::Number(_) | Value::Texts(_) => None,
+    }
+}
+
+fn entry_integer<T: TryFrom<i64>>(entry: &Entry) -> Option<T> {
+    match &entry.value {
+        Value::Integer(number) => T::try_from(*number).ok(),
+        Value::Text(_) | Value::Secret(_) | Value::Number(_) | Value::Texts(_) => None,
+    }
+}
+
+fn text(config: &Config, path: &str) -> Option<String> {
+    entry_text(config.entry(path)?)
+}
+
+fn texts(config: &Config, path: &str) -> Vec<String> {
+    match config.entry(path).map(|entry| &entry.value) {
+        Some(Value::Texts(texts)) => texts.clone(),
+        Some(Value::Text(_) | Value::Secret(_) | Value::Integer(_) | Value::Number(_)) | None => Vec::new(),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
+fn number(config: &Config, path: &str) -> Option<f32> {
+    match config.entry(path)?.value {
+        Value::Number(number) => Some(number as f32),
+        Value::Text(_) | Value::Secret(_) | Value::Integer(_) | Value::Texts(_) => None,
+    }
+}
+
+fn approve(config: &Config) -> ApprovalMode {
+    match text(config, "approve").as_deref() {
+        Some("auto") => ApprovalMode::Auto,
+        Some("never") => ApprovalMode::Never,
+        Some(_) | None => ApprovalMode::Ask,
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    fn required<T: TryFrom<i64>>(config: &Config, path: &str) -> T {
+        let entry = config.entry(path).expect("the built-in layer sets each limit");
+        entry_integer(entry).expect("the table of keys bounds each limit")
+    }
+    Limits {
+        iterations: required(config, "max_iterations"),
+        history_messages: required(config, "max_history_messages"),
+        output_bytes: required(config, "max_output_bytes"),
+        output_lines: required(config, "max_output_lines"),
+        output_tokens: config.entry("max_output_tokens").and_then(entry_integer),
+        tool_timeout: config.entry("tool_timeout_s").and_then(entry_integer).map(Duration::from_secs),
+    }
+}
+
+fn host(config: &Config) -> HostChoice {
+    match text(config, "connection.host") {
+        None => HostChoice::Local,
+        Some(host) if host == "local" => HostChoice::Local,
+        Some(host) => {
+            let named_by_flag = config
+                .entry("connection.host")
+                .is_some_and(|entry| matches!(entry.origin(), Origin::Flag { .. }));
+            // `--host` is what ssh takes; the user of the config belongs to the host of the config.
+            let user = text(config, "connection.user").filter(|_| !named_by_flag && !host.contains('@'));
+            let destination = user.map_or(host.clone(), |user| format!("{user}@{host}"));
+            HostChoice::Ssh { destination }
+        }
+    }
+}
+
+/// The model that the config names. A name without a provider is Ollama's, where the tools run: so Jexida meant it.
+fn model(config: &Config, host: &HostChoice, problems: &mut Vec<Failure>) -> Option<Configured<ModelRef>> {
+    let entry = config.entry("model.name").or_else(|| config.entry("model.provider"))?;
+    let origin = entry.origin().clone();
+    let name = text(config, "model.name").unwrap_or_default();
+    let provider = text(config, "model.provider").unwrap_or_else(|| {
+        match host {
+            HostChoice::Local => "ollama",
+            HostChoice::Ssh { .. } => "ollama+ssh",
+        }
+        .to_owned()
+    });
+    if name.is_empty() {
+        problems.push(Failure::usage(format!(
+            "{origin}: {provider:?} names no model; write PROVIDER/NAME, for example `ollama/phi3`"
+        )));
+        return None;
+    }
+    if provider != DEMO && !PROVIDERS.contains(&provider.as_str()) {
+        problems.push(Failure::usage(format!("{origin}: {}", unknown_provider(&provider))));
+        return None;
+    }
+    Some(Configured { value: ModelRef::new(provider, name), origin })
+}
+
+/// Says that there is no such provider, and which there are.
+pub(crate) fn unknown_provider(provider: &str) -> String {
+    let next = match nearest_word(provider, PROVIDERS.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("there are {}, {DEMO}", PROVIDERS.join(", ")),
+    };
+    format!("there is no provider {provider:?}; {next}")
+}
+
+fn profile(config: &Config, problems: &mut Vec<Failure>) -> Profile {
+    let Some(entry) = config.entry("profile") else { return Profile::Full };
+    let name = entry_text(entry).unwrap_or_default();
+    Profile::of_name(&name).unwrap_or_else(|| {
+        let known = Profile::NAMES;
+        let next = match nearest_word(&name, known.iter().copied()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("there are {}", known.join(", ")),
+        };
+        problems.push(Failure::usage(format!("{}: there is no profile {name:?}; {next}", entry.origin())));
+        Profile::Full
+    })
+}
+
+/// This build has no ssh: a task that is meant for another machine must not run on this one.
+fn require_this_machine(
+    config: &Config,
+    host: &HostChoice,
+    model: Option<&Configured<ModelRef>>,
+    problems: &mut Vec<Failure>,
+) {
+    if let (HostChoice::Ssh { destination }, Some(entry)) = (host, config.entry("connection.host")) {
+        problems.push(Failure::usage(format!(
+            "this build runs on this machine only, and {} names the host {destination:?}; \
+             give --host local to run here",
+            entry.origin()
+        )));
+    }
+    if let Some(model) = model
+        && model.value.provider == "ollama+ssh"
+        && *host == HostChoice::Local
+    {
+        problems.push(Failure::usage(format!(
+            "{}: `{}` is a model on another machine, and tools run on this one; \
+             give --model ollama/{} for the Ollama of this machine",
+            model.origin, model.value, model.value.name
+        )));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! What flags, environment and files come to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use sysop_core::message::ModelRef;
+use sysop_core::policy::ApprovalMode;
+
+use super::{Colour, HostChoice, Settings, colour};
+use crate::cli::{Approve, GlobalFlags, Profile};
+use crate::config::Environment;
+use crate::config::tests::World;
+use crate::exit::{Exit, Failure};
+
+const OWN: &str = ".config/sysop/config.toml";
+
+fn load(world: &World, flags: &GlobalFlags, environment: &[(&str, &str)]) -> Result<Settings, Failure> {
+    let flags = GlobalFlags { root: flags.root.clone().or(Some(world.root())), ..flags.clone() };
+    Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), Colour::Off)
+}
+
+fn settings(config: &str, environment: &[(&str, &str)]) -> Settings {
+    load(&World::new().file(OWN, config), &GlobalFlags::default(), environment).unwrap()
+}
+
+fn key_of(settings: &Settings, provider: &str) -> Option<String> {
+    settings.providers[provider].api_key.as_ref().map(|key| key.expose_secret().to_owned())
+}
+
+#[test]
+fn the_defaults_are_those_of_the_contract() {
+    let settings = settings("", &[]);
+    assert_eq!(settings.approve, ApprovalMode::Ask);
+    assert_eq!(settings.profile, Profile::Full);
+    assert_eq!(settings.host, HostChoice::Local);
+    let limits = settings.limits;
+    assert_eq!((limits.iterations, limits.history_messages), (20, 20));
+    assert_eq!((limits.output_bytes, limits.output_lines), (51_200, 500));
+    assert_eq!((limits.output_tokens, limits.tool_timeout), (None, None));
+    assert_eq!(settings.dangerous_patterns.len(), 5);
+    assert!(settings.model.is_none() && settings.deny.is_empty() && settings.problems.is_empty());
+}
+
+#[test]
+fn a_whole_config_is_read() {
+    let settings = settings(
+        "model = 'openai/x'\ntool_timeout_s = 7\ntemperature = 0\ndeny = ['a']\n\
+         [providers.openai]\nbase_url = 'http://h/v1'\ntimeout_s = 9\nheaders = { X-A = 'b' }\n\
+         [providers.ollama]\nnum_ctx = 4096\nkeep_alive = -1\n\
+         [providers.vertex]\nproject = 'p'\nlocation = 'l'\n\
+         [routines.service]\ncmd = 'restart {{name}}'\nvars = { name = { description = 'd', pattern = '^x$' } }\n\
+         [routines.empty]\ndescription = 'nothing'\n",
+        &[],
+    );
+    let openai = &settings.providers["openai"];
+    assert_eq!(
+        (openai.base_url.as_deref(), openai.timeout),
+        (Some("http://h/v1"), Some(Duration::from_secs(9)))
+    );
+    assert_eq!((openai.headers[0].0.as_str(), openai.headers[0].1.expose_secret()), ("X-A", "b"));
+    let ollama = &settings.providers["ollama"];
+    assert_eq!((ollama.num_ctx, ollama.keep_alive.as_deref()), (Some(4096), Some("-1")));
+    let vertex = &settings.providers["vertex"];
+    assert_eq!((vertex.project.as_deref(), vertex.location.as_deref()), (Some("p"), Some("l")));
+    assert_eq!(settings.limits.tool_timeout, Some(Duration::from_secs(7)));
+    assert_eq!((settings.temperature, settings.deny.as_slice()), (Some(0.0), ["a".to_owned()].as_slice()));
+    let service = settings.routine("service").unwrap();
+    assert_eq!(service.vars["name"].pattern.as_deref(), Some("^x$"));
+    assert!(settings.warnings()[0].message.contains("\"empty\" has no `cmd`"), "{:?}", settings.warnings());
+    assert!(settings.routine("servce").unwrap_err().message.contains("did you mean `service`?"));
+}
+
+#[test]
+fn flags_win() {
+    let world = World::new().file(OWN, "model = 'openai/x'\napprove = 'never'\nprofile = 'operator'\n");
+    let flags = GlobalFlags {
+        model: Some(ModelRef::new("ollama", "phi3")),
+        approve: Some(Approve::Auto),
+        profile: Some(Profile::Coder),
+        ..GlobalFlags::default()
+    };
+    let settings = load(&world, &flags, &[("SYSOP_MODEL", "gemini/y"), ("SYSOP_APPROVE", "ask")]).unwrap();
+    let model = settings.model.unwrap();
+    assert_eq!(
+        (model.value.to_string(), model.origin.to_string()),
+        ("ollama/phi3".into(), "flag --model".into())
+    );
+    assert_eq!((settings.approve, settings.profile), (ApprovalMode::Auto, Profile::Coder));
+}
+
+#[test]
+fn another_host_is_refused_and_local_overrides_it() {
+    let jexida = "[connection]\nhost = '192.168.1.224'\nuser = 'jexida'\n[model]\nname = 'phi3'\n";
+    let world = World::new().file(".jexida/config.toml", jexida);
+    let settings = load(&world, &GlobalFlags::default(), &[]).unwrap();
+    assert_eq!(settings.host, HostChoice::Ssh { destination: "jexida@192.168.1.224".into() });
+    assert_eq!(settings.model.as_ref().unwrap().value.to_string(), "ollama+ssh/phi3");
+    let refused = settings.require_runnable().unwrap_err();
+    assert_eq!(refused.exit, Exit::Usage);
+    assert!(refused.message.contains("config.toml:2 names the host \"jexida@192.168.1.224\""), "{refused}");
+    assert!(refused.message.ends_with("; give --host local to run here"), "{refused}");
+
+    let here = GlobalFlags { host: Some("local".into()), ..GlobalFlags::default() };
+    let settings = load(&world, &here, &[]).unwrap();
+    assert_eq!(settings.host, HostChoice::Local);
+    assert_eq!(settings.model.as_ref().unwrap().value.to_string(), "ollama/phi3");
+    settings.require_runnable().unwrap();
+
+    let there = GlobalFlags { host: Some("web1".into()), ..GlobalFlags::default() };
+    let settings = load(&world, &there, &[]).unwrap();
+    assert_eq!(settings.host, HostChoice::Ssh { destination: "web1".into() });
+    assert!(settings.require_runnable().unwrap_err().message.contains("flag --host names"));
+}
+
+#[test]
+fn an_unknown_provider_or_profile_keeps_a_task_from_running() {
+    for (config, environment, word) in [
+        (
+            "model = 'opnai/x'\n",
+            vec![],
+            "config.toml:1: there is no provider \"opnai\"; did you mean `openai`?",
+        ),
+        ("", vec![("SYSOP_MODEL", "nobody/x")], "environment SYSOP_MODEL: there is no provider \"nobody\""),
+        ("", vec![("SYSOP_MODEL", "phi3")], "environment SYSOP_MODEL: \"phi3\" names no model"),
+        ("[model]\nprovider = 'openai'\n", vec![], "config.toml:2: \"openai\" names no model"),
+        ("profile = 'codr'\n", vec![], "config.toml:1: there is no profile \"codr\"; did you mean `coder`?"),
+        ("model = 'ollama+ssh/phi3'\n", vec![], "is a model on another machine"),
+    ] {
+        let refused = settings(config, &environment).require_runnable().unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(refused.message.contains(word), "{refused}");
+    }
+}
+
+#[test]
+fn a_root_must_be_a_folder() {
+    let world = World::new().file("work/file", "");
+    for wrong in ["absent", "file"] {
+        let flags = GlobalFlags { root: Some(world.root().join(wrong)), ..GlobalFlags::default() };
+        let refused = load(&world, &flags, &[]).unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(refused.message.contains("--root"), "{refused}");
+    }
+    let through = GlobalFlags { root: Some(world.root().join("../work/.")), ..GlobalFlags::default() };
+    assert_eq!(load(&world, &through, &[]).unwrap().root, world.root().canonicalize().unwrap());
+}
+
+#[test]
+fn a_key_comes_from_where_it_was_said_to_be() {
+    let named = "[providers.openai]\napi_key_env = 'CORP_KEY'\napi_key = 'in-file'\n";
+    let settings_named = settings(named, &[("CORP_KEY", "corp"), ("OPENAI_API_KEY", "open")]);
+    assert_eq!(key_of(&settings_named, "openai").as_deref(), Some("corp"));
+    assert!(settings_named.secret_variables.contains(&"CORP_KEY".to_owned()));
+    let unset = settings(named, &[("OPENAI_API_KEY", "open")]);
+    assert_eq!(key_of(&unset, "openai"), None, "a key for another server is no substitute");
+    assert!(unset.providers["openai"].api_key_origin.as_ref().unwrap().contains("CORP_KEY"));
+    let in_file = settings("[providers.gemini]\napi_key = 'in-file'\n", &[]);
+    assert_eq!(key_of(&in_file, "gemini").as_deref(), Some("in-file"));
+    let environment = settings("[providers.gemini]\napi_key = 'in-file'\n", &[("GOOGLE_API_KEY", "google")]);
+    assert_eq!(key_of(&environment, "gemini").as_deref(), Some("google"));
+    let ours = settings(named, &[("CORP_KEY", "corp"), ("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours")]);
+    assert_eq!(key_of(&ours, "openai").as_deref(), Some("ours"));
+}
+
+#[test]
+fn a_key_does_not_follow_an_address_that_it_was_not_made_for() {
+    let file = "[providers.openai]\napi_key = 'in-file'\nheaders = { authorization = 'in-file' }\n";
+    let base = ("LLM_BASE_URL", "http://127.0.0.1:8000");
+    for (config, environment) in [
+        (file, vec![base]),
+        ("[providers.openai]\napi_key_env = 'CORP_KEY'\n", vec![base, ("CORP_KEY", "corp")]),
+        ("", vec![base, ("OPENAI_API_KEY", "open")]),
+    ] {
+        let settings = settings(config, &environment);
+        assert_eq!(key_of(&settings, "openai"), None, "{config} {environment:?}");
+        assert!(settings.providers["openai"].headers.is_empty());
+    }
+    let with_its_own = settings(file, &[base, ("LLM_AUTH_TOKEN", "token")]);
+    assert_eq!(key_of(&with_its_own, "openai").as_deref(), Some("token"));
+    let without_address = settings("", &[("LLM_AUTH_TOKEN", "token")]);
+    assert_eq!(key_of(&without_address, "openai"), None);
+}
+
+#[test]
+fn settings_do_not_print_secrets() {
+    let settings = settings(
+        "[providers.openai]\napi_key = 'hidden'\nheaders = { a = 'hidden' }\n",
+        &[("GEMINI_API_KEY", "hidden")],
+    );
+    let openai = format!("{:?}", settings.providers);
+    assert!(!openai.contains("hidden"), "{openai}");
+    assert!(!format!("{settings:?}").contains("hidden"), "not even the environment");
+}
+
+#[test]
+fn children_must_not_get_the_keys() {
+    let settings = settings("", &[("SYSOP_PROVIDERS__OPENAI__HEADERS__X", "hidden")]);
+    for name in [
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+        "GOOGLE_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "LLM_AUTH_TOKEN",
+        "SYSOP_TOKEN",
+        "SYSOP_PROVIDERS__OLLAMA_SSH__API_KEY",
+        "SYSOP_PROVIDERS__OPENAI__HEADERS__X",
+    ] {
+        assert!(settings.secret_variables.contains(&name.to_owned()), "{name}");
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_that_want_it() {
+    let flags = GlobalFlags::default();
+    let none = Environment::default();
+    assert_eq!(colour(&flags, &none, true), Colour::On);
+    assert_eq!(colour(&flags, &none, false), Colour::Off);
+    let off: Environment = [("NO_COLOR", "1")].into_iter().collect();
+    assert_eq!(colour(&flags, &off, true), Colour::Off);
+    let empty: Environment = [("NO_COLOR", "")].into_iter().collect();
+    assert_eq!(colour(&flags, &empty, true), Colour::On);
+    let dumb: Environment = [("TERM", "dumb")].into_iter().collect();
+    assert_eq!(colour(&flags, &dumb, true), Colour::Off);
+    assert_eq!(colour(&GlobalFlags { no_color: true, ..flags }, &none, true), Colour::Off);
+}
+
+#[test]
+fn a_config_file_that_was_named_takes_the_place_of_ones_own() {
+    let world = World::new().file(OWN, "max_iterations = 2\n").file("given.toml", "max_output_lines = 3\n");
+    let given: PathBuf = world.folders().home.join("given.toml");
+    let flags = GlobalFlags { config: Some(given.clone()), ..GlobalFlags::default() };
+    let settings = load(&world, &flags, &[]).unwrap();
+    assert_eq!((settings.limits.iterations, settings.limits.output_lines), (20, 3));
+    assert_eq!(settings.config.own_file, given);
+}

@@ -1,0 +1,228 @@
+//! Help, completions, the manual page, exit codes, the doctor.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use crate::World;
+
+#[test]
+fn help_lists_what_this_build_does_with_examples() {
+    let help = World::new().run(&["--help"]);
+    assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
+    for command in ["chat", "exec", "run", "sessions", "mock-llm", "doctor", "config", "completions", "man"] {
+        assert!(help.out.contains(&format!("\n  {command} ")), "{command} is missing:\n{}", help.out);
+        let own = World::new().run(&[command, "--help"]);
+        assert_eq!(own.code, Some(0), "{own:?}");
+        assert!(own.out.contains("Example"), "{command} has no example:\n{}", own.out);
+        assert!(own.out.contains("--approve"), "{command}:\n{}", own.out);
+    }
+    for later in ["serve", "connect", "attach", "desktop", "acp"] {
+        assert!(!help.out.contains(&format!("\n  {later} ")), "{later} is listed:\n{}", help.out);
+    }
+}
+
+#[test]
+fn version_is_one_line() {
+    for flag in ["--version", "-V"] {
+        let version = World::new().run(&[flag]);
+        assert_eq!((version.code, version.out), (Some(0), format!("sysop {}\n", env!("CARGO_PKG_VERSION"))));
+        let with_more = World::new().run(&["--no-color", flag]);
+        assert_eq!(with_more.out, format!("sysop {}\n", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+#[test]
+fn help_needs_no_home_and_reads_no_config() {
+    let world = World::new().file(".config/sysop/config.toml", "broken [");
+    assert_eq!(world.run(&["--help"]).code, Some(0));
+    assert_eq!(world.run(&["completions", "zsh"]).code, Some(0));
+}
+
+#[test]
+fn bad_usage_is_2() {
+    for line in [
+        &["exec"][..],
+        &["exec", ""],
+        &["--no-such-flag"],
+        &["run"],
+        &["sessions"],
+        &["--model", "nobody/x", "doctor"],
+        &["--profile", "nobody", "doctor"],
+        &["--root", "/no/such/folder", "config", "show"],
+        &["--config", "/no/such/file", "config", "show"],
+        &["--host", "web1", "exec", "x", "--model", "demo"],
+        &["run", "no-such-routine"],
+        &["serve"],
+    ] {
+        let run = World::new().run(line);
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{line:?}: {run:?}");
+        assert!(!run.err.is_empty(), "{line:?}");
+    }
+}
+
+#[test]
+fn an_error_is_one_sentence_that_says_what_to_do_next() {
+    let host = World::new().run(&["exec", "x", "--host", "web1", "--model", "demo"]);
+    assert_eq!(
+        host.err,
+        "sysop: this build runs on this machine only, and flag --host names the host \"web1\"; give --host local to \
+         run here\n"
+    );
+    let root = World::new().run(&["--root", "nowhere", "chat"]);
+    assert_eq!(root.err.lines().count(), 1, "{root:?}");
+    assert!(root.err.contains("--root"), "{root:?}");
+}
+
+#[test]
+fn without_a_model_three_lines_say_how_to_get_one() {
+    for line in [&["exec", "hello"][..], &["chat"], &[], &["hello there"]] {
+        let run = World::new().run(line);
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert_eq!(run.err.lines().count(), 3, "{run:?}");
+        assert!(run.err.contains("sysop --model demo"), "{run:?}");
+    }
+}
+
+#[test]
+fn bash_understands_the_completions() {
+    let world = World::new();
+    let script = world.run(&["completions", "bash"]);
+    assert_eq!(script.code, Some(0));
+    let path = world.home().join("completions.bash");
+    std::fs::write(&path, &script.out).unwrap();
+    let check = "source \"$1\" && COMP_WORDS=(sysop mock) COMP_CWORD=1 && _sysop sysop mock sysop && echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash").args(["--norc", "-c", check, "bash"]).arg(&path).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "mock-llm", "{output:?}");
+}
+
+#[test]
+fn the_manual_page_tells_of_each_command() {
+    let page = World::new().run(&["man"]);
+    assert_eq!(page.code, Some(0));
+    assert!(page.out.contains(".TH sysop 1"), "{}", page.out);
+    for section in [".SH \"SYSOP EXEC\"", ".SH \"SYSOP RUN\"", ".SH \"SYSOP SESSIONS\""] {
+        assert!(page.out.contains(section), "{section}:\n{}", page.out);
+    }
+    assert!(
+        page.out.contains("SYSOP_MAX_ITERATIONS") && page.out.contains("an approval was needed"),
+        "{}",
+        page.out
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let world = World::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sysop"))
+        .args(["completions", "zsh"])
+        .env_clear()
+        .env("HOME", world.home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!((status.code(), err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_doctor_says_what_is_missing() {
+    let world = World::new();
+    let without = world.run(&["doctor"]);
+    assert_eq!(without.code, Some(1), "{without:?}");
+    assert!(without.out.contains("FAIL  model     there is no model"), "{}", without.out);
+    assert!(without.out.contains("-> set GEMINI_API_KEY"), "{}", without.out);
+    let demo = world.run(&["doctor", "--model", "demo"]);
+    assert_eq!(demo.code, Some(0), "{demo:?}");
+    assert!(demo.out.contains("ok    model     demo/demo (flag --model)\n"), "{}", demo.out);
+    assert!(demo.out.contains(&format!("root      {}\n", world.work().canonicalize().unwrap().display())));
+}
+
+#[test]
+fn the_doctor_reports_a_config_that_cannot_be_used() {
+    let world = World::new().file(".config/sysop/config.toml", "max_iterations = 3\nbroken [\n");
+    let run = world.run(&["doctor"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.out.contains("config.toml:2: this is not TOML"), "{}", run.out);
+    assert!(run.out.contains("-> put that line right"), "{}", run.out);
+}
+
+#[test]
+fn the_doctor_finds_an_ollama() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // Ends with the test: whoever connects is answered until then.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let _ = std::io::Write::write_all(
+                &mut stream,
+                b"HTTP/1.1 200 OK\r\n\r\n{\"models\":[{\"name\":\"phi3:latest\",\"model\":\"phi3:latest\"}]}",
+            );
+        }
+    });
+    let run = World::new().variable("OLLAMA_HOST", &address).run(&["doctor"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(
+        run.out.contains(&format!("ollama/phi3:latest (Ollama runs at http://{address} and has it)")),
+        "{}",
+        run.out
+    );
+}
+
+/// Runs `sysop chat` on a terminal in a workspace with a config of its own, types an answer, and gives what is
+/// remembered of it.
+async fn asked_about_the_workspace(answer: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let world =
+        World::new().file("work/.sysop.toml", "[providers.openai]\nbase_url = 'http://evil.example'\n");
+    let (mut terminal, pts) = pty_process::open().unwrap();
+    let mut child = pty_process::Command::new(env!("CARGO_BIN_EXE_sysop"))
+        .args(["chat", "--model", "demo"])
+        .env_clear()
+        .env("HOME", world.home())
+        .current_dir(world.work())
+        .spawn(pts)
+        .unwrap();
+    let remembered = world.home().join(".local/share/sysop/trust.toml");
+    let asked = async {
+        let mut screen = String::new();
+        let mut bytes = [0; 4096];
+        while !screen.contains("Trust it? [y/N]") {
+            let count = terminal.read(&mut bytes).await.unwrap();
+            screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        assert!(screen.contains("providers.openai.base_url = \"http://evil.example\""), "{screen}");
+        assert!(!remembered.exists(), "nothing is remembered before the answer");
+        terminal.write_all(answer.as_bytes()).await.unwrap();
+        // What comes after the question is the conversation's; its first output is the sign that the answer was taken.
+        while !screen.replace("\r\n", "\n").contains("[y/N] y\n")
+            && !screen.replace("\r\n", "\n").contains("[y/N] n\n")
+        {
+            let count = terminal.read(&mut bytes).await.unwrap();
+            screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        while let Ok(count @ 1..) = terminal.read(&mut bytes).await {
+            screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            if remembered.exists() {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), asked).await.unwrap();
+    let _ = child.start_kill();
+    child.wait().await.unwrap();
+    std::fs::read_to_string(remembered).unwrap()
+}
+
+#[tokio::test]
+async fn a_conversation_begins_with_the_question_whether_the_workspace_is_trusted() {
+    assert!(asked_about_the_workspace("y\n").await.contains("answer = \"trusted\""));
+    assert!(asked_about_the_workspace("n\n").await.contains("answer = \"refused\""));
+}

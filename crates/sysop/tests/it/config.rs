@@ -1,0 +1,103 @@
+//! `sysop config`: where it is, what holds, and what did not fit.
+
+use crate::World;
+
+#[test]
+fn path_prints_the_file_in_use() {
+    let world = World::new();
+    let ours = world.home().join(".config/sysop/config.toml");
+    assert_eq!(world.run(&["config", "path"]).out, format!("{}\n", ours.display()));
+    let world = world.variable("XDG_CONFIG_HOME", "/tmp/elsewhere");
+    assert_eq!(world.run(&["config", "path"]).out, "/tmp/elsewhere/sysop/config.toml\n");
+    let world = World::new().file(".jexida/config.toml", "[model]\nname = 'phi3'\n");
+    let jexida = world.home().join(".jexida/config.toml");
+    assert_eq!(world.run(&["config", "path"]).out, format!("{}\n", jexida.display()));
+}
+
+#[test]
+fn show_prints_each_value_and_where_it_came_from() {
+    let world = World::new()
+        .file(
+            ".config/sysop/config.toml",
+            "model = 'ollama/phi3'\nmax_iteration = 1\n[providers.gemini]\napi_key = 'x1y2z3'\n",
+        )
+        .file("work/.sysop.toml", "max_iterations = 3\nmodel = 'openai/evil'\n")
+        .variable("SYSOP_MAX_OUTPUT_LINES", "77")
+        .variable("OPENAI_API_KEY", "q7w8e9");
+    let run = world.run(&["config", "show", "--approve", "never"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let config = world.home().join(".config/sysop/config.toml");
+    let workspace = world.work().canonicalize().unwrap().join(".sysop.toml");
+    for line in [
+        format!("model = \"ollama/phi3\"  # {}:1", config.display()),
+        format!("max_iterations = 3  # {}:1", workspace.display()),
+        "max_output_lines = 77  # environment SYSOP_MAX_OUTPUT_LINES".to_owned(),
+        "approve = \"never\"  # flag --approve".to_owned(),
+        "max_output_bytes = 51200  # default".to_owned(),
+        "providers.openai.api_key = [set]  # environment OPENAI_API_KEY".to_owned(),
+        format!("providers.gemini.api_key = [set]  # {}:4", config.display()),
+    ] {
+        assert!(run.out.lines().any(|shown| shown == line), "{line} is missing:\n{}", run.out);
+    }
+    assert!(!format!("{run:?}").contains("x1y2z3") && !format!("{run:?}").contains("q7w8e9"), "{run:?}");
+    assert!(
+        run.err.contains(&format!(
+            "{}:2: `max_iteration` is no key of sysop; did you mean `max_iterations`?\n",
+            config.display()
+        )),
+        "{}",
+        run.err
+    );
+    assert!(run.err.contains(&format!("{}:2: `model.name` is left out", workspace.display())), "{}", run.err);
+}
+
+#[test]
+fn a_config_that_is_not_toml_is_2() {
+    let world = World::new().file(".config/sysop/config.toml", "max_iterations = 3\nbroken [\n");
+    let run = world.run(&["config", "show"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+    assert_eq!(run.err.lines().count(), 1, "{}", run.err);
+    assert!(run.err.contains("config.toml:2: this is not TOML"), "{}", run.err);
+}
+
+#[test]
+fn a_file_that_was_named_is_read_instead() {
+    let world = World::new().file(".config/sysop/config.toml", "broken [").file(
+        "given.toml",
+        "[connection]\nhost = '192.168.1.224'\nuser = 'jexida'\n[model]\nname = 'phi3'\n",
+    );
+    let given = world.home().join("given.toml");
+    let given = given.to_str().unwrap();
+    let shown = world.run(&["config", "show", "--config", given]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(
+        shown.out.contains(&format!("connection.host = \"192.168.1.224\"  # {given}:2")),
+        "{}",
+        shown.out
+    );
+    let refused = world.run(&["--config", given, "exec", "x"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused.err.contains("jexida@192.168.1.224") && refused.err.contains("--host local"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_routine_that_cannot_be_filled_in_is_2() {
+    let world = World::new().file(
+        ".config/sysop/config.toml",
+        "[routines.service]\ncmd = 'systemctl restart {{name}}'\n\
+         vars = { name = { description = 'unit name', pattern = '^[a-z]+$' } }\n",
+    );
+    for (line, word) in [
+        (&["run", "service"][..], "give name=VALUE (unit name); it must match \"^[a-z]+$\""),
+        (&["run", "service", "name=x; reboot"], "\"x; reboot\" is no value for `name`"),
+        (&["run", "service", "nam=x"], "no variable \"nam\"; it takes name"),
+        (&["run", "servic"], "did you mean `service`?"),
+    ] {
+        let run = world.run(line);
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.err.contains(word) && run.err.lines().count() == 1, "{run:?}");
+    }
+}

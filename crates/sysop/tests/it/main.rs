@@ -1,0 +1,81 @@
+//! Runs the real binary, each time in a home and a workspace of its own, with no environment but what a test gives.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod cli;
+mod config;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// A home and a workspace for one test.
+pub(crate) struct World {
+    dir: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("work")).unwrap();
+        // A port where nobody listens, so that no test meets an Ollama of this machine.
+        let environment = vec![("OLLAMA_HOST".to_owned(), "127.0.0.1:1".to_owned())];
+        Self { dir, environment }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    pub(crate) fn file(self, path: &str, text: &str) -> Self {
+        let path = self.dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::cargo_bin("sysop").unwrap();
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.home())
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.work())
+            .args(arguments);
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        Run::of(self.command(arguments).output().unwrap())
+    }
+}
+
+/// How a run ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Run {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
