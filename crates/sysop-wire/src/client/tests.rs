@@ -1,3 +1,5 @@
+//! Messages of clients: what they mean, and what cannot be read.
+
 use serde_json::{Value, json};
 use sysop_core::event::{Decision, Input};
 use sysop_core::id::{CallId, Seq, SessionId};

@@ -1,3 +1,5 @@
+//! Golden messages of every event and delta.
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 use sysop_core::event::{AfterStop, Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};

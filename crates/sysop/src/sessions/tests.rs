@@ -1,3 +1,5 @@
+//! The commands about sessions, over a store in memory.
+
 use std::sync::Arc;
 
 use serde_json::json;
