@@ -164,6 +164,11 @@ impl Handle {
         self.live.subscribe(after)
     }
 
+    /// The last event that is durable.
+    pub fn last_seq(&self) -> Seq {
+        self.live.last_seq()
+    }
+
     /// Why the session ended for good, if it did.
     pub fn last_error(&self) -> Option<String> {
         self.live.last_error()

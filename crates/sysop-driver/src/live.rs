@@ -69,6 +69,10 @@ impl Live {
         self.inbox().closed.clone()
     }
 
+    pub(crate) fn last_seq(&self) -> Seq {
+        self.inbox().seq
+    }
+
     pub(crate) fn subscribe(&self, after: Seq) -> Updates {
         let last = self.inbox().seq;
         self.hub.subscribe(Arc::clone(&self.ports.store), self.id.clone(), after, last)

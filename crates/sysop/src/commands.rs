@@ -1,98 +1,219 @@
 //! The one place where commands meet the parts of the program that carry them out.
 
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use async_trait::async_trait;
+use sysop_core::event::Update;
+use sysop_core::message::ModelRef;
+use sysop_driver::port::Store;
+use sysop_mock_llm::Scenarios;
+use sysop_provider::Providers;
+use sysop_wire::Encoder;
 
+use crate::chat::{self, ChatContext, Surroundings, Which};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand};
-use crate::config::shown;
+use crate::demo::DEMO;
 use crate::doctor::Probe;
+use crate::exec::{self, ExecContext, JsonMessages, Task};
 use crate::exit::{Exit, Failure};
 use crate::pick::Pick;
-use crate::settings::{ProviderSettings, Settings};
+use crate::render::Look;
+use crate::sessions::{self, SessionsError, View};
+use crate::settings::{Colour, ProviderSettings, Settings};
+use crate::wiring::{Parts, database, open_store, providers};
+
+/// The file of typed lines, in the data folder.
+const HISTORY: &str = "history";
 
 /// A conversation, line by line.
 pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArguments) -> Result<Exit> {
-    let _ = (settings, pick, arguments);
-    Err(unconnected("chat").into())
+    let form = chat::Form::choose(Surroundings {
+        plain: arguments.plain,
+        no_colour: settings.colour == Colour::Off,
+        term: settings.environment.value("TERM").unwrap_or_default(),
+        terminal: io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal(),
+    });
+    let routines = settings.routines.iter().map(|(name, routine)| {
+        let routine = routine.clone();
+        chat::Routine {
+            name: name.clone(),
+            description: routine.description.clone(),
+            render: Arc::new(move |values| routine.render(values).map_err(|error| error.to_string())),
+        }
+    });
+    let routines = routines.collect();
+    let history = settings.folders.data.join(HISTORY);
+    let root = settings.root.clone();
+    let parts = Parts::new(settings, pick.model)?;
+    let opened = parts.open().await?;
+    let (opening, listing) = (parts.clone(), parts.clone());
+    let context = ChatContext {
+        opened,
+        task: arguments.task,
+        open: Box::new(move |which| {
+            let parts = opening.clone();
+            Box::pin(async move {
+                let opened = match which {
+                    Which::New => parts.begin(),
+                    Which::Earlier(id) => match sessions::resolve_id(parts.store(), &id).await {
+                        Ok(id) => parts.resume(&id).await,
+                        Err(error) => return Err(error.to_string()),
+                    },
+                };
+                opened.map_err(|error| format!("{error:#}"))
+            })
+        }),
+        list: Box::new(move || {
+            let parts = listing.clone();
+            Box::pin(async move {
+                parts.store().list(sessions::SESSIONS_MAX).await.map_err(|error| error.to_string())
+            })
+        }),
+        routines,
+        shell: Box::new(move || {
+            let mut shell = std::process::Command::new(std::env::var_os("SHELL").unwrap_or("sh".into()));
+            shell.current_dir(&root);
+            shell
+        }),
+        history: Some(history),
+        form,
+    };
+    let code = chat::run(context).await?;
+    parts.store().close().await;
+    Ok(Exit::Code(code))
 }
 
 /// One task without a screen.
 pub(crate) async fn exec(settings: Settings, pick: Pick, arguments: ExecArguments) -> Result<Exit> {
-    let _ = (settings, pick, arguments);
-    Err(unconnected("exec").into())
+    let task = exec::task_text(&arguments.task, io::stdin())
+        .map_err(|bad| Failure { exit: bad.exit, message: bad.why })?;
+    headless(settings, pick.model, Task::Prompt(task), arguments.json).await
 }
 
-/// The command of a routine, its variables filled in.
-pub(crate) async fn routine(settings: Settings, name: String, command: String) -> Result<Exit> {
-    let _ = (settings, name, command);
-    Err(unconnected("run").into())
+/// The command of a routine, its variables filled in. No model is asked.
+pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
+    let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
+    let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
+    headless(settings, model, Task::Routine(command), false).await
+}
+
+async fn headless(settings: Settings, model: ModelRef, task: Task, json: bool) -> Result<Exit> {
+    let colour = settings.colour == Colour::On;
+    let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let draws = !json && io::stdout().is_terminal();
+    let stops = exec::signals().context("cannot listen for signals")?;
+    let parts = Parts::new(settings, model)?;
+    let opened = parts.open().await?;
+    let form = if json {
+        exec::Form::Json(Box::new(Messages(Encoder::new(opened.session.id().clone()))))
+    } else {
+        exec::Form::Human
+    };
+    let context = ExecContext {
+        opened,
+        task,
+        form,
+        out: Box::new(io::stdout()),
+        terminal: draws.then(|| Look { width: crate::chat::screen::width(), colour }),
+        err: Box::new(io::stderr()),
+        ask: asks.then(|| exec::ask_on_terminal(colour)),
+        stops,
+    };
+    let exit = exec::run(context).await;
+    parts.store().close().await;
+    Ok(exit)
+}
+
+/// The messages of `--json`.
+struct Messages(Encoder);
+
+impl JsonMessages for Messages {
+    fn messages(&mut self, update: &Update) -> Vec<String> {
+        match update {
+            Update::Logged(logged) => self.0.logged(logged).iter().map(sysop_wire::to_line).collect(),
+            Update::Delta(delta) => vec![sysop_wire::to_line(&self.0.delta(delta))],
+        }
+    }
 }
 
 /// Earlier sessions.
 pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Result<Exit> {
-    let _ = (settings, command);
-    Err(unconnected("sessions").into())
+    let store = open_store(&settings)?;
+    let width = io::stdout().is_terminal().then(crate::chat::screen::width);
+    let view = View { now: sysop_driver::system_clock().now(), zone: jiff::tz::TimeZone::system(), width };
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let done = match command {
+        SessionsCommand::List { limit } => sessions::list(&store, limit, &view, &mut out).await,
+        SessionsCommand::Show { id } => sessions::show(&store, &id, &view, &mut out).await,
+        SessionsCommand::Export { id, format } => sessions::export(&store, &id, format, &view, &mut out).await,
+        SessionsCommand::Delete { id } => sessions::delete(&store, &id, &mut out).await,
+    };
+    let done = done.and_then(|()| out.flush().map_err(SessionsError::Io));
+    store.close().await;
+    match done {
+        Ok(()) => Ok(Exit::Done),
+        Err(SessionsError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        Err(error) if error.exit_code() == Exit::Usage.code() => Err(Failure::usage(error.to_string()).into()),
+        Err(error) => Err(Failure::failed(error.to_string()).into()),
+    }
 }
 
 /// The scripted model server.
 pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
-    let _ = arguments;
-    Err(unconnected("mock-llm").into())
+    let scenarios = match &arguments.scenarios {
+        Some(file) => Scenarios::load(file).map_err(|error| Failure::usage(error.to_string()))?,
+        None => Scenarios::builtin(),
+    };
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", arguments.port)).await;
+    let listener = listener.map_err(|error| {
+        Failure::failed(format!("cannot listen on port {} ({error}); choose another with --port", arguments.port))
+    })?;
+    let address = listener.local_addr().context("the socket has an address")?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "mock models on http://{address} (OpenAI: http://{address}/v1; Ctrl+C ends it)")?;
+    out.flush()?;
+    drop(out);
+    tokio::select! {
+        served = sysop_mock_llm::serve(listener, scenarios) => served.context("the server ended")?,
+        stopped = tokio::signal::ctrl_c() => stopped.context("cannot listen for Ctrl+C")?,
+    }
+    Ok(Exit::Done)
 }
 
-fn unconnected(command: &str) -> Failure {
-    Failure::failed(format!("`sysop {command}` is not part of this build; take one that has it"))
+/// Looks for the database and the providers with the parts that would use them.
+pub(crate) struct Reach {
+    providers: Providers,
 }
 
-/// Looks for databases and providers by plain means: a file's first bytes, an open port.
-pub(crate) struct Reach;
-
-/// How long an open port may take to show itself.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
-
-/// How each SQLite database begins (its documentation, "Database File Format", 1.3).
-const SQLITE_HEADER: &[u8; 16] = b"SQLite format 3\0";
+impl Reach {
+    /// Asks nobody yet.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self { providers: Providers::new(providers(settings)) }
+    }
+}
 
 #[async_trait]
 impl Probe for Reach {
     async fn database(&self, data: &Path) -> Result<String, String> {
-        let path = data.join("sysop.db");
-        let mut header = [0; SQLITE_HEADER.len()];
-        let read =
-            std::fs::File::open(&path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut header));
-        match read {
-            Ok(()) if header == *SQLITE_HEADER => Ok(shown(&path)),
-            Ok(()) => Err(format!("{} is no database", shown(&path))),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(format!("{} will be made when it is needed", shown(&path)))
-            }
-            Err(error) => Err(format!("{} cannot be read: {error}", shown(&path))),
+        let path = database(data);
+        let shown = crate::config::shown(&path);
+        if !path.exists() {
+            return Ok(format!("{shown} will be made when it is needed"));
         }
+        let store = sysop_store::SqliteStore::open(&path).map_err(|error| error.to_string())?;
+        let count = store.list(sessions::SESSIONS_MAX).await.map_err(|error| error.to_string())?.len();
+        store.close().await;
+        Ok(format!("{shown}, {count} sessions"))
     }
 
-    async fn models(&self, provider: &str, settings: &ProviderSettings) -> Result<Vec<String>, String> {
-        let own = match provider {
-            "openai" => "https://api.openai.com",
-            "anthropic" => "https://api.anthropic.com",
-            "gemini" => "https://generativelanguage.googleapis.com",
-            "vertex" => "https://aiplatform.googleapis.com",
-            _ => crate::pick::OLLAMA_ADDRESS,
-        };
-        let address = settings.base_url.as_deref().unwrap_or(own);
-        let url = url::Url::parse(address).map_err(|error| format!("{address}: {error}"))?;
-        let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-        let port = url.port_or_known_default().unwrap_or_default();
-        let connected = tokio::time::timeout(CONNECT_TIME_MAX, tokio::net::TcpStream::connect((host, port)));
-        match connected.await {
-            Ok(Ok(_)) if provider == "ollama" => {
-                Ok(crate::pick::installed_models(address).unwrap_or_default())
-            }
-            Ok(Ok(_)) => Ok(Vec::new()),
-            Ok(Err(error)) => Err(format!("nobody answers at {host}:{port} ({error})")),
-            Err(_) => Err(format!("nobody answers at {host}:{port}")),
+    async fn models(&self, provider: &str, _settings: &ProviderSettings) -> Result<Vec<String>, String> {
+        let probe = self.providers.probe(provider).await;
+        match probe.problem {
+            Some(problem) => Err(problem),
+            None => Ok(probe.models),
         }
     }
 }

@@ -128,7 +128,7 @@ fn routine(settings: Settings, arguments: &RunArguments) -> Result<Exit> {
         .routine(&arguments.routine)?
         .render(&arguments.values)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    wait_for(commands::routine(settings, arguments.routine.clone(), command))
+    wait_for(commands::routine(settings, command))
 }
 
 fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
@@ -147,7 +147,7 @@ fn doctor(settings: Result<Settings, Failure>) -> Result<Exit> {
     let (text, exit) = match settings {
         Ok(settings) => {
             let pick = pick::pick(&settings, pick::installed_models);
-            runtime()?.block_on(doctor::examine(&settings, pick, &commands::Reach))
+            runtime()?.block_on(doctor::examine(&settings, pick, &commands::Reach::new(&settings)))
         }
         Err(failure) => doctor::unusable(&failure),
     };

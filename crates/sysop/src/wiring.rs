@@ -1,0 +1,235 @@
+//! Puts the parts together: settings to providers, host, store and driver; and opens sessions on them.
+//!
+//! Nothing here is started before it is needed: no connection, no file but the session's own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use secrecy::ExposeSecret;
+use sysop_core::catalogue::Profile;
+use sysop_core::event::{Change, Event, Input, Update};
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::message::{ModelRef, ModelRequest};
+use sysop_core::session::SessionSpec;
+use sysop_driver::port::{Host, ModelEvent, Provider, Store, StoreError};
+use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
+use sysop_host::{LocalHost, LocalSettings, OutputLimits};
+use sysop_provider::{CredentialSources, Endpoint, OllamaSettings, Providers, ProvidersSettings, VertexSettings};
+use sysop_store::SqliteStore;
+
+use crate::chat::session::{Opened, Session};
+use crate::demo::{DEMO, Demo};
+use crate::exit::Failure;
+use crate::prompt;
+use crate::sessions::{most_recent, resolve_id};
+use crate::settings::{ProviderSettings, Resume, Settings};
+
+/// The file of the session log, in the data folder.
+pub(crate) const DATABASE: &str = "sysop.db";
+/// The folder of whole outputs and pre-images, beside the database.
+const ARTEFACTS: &str = "artefacts";
+
+/// Where the sessions are kept.
+pub(crate) fn database(data: &Path) -> PathBuf {
+    data.join(DATABASE)
+}
+
+/// Everything that sessions need, made of the settings.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    driver: Driver,
+    store: Arc<SqliteStore>,
+    settings: Arc<Settings>,
+    model: ModelRef,
+}
+
+impl Parts {
+    /// Puts the parts together; opens the store's file and nothing else.
+    pub(crate) fn new(settings: Settings, model: ModelRef) -> Result<Self> {
+        let store = Arc::new(open_store(&settings)?);
+        let provider = Models { demo: Demo::new(), providers: Providers::new(providers(&settings)) };
+        let ports = Ports {
+            provider: Arc::new(provider),
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            clock: system_clock(),
+        };
+        Ok(Self { driver: Driver::new(ports), store, settings: Arc::new(settings), model })
+    }
+
+    /// The settings that all this was made of.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where the sessions are kept.
+    pub(crate) fn store(&self) -> &SqliteStore {
+        &self.store
+    }
+
+    /// The session that the flags ask for: a new one, or an earlier one.
+    pub(crate) async fn open(&self) -> Result<Opened> {
+        let id = match &self.settings.resume {
+            None => return self.begin(),
+            Some(Resume::Latest) => most_recent(self.store.as_ref()).await,
+            Some(Resume::Session(id)) => resolve_id(self.store.as_ref(), id.as_str()).await,
+        };
+        let id = id.map_err(|error| match error.exit_code() {
+            2 => Failure::usage(error.to_string()),
+            _ => Failure::failed(error.to_string()),
+        })?;
+        self.resume(&id).await
+    }
+
+    /// A new session; it is kept from its first input on.
+    pub(crate) fn begin(&self) -> Result<Opened> {
+        let settings = &self.settings;
+        let host = self.host(&settings.root, settings.profile)?;
+        let spec = SessionSpec {
+            model: self.model.clone(),
+            system: prompt::system(&prompt::this_machine(), &settings.root),
+            tools: host.tools().to_vec(),
+            approve: settings.approve,
+            dangerous_patterns: settings.dangerous_patterns.clone(),
+            deny: settings.deny.clone(),
+            max_iterations: settings.limits.iterations,
+            max_history_messages: settings.limits.history_messages,
+            max_output_tokens: settings.limits.output_tokens,
+            temperature: settings.temperature,
+            host: "local".to_owned(),
+            root: settings.root.display().to_string(),
+            profile: settings.profile.to_string(),
+        };
+        let id = SessionId::new(uuid::Uuid::now_v7().to_string());
+        Ok(opened(self.driver.begin(id, spec, host), Seq(0)))
+    }
+
+    /// An earlier session, with its own root and tools; model and approval mode are those asked for now.
+    pub(crate) async fn resume(&self, id: &SessionId) -> Result<Opened> {
+        let log_start = self.store.load(id, Seq(0), 1).await?;
+        let Some(Event::SessionOpened { spec }) = log_start.first().map(|logged| &logged.event) else {
+            return Err(Failure::failed(DriverError::from(StoreError::NotFound(id.clone())).to_string()).into());
+        };
+        let profile = spec.profile.parse().unwrap_or(self.settings.profile);
+        let host = self.host(Path::new(&spec.root), profile)?;
+        let handle = self.driver.resume(id, host).await.map_err(failure)?;
+        let last = handle.last_seq();
+        if self.settings.model.is_some() {
+            handle.send(Input::Configure { change: Change::Model(self.model.clone()) }).map_err(failure)?;
+        }
+        handle.send(Input::Configure { change: Change::Approve(self.settings.approve) }).map_err(failure)?;
+        Ok(opened(handle, last))
+    }
+
+    fn host(&self, root: &Path, profile: Profile) -> Result<Arc<dyn Host>> {
+        let settings = &self.settings;
+        let keys = settings.providers.values();
+        let secrets = keys.flat_map(|provider| {
+            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
+        });
+        let local = LocalSettings {
+            profile,
+            limits: OutputLimits { bytes: settings.limits.output_bytes, lines: settings.limits.output_lines },
+            scrub_env: settings.secret_variables.clone(),
+            secrets: secrets.collect(),
+            ..LocalSettings::new(root, settings.folders.data.join(ARTEFACTS))
+        };
+        let host = LocalHost::open(local).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Arc::new(host))
+    }
+}
+
+/// Opens the store of these settings.
+pub(crate) fn open_store(settings: &Settings) -> Result<SqliteStore> {
+    let path = database(&settings.folders.data);
+    SqliteStore::open(&path).map_err(|error| Failure::failed(error.to_string()).into())
+}
+
+fn failure(error: DriverError) -> Failure {
+    Failure::failed(error.to_string())
+}
+
+/// All models that can be asked.
+struct Models {
+    demo: Demo,
+    providers: Providers,
+}
+
+impl Provider for Models {
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        if request.model.provider == DEMO { self.demo.stream(request) } else { self.providers.stream(request) }
+    }
+}
+
+/// The settings of the providers in the form that their crate takes.
+pub(crate) fn providers(settings: &Settings) -> ProvidersSettings {
+    let of = |name: &str| settings.providers.get(name).cloned().unwrap_or_default();
+    let vertex = of("vertex");
+    let variable = |name: &str| settings.environment.value(name).map(str::to_owned);
+    ProvidersSettings {
+        openai: endpoint(of("openai")),
+        gemini: endpoint(of("gemini")),
+        anthropic: endpoint(of("anthropic")),
+        vertex: VertexSettings {
+            project: vertex.project.clone(),
+            location: vertex.location.clone(),
+            credentials: CredentialSources::from_environment(variable),
+            endpoint: endpoint(vertex),
+        },
+        ollama: ollama(of("ollama")),
+        ..ProvidersSettings::default()
+    }
+}
+
+fn ollama(settings: ProviderSettings) -> OllamaSettings {
+    let default = OllamaSettings::default();
+    OllamaSettings {
+        num_ctx: settings.num_ctx.unwrap_or(default.num_ctx),
+        keep_alive: settings.keep_alive.clone().or(default.keep_alive),
+        load_timeout: settings.timeout.unwrap_or(default.load_timeout),
+        endpoint: endpoint(settings),
+    }
+}
+
+fn endpoint(settings: ProviderSettings) -> Endpoint {
+    let headers = settings.headers.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+    let default = Endpoint::default();
+    Endpoint {
+        headers: headers.collect(),
+        base_url: settings.base_url,
+        api_key: settings.api_key,
+        timeout: settings.timeout.unwrap_or(default.timeout),
+    }
+}
+
+fn opened(handle: Handle, last: Seq) -> Opened {
+    Opened { session: Arc::new(Local(handle)), last }
+}
+
+/// A session of this process, as the faces know sessions.
+struct Local(Handle);
+
+impl Session for Local {
+    fn id(&self) -> &SessionId {
+        self.0.id()
+    }
+
+    fn send(&self, input: Input) -> Result<(), String> {
+        self.0.send(input).map_err(|error| error.to_string())
+    }
+
+    fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
+        let updates = self.0.subscribe(after);
+        futures::stream::unfold(updates, |mut updates| async {
+            let update = updates.next().await?;
+            Some((update, updates))
+        })
+        .boxed()
+    }
+
+    fn last_error(&self) -> Option<String> {
+        self.0.last_error()
+    }
+}
