@@ -1,2 +1,9 @@
 //! The binary.
+#[cfg_attr(not(test), expect(dead_code, reason = "the subcommands are not connected yet"))]
+mod chat;
+#[cfg_attr(not(test), expect(dead_code, reason = "the subcommands are not connected yet"))]
+mod exec;
+#[cfg_attr(not(test), expect(dead_code, reason = "the subcommands are not connected yet"))]
+mod render;
+
 fn main() {}
