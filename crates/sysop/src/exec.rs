@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde_json::json;
 use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
-use sysop_core::id::{CallId, StepId, TurnId};
+use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::strip_controls;
 use sysop_core::transcript::{Body, ItemId, Transcript, TurnEnd};
@@ -146,9 +146,7 @@ pub(crate) fn signals() -> io::Result<UnboundedReceiver<Stop>> {
         (SignalKind::hangup(), Stop::HangUp),
     ] {
         let (mut signal, send) = (signal(kind)?, send.clone());
-        tokio::spawn(async move {
-            while signal.recv().await.is_some() && send.send(stop).is_ok() {}
-        });
+        tokio::spawn(async move { while signal.recv().await.is_some() && send.send(stop).is_ok() {} });
     }
     Ok(stops)
 }
@@ -167,14 +165,17 @@ pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, Stri
             .read_to_end(&mut bytes)
             .map_err(|error| format!("the task cannot be read from standard input: {error}"))?;
         if bytes.len() as u64 > TASK_BYTES_MAX {
-            return Err(format!("the task on standard input is longer than {TASK_BYTES_MAX} bytes; shorten it"));
+            return Err(format!(
+                "the task on standard input is longer than {TASK_BYTES_MAX} bytes; shorten it"
+            ));
         }
         String::from_utf8(bytes).map_err(|_| "the task on standard input is not UTF-8 text".to_owned())?
     } else {
         argument.to_owned()
     };
     if text.trim().is_empty() {
-        return Err("the task is empty; say what is to be done, as in `sysop exec \"free some disk space\"`".to_owned());
+        return Err("the task is empty; say what is to be done, as in `sysop exec \"free some disk space\"`"
+            .to_owned());
     }
     Ok(text)
 }
@@ -183,7 +184,8 @@ pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, Stri
 pub(crate) async fn run(context: ExecContext) -> Exit {
     let mut stops = context.stops;
     let session = context.opened.session.clone();
-    let mut updates = session.subscribe(context.opened.last);
+    // From the beginning: the first event says where commands run, and what the tools are.
+    let mut updates = session.subscribe(Seq(0));
     let printer = Printer::new(context.form, context.out, context.terminal, context.err, &context.task);
     let mut run = Run {
         opened: context.opened,
@@ -252,6 +254,9 @@ struct Run {
 impl Run {
     fn updated(&mut self, update: &Update, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
         self.transcript.apply(update);
+        if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
+            return None;
+        }
         if self.printer.update(update, &self.transcript).is_err() && self.ending.is_none() {
             return self.end(Exit::PipeClosed);
         }
@@ -312,7 +317,8 @@ impl Run {
     fn asked(&mut self, call: &CallId, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
         let plan = self.transcript.plan(call)?;
         let Some(ask) = ask.cloned() else {
-            let command: String = safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
+            let command: String =
+                safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
             self.printer.told(&format!(
                 "an approval is needed for `{command}` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal"
             ));
@@ -371,6 +377,9 @@ impl Run {
     /// Stops the turn and waits for its end, so that what runs is killed.
     fn end(&mut self, exit: Exit) -> Option<Exit> {
         self.ending = Some((exit, Instant::now() + CANCEL_WAIT));
+        self.printer.ending = true;
+        // A terminal that is gone needs no tidying.
+        let _ = self.printer.close_stream();
         self.withdrawn.store(true, Ordering::Relaxed);
         match self.opened.session.send(Input::Cancel) {
             Ok(()) => None,
@@ -396,6 +405,8 @@ struct Printer {
     out: Out,
     err: Box<dyn Write + Send>,
     routine: bool,
+    /// Whether the end was asked for and said why: what still comes is of no interest to a person.
+    ending: bool,
 }
 
 /// Standard output.
@@ -418,12 +429,14 @@ impl Printer {
     ) -> Self {
         let out = match (form, terminal) {
             (Form::Json(messages), _) => Out::Json { messages, out },
-            (Form::Human, Some(look)) => {
-                Out::Terminal { screen: Box::new(Screen::new(out, look, None)), stream: None, streamed: false }
-            }
+            (Form::Human, Some(look)) => Out::Terminal {
+                screen: Box::new(Screen::new(out, look, None)),
+                stream: None,
+                streamed: false,
+            },
             (Form::Human, None) => Out::Pipe { out, line: String::new(), streamed: false },
         };
-        Self { out, err, routine: matches!(task, Task::Routine(_)) }
+        Self { out, err, routine: matches!(task, Task::Routine(_)), ending: false }
     }
 
     fn look(&self) -> Look {
@@ -470,6 +483,9 @@ impl Printer {
                 out.write_all(b"\n")?;
                 out.flush()?;
             }
+            return Ok(());
+        }
+        if self.ending {
             return Ok(());
         }
         match update {

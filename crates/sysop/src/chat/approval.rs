@@ -9,7 +9,9 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{
+    self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
+};
 use crossterm::terminal;
 
 use super::editor::edit_once;
@@ -98,11 +100,11 @@ pub(crate) fn ask(
 
 fn edited(console: &mut impl Console, question: &Question) -> io::Result<Option<Answer>> {
     let Some(command) = &question.command else {
-        console.row(&row("only a command can be edited; n says in words what should be different", Ink::Dim))?;
+        console
+            .row(&row("only a command can be edited; n says in words what should be different", Ink::Dim))?;
         return Ok(None);
     };
-    let clean: String =
-        command.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
+    let clean: String = command.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
     if clean != *command {
         console.row(&row("control characters were taken out of the command that you edit", Ink::Warn))?;
     }

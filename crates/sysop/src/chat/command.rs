@@ -81,8 +81,7 @@ pub(crate) fn parse(line: &str) -> Line {
     }
     // A path or a comment is no command: only letters follow the slash of one.
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let is_command =
-        word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()));
+    let is_command = word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()));
     if !is_command {
         return Line::Prompt(line.trim_end().replace("\\\n", "\n"));
     }
@@ -242,7 +241,28 @@ mod tests {
             "/frobnicate",
         ];
         let read: Vec<String> = lines.iter().map(|line| format!("{line:?} -> {:?}", parse(line))).collect();
-        expect![[""]].assert_eq(&read.join("\n"));
+        expect![[r#"
+            "" -> Empty
+            "   " -> Empty
+            "hello /there" -> Prompt("hello /there")
+            "/etc/passwd is what?" -> Prompt("/etc/passwd is what?")
+            "two\\\nlines" -> Prompt("two\nlines")
+            "!ls -la | wc" -> Shell("ls -la | wc")
+            "! " -> Wrong("say which command: !COMMAND")
+            "/cmd df -h" -> Shell("df -h")
+            "/cmd" -> Wrong("say which command: /cmd COMMAND")
+            "/help" -> Help
+            "/resume 42" -> Resume(Some("42"))
+            "/model ollama/phi3" -> Model(Some("ollama/phi3"))
+            "/approve auto" -> Approve(Some(Auto))
+            "/approve maybe" -> Wrong("`maybe` is no approval mode; there are ask, auto and never")
+            "/run service name=nginx n=a=b" -> Run { name: "service", values: [("name", "nginx"), ("n", "a=b")] }
+            "/run service nginx" -> Wrong("`nginx` is not KEY=VALUE, as in /run service name=nginx")
+            "/run" -> Wrong("say which routine: /run NAME [KEY=VALUE…]; /routines lists them")
+            "/hepl" -> Wrong("there is no /hepl; did you mean /help?")
+            "/approv auto" -> Wrong("there is no /approv; did you mean /approve?")
+            "/exti" -> Wrong("there is no /exti; did you mean /exit?")
+            "/frobnicate" -> Wrong("there is no /frobnicate; /help lists the commands")"#]].assert_eq(&read.join("\n"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::approval::{Answer, GUARD, Question, Terminal, ask};
 use super::editor::{Label, editor};
+use crate::render::safe;
 
 /// The longest line that is read from a pipe, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
@@ -95,7 +96,7 @@ impl Console {
             let mut lines = io::stdin().lock();
             for request in requests {
                 let answer = match request {
-                    Request::Line { .. } => match next_line(&mut lines) {
+                    Request::Line { .. } => match spoken_line(&mut lines) {
                         Ok(Some(line)) => Said::Line(line),
                         Ok(None) => Said::End,
                         Err(error) => Said::Failed(error.to_string()),
@@ -171,6 +172,15 @@ fn read_line(editor: &mut Reedline, label: &Label, draft: String) -> Said {
     }
 }
 
+/// The next line; one that no terminal has echoed is written out, so that the output reads as the whole talk.
+fn spoken_line(lines: &mut (impl BufRead + AsFd)) -> io::Result<Option<String>> {
+    let line = next_line(lines)?;
+    if !rustix::termios::isatty(&*lines) {
+        say(&format!("{}\n", safe(line.as_deref().unwrap_or_default())))?;
+    }
+    Ok(line)
+}
+
 fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     lines.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
@@ -192,7 +202,7 @@ fn ask_by_lines(
     loop {
         let edit = if question.command.is_some() { "/e" } else { "" };
         say(&format!("Run it? [y/n{edit}/a/s] "))?;
-        let line = next_line(lines)?;
+        let line = spoken_line(lines)?;
         if withdrawn.load(Ordering::Relaxed) {
             return Ok(Answer::Withdrawn);
         }
@@ -208,7 +218,7 @@ fn ask_by_lines(
             "e" | "edit" if question.command.is_some() => {
                 let edited = if rest.is_empty() {
                     say("Command: ")?;
-                    next_line(lines)?.unwrap_or_default()
+                    spoken_line(lines)?.unwrap_or_default()
                 } else {
                     rest.to_owned()
                 };

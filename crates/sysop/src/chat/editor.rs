@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use reedline::{
-    AbbrExpandContext, Color, ColumnarMenu, Completer, CompletionResult, DefaultHinter, EditCommand, EditMode,
-    Emacs, ExternalPrinter, FileBackedHistory, Highlighter, KeyCode, KeyModifiers, MenuBuilder, Prompt,
-    PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline, ReedlineEvent, ReedlineMenu,
-    ReedlineRawEvent, Signal, Span, StyledText, Suggestion, ValidationResult, Validator,
+    AbbrExpandContext, Color, ColumnarMenu, Completer, CompletionResult, DefaultHinter, EditCommand,
+    EditMode, Emacs, ExternalPrinter, FileBackedHistory, Highlighter, KeyCode, KeyModifiers, MenuBuilder,
+    Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline, ReedlineEvent,
+    ReedlineMenu, ReedlineRawEvent, Signal, Span, StyledText, Suggestion, ValidationResult, Validator,
     default_emacs_keybindings,
 };
 
@@ -83,7 +83,9 @@ pub(crate) fn editor(
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(ColumnarMenu::default().with_name(MENU))))
         .with_quick_completions(true)
         .with_partial_completions(true)
-        .with_hinter(Box::new(DefaultHinter::default().with_style(Color::DarkGray.normal()).with_min_chars(2)))
+        .with_hinter(Box::new(
+            DefaultHinter::default().with_style(Color::DarkGray.normal()).with_min_chars(2),
+        ))
         .with_validator(Box::new(Backslash));
     let Some(path) = history else { return (editor, None) };
     match open_history(path) {
@@ -124,7 +126,10 @@ fn base(colour: bool) -> Reedline {
 /// Opens the history and sees to it that only its owner can read it.
 fn open_history(path: &Path) -> Result<FileBackedHistory, String> {
     let told = |error: &dyn std::fmt::Display| {
-        format!("the history {} cannot be used ({error}); lines are remembered until you leave", path.display())
+        format!(
+            "the history {} cannot be used ({error}); lines are remembered until you leave",
+            path.display()
+        )
     };
     own_file(path).map_err(|error| told(&error))?;
     FileBackedHistory::with_file(HISTORY_ENTRIES_MAX, path.to_owned()).map_err(|error| told(&error))
@@ -169,7 +174,8 @@ pub(crate) fn typed_text(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.chars()
         .filter(|c| {
-            let hides = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            let hides =
+                matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
             !hides && (!c.is_control() || *c == '\n' || *c == '\t')
         })
         .collect()

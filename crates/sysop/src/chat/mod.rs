@@ -17,6 +17,8 @@ mod terminal;
 mod view;
 
 #[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;

@@ -34,9 +34,12 @@ impl View for Plain {
                     if *origin == Origin::Typed {
                         return Ok(());
                     }
+                    screen.end_text()?;
                     screen.text(&format!("{}\n", words::tool_line(call)))
                 }
-                Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome, transcript, screen),
+                Event::ToolFinished { call, outcome } => {
+                    self.tool_finished(call, outcome, transcript, screen)
+                }
                 Event::ModelFailed { .. } => self.end_answer(screen),
                 Event::TurnEnded { turn, .. } => {
                     self.end_answer(screen)?;
@@ -46,7 +49,7 @@ impl View for Plain {
                     {
                         screen.text(&format!("({text})\n"))?;
                     }
-                    screen.text("\n")
+                    screen.blank_row()
                 }
                 Event::Paused { .. }
                 | Event::Configured { .. }
@@ -95,8 +98,7 @@ impl View for Plain {
 
     fn header(&mut self, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
         let Some(facts) = transcript.facts() else { return Ok(()) };
-        let text =
-            format!("sysop: {} on {}, approval {}", facts.model, facts.host, mode_word(facts.approve));
+        let text = format!("sysop: {} on {}, approval {}", facts.model, facts.host, mode_word(facts.approve));
         screen.text(&format!("{}\n\n", safe(&text)))
     }
 
@@ -126,6 +128,7 @@ impl Plain {
                     if text.trim().is_empty() {
                         return Ok(());
                     }
+                    screen.blank_row()?;
                     screen.text("Agent: ")?;
                     self.streaming = Some((*step, String::new()));
                 }
@@ -154,23 +157,21 @@ impl Plain {
         match text.trim_start().strip_prefix(streamed.trim_start()) {
             Some(rest) if !streamed.is_empty() => screen.text(&safe(rest))?,
             Some("") => return Ok(()),
-            Some(rest) => screen.text(&format!("Agent: {}", safe(rest)))?,
+            Some(rest) => {
+                screen.blank_row()?;
+                screen.text(&format!("Agent: {}", safe(rest)))?;
+            }
             None if text.trim().is_empty() || text.trim() == streamed.trim() => {}
             None => {
-                screen.end_text()?;
+                screen.blank_row()?;
                 screen.text(&format!("Agent: {}", safe(text)))?;
             }
         }
-        screen.end_text()?;
-        screen.text("\n")
+        screen.blank_row()
     }
 
     fn end_answer(&mut self, screen: &mut Screen) -> io::Result<()> {
-        if self.streaming.take().is_some() {
-            screen.end_text()?;
-            screen.text("\n")?;
-        }
-        Ok(())
+        if self.streaming.take().is_some() { screen.blank_row() } else { Ok(()) }
     }
 
     fn tool_finished(
@@ -183,6 +184,7 @@ impl Plain {
         if let Some(Body::Answer(text)) =
             transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
         {
+            screen.blank_row()?;
             return screen.text(&format!("Agent: {}\n\n", safe(&text.text)));
         }
         let streamed = self.output.take().is_some_and(|output| output == *call);

@@ -106,9 +106,7 @@ impl Repl {
     pub(super) fn new(context: ChatContext) -> anyhow::Result<Self> {
         let names = context.routines.iter().map(|routine| routine.name.clone()).collect();
         let (console, colour) = match context.form {
-            Form::Panels { colour } => {
-                (Console::on_terminal(context.history.clone(), names, colour), colour)
-            }
+            Form::Panels { colour } => (Console::on_terminal(context.history.clone(), names, colour), colour),
             Form::Plain => (Console::by_lines(), false),
         };
         let quiet = match context.form {
@@ -191,7 +189,11 @@ impl Repl {
     fn updated(&mut self, update: &Update) -> io::Result<()> {
         self.transcript.apply(update);
         let Update::Logged(logged) = update else {
-            return if self.replaying() { Ok(()) } else { self.view.update(update, &self.transcript, &mut self.screen) };
+            return if self.replaying() {
+                Ok(())
+            } else {
+                self.view.update(update, &self.transcript, &mut self.screen)
+            };
         };
         match (&self.expected, &logged.event) {
             (Some((Expected::Turn, _)), Event::TurnStarted { .. }) | (Some((Expected::Event, _)), _) => {
@@ -275,7 +277,10 @@ impl Repl {
         let label = self.label();
         match self.context.form {
             Form::Panels { .. } => self.screen.give(Owner::Editor)?,
-            Form::Plain => self.screen.text("You: ")?,
+            Form::Plain => {
+                self.screen.blank_row()?;
+                self.screen.text("You: ")?;
+            }
         }
         self.asked = Asked::Line;
         self.console.request(Request::Line { label, draft: std::mem::take(&mut self.draft) });
@@ -302,7 +307,7 @@ impl Repl {
         match self.context.form {
             Form::Panels { .. } => self.screen.give(Owner::Question)?,
             Form::Plain => {
-                self.screen.end_text()?;
+                self.screen.blank_row()?;
                 self.screen.text(&lines(&question.rows))?;
             }
         }
@@ -322,6 +327,7 @@ impl Repl {
             | Said::Failed(_) => {
                 self.withdrawing = false;
                 self.screen.give(Owner::Screen)?;
+                self.screen.entered();
                 std::mem::replace(&mut self.asked, Asked::Nothing)
             }
         };
@@ -546,8 +552,7 @@ impl Repl {
 
     fn approve(&mut self, mode: Option<ApprovalMode>) -> io::Result<()> {
         if let Some(mode) = mode {
-            return self
-                .send_and_expect(Input::Configure { change: Change::Approve(mode) }, Expected::Event);
+            return self.send_and_expect(Input::Configure { change: Change::Approve(mode) }, Expected::Event);
         }
         let mode = self.transcript.facts().map_or("unknown", |facts| mode_word(facts.approve));
         self.note(&format!("approval is {mode}; /approve ask, auto or never changes it"))

@@ -109,7 +109,11 @@ impl View for Rich {
         let panel = Panel::new(screen.look());
         let lines = [
             format!("model {} · host {} · root {}", facts.model, facts.host, facts.root),
-            format!("approval {} · profile {} · /help lists the commands", mode_word(facts.approve), facts.profile),
+            format!(
+                "approval {} · profile {} · /help lists the commands",
+                mode_word(facts.approve),
+                facts.profile
+            ),
         ];
         let rows = lines.iter().flat_map(|line| wrap(&row(line, Ink::Dim), panel.inner(), 0)).collect();
         screen.rows(&panel.around("sysop", rows))
@@ -121,7 +125,10 @@ impl View for Rich {
         let prompt = items.iter().rposition(|item| matches!(item.body, Body::Prompt(_)));
         let from = prompt.unwrap_or(items.len());
         if from > 0 {
-            screen.rows(&[row(&format!("… {from} earlier items of this session, up to turn {turn}"), Ink::Dim)])?;
+            screen.rows(&[row(
+                &format!("… {from} earlier items of this session, up to turn {turn}"),
+                Ink::Dim,
+            )])?;
         }
         for item in &items[from..] {
             match &item.body {
@@ -201,7 +208,10 @@ impl Rich {
                 self.paused(*reason, transcript, screen)?;
             }
             Event::ModelFailed { .. } => self.close_answer(screen)?,
-            Event::Configured { .. } | Event::PromptQueued { .. } | Event::Compacted { .. } | Event::HistoryCleared => {
+            Event::Configured { .. }
+            | Event::PromptQueued { .. }
+            | Event::Compacted { .. }
+            | Event::HistoryCleared => {
                 self.close_answer(screen)?;
                 self.notice_of(logged, transcript, screen)?;
             }
@@ -251,7 +261,8 @@ impl Rich {
         }
         let Some(answer) = &mut self.answer else { return Ok(()) };
         answer.streamed.push_str(text);
-        let rows: Vec<Row> = answer.markdown.push(text).into_iter().map(|text| answer.panel.row(text)).collect();
+        let rows: Vec<Row> =
+            answer.markdown.push(text).into_iter().map(|text| answer.panel.row(text)).collect();
         screen.rows(&rows)
     }
 
@@ -349,8 +360,8 @@ impl Rich {
         self.exit_code = outcome.exit_code.or(self.exit_code);
         let plan = transcript.plan(call);
         if outcome.status == Status::Rejected {
-            let by_policy =
-                plan.is_some_and(|plan| matches!(plan.state, PlanState::Rejected { by: Decider::Policy, .. }));
+            let by_policy = plan
+                .is_some_and(|plan| matches!(plan.state, PlanState::Rejected { by: Decider::Policy, .. }));
             if by_policy {
                 let text = format!("not run: {}", outcome.output);
                 screen.rows(&wrap(&row(&text, Ink::Warn), screen.look().width.saturating_sub(1), 2))?;
@@ -361,7 +372,8 @@ impl Rich {
         let is_screen = plan.is_none_or(|plan| {
             plan.call.text_argument("command").is_some() || plan.call.text_argument("keys").is_some()
         });
-        let worth_it = is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
+        let worth_it =
+            is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
         if !streamed && worth_it && !outcome.output.trim().is_empty() {
             let text = format!("{}\n", outcome.output.trim_end_matches('\n'));
             self.output_piece(call, &text, transcript, screen)?;

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use crate::render::cells::truncate;
-use crate::render::{Look, Row, paint, row, Ink};
+use crate::render::{Ink, Look, Row, paint, row};
 
 /// The most rows that wait for the terminal to be free; the oldest go first.
 const HELD_ROWS_MAX: usize = 5_000;
@@ -32,22 +32,14 @@ pub(crate) struct Screen {
     held: VecDeque<String>,
     lost: usize,
     last: Option<String>,
-    partial: bool,
+    /// Line ends that the text so far ends with; two at the very beginning.
+    ends: usize,
 }
 
 impl Screen {
     /// A screen on `out`; `printer` leads above the line editor.
     pub(crate) fn new(out: Box<dyn Write + Send>, look: Look, printer: Option<SyncSender<String>>) -> Self {
-        Self {
-            out,
-            look,
-            owner: Owner::Screen,
-            printer,
-            held: VecDeque::new(),
-            lost: 0,
-            last: None,
-            partial: false,
-        }
+        Self { out, look, owner: Owner::Screen, printer, held: VecDeque::new(), lost: 0, last: None, ends: 2 }
     }
 
     /// How to draw.
@@ -84,14 +76,26 @@ impl Screen {
 
     /// Adds safe text that need not end with the row; for the plain form.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.partial = !text.ends_with('\n') && (self.partial || !text.is_empty());
+        let bare = text.trim_end_matches('\n');
+        let ends = text.len() - bare.len();
+        self.ends = if bare.is_empty() { self.ends + ends } else { ends };
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
 
+    /// Takes note that the person's Enter has ended the row.
+    pub(crate) fn entered(&mut self) {
+        self.ends = 1;
+    }
+
     /// Ends the row that `text` began.
     pub(crate) fn end_text(&mut self) -> io::Result<()> {
-        if self.partial { self.text("\n") } else { Ok(()) }
+        if self.ends == 0 { self.text("\n") } else { Ok(()) }
+    }
+
+    /// Sees to one blank row below what `text` wrote.
+    pub(crate) fn blank_row(&mut self) -> io::Result<()> {
+        if self.ends < 2 { self.text(&"\n".repeat(2 - self.ends)) } else { Ok(()) }
     }
 
     /// Replaces the last row, which does not stay. Shown only while nobody else has the terminal.

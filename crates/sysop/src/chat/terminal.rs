@@ -21,7 +21,8 @@ impl Quiet {
     pub(crate) fn apply(&self) {
         let mut mode = self.before.clone();
         mode.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-        mode.local_modes.insert(LocalModes::ISIG);
+        // A signal does not throw away what was typed.
+        mode.local_modes.insert(LocalModes::ISIG | LocalModes::NOFLSH);
         // Enter stays what it is, so that the line editor knows it from Ctrl+J.
         mode.input_modes.remove(InputModes::ICRNL);
         set(&mode);

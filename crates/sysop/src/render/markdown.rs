@@ -130,8 +130,11 @@ impl Markdown {
     fn lay_text(&self, line: &str, ended: bool) -> Laid {
         let trimmed = line.trim_start();
         if let Some((_, language)) = opens(line) {
-            let rows =
-                if language.is_empty() { Vec::new() } else { vec![truncate(&row(&format!("▏ {language}"), Ink::Dim), self.columns)] };
+            let rows = if language.is_empty() {
+                Vec::new()
+            } else {
+                vec![truncate(&row(&format!("▏ {language}"), Ink::Dim), self.columns)]
+            };
             return Laid { rows, settled: 0 };
         }
         if is_rule(trimmed) {
@@ -352,9 +355,7 @@ fn link(rest: &str) -> Mark<'_> {
     }
     let Some(target) = after.strip_prefix('(') else { return Mark::None(1) };
     match target.find(')') {
-        Some(end) => {
-            Mark::Link { label: &rest[1..close], target: &target[..end], length: close + 3 + end }
-        }
+        Some(end) => Mark::Link { label: &rest[1..close], target: &target[..end], length: close + 3 + end },
         None => Mark::Open(1),
     }
 }

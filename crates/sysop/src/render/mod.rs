@@ -11,7 +11,7 @@ pub(crate) mod plan;
 pub(crate) mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt::Write as _;
 use std::io;

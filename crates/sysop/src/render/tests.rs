@@ -61,7 +61,9 @@ pub(crate) fn intruder(painted: &str) -> Option<String> {
         let colour = found.strip_prefix("\u{1b}[").and_then(|text| text.split_once('m'));
         match colour {
             Some((parameters, after)) if ours.contains(parameters) => rest = after,
-            Some(_) | None => return Some(found.chars().take(12).collect::<String>().escape_debug().to_string()),
+            Some(_) | None => {
+                return Some(found.chars().take(12).collect::<String>().escape_debug().to_string());
+            }
         }
     }
     None
@@ -103,12 +105,15 @@ fn boxed(plan: &Plan, columns: usize) -> Vec<Row> {
 
 fn check_plan(columns: usize, expected: Expect) {
     let finding = Finding { start: 0, end: 6, class: Class::Dangerous, why: "recursive delete".into() };
-    expected.assert_eq(&shown(&boxed(&plan("rm -rf /var/cache/日本語 && echo\tdone", vec![finding]), columns)));
+    expected
+        .assert_eq(&shown(&boxed(&plan("rm -rf /var/cache/日本語 && echo\tdone", vec![finding]), columns)));
 }
 
 #[test]
 fn a_plan_fits_every_width() {
-    check_plan(20, expect![[r#"
+    check_plan(
+        20,
+        expect![[r#"
         ── PLAN ───────────
         Make room on the
         disk.
@@ -120,12 +125,15 @@ fn a_plan_fits_every_width() {
 
         risk: dangerous
         ! rm -rf —
-        recursive delete
+          recursive delete
         for this session
-        would cover: any
-        plain `rm …`
-    "#]]);
-    check_plan(40, expect![[r#"
+          would cover: any
+          plain `rm …`
+    "#]],
+    );
+    check_plan(
+        40,
+        expect![[r#"
         ╭─ PLAN ──────────────────────────────╮
         │ Make room on the disk.              │
         │ on web1 in /srv/app                 │
@@ -136,10 +144,13 @@ fn a_plan_fits_every_width() {
         │ risk: dangerous                     │
         │ ! rm -rf — recursive delete         │
         │ for this session would cover: any   │
-        │ plain `rm …`                        │
+        │   plain `rm …`                      │
         ╰─────────────────────────────────────╯
-    "#]]);
-    check_plan(80, expect![[r#"
+    "#]],
+    );
+    check_plan(
+        80,
+        expect![[r#"
         ╭─ PLAN ──────────────────────────────────────────────────────────────────────╮
         │ Make room on the disk.                                                      │
         │ on web1 in /srv/app                                                         │
@@ -150,7 +161,8 @@ fn a_plan_fits_every_width() {
         │ ! rm -rf — recursive delete                                                 │
         │ for this session would cover: any plain `rm …`                              │
         ╰─────────────────────────────────────────────────────────────────────────────╯
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -180,7 +192,8 @@ fn a_plan_of_a_file_tool_shows_all_that_it_writes() {
         │ risk: changes something                                 │
         │ for this session would cover: any call of edit_file     │
         ╰─────────────────────────────────────────────────────────╯
-    "#]].assert_eq(&shown(&boxed(&plan, 60)));
+    "#]]
+    .assert_eq(&shown(&boxed(&plan, 60)));
 }
 
 #[test]
@@ -193,14 +206,16 @@ fn letters_that_only_look_latin_are_named() {
 #[test]
 fn wide_combining_and_right_to_left_text_stay_inside_the_panel() {
     let panel = Panel::new(look(40));
-    let text = "日本語のテキスト e\u{301}te\u{301} שלום עולם 👩\u{200d}👩\u{200d}👧 a\u{300}\u{301}\u{302} ️⚠️ ok";
+    let text =
+        "日本語のテキスト e\u{301}te\u{301} שלום עולם 👩\u{200d}👩\u{200d}👧 a\u{300}\u{301}\u{302} ️⚠️ ok";
     let rows = panel.around("AGENT RESPONSE", wrap(&row(text, Ink::Plain), panel.inner(), 0));
     expect![[r#"
         ╭─ AGENT RESPONSE ────────────────────╮
         │ 日本語のテキスト été שלום עולם 👩‍👩‍👧   │
         │ à́̂ ️⚠️ ok                             │
         ╰─────────────────────────────────────╯
-    "#]].assert_eq(&shown(&rows));
+    "#]]
+    .assert_eq(&shown(&rows));
     for row in &rows {
         assert_eq!(row_width(row), 39, "{}", paint(row, false));
     }
@@ -232,7 +247,8 @@ fn markdown_is_drawn() {
         | a | b |
         |---|---|
         2 * 3 * 4, snake_case_name, **kwargs
-    "#]].assert_eq(&shown(&rows));
+    "#]]
+    .assert_eq(&shown(&rows));
     let bold: Vec<&str> =
         rows.iter().flatten().filter(|span| span.ink() == Ink::Bold).map(Span::text).collect();
     assert_eq!(bold, ["Disk report", "almost full"]);
@@ -263,11 +279,15 @@ fn hostile_text_comes_out_harmless_everywhere() {
         for columns in [20, 40, 80, 120] {
             let panel = Panel::new(look(columns));
             let mut markdown = Markdown::new(panel.inner());
-            let mut all = markdown.push(&format!("# {hostile}\n- {hostile} **{hostile}** `{hostile}`\n```{hostile}\n"));
+            let mut all =
+                markdown.push(&format!("# {hostile}\n- {hostile} **{hostile}** `{hostile}`\n```{hostile}\n"));
             all.extend(markdown.push(&format!("{hostile}\n```\n[{hostile}](x{hostile})")));
             all.extend(markdown.tail());
             all.extend(markdown.finish());
-            let mut plan = plan(hostile, vec![Finding { start: 1, end: 3, class: Class::Dangerous, why: (*hostile).into() }]);
+            let mut plan = plan(
+                hostile,
+                vec![Finding { start: 1, end: 3, class: Class::Dangerous, why: (*hostile).into() }],
+            );
             plan.reason = (*hostile).into();
             plan.covers = Some(Grant::Tool { name: (*hostile).into() });
             all.extend(boxed(&plan, columns));
