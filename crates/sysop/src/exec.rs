@@ -156,8 +156,23 @@ pub(crate) fn ask_on_terminal(colour: bool) -> Ask {
     Arc::new(move |question, withdrawn| ask(&mut Terminal::new(colour)?, question, withdrawn))
 }
 
-/// The task's text: the argument itself, or what standard input holds where it is `-`. The error is one sentence.
-pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, String> {
+/// A task that cannot be begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BadTask {
+    /// One sentence that says what to do.
+    pub(crate) why: String,
+    /// What to exit with.
+    pub(crate) exit: Exit,
+}
+
+impl From<String> for BadTask {
+    fn from(why: String) -> Self {
+        Self { why, exit: Exit::Usage }
+    }
+}
+
+/// The task's text: the argument itself, or what standard input holds where it is `-`.
+pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, BadTask> {
     let text = if argument == "-" {
         let mut bytes = Vec::new();
         input
@@ -167,7 +182,8 @@ pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, Stri
         if bytes.len() as u64 > TASK_BYTES_MAX {
             return Err(format!(
                 "the task on standard input is longer than {TASK_BYTES_MAX} bytes; shorten it"
-            ));
+            )
+            .into());
         }
         String::from_utf8(bytes).map_err(|_| "the task on standard input is not UTF-8 text".to_owned())?
     } else {
@@ -175,7 +191,8 @@ pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, Stri
     };
     if text.trim().is_empty() {
         return Err("the task is empty; say what is to be done, as in `sysop exec \"free some disk space\"`"
-            .to_owned());
+            .to_owned()
+            .into());
     }
     Ok(text)
 }

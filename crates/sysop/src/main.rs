@@ -3,7 +3,6 @@
 mod chat;
 #[cfg_attr(not(test), expect(dead_code, reason = "the subcommands are not connected yet"))]
 mod exec;
-#[cfg_attr(not(test), expect(dead_code, reason = "the subcommands are not connected yet"))]
 mod render;
 
 fn main() {}

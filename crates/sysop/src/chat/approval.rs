@@ -15,6 +15,7 @@ use crossterm::event::{
 use crossterm::terminal;
 
 use super::editor::edit_once;
+use crate::render::cells::wrap;
 use crate::render::{Ink, Row, paint, row};
 
 /// For how long after it was drawn a proposal takes no key.
@@ -58,8 +59,8 @@ pub(crate) trait Console {
     fn now(&self) -> Duration;
     /// Draws a row.
     fn row(&mut self, row: &[crate::render::Span]) -> io::Result<()>;
-    /// Rows of the screen.
-    fn height(&self) -> usize;
+    /// Columns and rows of the screen.
+    fn size(&self) -> (usize, usize);
     /// Lets the person write a line, beginning with `text`; none when they leave it.
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>>;
 }
@@ -100,18 +101,17 @@ pub(crate) fn ask(
 
 fn edited(console: &mut impl Console, question: &Question) -> io::Result<Option<Answer>> {
     let Some(command) = &question.command else {
-        console
-            .row(&row("only a command can be edited; n says in words what should be different", Ink::Dim))?;
+        say(console, "only a command can be edited; n says in words what should be different", Ink::Dim)?;
         return Ok(None);
     };
     let clean: String = command.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
     if clean != *command {
-        console.row(&row("control characters were taken out of the command that you edit", Ink::Warn))?;
+        say(console, "control characters were taken out of the command that you edit", Ink::Warn)?;
     }
     let text = console.edit("command", &clean)?;
     Ok(match text {
         Some(text) if text.trim().is_empty() => {
-            console.row(&row("an empty command was not run", Ink::Dim))?;
+            say(console, "an empty command was not run", Ink::Dim)?;
             None
         }
         Some(text) if text == *command => Some(Answer::Allow(None)),
@@ -126,7 +126,7 @@ fn show(
     question: &Question,
     withdrawn: &AtomicBool,
 ) -> io::Result<Option<Answer>> {
-    let page = console.height().saturating_sub(3).max(3);
+    let page = console.size().1.saturating_sub(3).max(3);
     let pages = question.rows.len().div_ceil(page);
     for (number, rows) in question.rows.chunks(page).enumerate() {
         for row in rows {
@@ -137,7 +137,7 @@ fn show(
         }
         drop_early_keys(console, withdrawn)?;
         let text = format!("page {} of {pages}: space shows more, n rejects", number + 1);
-        console.row(&row(&text, Ink::Warn))?;
+        say(console, &text, Ink::Warn)?;
         loop {
             let Some(key) = next_key(console, withdrawn)? else { return Ok(Some(Answer::Withdrawn)) };
             match letter(key) {
@@ -173,10 +173,15 @@ fn next_key(console: &mut impl Console, withdrawn: &AtomicBool) -> io::Result<Op
     Ok(None)
 }
 
+fn say(console: &mut impl Console, text: &str, ink: Ink) -> io::Result<()> {
+    let columns = console.size().0.saturating_sub(1);
+    wrap(&row(text, ink), columns, 3).iter().try_for_each(|row| console.row(row))
+}
+
 fn draw_keys(console: &mut impl Console, question: &Question) -> io::Result<()> {
     let edit = if question.command.is_some() { "e edit  " } else { "" };
     let text = format!("Run it?  y yes  n no  {edit}a for this session  s stop  ? help");
-    console.row(&row(&text, Ink::Bold))
+    say(console, &text, Ink::Bold)
 }
 
 fn help(console: &mut impl Console, question: &Question) -> io::Result<()> {
@@ -188,7 +193,7 @@ fn help(console: &mut impl Console, question: &Question) -> io::Result<()> {
         "s  does not run it and stops the turn; so does Ctrl+C".to_owned(),
     ];
     for line in lines {
-        console.row(&row(&line, Ink::Dim))?;
+        say(console, &line, Ink::Dim)?;
     }
     Ok(())
 }
@@ -252,8 +257,8 @@ impl Console for Terminal {
         write!(io::stderr(), "{}\r\n", paint(row, self.colour))
     }
 
-    fn height(&self) -> usize {
-        terminal::size().map_or(24, |(_, rows)| usize::from(rows))
+    fn size(&self) -> (usize, usize) {
+        terminal::size().map_or((80, 24), |(columns, rows)| (columns.into(), rows.into()))
     }
 
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>> {

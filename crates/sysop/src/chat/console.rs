@@ -21,8 +21,8 @@ use crate::render::safe;
 
 /// The longest line that is read from a pipe, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
-/// How many rows may wait for the line editor.
-const PRINTER_ROWS_MAX: usize = 1_000;
+/// How many messages may wait for the line editor; `Screen` tells by it whether the last one was shown.
+const PRINTER_MESSAGES_MAX: usize = 1;
 
 /// What the person is asked for.
 pub(crate) enum Request {
@@ -67,7 +67,7 @@ pub(crate) struct Console {
 impl Console {
     /// With a line editor, on a terminal.
     pub(crate) fn on_terminal(history: Option<PathBuf>, routines: Vec<String>, colour: bool) -> Self {
-        let printer = ExternalPrinter::new(PRINTER_ROWS_MAX);
+        let printer = ExternalPrinter::new(PRINTER_MESSAGES_MAX);
         let above = printer.sender();
         Self::start(Some(above), move |requests, said, withdrawn| {
             let (mut editor, problem) =

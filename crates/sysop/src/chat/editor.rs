@@ -149,12 +149,9 @@ struct HarmlessPaste(Emacs);
 
 impl EditMode for HarmlessPaste {
     fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
-        match self.0.parse_event(event) {
-            ReedlineEvent::Edit(commands) => {
-                ReedlineEvent::Edit(commands.into_iter().map(harmless).collect())
-            }
-            other => other,
-        }
+        let event = self.0.parse_event(event);
+        let ReedlineEvent::Edit(commands) = event else { return event };
+        ReedlineEvent::Edit(commands.into_iter().map(harmless).collect())
     }
 
     fn edit_mode(&self) -> PromptEditMode {

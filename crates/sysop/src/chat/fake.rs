@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use serde_json::json;
-use sysop_core::event::{
-    Change, Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update,
-};
+use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::outcome::{Outcome, Status};
@@ -387,9 +385,4 @@ impl State {
     fn end(&mut self, reason: StopReason, error: Option<String>) {
         self.publish(Event::TurnEnded { turn: TurnId(self.turn), reason, error });
     }
-}
-
-/// For `Input::Configure` in assertions.
-pub(crate) fn model_change(provider: &str, name: &str) -> Input {
-    Input::Configure { change: Change::Model(ModelRef::new(provider, name)) }
 }

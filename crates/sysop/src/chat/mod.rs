@@ -29,6 +29,9 @@ use sysop_driver::port::SessionSummary;
 
 use session::Opened;
 
+/// The name under which this face answers approvals.
+const BY: &str = "chat";
+
 /// Opens a session.
 pub(crate) type Open = Box<dyn Fn(Which) -> BoxFuture<'static, Result<Opened, String>> + Send + Sync>;
 /// Lists sessions, the most recently changed first.

@@ -24,11 +24,9 @@ use super::screen::{Owner, Screen};
 use super::session::{Opened, Session};
 use super::terminal::Quiet;
 use super::view::View;
-use super::{ChatContext, Form, Which};
+use super::{BY, ChatContext, Form, Which};
 use crate::render::{Ink, Look, safe};
 
-/// The name under which this face answers approvals.
-const BY: &str = "chat";
 /// How often what moves is drawn.
 const TICK: Duration = Duration::from_millis(120);
 /// How long the prompt stays away for a turn that was asked for.
@@ -263,6 +261,7 @@ impl Repl {
             // A line stays open while another face works: what happens is printed above it.
             (Asked::Line, Asked::Line | Asked::Nothing) | (Asked::Nothing, Asked::Nothing) => Ok(()),
             (Asked::Question(open), Asked::Question(wanted)) if *open == wanted => Ok(()),
+            (Asked::Line, Asked::Question(_)) if !self.screen.above_is_shown() => Ok(()),
             (Asked::Line, Asked::Question(_)) | (Asked::Question(_), _) => {
                 if !self.withdrawing {
                     self.withdrawing = true;

@@ -316,7 +316,7 @@ impl Rich {
 
     fn decided(&self, call: &CallId, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
         let Some(plan) = transcript.plan(call) else { return Ok(()) };
-        let Some(text) = plan::decision_words(plan) else { return Ok(()) };
+        let Some(text) = plan::decision_words(plan, super::BY) else { return Ok(()) };
         let ink = if matches!(plan.state, PlanState::Rejected { .. }) { Ink::Warn } else { Ink::Dim };
         screen.rows(&wrap(&row(&text, ink), screen.look().width.saturating_sub(1), 2))
     }
@@ -470,9 +470,10 @@ impl Rich {
             out.push(Span::new(&format!(" · {line}"), Ink::Italic));
         }
         if columns >= 60 {
-            let room = columns.saturating_sub(30);
+            let room = columns.saturating_sub(36);
             out = crate::render::cells::truncate(&out, room);
-            out.push(Span::new(" · Ctrl+C stops", Ink::Dim));
+            let keys = if columns >= 80 { " · Ctrl+C stops · Ctrl+\\ pauses" } else { " · Ctrl+C stops" };
+            out.push(Span::new(keys, Ink::Dim));
         }
         Some(out)
     }

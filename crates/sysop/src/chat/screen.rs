@@ -31,6 +31,7 @@ pub(crate) struct Screen {
     printer: Option<SyncSender<String>>,
     held: VecDeque<String>,
     lost: usize,
+    given: bool,
     last: Option<String>,
     /// Line ends that the text so far ends with; two at the very beginning.
     ends: usize,
@@ -39,7 +40,17 @@ pub(crate) struct Screen {
 impl Screen {
     /// A screen on `out`; `printer` leads above the line editor.
     pub(crate) fn new(out: Box<dyn Write + Send>, look: Look, printer: Option<SyncSender<String>>) -> Self {
-        Self { out, look, owner: Owner::Screen, printer, held: VecDeque::new(), lost: 0, last: None, ends: 2 }
+        Self {
+            out,
+            look,
+            owner: Owner::Screen,
+            printer,
+            held: VecDeque::new(),
+            lost: 0,
+            given: false,
+            last: None,
+            ends: 2,
+        }
     }
 
     /// How to draw.
@@ -160,20 +171,27 @@ impl Screen {
         self.out.flush()
     }
 
+    /// Whether the line editor has shown all that it was given; while it has not, it must not be interrupted.
+    pub(crate) fn above_is_shown(&mut self) -> bool {
+        let Some(printer) = &self.printer else { return true };
+        // The printer holds one message: a second one, of no lines, gets in only when the first is out.
+        if self.given && !matches!(printer.try_send(String::new()), Err(TrySendError::Full(_))) {
+            self.given = false;
+        }
+        !self.given && self.held.is_empty()
+    }
+
     fn print_above(&mut self) {
         let Some(printer) = &self.printer else { return };
-        while let Some(row) = self.held.pop_front() {
-            // The printer drops a message of no lines.
-            let message = if row.is_empty() { " ".to_owned() } else { row };
-            match printer.try_send(message) {
-                Ok(()) => {}
-                // The editor takes more later; a closed one means that the face is about to end.
-                Err(TrySendError::Full(message)) => {
-                    self.held.push_front(message);
-                    return;
-                }
-                Err(TrySendError::Disconnected(_)) => return,
+        // One message for all rows; one that is empty has to be a row all the same.
+        let rows: Vec<&str> = self.held.iter().map(|row| if row.is_empty() { " " } else { row }).collect();
+        match printer.try_send(rows.join("\n")) {
+            Ok(()) => {
+                self.given = true;
+                self.held.clear();
             }
+            // The editor takes it later; a closed one means that the face is about to end.
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
     }
 }

@@ -15,6 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::approval::{self, Answer, Console, GUARD, Question};
 use super::fake::Fake;
 use super::*;
+use crate::exec;
 use crate::render::tests::intruder;
 use crate::render::{Ink, Row, Span, paint, row};
 
@@ -28,20 +29,44 @@ const CHILD: &str = "chat::tests::plays_the_binary";
 #[ignore = "started by the tests below as a process of its own"]
 fn plays_the_binary() {
     let Ok(form) = std::env::var(FORM) else { return };
-    let form = match form.as_str() {
-        "panels" => Form::Panels { colour: true },
-        _ => Form::Plain,
-    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let code = runtime.block_on(run(context(form))).unwrap();
+    let code = runtime.block_on(async {
+        let fake = Fake::new();
+        match form.as_str() {
+            "panels" => run(context(fake, Form::Panels { colour: true })).await.unwrap(),
+            "plain" => run(context(fake, Form::Plain)).await.unwrap(),
+            task => exec::run(exec_context(&fake, task)).await.code(),
+        }
+    });
     std::process::exit(code);
 }
 
-fn context(form: Form) -> ChatContext {
+fn exec_context(fake: &Arc<Fake>, task: &str) -> exec::ExecContext {
+    exec::ExecContext {
+        opened: fake.opened(),
+        task: exec::Task::Prompt(task.into()),
+        form: exec::Form::Human,
+        out: Box::new(std::io::stdout()),
+        terminal: Some(crate::render::Look { width: 80, colour: true }),
+        err: Box::new(std::io::stderr()),
+        ask: Some(exec::ask_on_terminal(true)),
+        stops: exec::signals().unwrap(),
+    }
+}
+
+fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
+    let opened = fake.opened();
+    // Another face gives a task when this process is told to play it.
+    let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
+    tokio::spawn(async move {
+        while told.recv().await.is_some() {
+            fake.send_as_other(sysop_core::event::Input::Prompt { text: "clean from elsewhere".into() });
+        }
+    });
     let earlier = Fake::new();
     earlier.send_as_other(sysop_core::event::Input::Prompt { text: "hello from before".into() });
     ChatContext {
-        opened: Fake::new().opened(),
+        opened,
         open: Box::new(move |which| {
             let earlier = earlier.clone();
             async move {
@@ -328,11 +353,15 @@ struct Person {
 
 impl Person {
     fn sits_down(history: Option<&std::path::Path>) -> Self {
+        Self::starts("panels", history)
+    }
+
+    fn starts(form: &str, history: Option<&std::path::Path>) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
         pty.resize(pty_process::Size::new(30, 80)).unwrap();
         let mut command = pty_process::Command::new(std::env::current_exe().unwrap())
             .args([CHILD, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
-            .env(FORM, "panels")
+            .env(FORM, form)
             .env("TERM", "xterm-256color")
             .kill_on_drop(true);
         if let Some(history) = history {
@@ -373,6 +402,11 @@ impl Person {
         }
         self.seen.push_str(&text);
         count > 0
+    }
+
+    fn signals(&self, signal: rustix::process::Signal) {
+        let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
     }
 
     async fn types(&mut self, text: &str) {
@@ -468,7 +502,7 @@ async fn keys_pressed_before_the_question_do_not_answer_it() {
     person.types("s").await;
     let text = person.sees(PROMPT).await;
     assert!(!text.contains("ran rm"), "{text}");
-    assert!(text.contains("rejected by chat: stop"), "{text}");
+    assert!(text.contains("rejected: stop"), "{text}");
 }
 
 #[tokio::test]
@@ -480,7 +514,7 @@ async fn a_pasted_answer_is_none() {
     person.types("\u{1b}[200~y\u{1b}[201~s").await;
     let text = person.sees(PROMPT).await;
     assert!(!text.contains("ran rm"), "{text}");
-    assert!(text.contains("rejected by chat: stop"), "{text}");
+    assert!(text.contains("rejected: stop"), "{text}");
 }
 
 #[tokio::test]
@@ -615,6 +649,46 @@ async fn hostile_text_does_not_get_through_to_the_terminal() {
     assert_eq!(intruder(&drawn), None, "{drawn:?}");
 }
 
+#[tokio::test]
+async fn what_happens_elsewhere_comes_above_the_line_and_leaves_it_as_it_was() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("half a li").await;
+    person.sees("half a li").await;
+    person.signals(rustix::process::Signal::QUIT);
+    person.sees("nothing runs that could be paused").await;
+    person.sees("half a li").await;
+    person.signals(rustix::process::Signal::USR1);
+    let text = person.sees(QUESTION).await;
+    assert!(text.contains("│ clean from elsewhere"), "{text}");
+    person.types("s").await;
+    person.sees("rejected: stop").await;
+    person.sees("half a li").await;
+    person.signals(rustix::process::Signal::TERM);
+    assert_eq!(person.leaves().await, 143);
+}
+
+#[tokio::test]
+async fn exec_asks_on_its_terminal_and_ctrl_c_is_130() {
+    let mut person = Person::starts("clean", None);
+    let text = person.sees(QUESTION).await;
+    assert!(text.contains("I will clean up."), "{text}");
+    assert!(text.contains("on web1 in /srv/app"), "{text}");
+    person.types("y").await;
+    person.sees("Done with rm -rf build && echo done.").await;
+    assert_eq!(person.leaves().await, 0);
+
+    let mut person = Person::starts("slow", None);
+    person.sees("Working on it").await;
+    person.types("\u{3}").await;
+    assert_eq!(person.leaves().await, 130);
+
+    let mut person = Person::starts("clean", None);
+    person.sees(QUESTION).await;
+    person.types("\u{3}").await;
+    assert_eq!(person.leaves().await, 130);
+}
+
 /// A console with a clock of its own and keys that come at given times.
 struct Scripted {
     now: Duration,
@@ -649,8 +723,8 @@ impl Console for Scripted {
         Ok(())
     }
 
-    fn height(&self) -> usize {
-        24
+    fn size(&self) -> (usize, usize) {
+        (80, 24)
     }
 
     fn edit(&mut self, label: &str, text: &str) -> std::io::Result<Option<String>> {

@@ -394,8 +394,9 @@ fn the_task_is_the_argument_or_standard_input() {
     }
     assert_eq!(task_text("do it", Forbidden), Ok("do it".into()));
     assert_eq!(task_text("-", &b"from a pipe\n"[..]), Ok("from a pipe\n".into()));
-    assert!(task_text(" \n", Forbidden).unwrap_err().contains("empty"));
-    assert!(task_text("-", &b""[..]).unwrap_err().contains("empty"));
-    assert!(task_text("-", &b"\xff"[..]).unwrap_err().contains("UTF-8"));
-    assert!(task_text("-", io::repeat(b'x')).unwrap_err().contains("longer"));
+    assert!(task_text(" \n", Forbidden).unwrap_err().why.contains("empty"));
+    assert!(task_text("-", &b""[..]).unwrap_err().why.contains("empty"));
+    assert!(task_text("-", &b"\xff"[..]).unwrap_err().why.contains("UTF-8"));
+    assert_eq!(task_text("", Forbidden).unwrap_err().exit.code(), 2);
+    assert!(task_text("-", io::repeat(b'x')).unwrap_err().why.contains("longer"));
 }

@@ -14,7 +14,6 @@ pub(crate) mod words;
 pub(crate) mod tests;
 
 use std::fmt::Write as _;
-use std::io;
 
 use sysop_core::text::neutralise;
 
@@ -152,12 +151,4 @@ pub(crate) fn paint(row: &[Span], colour: bool) -> String {
         }
     }
     out
-}
-
-/// Writes rows with line ends.
-pub(crate) fn write_rows(out: &mut impl io::Write, rows: &[Row], colour: bool) -> io::Result<()> {
-    for row in rows {
-        writeln!(out, "{}", paint(row, colour))?;
-    }
-    Ok(())
 }

@@ -41,17 +41,18 @@ pub(crate) fn rows(plan: &Plan, place: Place<'_>, columns: usize) -> Vec<Row> {
     out
 }
 
-/// What was decided, where it was not asked here.
-pub(crate) fn decision_words(plan: &Plan) -> Option<String> {
+/// What a person decided; by whom, unless that was this face, which answers as `own`.
+pub(crate) fn decision_words(plan: &Plan, own: &str) -> Option<String> {
+    let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
     let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
     match &plan.state {
         PlanState::Waiting => None,
         PlanState::Allowed { by: Decider::Policy, .. } => None,
         PlanState::Allowed { by: Decider::Person(by), scope: Scope::Once } => {
-            Some(format!("allowed by {by}{edited}"))
+            Some(format!("allowed{}{edited}", name(by)))
         }
         PlanState::Allowed { by: Decider::Person(by), scope: Scope::Session } => {
-            Some(format!("allowed for this session by {by}{edited}"))
+            Some(format!("allowed for this session{}{edited}", name(by)))
         }
         PlanState::Rejected { by, reason } => {
             let by = match by {
@@ -59,7 +60,7 @@ pub(crate) fn decision_words(plan: &Plan) -> Option<String> {
                 Decider::Person(by) => by,
             };
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            Some(format!("rejected by {by}{why}"))
+            Some(format!("rejected{}{why}", name(by)))
         }
     }
 }
