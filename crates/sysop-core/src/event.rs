@@ -208,7 +208,13 @@ pub enum Event {
         /// What came of it.
         outcome: Outcome,
     },
-    /// The turn waits for `Resume`.
+    /// A person wants the turn to stop; it ends when the running tool has.
+    CancelAsked {
+        /// What comes after the end.
+        #[serde(default)]
+        then: AfterStop,
+    },
+    /// The turn waits for `Resume` before its next step.
     Paused {
         /// Why.
         reason: PauseReason,
@@ -232,6 +238,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
+}
+
+/// What follows a turn that is being stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterStop {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The same prompt again, with a fresh history.
+    Retry,
+    /// A fresh history.
+    Clear,
 }
 
 /// Why a turn waits.
@@ -353,6 +372,11 @@ pub enum Delta {
         call: CallId,
         /// The piece, decoded lossily; control sequences are still in it.
         text: String,
+    },
+    /// The text and reasoning of this step so far are void: the request is made again.
+    Restarted {
+        /// Which step.
+        step: StepId,
     },
     /// Something worth knowing now: a retry, a model that is loading.
     Notice {
