@@ -1,14 +1,165 @@
-//! Making untrusted text safe to show.
+//! Making untrusted text safe to show to a person and plain to read for a model.
+//!
+//! Two views of one text. For a person, [`neutralise`] shows what a terminal would obey or hide. For a model,
+//! [`strip_controls`] takes out what a terminal obeys and keeps every character that it would print: it never
+//! erases or overwrites, so that text which a program prints and then wipes is read by the person and by the
+//! model alike (show a person what went through [`strip_controls`], and both have seen the same).
+//!
+//! This module must never interpret a sequence: nothing moves, nothing is coloured, nothing is answered.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
+
+mod strip;
+#[cfg(test)]
+mod tests;
+
+pub use strip::{SEQUENCE_BYTES_MAX, STRING_BYTES_MAX, Stripper};
 
 /// Makes a text safe for a person's terminal: control sequences, C0/C1 bytes, bidirectional and invisible
 /// characters are shown, not obeyed. Newline and tab stay.
+///
+/// A shown character reads `\x1b` (below U+0100), `\r` (a carriage return) or `\u{202e}`. The carriage return of a
+/// `\r\n` is dropped. The emoji selectors U+FE0E and U+FE0F stay; a joiner (U+200D) is shown even inside an emoji,
+/// since what it joins cannot be told from what it hides. A backslash of the text itself is not doubled: this is
+/// for eyes, and cannot be undone.
 pub fn neutralise(text: &str) -> Cow<'_, str> {
-    Cow::Borrowed(text)
+    let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
+    let mut out = String::with_capacity(text.len() + 16);
+    out.push_str(&text[..first]);
+    let mut neutraliser = Neutraliser::new();
+    neutraliser.push_onto(&text[first..], &mut out);
+    neutraliser.finish_onto(&mut out);
+    Cow::Owned(out)
+}
+
+/// Like [`neutralise`], for a place of one line where each byte counts, such as a command to be approved: newline and
+/// tab are shown as `\n` and `\t`, and so are every carriage return, emoji selectors, and blanks that are not the space.
+pub fn neutralise_line(text: &str) -> Cow<'_, str> {
+    let odd = |sign: char| {
+        is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
+    };
+    let Some(first) = first_match(text, odd) else { return Cow::Borrowed(text) };
+    let mut out = String::with_capacity(text.len() + 16);
+    out.push_str(&text[..first]);
+    for sign in text[first..].chars() {
+        if odd(sign) { show(sign, &mut out) } else { out.push(sign) }
+    }
+    Cow::Owned(out)
+}
+
+/// [`neutralise`] for text that comes in pieces, split anywhere.
+#[derive(Debug, Clone, Default)]
+pub struct Neutraliser {
+    /// The last piece ended in a carriage return that may belong to a newline.
+    carriage_return: bool,
+}
+
+impl Neutraliser {
+    /// Starts a text.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next piece; gives what can be shown of the text so far and was not given before.
+    pub fn push(&mut self, piece: &str) -> String {
+        let mut out = String::with_capacity(piece.len());
+        self.push_onto(piece, &mut out);
+        out
+    }
+
+    /// Ends the text; gives what was held back.
+    pub fn finish(&mut self) -> String {
+        let mut out = String::new();
+        self.finish_onto(&mut out);
+        out
+    }
+
+    fn push_onto(&mut self, piece: &str, out: &mut String) {
+        for sign in piece.chars() {
+            if std::mem::take(&mut self.carriage_return) && sign != '\n' {
+                show('\r', out);
+            }
+            match sign {
+                '\r' => self.carriage_return = true,
+                _ if is_shown(sign) => show(sign, out),
+                _ => out.push(sign),
+            }
+        }
+    }
+
+    fn finish_onto(&mut self, out: &mut String) {
+        if std::mem::take(&mut self.carriage_return) {
+            show('\r', out);
+        }
+    }
 }
 
 /// Removes escape sequences and control characters (a model has no use for them); newline and tab stay.
+///
+/// Whole sequences go (see [`Stripper`] for which, and for what becomes of unfinished ones), then every other control
+/// and invisible character. Any run of carriage returns, with the newline behind it, becomes one newline, and so
+/// do the other line breaks (VT, FF, NEL, U+2028, U+2029).
 pub fn strip_controls(text: &str) -> Cow<'_, str> {
-    Cow::Borrowed(text)
+    let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
+    let mut out = String::with_capacity(text.len());
+    out.push_str(&text[..first]);
+    let mut stripper = Stripper::new();
+    stripper.push_onto(&text[first..], &mut out);
+    stripper.finish_onto(&mut out);
+    Cow::Owned(out)
+}
+
+/// Whether a character is a control or invisible one, and so never reaches a terminal or a model as it is.
+fn is_shown(sign: char) -> bool {
+    match sign {
+        '\n' | '\t' | ' '..='~' => false,
+        _ => sign.is_control() || is_invisible(sign),
+    }
+}
+
+/// Characters outside C0, DEL and C1 that print nothing, or that change the order of those that do.
+fn is_invisible(sign: char) -> bool {
+    matches!(sign,
+        '\u{ad}' // soft hyphen
+        | '\u{34f}' // grapheme joiner
+        | '\u{61c}' // Arabic letter mark
+        | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
+        | '\u{17b4}' | '\u{17b5}' // Khmer inherent vowels
+        | '\u{180b}'..='\u{180f}' // Mongolian selectors
+        | '\u{200b}'..='\u{200f}' // zero width, direction marks
+        | '\u{2028}'..='\u{202e}' // line and paragraph separator, embeddings, overrides
+        | '\u{2060}'..='\u{206f}' // word joiner, invisible operators, isolates
+        | '\u{fe00}'..='\u{fe0d}' // selectors but those of emoji
+        | '\u{feff}' // byte order mark
+        | '\u{fff0}'..='\u{fffb}' // specials
+        | '\u{1d173}'..='\u{1d17a}' // musical controls
+        | '\u{e0000}'..='\u{e0fff}' // tags, selectors
+    )
+}
+
+/// Blanks that look like the space and are not.
+fn is_odd_blank(sign: char) -> bool {
+    matches!(
+        sign,
+        '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{3000}'
+    )
+}
+
+fn show(sign: char, out: &mut String) {
+    let written = match sign {
+        '\r' => out.write_str("\\r"),
+        '\n' => out.write_str("\\n"),
+        '\t' => out.write_str("\\t"),
+        '\0'..='\u{ff}' => write!(out, "\\x{:02x}", u32::from(sign)),
+        _ => write!(out, "\\u{{{:x}}}", u32::from(sign)),
+    };
+    written.expect("writing to a string cannot fail");
+}
+
+/// Byte position of the first matching character; ASCII text is looked through without decoding.
+fn first_match(text: &str, matches: impl Fn(char) -> bool) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let plain = bytes.iter().position(|&byte| !byte.is_ascii() || matches(char::from(byte)))?;
+    text[plain..].char_indices().find(|&(_, sign)| matches(sign)).map(|(at, _)| plain + at)
 }

@@ -1,0 +1,167 @@
+//! Taking terminal sequences out of a stream of text.
+
+use super::is_invisible;
+
+/// Longest control sequence (CSI, or ESC with intermediates) that is taken out whole, in bytes behind its start.
+pub const SEQUENCE_BYTES_MAX: usize = 64;
+
+/// Longest control string (OSC, DCS, APC, PM, SOS, title) that is taken out whole, in bytes behind its start.
+pub const STRING_BYTES_MAX: usize = 8 * 1024;
+
+/// [`strip_controls`](super::strip_controls) for text that comes in pieces: any split gives the same text.
+///
+/// Known are the 7-bit and the 8-bit forms of ECMA-48. A control string ends with ST, an OSC with BEL too. One that
+/// does not end (at a newline, at another sequence, after [`STRING_BYTES_MAX`], at the end of the text) was none:
+/// its characters are text again, so that a stray introducer swallows nothing. An unfinished CSI loses the
+/// parameters that were read; those are digits and punctuation only.
+#[derive(Debug, Clone, Default)]
+pub struct Stripper {
+    state: State,
+    /// The printing characters of an open control string.
+    held: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Ground,
+    /// Behind one or more carriage returns, for which no newline was given yet.
+    CarriageReturn,
+    /// Behind ESC and this many intermediate bytes.
+    Escape(usize),
+    /// Inside a CSI, this many bytes behind its start.
+    Sequence(usize),
+    /// Inside a control string, this many bytes behind its start.
+    String(StringKind, usize),
+    /// Inside a control string, behind an ESC that may begin its end.
+    StringEscape,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StringKind {
+    /// BEL ends it too.
+    Command,
+    /// Only ST ends it.
+    Other,
+}
+
+impl Stripper {
+    /// Starts a text.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next piece; gives what is certain of the text so far and was not given before.
+    pub fn push(&mut self, piece: &str) -> String {
+        let mut out = String::with_capacity(piece.len());
+        self.push_onto(piece, &mut out);
+        out
+    }
+
+    /// Ends the text; gives what was held back.
+    pub fn finish(&mut self) -> String {
+        let mut out = String::new();
+        self.finish_onto(&mut out);
+        out
+    }
+
+    pub(super) fn push_onto(&mut self, piece: &str, out: &mut String) {
+        for sign in piece.chars() {
+            self.sign(sign, out);
+        }
+    }
+
+    pub(super) fn finish_onto(&mut self, out: &mut String) {
+        match std::mem::take(&mut self.state) {
+            State::CarriageReturn => out.push('\n'),
+            State::String(..) | State::StringEscape => self.give_back(out),
+            State::Ground | State::Escape(_) | State::Sequence(_) => {}
+        }
+    }
+
+    fn sign(&mut self, sign: char, out: &mut String) {
+        match self.state {
+            State::Ground => self.ground(sign, out),
+            State::CarriageReturn => {
+                if sign == '\r' {
+                    return;
+                }
+                self.state = State::Ground;
+                out.push('\n');
+                if sign != '\n' {
+                    self.ground(sign, out);
+                }
+            }
+            State::Escape(count) => self.escape(sign, count, out),
+            State::Sequence(count) => match sign {
+                '\u{20}'..='\u{3f}' if count < SEQUENCE_BYTES_MAX => self.state = State::Sequence(count + 1),
+                '\u{40}'..='\u{7e}' => self.state = State::Ground,
+                _ => self.ground(sign, out),
+            },
+            State::String(kind, count) => self.string(sign, kind, count, out),
+            State::StringEscape => {
+                if sign == '\\' {
+                    self.held.clear();
+                    self.state = State::Ground;
+                } else {
+                    self.give_back(out);
+                    self.escape(sign, 0, out);
+                }
+            }
+        }
+    }
+
+    fn ground(&mut self, sign: char, out: &mut String) {
+        self.state = State::Ground;
+        match sign {
+            '\r' => self.state = State::CarriageReturn,
+            '\u{1b}' => self.state = State::Escape(0),
+            '\u{9b}' => self.state = State::Sequence(0),
+            '\u{9d}' => self.state = State::String(StringKind::Command, 0),
+            '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => self.state = State::String(StringKind::Other, 0),
+            '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
+            _ if prints(sign) => out.push(sign),
+            _ => {}
+        }
+    }
+
+    fn escape(&mut self, sign: char, count: usize, out: &mut String) {
+        self.state = match sign {
+            '[' if count == 0 => State::Sequence(0),
+            ']' if count == 0 => State::String(StringKind::Command, 0),
+            // `k` begins a title in screen and tmux.
+            'P' | 'X' | '^' | '_' | 'k' if count == 0 => State::String(StringKind::Other, 0),
+            '\u{20}'..='\u{2f}' if count < SEQUENCE_BYTES_MAX => State::Escape(count + 1),
+            '\u{30}'..='\u{7e}' => State::Ground,
+            _ => return self.ground(sign, out),
+        };
+    }
+
+    fn string(&mut self, sign: char, kind: StringKind, count: usize, out: &mut String) {
+        let ends = sign == '\u{9c}' || (sign == '\u{7}' && kind == StringKind::Command);
+        let breaks = matches!(sign, '\n' | '\r' | '\u{18}' | '\u{1a}' | '\u{80}'..='\u{9f}');
+        if ends {
+            self.held.clear();
+            self.state = State::Ground;
+        } else if sign == '\u{1b}' {
+            self.state = State::StringEscape;
+        } else if breaks || count + sign.len_utf8() > STRING_BYTES_MAX {
+            self.give_back(out);
+            self.ground(sign, out);
+        } else {
+            if prints(sign) {
+                self.held.push(sign);
+            }
+            self.state = State::String(kind, count + sign.len_utf8());
+        }
+    }
+
+    fn give_back(&mut self, out: &mut String) {
+        out.push_str(&self.held);
+        self.held.clear();
+    }
+}
+
+fn prints(sign: char) -> bool {
+    matches!(sign, '\n' | '\t') || !(sign.is_control() || is_invisible(sign))
+}
