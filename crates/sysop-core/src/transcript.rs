@@ -5,18 +5,22 @@
 //! kept as they came and are untrusted: a face neutralises what it shows.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use crate::event::{Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Update};
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::message::{Arguments, ModelRef, Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
-use crate::policy::{ApprovalMode, Grant, Risk};
+use crate::policy::{ApprovalMode, Risk};
 use crate::session::SessionSpec;
 use crate::tool::ToolEffect;
 
+mod item;
 #[cfg(test)]
 mod tests;
+
+pub use item::{
+    Body, Decider, Item, ItemId, Notice, Output, Plan, PlanState, Scope, Text, TextState, TurnEnd, Weight,
+};
 
 /// The most logged items that are kept; the oldest go first.
 pub const ITEMS_MAX: usize = 5_000;
@@ -97,207 +101,8 @@ pub enum Phase {
         /// Why.
         reason: PauseReason,
     },
-    /// A stop was asked for and is under way. Known only to the face that asked.
+    /// A stop was asked for and is under way.
     Stopping,
-}
-
-/// Names an item for as long as the session exists, live and replayed.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ItemId {
-    /// What a person said.
-    Prompt(TurnId),
-    /// A model's visible reasoning.
-    Reasoning(StepId),
-    /// A model's text.
-    Answer(StepId),
-    /// A tool call.
-    Plan(CallId),
-    /// What came of a tool call.
-    Output(CallId),
-    /// The summary with which a call ended the turn.
-    Summary(CallId),
-    /// Something logged that is worth a line.
-    Notice(Seq),
-    /// Something worth a line that is not logged.
-    LiveNotice(u64),
-    /// The end of a turn.
-    End(TurnId),
-}
-
-impl fmt::Display for ItemId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Prompt(turn) => write!(f, "prompt-{turn}"),
-            Self::Reasoning(step) => write!(f, "reasoning-{step}"),
-            Self::Answer(step) => write!(f, "answer-{step}"),
-            Self::Plan(call) => write!(f, "plan-{call}"),
-            Self::Output(call) => write!(f, "output-{call}"),
-            Self::Summary(call) => write!(f, "summary-{call}"),
-            Self::Notice(seq) => write!(f, "notice-{seq}"),
-            Self::LiveNotice(number) => write!(f, "live-{number}"),
-            Self::End(turn) => write!(f, "end-{turn}"),
-        }
-    }
-}
-
-/// One thing to read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Item {
-    /// Its name.
-    pub id: ItemId,
-    /// Grows with each change, so that a face can keep a layout by id and revision.
-    pub revision: u32,
-    /// Whether the log does not hold it: a notice of the moment, or text of a reply that never became whole.
-    pub live_only: bool,
-    /// What there is to read.
-    pub body: Body,
-}
-
-/// What an item is.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Body {
-    /// A person's words.
-    Prompt(String),
-    /// A model's visible reasoning.
-    Reasoning(Text),
-    /// A model's text, or the summary with which it ended the turn.
-    Answer(Text),
-    /// A tool call.
-    Plan(Plan),
-    /// What came of a tool call.
-    Output(Output),
-    /// A line for the person.
-    Notice(Notice),
-    /// The end of a turn.
-    End(TurnEnd),
-}
-
-/// A model's text and how far it has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text {
-    /// The text.
-    pub text: String,
-    /// How far it has come.
-    pub state: TextState,
-}
-
-/// How far a text has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextState {
-    /// More is to come.
-    Streaming,
-    /// All of it, from the log.
-    Whole,
-    /// The reply was given up; this is what had come.
-    Broken,
-}
-
-/// A tool call and what was decided about it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// The call, as it is asked about or runs.
-    pub call: ToolCall,
-    /// Whose wish it is.
-    pub origin: Origin,
-    /// What to show: the command that runs, or a short form of the call.
-    pub command: String,
-    /// The command as it was proposed, where a person changed it.
-    pub edited_from: Option<String>,
-    /// The model's reason.
-    pub reason: String,
-    /// What is known of its risk; nothing for a call that was not asked about.
-    pub risk: Risk,
-    /// What "for this session" covers; none for a call that was not asked about.
-    pub covers: Option<Grant>,
-    /// What was decided.
-    pub state: PlanState,
-}
-
-/// What was decided about a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlanState {
-    /// A person is asked.
-    Waiting,
-    /// It may run.
-    Allowed {
-        /// By whom.
-        by: Decider,
-        /// For how long.
-        scope: Scope,
-    },
-    /// It does not run.
-    Rejected {
-        /// By whom.
-        by: Decider,
-        /// The word to the model; may be empty.
-        reason: String,
-    },
-}
-
-/// Who decided about a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decider {
-    /// The approval mode, an earlier grant, or a typed command that needs no asking.
-    Policy,
-    /// Whoever answered.
-    Person(String),
-}
-
-/// For how long a call was allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// This once.
-    Once,
-    /// For the rest of the session.
-    Session,
-}
-
-/// What came of a tool call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Output {
-    /// The call.
-    pub call: CallId,
-    /// The tool's name; empty where the log begins after the call.
-    pub tool: String,
-    /// The newest output while it runs; empty afterwards.
-    pub tail: String,
-    /// How many bytes came before `tail`.
-    pub skipped_bytes: u64,
-    /// How it ended; none while it runs.
-    pub outcome: Option<Outcome>,
-}
-
-/// A line for the person.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// The line.
-    pub text: String,
-    /// How much it matters.
-    pub weight: Weight,
-}
-
-/// How much a notice matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
-    /// Good to know.
-    Note,
-    /// Something is to be done, or went wrong.
-    Warning,
-}
-
-/// The end of a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnEnd {
-    /// Which.
-    pub turn: TurnId,
-    /// Why.
-    pub reason: StopReason,
-    /// One sentence, where something went wrong.
-    pub error: Option<String>,
-    /// The turn's tokens.
-    pub usage: Usage,
-    /// How many times a model was asked.
-    pub iterations: u32,
 }
 
 impl Transcript {
@@ -324,7 +129,7 @@ impl Transcript {
         self.event(&logged.event);
     }
 
-    /// Says that this face has sent `Cancel`, so that it can show it until the turn ends.
+    /// Says that this face has sent `Cancel`, so that it can show it before the log does.
     pub fn stopping(&mut self) {
         if self.phase != Phase::Idle {
             self.phase = Phase::Stopping;
@@ -430,6 +235,7 @@ impl Transcript {
             Event::Decided { call, decision, by } => self.decided(call, decision, by),
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
             Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome),
+            Event::CancelAsked { .. } => self.stopping(),
             Event::Paused { reason } => {
                 self.notice(Weight::Warning, paused_sentence(*reason).to_owned());
                 self.phase = Phase::Paused { reason: *reason };
@@ -585,6 +391,10 @@ impl Transcript {
                 self.stream(*step, ItemId::Reasoning(*step), text, Body::Reasoning);
             }
             Delta::Output { call, text } => self.stream_output(call, text),
+            Delta::Restarted { step } => {
+                self.remove_streaming(&ItemId::Reasoning(*step));
+                self.remove_streaming(&ItemId::Answer(*step));
+            }
             Delta::Notice { text } => {
                 self.live_notices += 1;
                 let body = Body::Notice(Notice { text: text.clone(), weight: Weight::Note });
@@ -677,6 +487,12 @@ impl Transcript {
     fn remove(&mut self, id: &ItemId) -> Option<Item> {
         let at = self.items.iter().rposition(|item| item.id == *id)?;
         self.items.remove(at)
+    }
+
+    fn remove_streaming(&mut self, id: &ItemId) {
+        if self.item(id).is_some_and(|item| item.live_only) {
+            self.remove(id);
+        }
     }
 
     /// Logged items are counted apart from live ones, so that a replay keeps the same ones.

@@ -14,7 +14,7 @@ use serde_json::json;
 use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::text::strip_controls;
+use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Body, ItemId, Transcript, TurnEnd};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
@@ -308,6 +308,7 @@ impl Run {
             | Event::ModelFailed { .. }
             | Event::ToolStarted { .. }
             | Event::ToolFinished { .. }
+            | Event::CancelAsked { .. }
             | Event::Resumed
             | Event::Compacted { .. }
             | Event::HistoryCleared => None,
@@ -431,9 +432,9 @@ enum Out {
     /// For programs.
     Json { messages: Box<dyn JsonMessages>, out: Box<dyn Write + Send> },
     /// Drawn as it streams.
-    Terminal { screen: Box<Screen>, stream: Option<(StepId, String, Markdown)>, streamed: bool },
+    Terminal { screen: Box<Screen>, stream: Option<(StepId, String, Markdown)>, stripped: Option<Stripper> },
     /// Each answer when it is whole, a routine's output by lines.
-    Pipe { out: Box<dyn Write + Send>, line: String, streamed: bool },
+    Pipe { out: Box<dyn Write + Send>, stripped: Option<Stripper> },
 }
 
 impl Printer {
@@ -446,12 +447,10 @@ impl Printer {
     ) -> Self {
         let out = match (form, terminal) {
             (Form::Json(messages), _) => Out::Json { messages, out },
-            (Form::Human, Some(look)) => Out::Terminal {
-                screen: Box::new(Screen::new(out, look, None)),
-                stream: None,
-                streamed: false,
-            },
-            (Form::Human, None) => Out::Pipe { out, line: String::new(), streamed: false },
+            (Form::Human, Some(look)) => {
+                Out::Terminal { screen: Box::new(Screen::new(out, look, None)), stream: None, stripped: None }
+            }
+            (Form::Human, None) => Out::Pipe { out, stripped: None },
         };
         Self { out, err, routine: matches!(task, Task::Routine(_)), ending: false }
     }
@@ -519,6 +518,7 @@ impl Printer {
                 self.progress(&safe(text));
                 Ok(())
             }
+            Delta::Restarted { .. } => self.close_stream(),
             Delta::Output { .. } | Delta::Reasoning { .. } => Ok(()),
         }
     }
@@ -547,6 +547,7 @@ impl Printer {
             | Event::ApprovalAsked { .. }
             | Event::Decided { .. }
             | Event::Paused { .. }
+            | Event::CancelAsked { .. }
             | Event::Resumed
             | Event::Compacted { .. }
             | Event::HistoryCleared => Ok(()),
@@ -624,20 +625,12 @@ impl Printer {
     /// A routine's output as it comes.
     fn output(&mut self, text: &str) -> io::Result<()> {
         match &mut self.out {
-            Out::Terminal { screen, streamed, .. } => {
-                *streamed = true;
-                screen.text(&safe(&text.replace("\r\n", "\n")))
+            Out::Terminal { screen, stripped, .. } => {
+                screen.text(&stripped.get_or_insert_with(Stripper::new).push(text))
             }
-            // By lines, so that a control sequence is not cut in two.
-            Out::Pipe { out, line, streamed } => {
-                *streamed = true;
-                line.push_str(text);
-                if let Some(end) = line.rfind('\n') {
-                    out.write_all(strip_controls(&line[..=end]).as_bytes())?;
-                    out.flush()?;
-                    line.drain(..=end);
-                }
-                Ok(())
+            Out::Pipe { out, stripped } => {
+                out.write_all(stripped.get_or_insert_with(Stripper::new).push(text).as_bytes())?;
+                out.flush()
             }
             Out::Json { .. } => Ok(()),
         }
@@ -646,15 +639,13 @@ impl Printer {
     fn finished(&mut self, outcome: &Outcome) -> io::Result<()> {
         if self.routine {
             match &mut self.out {
-                Out::Terminal { screen, streamed, .. } => {
-                    if !*streamed {
-                        screen.text(&safe(&outcome.output))?;
-                    }
+                Out::Terminal { screen, stripped, .. } => {
+                    screen.text(&rest_of(stripped.take(), outcome))?;
                     screen.end_text()?;
                 }
-                Out::Pipe { out, line, streamed } => {
-                    let rest = if *streamed { std::mem::take(line) } else { outcome.output.clone() };
-                    out.write_all(strip_controls(&rest).as_bytes())?;
+                Out::Pipe { out, stripped } => {
+                    let rest = rest_of(stripped.take(), outcome);
+                    out.write_all(rest.as_bytes())?;
                     out.flush()?;
                 }
                 Out::Json { .. } => {}
@@ -665,5 +656,13 @@ impl Printer {
             self.progress(&format!("  {}", words::outcome_words(outcome)));
         }
         Ok(())
+    }
+}
+
+/// What has not been written of an output: its end, or all of it where it did not come in pieces.
+fn rest_of(stripped: Option<Stripper>, outcome: &Outcome) -> String {
+    match stripped {
+        Some(mut stripped) => stripped.finish(),
+        None => strip_controls(&outcome.output).into_owned(),
     }
 }

@@ -6,8 +6,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::event::AfterStop;
 use crate::id::Timestamp;
 use crate::message::{FailureKind, ModelFailure};
+use crate::policy::Grant;
 use crate::tool::ToolSpec;
 
 fn spec() -> SessionSpec {
@@ -194,6 +196,41 @@ fn streamed_text_is_replaced_by_the_logged_whole() {
             Idle
         "#]],
     );
+}
+
+#[test]
+fn a_reply_that_begins_again_takes_back_what_streamed() {
+    let at = step(1, 1);
+    check(
+        vec![
+            open(),
+            started(1, "hello").into(),
+            Event::StepStarted { step: at }.into(),
+            text(at, "Hi th"),
+            Step::Delta(Delta::Restarted { step: at }),
+            text(at, "Good d"),
+        ],
+        expect![[r#"
+            prompt-1: hello
+            answer-1.1 (live): Streaming "Good d"
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}
+
+#[test]
+fn a_stop_is_under_way_until_the_tool_has_ended() {
+    let mut steps = vec![
+        open(),
+        started(1, "x").into(),
+        Event::ToolStarted { call: bash("c1", "sleep 9"), origin: Origin::Model }.into(),
+        Event::CancelAsked { then: AfterStop::Nothing }.into(),
+    ];
+    assert_eq!(live(&steps).phase(), &Phase::Stopping);
+    steps.push(finished("c1", Outcome::new(Status::Cancelled, "")).into());
+    assert_eq!(live(&steps).phase(), &Phase::Stopping);
+    steps.push(ended(1, StopReason::Cancelled).into());
+    assert_eq!(live(&steps).phase(), &Phase::Idle);
 }
 
 #[test]
@@ -463,14 +500,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         id.clone().prop_map(|id| finished(id, Outcome::ok("out"))),
         Just(Event::Paused { reason: PauseReason::Asked }),
         Just(Event::Resumed),
+        Just(Event::CancelAsked { then: AfterStop::Nothing }),
         Just(Event::HistoryCleared),
         (1..3u32, reason).prop_map(|(turn, reason)| ended(turn, reason)),
     ];
+    let at_again = at.clone();
     let delta = prop_oneof![
         (at.clone(), "[a-z]{1,3}").prop_map(|(step, text)| Delta::Text { step, text }),
         (at, "[a-z]{1,3}").prop_map(|(step, text)| Delta::Reasoning { step, text }),
         (id, "[a-z]{1,3}").prop_map(|(id, text)| Delta::Output { call: CallId::new(id), text }),
         "[a-z]{1,3}".prop_map(|text| Delta::Notice { text }),
+        at_again.prop_map(|step| Delta::Restarted { step }),
     ];
     let step = prop_oneof![3 => event.prop_map(Step::from), 2 => delta.prop_map(Step::Delta)];
     proptest::collection::vec(step, 0..60).prop_map(|mut steps| {

@@ -341,7 +341,10 @@ impl State {
             return;
         }
         let code = i32::from(command.contains("false"));
-        self.delta(Delta::Output { call: call.id.clone(), text: format!("ran {command}\n") });
+        self.delta(Delta::Output {
+            call: call.id.clone(),
+            text: format!("\u{1b}[31mran\u{1b}[0m {command}\n"),
+        });
         self.finish(&call, &format!("ran {command}\n"), code);
         self.end_direct(code);
     }

@@ -5,6 +5,7 @@ use std::io;
 use sysop_core::event::{Delta, Event, Origin, Update};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::text::{Neutraliser, Stripper};
 use sysop_core::transcript::{Body, ItemId, Plan, Transcript, mode_word};
 
 use super::approval::Question;
@@ -19,8 +20,15 @@ const COLUMNS: usize = 100;
 /// The plain view.
 #[derive(Default)]
 pub(crate) struct Plain {
-    streaming: Option<(StepId, String)>,
-    output: Option<CallId>,
+    streaming: Option<Streaming>,
+    output: Option<(CallId, Stripper)>,
+}
+
+/// A reply that is being written.
+struct Streaming {
+    step: StepId,
+    text: String,
+    neutraliser: Neutraliser,
 }
 
 impl View for Plain {
@@ -67,6 +75,7 @@ impl View for Plain {
                 | Event::StepStarted { .. }
                 | Event::ApprovalAsked { .. }
                 | Event::Decided { .. }
+                | Event::CancelAsked { .. }
                 | Event::Resumed => Ok(()),
             },
         }
@@ -121,7 +130,7 @@ impl Plain {
     fn delta(&mut self, delta: &Delta, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
         match delta {
             Delta::Text { step, text } => {
-                if self.streaming.as_ref().is_some_and(|(streaming, _)| streaming != step) {
+                if self.streaming.as_ref().is_some_and(|streaming| streaming.step != *step) {
                     self.end_answer(screen)?;
                 }
                 if self.streaming.is_none() {
@@ -130,20 +139,28 @@ impl Plain {
                     }
                     screen.blank_row()?;
                     screen.text("Agent: ")?;
-                    self.streaming = Some((*step, String::new()));
+                    self.streaming =
+                        Some(Streaming { step: *step, text: String::new(), neutraliser: Neutraliser::new() });
                 }
-                if let Some((_, streamed)) = &mut self.streaming {
-                    streamed.push_str(text);
-                }
-                screen.text(&safe(text))
+                let Some(streaming) = &mut self.streaming else { return Ok(()) };
+                streaming.text.push_str(text);
+                screen.text(&streaming.neutraliser.push(text))
             }
             Delta::Reasoning { .. } => Ok(()),
+            Delta::Restarted { .. } if self.streaming.is_some() => {
+                self.end_answer(screen)?;
+                self.say("the reply broke off; it is asked for again", Ink::Dim, screen)
+            }
+            Delta::Restarted { .. } => Ok(()),
             Delta::Output { call, text } => {
                 if !is_direct(call, transcript) {
                     return Ok(());
                 }
-                self.output = Some(call.clone());
-                screen.text(&safe(&text.replace("\r\n", "\n")))
+                let (_, stripper) = match &mut self.output {
+                    Some(output) if output.0 == *call => output,
+                    output => output.insert((call.clone(), Stripper::new())),
+                };
+                screen.text(&stripper.push(text))
             }
             Delta::Notice { text } => self.say(text, Ink::Dim, screen),
         }
@@ -151,7 +168,7 @@ impl Plain {
 
     fn replied(&mut self, step: StepId, text: &str, screen: &mut Screen) -> io::Result<()> {
         let streamed = match self.streaming.take() {
-            Some((streaming, streamed)) if streaming == step => streamed,
+            Some(streaming) if streaming.step == step => streaming.text,
             Some(_) | None => String::new(),
         };
         match text.trim_start().strip_prefix(streamed.trim_start()) {
@@ -187,7 +204,13 @@ impl Plain {
             screen.blank_row()?;
             return screen.text(&format!("Agent: {}\n\n", safe(&text.text)));
         }
-        let streamed = self.output.take().is_some_and(|output| output == *call);
+        let streamed = match self.output.take() {
+            Some((output, mut stripper)) if output == *call => {
+                screen.text(&stripper.finish())?;
+                true
+            }
+            Some(_) | None => false,
+        };
         if is_direct(call, transcript) && !streamed && !outcome.output.is_empty() {
             screen.text(&safe(&outcome.output))?;
         }

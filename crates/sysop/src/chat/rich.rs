@@ -8,6 +8,7 @@ use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::text::Stripper;
 use sysop_core::transcript::{Body, Decider, Plan, PlanState, Transcript, TurnEnd, mode_word};
 
 use super::approval::Question;
@@ -56,6 +57,8 @@ struct Answer {
 struct LiveOutput {
     call: CallId,
     panel: Panel,
+    /// What a person sees of it is what the model is told: also what was written over on a terminal.
+    stripper: Stripper,
     line: String,
     shown: usize,
     hidden: usize,
@@ -167,6 +170,13 @@ impl Rich {
             Delta::Output { call, text } => {
                 self.output_piece(call, text, transcript, screen)?;
             }
+            Delta::Restarted { .. } => {
+                self.reasoning.clear();
+                if self.answer.is_some() {
+                    self.close_answer(screen)?;
+                    screen.rows(&[row("· the reply broke off; it is asked for again", Ink::Dim)])?;
+                }
+            }
             Delta::Notice { text } => {
                 self.close_answer(screen)?;
                 screen.rows(&[row(&format!("· {text}"), Ink::Dim)])?;
@@ -218,6 +228,7 @@ impl Rich {
             Event::SessionOpened { .. }
             | Event::StepStarted { .. }
             | Event::ApprovalAsked { .. }
+            | Event::CancelAsked { .. }
             | Event::Resumed => {}
         }
         let content = self.moving_row(transcript, screen.look().width);
@@ -495,10 +506,23 @@ fn prompt_rows(text: &str, panel: Panel) -> Vec<Row> {
 
 impl LiveOutput {
     fn new(call: CallId, panel: Panel) -> Self {
-        Self { call, panel, line: String::new(), shown: 0, hidden: 0, tail: VecDeque::new() }
+        Self {
+            call,
+            panel,
+            stripper: Stripper::new(),
+            line: String::new(),
+            shown: 0,
+            hidden: 0,
+            tail: VecDeque::new(),
+        }
     }
 
     fn push(&mut self, text: &str) -> Vec<Row> {
+        let text = self.stripper.push(text);
+        self.push_stripped(&text)
+    }
+
+    fn push_stripped(&mut self, text: &str) -> Vec<Row> {
         let mut out = Vec::new();
         for part in text.split_inclusive('\n') {
             self.line.push_str(part);
@@ -511,7 +535,7 @@ impl LiveOutput {
 
     fn end_line(&mut self, out: &mut Vec<Row>) {
         let line = std::mem::take(&mut self.line);
-        for text in wrap_exact(&row(last_state(&line), Ink::Plain), self.panel.inner()) {
+        for text in wrap_exact(&row(line.trim_end_matches('\n'), Ink::Plain), self.panel.inner()) {
             if self.shown < OUTPUT_HEAD_ROWS {
                 self.shown += 1;
                 out.push(self.panel.row(text));
@@ -531,12 +555,13 @@ impl LiveOutput {
         if more > 0 {
             return Some(format!("{more} more rows"));
         }
-        let line = last_state(&self.line).trim();
+        let line = self.line.trim();
         (!line.is_empty()).then(|| line.to_owned())
     }
 
     fn finish(mut self) -> Vec<Row> {
-        let mut out = Vec::new();
+        let rest = self.stripper.finish();
+        let mut out = self.push_stripped(&rest);
         if !self.line.is_empty() {
             self.end_line(&mut out);
         }
@@ -547,10 +572,4 @@ impl LiveOutput {
         out.extend(self.panel.bottom());
         out
     }
-}
-
-/// What a line looks like at its end, where it was written over by carriage returns.
-fn last_state(line: &str) -> &str {
-    let line = line.trim_end_matches(['\n', '\r']);
-    line.rsplit('\r').next().unwrap_or(line)
 }

@@ -108,34 +108,15 @@ pub(crate) fn row(text: &str, ink: Ink) -> Row {
 
 /// Untrusted text as safe text in which line breaks and tabs still are what they were.
 pub(crate) fn safe(text: &str) -> String {
-    // `neutralise` is the rule; what could move the cursor or turn the direction is looked for once more here,
-    // because a row that breaks out of its panel is a forged approval.
-    let shown = neutralise(text);
-    if !shown.chars().any(|c| moves(c) && c != '\n' && c != '\t') {
-        return shown.into_owned();
-    }
-    let mut out = String::with_capacity(shown.len());
-    for c in shown.chars() {
-        if moves(c) && c != '\n' && c != '\t' { out.push_str(&picture(c)) } else { out.push(c) }
-    }
-    out
+    neutralise(text).into_owned()
 }
 
 fn one_row(text: &str) -> String {
-    let text = safe(text);
-    if text.contains(['\n', '\t']) { text.replace('\n', "␊").replace('\t', "    ") } else { text }
-}
-
-fn moves(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A character that cannot be shown, in a visible form.
-fn picture(c: char) -> String {
-    match u32::from(c) {
-        code @ 0..=0x1f => char::from_u32(0x2400 + code).map(String::from).unwrap_or_default(),
-        0x7f => "␡".to_owned(),
-        code => format!("\\u{{{code:x}}}"),
+    let text = neutralise(text);
+    if text.contains(['\n', '\t']) {
+        text.replace('\n', "␊").replace('\t', "    ")
+    } else {
+        text.into_owned()
     }
 }
 

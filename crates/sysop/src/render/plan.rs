@@ -1,8 +1,11 @@
 //! A proposal, drawn so that what is shown is what runs: the command to its last byte, with what hides made visible.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Class, Finding};
+use sysop_core::text::neutralise_line;
 use sysop_core::transcript::{Decider, Plan, PlanState, Scope};
 
 use super::cells::{wrap, wrap_exact};
@@ -101,19 +104,21 @@ fn cuts(command: &str, findings: &[Finding], start: usize, end: usize) -> Vec<us
     cuts
 }
 
-/// Text of a command, with tabs and spaces that are not the common one made visible.
+/// Text of a command; each character that hides or acts is shown by name, and marked, so that it cannot be taken
+/// for the same letters written out.
 fn push_visible(spans: &mut Row, text: &str, ink: Ink) {
     let mut plain = String::new();
+    let mut bytes = [0; 4];
     for c in text.chars() {
-        if c == ' ' || !(c == '\t' || (c.is_whitespace() && !c.is_control())) {
-            plain.push(c);
+        let shown = neutralise_line(c.encode_utf8(&mut bytes));
+        if let Cow::Borrowed(same) = shown {
+            plain.push_str(same);
             continue;
         }
         if !plain.is_empty() {
             spans.push(Span::new(&plain, ink));
             plain.clear();
         }
-        let shown = if c == '\t' { "⇥".to_owned() } else { format!("\\u{{{:x}}}", u32::from(c)) };
         spans.push(Span::new(&shown, Ink::Warn));
     }
     if !plain.is_empty() {

@@ -7,6 +7,7 @@ use sysop_core::event::Origin;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{Class, Finding, Grant, Risk};
+use sysop_core::text::neutralise_line;
 use sysop_core::transcript::{Plan, PlanState};
 
 use super::cells::{row_width, truncate, width, wrap, wrap_exact};
@@ -51,12 +52,18 @@ pub(crate) const HOSTILE: &[&str] = &[
     "a\u{2028}b\u{2029}c",
 ];
 
+/// Whether a character acts on a terminal or turns its text.
+fn moves(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
 /// What must not come out: the first control character or sequence that is not a colour of ours.
 pub(crate) fn intruder(painted: &str) -> Option<String> {
     let ours: BTreeSet<&str> =
         ["0", "1", "2", "3", "1;36", "32", "31", "33", "36", "1;4;31"].into_iter().collect();
     let mut rest = painted;
-    while let Some(at) = rest.find(|c: char| super::moves(c) && c != '\n') {
+    while let Some(at) = rest.find(|c: char| moves(c) && c != '\n') {
         let found = &rest[at..];
         let colour = found.strip_prefix("\u{1b}[").and_then(|text| text.split_once('m'));
         match colour {
@@ -114,54 +121,54 @@ fn a_plan_fits_every_width() {
     check_plan(
         20,
         expect![[r#"
-        ── PLAN ───────────
-        Make room on the
-        disk.
-        on web1 in /srv/app
+            ── PLAN ───────────
+            Make room on the
+            disk.
+            on web1 in /srv/app
 
-        $ rm -rf /var/cache
-          /日本語 && echo⇥d
-          one
+            $ rm -rf /var/cache
+              /日本語 && echo\t
+              done
 
-        risk: dangerous
-        ! rm -rf —
-          recursive delete
-        for this session
-          would cover: any
-          plain `rm …`
-    "#]],
+            risk: dangerous
+            ! rm -rf —
+              recursive delete
+            for this session
+              would cover: any
+              plain `rm …`
+        "#]],
     );
     check_plan(
         40,
         expect![[r#"
-        ╭─ PLAN ──────────────────────────────╮
-        │ Make room on the disk.              │
-        │ on web1 in /srv/app                 │
-        │                                     │
-        │ $ rm -rf /var/cache/日本語 && echo⇥ │
-        │   done                              │
-        │                                     │
-        │ risk: dangerous                     │
-        │ ! rm -rf — recursive delete         │
-        │ for this session would cover: any   │
-        │   plain `rm …`                      │
-        ╰─────────────────────────────────────╯
-    "#]],
+            ╭─ PLAN ──────────────────────────────╮
+            │ Make room on the disk.              │
+            │ on web1 in /srv/app                 │
+            │                                     │
+            │ $ rm -rf /var/cache/日本語 && echo\ │
+            │   tdone                             │
+            │                                     │
+            │ risk: dangerous                     │
+            │ ! rm -rf — recursive delete         │
+            │ for this session would cover: any   │
+            │   plain `rm …`                      │
+            ╰─────────────────────────────────────╯
+        "#]],
     );
     check_plan(
         80,
         expect![[r#"
-        ╭─ PLAN ──────────────────────────────────────────────────────────────────────╮
-        │ Make room on the disk.                                                      │
-        │ on web1 in /srv/app                                                         │
-        │                                                                             │
-        │ $ rm -rf /var/cache/日本語 && echo⇥done                                     │
-        │                                                                             │
-        │ risk: dangerous                                                             │
-        │ ! rm -rf — recursive delete                                                 │
-        │ for this session would cover: any plain `rm …`                              │
-        ╰─────────────────────────────────────────────────────────────────────────────╯
-    "#]],
+            ╭─ PLAN ──────────────────────────────────────────────────────────────────────╮
+            │ Make room on the disk.                                                      │
+            │ on web1 in /srv/app                                                         │
+            │                                                                             │
+            │ $ rm -rf /var/cache/日本語 && echo\tdone                                    │
+            │                                                                             │
+            │ risk: dangerous                                                             │
+            │ ! rm -rf — recursive delete                                                 │
+            │ for this session would cover: any plain `rm …`                              │
+            ╰─────────────────────────────────────────────────────────────────────────────╯
+        "#]],
     );
 }
 
@@ -187,7 +194,7 @@ fn a_plan_of_a_file_tool_shows_all_that_it_writes() {
         │ - x = 1                                                 │
         │ new_string:                                             │
         │ + x = 2                                                 │
-        │ + y\u{a0}= 3                                            │
+        │ + y\xa0= 3                                              │
         │                                                         │
         │ risk: changes something                                 │
         │ for this session would cover: any call of edit_file     │
@@ -211,8 +218,8 @@ fn wide_combining_and_right_to_left_text_stay_inside_the_panel() {
     let rows = panel.around("AGENT RESPONSE", wrap(&row(text, Ink::Plain), panel.inner(), 0));
     expect![[r#"
         ╭─ AGENT RESPONSE ────────────────────╮
-        │ 日本語のテキスト été שלום עולם 👩‍👩‍👧   │
-        │ à́̂ ️⚠️ ok                             │
+        │ 日本語のテキスト été שלום עולם 👩   │
+        │ \u{200d}👩\u{200d}👧 à́̂ ️⚠️ ok        │
         ╰─────────────────────────────────────╯
     "#]]
     .assert_eq(&shown(&rows));
@@ -373,9 +380,7 @@ proptest! {
         let finding = Finding { start: a.min(b), end: a.max(b), class: Class::Dangerous, why: String::new() };
         let rows = command_rows(&command, &[finding], columns);
         let drawn: String = rows.iter().map(|row| paint(&row[1..], false)).collect();
-        let expected: String = command.split('\n').map(|line| {
-            safe(&line.replace('\t', "⇥").replace('\u{a0}', "\\u{a0}").replace('\r', "\u{240d}"))
-        }).collect();
+        let expected: String = command.split('\n').map(neutralise_line).collect();
         prop_assert_eq!(drawn, expected);
         for row in &rows {
             prop_assert!(row_width(row) <= columns);
