@@ -158,10 +158,19 @@ impl Repl {
                 _ = signals.quit.recv() => self.pause()?,
                 _ = signals.terminate.recv() => self.leaving = Some(143),
                 _ = signals.hang_up.recv() => self.leaving = Some(129),
-                _ = signals.resumed.recv() => if let Some(quiet) = &self.quiet { quiet.apply() },
+                _ = signals.resumed.recv() => self.continued(),
                 _ = signals.resized.recv() => self.screen.resize(columns()),
                 _ = ticks.tick(), if self.moves() => self.tick()?,
             }
+        }
+    }
+
+    /// Another program may have had the terminal; a line editor or a question sees to its own mode.
+    fn continued(&self) {
+        if self.asked == Asked::Nothing
+            && let Some(quiet) = &self.quiet
+        {
+            quiet.apply();
         }
     }
 
@@ -316,6 +325,7 @@ impl Repl {
     }
 
     async fn said(&mut self, said: Said, signals: &mut Signals) -> anyhow::Result<()> {
+        let withdrawn = self.withdrawing;
         let asked = match &said {
             Said::Notice(_) => self.asked.clone(),
             Said::Line(_)
@@ -331,6 +341,11 @@ impl Repl {
             }
         };
         match said {
+            // A line that could not be taken back was written before the question came up.
+            Said::Line(line) if withdrawn && !line.trim().is_empty() => {
+                self.note("a question came up; that line was not sent")?;
+                self.draft = line;
+            }
             Said::Line(line) => {
                 self.prompt_interrupted = false;
                 self.line(&line, signals).await?;

@@ -329,7 +329,12 @@ impl Rich {
         let Some(plan) = transcript.plan(call) else { return Ok(()) };
         let Some(text) = plan::decision_words(plan, super::BY) else { return Ok(()) };
         let ink = if matches!(plan.state, PlanState::Rejected { .. }) { Ink::Warn } else { Ink::Dim };
-        screen.rows(&wrap(&row(&text, ink), screen.look().width.saturating_sub(1), 2))
+        let columns = screen.look().width.saturating_sub(1);
+        screen.rows(&wrap(&row(&text, ink), columns, 2))?;
+        if plan.edited_from.is_some() {
+            screen.rows(&plan::command_rows(&plan.command, &[], columns))?;
+        }
+        Ok(())
     }
 
     fn tool_started(
