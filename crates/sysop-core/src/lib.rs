@@ -15,3 +15,4 @@ pub mod shell;
 pub mod text;
 pub mod text_protocol;
 pub mod tool;
+pub mod transcript;

@@ -2,17 +2,21 @@
 //!
 //! Nothing is started that the command does not need: no runtime and no config for `--help` and `--version`.
 
+mod chat;
 mod cli;
 mod commands;
 mod config;
 mod demo;
 mod doctor;
+mod exec;
 mod exit;
 mod help;
 mod pick;
 mod prompt;
+mod render;
 mod sessions;
 mod settings;
+mod wiring;
 mod workspace;
 
 use std::ffi::OsString;

@@ -1,0 +1,608 @@
+//! What a person reads of a session: folds `Update`s into items in reading order, a phase, and totals.
+//!
+//! The same fold serves a live session and a replayed log: once a turn has ended both give the same items, but
+//! for those marked `live_only`. Nothing here decides anything; a face draws it and sends `Input`s. Texts are
+//! kept as they came and are untrusted: a face neutralises what it shows.
+
+use std::collections::VecDeque;
+
+use crate::event::{Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Update};
+use crate::id::{CallId, Seq, StepId, TurnId};
+use crate::message::{Arguments, ModelRef, Reply, ToolCall, Usage};
+use crate::outcome::{Outcome, Status};
+use crate::policy::{ApprovalMode, Risk};
+use crate::session::SessionSpec;
+use crate::tool::ToolEffect;
+
+mod item;
+#[cfg(test)]
+mod tests;
+
+pub use item::{
+    Body, Decider, Item, ItemId, Notice, Output, Plan, PlanState, Scope, Text, TextState, TurnEnd, Weight,
+};
+
+/// The most logged items that are kept; the oldest go first.
+pub const ITEMS_MAX: usize = 5_000;
+/// The most items that only the live view has; the oldest go first.
+pub const LIVE_ITEMS_MAX: usize = 200;
+/// The most bytes of a text that is still streaming; what comes later is shown with the whole reply.
+pub const LIVE_TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// The most bytes of a running tool's output; the newest are kept.
+pub const LIVE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// The most characters of one argument in a short form.
+pub const SHORT_ARGUMENT_CHARS_MAX: usize = 60;
+
+/// A session as a person reads it.
+#[derive(Debug, Clone, Default)]
+pub struct Transcript {
+    items: VecDeque<Item>,
+    facts: Option<Facts>,
+    phase: Phase,
+    turn: Turn,
+    open_calls: Vec<ToolCall>,
+    usage: Usage,
+    seq: Seq,
+    live_notices: u64,
+    counted: usize,
+}
+
+/// What is known of the turn that runs, or ran last.
+#[derive(Debug, Clone, Default)]
+struct Turn {
+    id: TurnId,
+    step: StepId,
+    usage: Usage,
+    failure: Option<String>,
+}
+
+/// How the session works, for headers and status lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The model that is asked.
+    pub model: ModelRef,
+    /// How much runs without a person.
+    pub approve: ApprovalMode,
+    /// The most model calls in one turn.
+    pub max_iterations: u32,
+    /// Where its tools run.
+    pub host: String,
+    /// The root of its file tools.
+    pub root: String,
+    /// Its tool profile.
+    pub profile: String,
+    /// Tools that end the turn with a summary.
+    completing: Vec<String>,
+}
+
+/// What the session does now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing; it waits for a prompt.
+    #[default]
+    Idle,
+    /// A model is asked, or is about to be; step 0 before the first.
+    Thinking {
+        /// Which step.
+        step: StepId,
+    },
+    /// A person is asked about a call.
+    Waiting {
+        /// Which call.
+        call: CallId,
+    },
+    /// A tool runs.
+    Running {
+        /// Which call.
+        call: CallId,
+    },
+    /// The turn waits for `Resume`.
+    Paused {
+        /// Why.
+        reason: PauseReason,
+    },
+    /// A stop was asked for and is under way.
+    Stopping,
+}
+
+impl Transcript {
+    /// A transcript of nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in one update. An event that was seen before changes nothing.
+    pub fn apply(&mut self, update: &Update) {
+        match update {
+            Update::Logged(logged) => self.apply_logged(logged),
+            Update::Delta(delta) => self.apply_delta(delta),
+        }
+        self.bound();
+    }
+
+    /// Takes in one event of the log.
+    pub fn apply_logged(&mut self, logged: &Logged) {
+        if logged.seq <= self.seq {
+            return;
+        }
+        self.seq = logged.seq;
+        self.event(&logged.event);
+    }
+
+    /// Says that this face has sent `Cancel`, so that it can show it before the log does.
+    pub fn stopping(&mut self) {
+        if self.phase != Phase::Idle {
+            self.phase = Phase::Stopping;
+        }
+    }
+
+    /// The items in reading order.
+    pub fn items(&self) -> impl DoubleEndedIterator<Item = &Item> + ExactSizeIterator {
+        self.items.iter()
+    }
+
+    /// One item.
+    pub fn item(&self, id: &ItemId) -> Option<&Item> {
+        self.items.iter().rev().find(|item| item.id == *id)
+    }
+
+    /// The call's plan.
+    pub fn plan(&self, call: &CallId) -> Option<&Plan> {
+        match &self.item(&ItemId::Plan(call.clone()))?.body {
+            Body::Plan(plan) => Some(plan),
+            Body::Prompt(_)
+            | Body::Reasoning(_)
+            | Body::Answer(_)
+            | Body::Output(_)
+            | Body::Notice(_)
+            | Body::End(_) => None,
+        }
+    }
+
+    /// The plan that a person is asked about now.
+    pub fn waiting(&self) -> Option<&Plan> {
+        match &self.phase {
+            Phase::Waiting { call } => self.plan(call),
+            Phase::Idle
+            | Phase::Thinking { .. }
+            | Phase::Running { .. }
+            | Phase::Paused { .. }
+            | Phase::Stopping => None,
+        }
+    }
+
+    /// How the session works; none before its first event.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.facts.as_ref()
+    }
+
+    /// What the session does now.
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// All tokens so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// The turn that runs, or ran last; 0 before the first.
+    pub fn turn(&self) -> TurnId {
+        self.turn.id
+    }
+
+    /// How many times a model was asked in this turn.
+    pub fn iteration(&self) -> u32 {
+        self.turn.step.step
+    }
+
+    /// The last event that was taken in.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::SessionOpened { spec } => self.facts = Some(Facts::of(spec)),
+            Event::Configured { change } => self.configured(change),
+            Event::PromptQueued { text } => {
+                self.notice(Weight::Note, format!("queued until this turn ends: {text}"));
+            }
+            Event::TurnStarted { turn, prompt, .. } => self.turn_started(*turn, prompt),
+            Event::StepStarted { step } => {
+                self.turn.step = *step;
+                self.phase = Phase::Thinking { step: *step };
+            }
+            Event::Replied { step, reply } => self.replied(*step, reply),
+            Event::ModelFailed { step, failure } => {
+                self.break_stream(*step);
+                self.turn.failure = Some(failure.message.clone());
+            }
+            Event::ApprovalAsked { call, command, reason, risk, covers } => {
+                let plan = Plan {
+                    call: call.clone(),
+                    origin: Origin::Model,
+                    command: command.clone(),
+                    edited_from: None,
+                    reason: reason.clone(),
+                    risk: risk.clone(),
+                    covers: Some(covers.clone()),
+                    state: PlanState::Waiting,
+                };
+                self.put(ItemId::Plan(call.id.clone()), Body::Plan(plan));
+                self.phase = Phase::Waiting { call: call.id.clone() };
+            }
+            Event::Decided { call, decision, by } => self.decided(call, decision, by),
+            Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
+            Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome),
+            Event::CancelAsked { .. } => self.stopping(),
+            Event::Paused { reason } => {
+                self.notice(Weight::Warning, paused_sentence(*reason).to_owned());
+                self.phase = Phase::Paused { reason: *reason };
+            }
+            Event::Resumed => self.go_on(),
+            Event::Compacted { keep } => {
+                let text = format!("older messages are no longer sent; the newest {keep} still are");
+                self.notice(Weight::Note, text);
+            }
+            Event::HistoryCleared => self.notice(Weight::Note, "the history was cleared".to_owned()),
+            Event::TurnEnded { turn, reason, error } => self.turn_ended(*turn, *reason, error.as_ref()),
+        }
+    }
+
+    fn configured(&mut self, change: &Change) {
+        let text = match change {
+            Change::Model(model) => format!("the model is {model} from now on"),
+            Change::Approve(mode) => format!("approval is `{}` from now on", mode_word(*mode)),
+        };
+        if let Some(facts) = &mut self.facts {
+            match change {
+                Change::Model(model) => facts.model = model.clone(),
+                Change::Approve(mode) => facts.approve = *mode,
+            }
+        }
+        self.notice(Weight::Note, text);
+    }
+
+    fn turn_started(&mut self, turn: TurnId, prompt: &str) {
+        let step = StepId { turn, step: 0 };
+        self.turn = Turn { id: turn, step, ..Turn::default() };
+        self.open_calls.clear();
+        self.phase = Phase::Thinking { step };
+        if !prompt.is_empty() {
+            self.put(ItemId::Prompt(turn), Body::Prompt(prompt.to_owned()));
+        }
+    }
+
+    fn replied(&mut self, step: StepId, reply: &Reply) {
+        self.turn.step = step;
+        self.turn.usage += reply.usage;
+        self.usage += reply.usage;
+        // What streamed takes its place in the order now, as it will have in a replay.
+        self.place(ItemId::Reasoning(step), &reply.reasoning, Body::Reasoning);
+        self.place(ItemId::Answer(step), &reply.text, Body::Answer);
+        self.open_calls.clone_from(&reply.calls);
+        self.go_on();
+    }
+
+    fn place(&mut self, id: ItemId, text: &str, body: fn(Text) -> Body) {
+        let revision = self.remove(&id).map_or(0, |old| old.revision + 1);
+        if !text.is_empty() {
+            let body = body(Text { text: text.to_owned(), state: TextState::Whole });
+            self.items.push_back(Item { id, revision, live_only: false, body });
+        }
+    }
+
+    fn decided(&mut self, call: &CallId, decision: &Decision, by: &str) {
+        let by = Decider::Person(by.to_owned());
+        let (state, edited) = match decision {
+            Decision::Allow { command } => (PlanState::Allowed { by, scope: Scope::Once }, command.clone()),
+            Decision::AllowSession { command } => {
+                (PlanState::Allowed { by, scope: Scope::Session }, command.clone())
+            }
+            Decision::Reject { reason } => (PlanState::Rejected { by, reason: reason.clone() }, None),
+        };
+        self.change_plan(call, |plan| {
+            plan.state = state;
+            if let Some(edited) = edited.filter(|edited| *edited != plan.command) {
+                plan.edited_from = Some(std::mem::replace(&mut plan.command, edited));
+            }
+        });
+        self.go_on();
+    }
+
+    fn tool_started(&mut self, call: &ToolCall, origin: Origin) {
+        if self.completes(&call.name) {
+            self.phase = Phase::Running { call: call.id.clone() };
+            self.remember(call);
+            return;
+        }
+        let asked = self.change_plan(&call.id, |plan| {
+            plan.call = call.clone();
+            plan.origin = origin;
+        });
+        if !asked {
+            let state = PlanState::Allowed { by: Decider::Policy, scope: Scope::Once };
+            let plan = plan_of(call, origin, state);
+            self.put(ItemId::Plan(call.id.clone()), Body::Plan(plan));
+        }
+        let output = Output {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            tail: String::new(),
+            skipped_bytes: 0,
+            outcome: None,
+        };
+        self.put(ItemId::Output(call.id.clone()), Body::Output(output));
+        self.phase = Phase::Running { call: call.id.clone() };
+    }
+
+    fn tool_finished(&mut self, id: &CallId, outcome: &Outcome) {
+        let call = self.open_calls.iter().find(|call| call.id == *id).cloned();
+        self.go_on();
+        if let Some(call) = &call
+            && self.completes(&call.name)
+            && outcome.status == Status::Ok
+        {
+            let text = call.text_argument("summary").unwrap_or(&outcome.output).to_owned();
+            let body = Body::Answer(Text { text, state: TextState::Whole });
+            self.put(ItemId::Summary(id.clone()), body);
+            return;
+        }
+        self.change_plan(id, |plan| {
+            if plan.state == PlanState::Waiting {
+                plan.state = PlanState::Rejected { by: Decider::Policy, reason: String::new() };
+            }
+        });
+        if let Some(call) = &call
+            && self.plan(id).is_none()
+        {
+            let state = PlanState::Rejected { by: Decider::Policy, reason: String::new() };
+            self.put(ItemId::Plan(id.clone()), Body::Plan(plan_of(call, Origin::Model, state)));
+        }
+        let tool = match self.plan(id) {
+            Some(plan) => plan.call.name.clone(),
+            None => call.map(|call| call.name).unwrap_or_default(),
+        };
+        let output = Output {
+            call: id.clone(),
+            tool,
+            tail: String::new(),
+            skipped_bytes: 0,
+            outcome: Some(outcome.clone()),
+        };
+        self.put(ItemId::Output(id.clone()), Body::Output(output));
+    }
+
+    fn turn_ended(&mut self, turn: TurnId, reason: StopReason, error: Option<&String>) {
+        self.break_stream(self.turn.step);
+        self.open_calls.clear();
+        self.phase = Phase::Idle;
+        let failure = self.turn.failure.take();
+        let error = error.cloned().or_else(|| failure.filter(|_| reason == StopReason::Failed));
+        let end = TurnEnd { turn, reason, error, usage: self.turn.usage, iterations: self.turn.step.step };
+        self.put(ItemId::End(turn), Body::End(end));
+    }
+
+    fn apply_delta(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Text { step, text } => self.stream(*step, ItemId::Answer(*step), text, Body::Answer),
+            Delta::Reasoning { step, text } => {
+                self.stream(*step, ItemId::Reasoning(*step), text, Body::Reasoning);
+            }
+            Delta::Output { call, text } => self.stream_output(call, text),
+            Delta::Restarted { step } => {
+                self.remove_streaming(&ItemId::Reasoning(*step));
+                self.remove_streaming(&ItemId::Answer(*step));
+            }
+            Delta::Notice { text } => {
+                self.live_notices += 1;
+                let body = Body::Notice(Notice { text: text.clone(), weight: Weight::Note });
+                let id = ItemId::LiveNotice(self.live_notices);
+                self.items.push_back(Item { id, revision: 0, live_only: true, body });
+            }
+        }
+    }
+
+    fn stream(&mut self, step: StepId, id: ItemId, piece: &str, body: fn(Text) -> Body) {
+        // A piece of a step that is over, or was never begun here, is late: the log has or will have the whole.
+        if self.phase != (Phase::Thinking { step }) {
+            return;
+        }
+        if let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) {
+            let (Body::Reasoning(text) | Body::Answer(text)) = &mut item.body else { return };
+            if text.state == TextState::Streaming {
+                push_head(&mut text.text, piece, LIVE_TEXT_BYTES_MAX);
+                item.revision += 1;
+            }
+            return;
+        }
+        let mut text = Text { text: String::new(), state: TextState::Streaming };
+        push_head(&mut text.text, piece, LIVE_TEXT_BYTES_MAX);
+        self.items.push_back(Item { id, revision: 0, live_only: true, body: body(text) });
+    }
+
+    fn stream_output(&mut self, call: &CallId, piece: &str) {
+        let id = ItemId::Output(call.clone());
+        let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) else { return };
+        let Body::Output(output) = &mut item.body else { return };
+        if output.outcome.is_none() {
+            output.skipped_bytes += push_tail(&mut output.tail, piece, LIVE_OUTPUT_BYTES_MAX);
+            item.revision += 1;
+        }
+    }
+
+    fn break_stream(&mut self, step: StepId) {
+        for id in [ItemId::Reasoning(step), ItemId::Answer(step)] {
+            let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) else { continue };
+            let (Body::Reasoning(text) | Body::Answer(text)) = &mut item.body else { continue };
+            if text.state == TextState::Streaming {
+                text.state = TextState::Broken;
+                item.revision += 1;
+            }
+        }
+    }
+
+    /// Back to thinking, unless a stop is under way or nothing runs.
+    fn go_on(&mut self) {
+        if !matches!(self.phase, Phase::Stopping | Phase::Idle) {
+            self.phase = Phase::Thinking { step: self.turn.step };
+        }
+    }
+
+    fn completes(&self, tool: &str) -> bool {
+        self.facts.as_ref().is_some_and(|facts| facts.completing.iter().any(|name| name == tool))
+    }
+
+    fn remember(&mut self, call: &ToolCall) {
+        if self.open_calls.iter().all(|open| open.id != call.id) {
+            self.open_calls.push(call.clone());
+        }
+    }
+
+    fn change_plan(&mut self, call: &CallId, change: impl FnOnce(&mut Plan)) -> bool {
+        let id = ItemId::Plan(call.clone());
+        let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) else { return false };
+        let Body::Plan(plan) = &mut item.body else { return false };
+        change(plan);
+        item.revision += 1;
+        true
+    }
+
+    fn notice(&mut self, weight: Weight, text: String) {
+        self.put(ItemId::Notice(self.seq), Body::Notice(Notice { text, weight }));
+    }
+
+    /// Replaces the item of this id where it stands, or adds it at the end.
+    fn put(&mut self, id: ItemId, body: Body) {
+        if let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) {
+            item.body = body;
+            item.live_only = false;
+            item.revision += 1;
+        } else {
+            self.items.push_back(Item { id, revision: 0, live_only: false, body });
+        }
+    }
+
+    fn remove(&mut self, id: &ItemId) -> Option<Item> {
+        let at = self.items.iter().rposition(|item| item.id == *id)?;
+        self.items.remove(at)
+    }
+
+    fn remove_streaming(&mut self, id: &ItemId) {
+        if self.item(id).is_some_and(|item| item.live_only) {
+            self.remove(id);
+        }
+    }
+
+    /// Logged items are counted apart from live ones, so that a replay keeps the same ones.
+    fn bound(&mut self) {
+        if self.items.len() == self.counted {
+            return;
+        }
+        let live = self.items.iter().filter(|item| item.live_only).count();
+        let logged = self.items.len() - live;
+        let (mut live, mut logged) = (live.saturating_sub(LIVE_ITEMS_MAX), logged.saturating_sub(ITEMS_MAX));
+        if live + logged > 0 {
+            self.items.retain(|item| {
+                let surplus = if item.live_only { &mut live } else { &mut logged };
+                let goes = *surplus > 0;
+                *surplus = surplus.saturating_sub(1);
+                !goes
+            });
+        }
+        self.counted = self.items.len();
+    }
+}
+
+impl Facts {
+    fn of(spec: &SessionSpec) -> Self {
+        let completing = spec
+            .tools
+            .iter()
+            .filter(|tool| tool.effect == ToolEffect::Completes)
+            .map(|tool| tool.name.clone())
+            .collect();
+        Self {
+            model: spec.model.clone(),
+            approve: spec.approve,
+            max_iterations: spec.max_iterations,
+            host: spec.host.clone(),
+            root: spec.root.clone(),
+            profile: spec.profile.clone(),
+            completing,
+        }
+    }
+}
+
+/// The word of an approval mode, as in `--approve`.
+pub fn mode_word(mode: ApprovalMode) -> &'static str {
+    match mode {
+        ApprovalMode::Ask => "ask",
+        ApprovalMode::Auto => "auto",
+        ApprovalMode::Never => "never",
+    }
+}
+
+/// A call in one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots where there are more.
+pub fn short_form(call: &ToolCall) -> String {
+    match &call.arguments {
+        Arguments::Object(map) => {
+            let first = map.values().next().map(short_argument).unwrap_or_default();
+            let more = if map.len() > 1 { ", ..." } else { "" };
+            format!("{}({first}{more})", call.name)
+        }
+        Arguments::Invalid(_) => format!("{}(...)", call.name),
+    }
+}
+
+fn short_argument(value: &serde_json::Value) -> String {
+    // As JSON, so that a quote or a line break in it cannot be taken for the end of it.
+    let written = value.to_string();
+    match written.char_indices().nth(SHORT_ARGUMENT_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &written[..at]),
+        None => written,
+    }
+}
+
+fn plan_of(call: &ToolCall, origin: Origin, state: PlanState) -> Plan {
+    let command = call.text_argument("command").map_or_else(|| short_form(call), str::to_owned);
+    let reason = call.text_argument("reasoning").unwrap_or_default().to_owned();
+    Plan {
+        call: call.clone(),
+        origin,
+        command,
+        edited_from: None,
+        reason,
+        risk: Risk::default(),
+        covers: None,
+        state,
+    }
+}
+
+fn paused_sentence(reason: PauseReason) -> &'static str {
+    match reason {
+        PauseReason::Asked => "paused; resume to go on",
+        PauseReason::Loop => "paused: the same call had the same result three times in a row",
+        PauseReason::Interrupted => {
+            "paused: sysop ended in the middle of this turn; what was running may or may not be done"
+        }
+    }
+}
+
+fn push_head(text: &mut String, piece: &str, bytes_max: usize) {
+    let room = bytes_max.saturating_sub(text.len());
+    text.push_str(&piece[..piece.floor_char_boundary(room.min(piece.len()))]);
+}
+
+/// Appends and keeps the newest; returns how many bytes went.
+fn push_tail(text: &mut String, piece: &str, bytes_max: usize) -> u64 {
+    text.push_str(piece);
+    // Half of it at once, so that a long output is not moved once for each piece.
+    if text.len() <= bytes_max {
+        return 0;
+    }
+    let cut = text.ceil_char_boundary(text.len() - bytes_max / 2);
+    text.drain(..cut);
+    cut as u64
+}

@@ -1,0 +1,208 @@
+//! The items of a transcript: what there is to read, each with a name that stays.
+
+use std::fmt;
+
+use crate::event::{Origin, StopReason};
+use crate::id::{CallId, Seq, StepId, TurnId};
+use crate::message::{ToolCall, Usage};
+use crate::outcome::Outcome;
+use crate::policy::{Grant, Risk};
+
+/// Names an item for as long as the session exists, live and replayed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ItemId {
+    /// What a person said.
+    Prompt(TurnId),
+    /// A model's visible reasoning.
+    Reasoning(StepId),
+    /// A model's text.
+    Answer(StepId),
+    /// A tool call.
+    Plan(CallId),
+    /// What came of a tool call.
+    Output(CallId),
+    /// The summary with which a call ended the turn.
+    Summary(CallId),
+    /// Something logged that is worth a line.
+    Notice(Seq),
+    /// Something worth a line that is not logged.
+    LiveNotice(u64),
+    /// The end of a turn.
+    End(TurnId),
+}
+
+impl fmt::Display for ItemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prompt(turn) => write!(f, "prompt-{turn}"),
+            Self::Reasoning(step) => write!(f, "reasoning-{step}"),
+            Self::Answer(step) => write!(f, "answer-{step}"),
+            Self::Plan(call) => write!(f, "plan-{call}"),
+            Self::Output(call) => write!(f, "output-{call}"),
+            Self::Summary(call) => write!(f, "summary-{call}"),
+            Self::Notice(seq) => write!(f, "notice-{seq}"),
+            Self::LiveNotice(number) => write!(f, "live-{number}"),
+            Self::End(turn) => write!(f, "end-{turn}"),
+        }
+    }
+}
+
+/// One thing to read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// Its name.
+    pub id: ItemId,
+    /// Grows with each change, so that a face can keep a layout by id and revision.
+    pub revision: u32,
+    /// Whether the log does not hold it: a notice of the moment, or text of a reply that never became whole.
+    pub live_only: bool,
+    /// What there is to read.
+    pub body: Body,
+}
+
+/// What an item is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// A person's words.
+    Prompt(String),
+    /// A model's visible reasoning.
+    Reasoning(Text),
+    /// A model's text, or the summary with which it ended the turn.
+    Answer(Text),
+    /// A tool call.
+    Plan(Plan),
+    /// What came of a tool call.
+    Output(Output),
+    /// A line for the person.
+    Notice(Notice),
+    /// The end of a turn.
+    End(TurnEnd),
+}
+
+/// A model's text and how far it has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The text.
+    pub text: String,
+    /// How far it has come.
+    pub state: TextState,
+}
+
+/// How far a text has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextState {
+    /// More is to come.
+    Streaming,
+    /// All of it, from the log.
+    Whole,
+    /// The reply was given up; this is what had come.
+    Broken,
+}
+
+/// A tool call and what was decided about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The call, as it is asked about or runs.
+    pub call: ToolCall,
+    /// Whose wish it is.
+    pub origin: Origin,
+    /// What to show: the command that runs, or a short form of the call.
+    pub command: String,
+    /// The command as it was proposed, where a person changed it.
+    pub edited_from: Option<String>,
+    /// The model's reason.
+    pub reason: String,
+    /// What is known of its risk; nothing for a call that was not asked about.
+    pub risk: Risk,
+    /// What "for this session" covers; none for a call that was not asked about.
+    pub covers: Option<Grant>,
+    /// What was decided.
+    pub state: PlanState,
+}
+
+/// What was decided about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanState {
+    /// A person is asked.
+    Waiting,
+    /// It may run.
+    Allowed {
+        /// By whom.
+        by: Decider,
+        /// For how long.
+        scope: Scope,
+    },
+    /// It does not run.
+    Rejected {
+        /// By whom.
+        by: Decider,
+        /// The word to the model; may be empty.
+        reason: String,
+    },
+}
+
+/// Who decided about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decider {
+    /// The approval mode, an earlier grant, or a typed command that needs no asking.
+    Policy,
+    /// Whoever answered.
+    Person(String),
+}
+
+/// For how long a call was allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// This once.
+    Once,
+    /// For the rest of the session.
+    Session,
+}
+
+/// What came of a tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// The call.
+    pub call: CallId,
+    /// The tool's name; empty where the log begins after the call.
+    pub tool: String,
+    /// The newest output while it runs; empty afterwards.
+    pub tail: String,
+    /// How many bytes came before `tail`.
+    pub skipped_bytes: u64,
+    /// How it ended; none while it runs.
+    pub outcome: Option<Outcome>,
+}
+
+/// A line for the person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The line.
+    pub text: String,
+    /// How much it matters.
+    pub weight: Weight,
+}
+
+/// How much a notice matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Good to know.
+    Note,
+    /// Something is to be done, or went wrong.
+    Warning,
+}
+
+/// The end of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// Which.
+    pub turn: TurnId,
+    /// Why.
+    pub reason: StopReason,
+    /// One sentence, where something went wrong.
+    pub error: Option<String>,
+    /// The turn's tokens.
+    pub usage: Usage,
+    /// How many times a model was asked.
+    pub iterations: u32,
+}

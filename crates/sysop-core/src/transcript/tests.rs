@@ -1,0 +1,559 @@
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::event::AfterStop;
+use crate::id::Timestamp;
+use crate::message::{FailureKind, ModelFailure};
+use crate::policy::Grant;
+use crate::tool::ToolSpec;
+
+fn spec() -> SessionSpec {
+    SessionSpec {
+        model: ModelRef::new("demo", "one"),
+        system: String::new(),
+        tools: vec![
+            ToolSpec {
+                name: "bash".into(),
+                description: String::new(),
+                parameters: json!({}),
+                effect: ToolEffect::Command,
+            },
+            ToolSpec {
+                name: "task_complete".into(),
+                description: String::new(),
+                parameters: json!({}),
+                effect: ToolEffect::Completes,
+            },
+        ],
+        approve: ApprovalMode::Ask,
+        dangerous_patterns: Vec::new(),
+        deny: Vec::new(),
+        max_iterations: 20,
+        max_history_messages: 20,
+        max_output_tokens: None,
+        temperature: None,
+        host: "local".into(),
+        root: "/srv".into(),
+        profile: "full".into(),
+    }
+}
+
+fn call(id: &str, name: &str, arguments: serde_json::Value) -> ToolCall {
+    let serde_json::Value::Object(map) = arguments else { panic!("arguments are an object") };
+    ToolCall { id: CallId::new(id), wire_id: None, name: name.into(), arguments: Arguments::Object(map) }
+}
+
+fn bash(id: &str, command: &str) -> ToolCall {
+    call(id, "bash", json!({ "command": command }))
+}
+
+fn step(turn: u32, step: u32) -> StepId {
+    StepId { turn: TurnId(turn), step }
+}
+
+fn started(turn: u32, prompt: &str) -> Event {
+    Event::TurnStarted { turn: TurnId(turn), prompt: prompt.into(), origin: Origin::Typed }
+}
+
+fn ended(turn: u32, reason: StopReason) -> Event {
+    Event::TurnEnded { turn: TurnId(turn), reason, error: None }
+}
+
+fn replied(at: StepId, text: &str, calls: Vec<ToolCall>) -> Event {
+    let usage = Usage { input_tokens: 10, output_tokens: 2, cached_tokens: 0 };
+    Event::Replied { step: at, reply: Reply { text: text.into(), calls, usage, ..Reply::default() } }
+}
+
+fn asked(call: &ToolCall) -> Event {
+    Event::ApprovalAsked {
+        command: call.text_argument("command").unwrap_or_default().into(),
+        call: call.clone(),
+        reason: "because".into(),
+        risk: Risk::default(),
+        covers: Grant::Exact { command: "x".into() },
+    }
+}
+
+fn decided(id: &str, decision: Decision) -> Event {
+    Event::Decided { call: CallId::new(id), decision, by: "tui".into() }
+}
+
+fn finished(id: &str, outcome: Outcome) -> Event {
+    Event::ToolFinished { call: CallId::new(id), outcome }
+}
+
+fn text(at: StepId, piece: &str) -> Step {
+    Step::Delta(Delta::Text { step: at, text: piece.into() })
+}
+
+/// One update, with the number of an event still to be given.
+#[derive(Debug, Clone)]
+enum Step {
+    Event(Box<Event>),
+    Delta(Delta),
+}
+
+impl From<Event> for Step {
+    fn from(event: Event) -> Self {
+        Self::Event(Box::new(event))
+    }
+}
+
+fn live(steps: &[Step]) -> Transcript {
+    let mut transcript = Transcript::new();
+    let mut seq = Seq(0);
+    for step in steps {
+        transcript.apply(&match step {
+            Step::Event(event) => {
+                seq = seq.next();
+                Update::Logged(Arc::new(Logged { seq, at: Timestamp(0), event: Event::clone(event) }))
+            }
+            Step::Delta(delta) => Update::Delta(delta.clone()),
+        });
+    }
+    transcript
+}
+
+fn replay(steps: &[Step]) -> Transcript {
+    let events: Vec<Step> = steps.iter().filter(|step| matches!(step, Step::Event(_))).cloned().collect();
+    live(&events)
+}
+
+fn drawn(transcript: &Transcript) -> String {
+    let mut out = String::new();
+    for item in transcript.items() {
+        let live = if item.live_only { " (live)" } else { "" };
+        let body = match &item.body {
+            Body::Prompt(text) => text.clone(),
+            Body::Reasoning(text) | Body::Answer(text) => format!("{:?} {:?}", text.state, text.text),
+            Body::Plan(plan) => format!("{:?} {:?} from {:?}", plan.command, plan.state, plan.edited_from),
+            Body::Output(output) => match &output.outcome {
+                Some(outcome) => {
+                    format!("{} {} {:?}", output.tool, outcome.status.as_str(), outcome.output)
+                }
+                None => format!("{} … {:?}", output.tool, output.tail),
+            },
+            Body::Notice(notice) => format!("{:?} {}", notice.weight, notice.text),
+            Body::End(end) => format!(
+                "{} {:?} {}+{} tokens, {} steps",
+                end.reason.as_str(),
+                end.error,
+                end.usage.input_tokens,
+                end.usage.output_tokens,
+                end.iterations
+            ),
+        };
+        writeln!(out, "{}{live}: {body}", item.id).expect("writing to a string");
+    }
+    writeln!(out, "{:?}", transcript.phase()).expect("writing to a string");
+    out
+}
+
+fn check(steps: Vec<Step>, expected: Expect) {
+    expected.assert_eq(&drawn(&live(&steps)));
+}
+
+fn open() -> Step {
+    Event::SessionOpened { spec: spec() }.into()
+}
+
+#[test]
+fn streamed_text_is_replaced_by_the_logged_whole() {
+    let at = step(1, 1);
+    check(
+        vec![
+            open(),
+            started(1, "hello").into(),
+            Event::StepStarted { step: at }.into(),
+            text(at, "Hi "),
+            text(at, "the"),
+        ],
+        expect![[r#"
+            prompt-1: hello
+            answer-1.1 (live): Streaming "Hi the"
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+    check(
+        vec![
+            open(),
+            started(1, "hello").into(),
+            Event::StepStarted { step: at }.into(),
+            text(at, "Hi "),
+            replied(at, "Hi there", Vec::new()).into(),
+            text(at, "late"),
+            ended(1, StopReason::EndTurn).into(),
+        ],
+        expect![[r#"
+            prompt-1: hello
+            answer-1.1: Whole "Hi there"
+            end-1: end_turn None 10+2 tokens, 1 steps
+            Idle
+        "#]],
+    );
+}
+
+#[test]
+fn a_reply_that_begins_again_takes_back_what_streamed() {
+    let at = step(1, 1);
+    check(
+        vec![
+            open(),
+            started(1, "hello").into(),
+            Event::StepStarted { step: at }.into(),
+            text(at, "Hi th"),
+            Step::Delta(Delta::Restarted { step: at }),
+            text(at, "Good d"),
+        ],
+        expect![[r#"
+            prompt-1: hello
+            answer-1.1 (live): Streaming "Good d"
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}
+
+#[test]
+fn a_stop_is_under_way_until_the_tool_has_ended() {
+    let mut steps = vec![
+        open(),
+        started(1, "x").into(),
+        Event::ToolStarted { call: bash("c1", "sleep 9"), origin: Origin::Model }.into(),
+        Event::CancelAsked { then: AfterStop::Nothing }.into(),
+    ];
+    assert_eq!(live(&steps).phase(), &Phase::Stopping);
+    steps.push(finished("c1", Outcome::new(Status::Cancelled, "")).into());
+    assert_eq!(live(&steps).phase(), &Phase::Stopping);
+    steps.push(ended(1, StopReason::Cancelled).into());
+    assert_eq!(live(&steps).phase(), &Phase::Idle);
+}
+
+#[test]
+fn text_that_turned_out_to_be_a_call_is_taken_away() {
+    let at = step(1, 1);
+    check(
+        vec![
+            open(),
+            started(1, "disk?").into(),
+            Event::StepStarted { step: at }.into(),
+            text(at, "{\"type\":\"shell\""),
+            replied(at, "", vec![bash("c1", "df -h")]).into(),
+        ],
+        expect![[r#"
+            prompt-1: disk?
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}
+
+#[test]
+fn an_approval_goes_from_waiting_to_edited_to_its_output() {
+    let (at, ask) = (step(1, 1), bash("c1", "rm -r x"));
+    let mut steps = vec![
+        open(),
+        started(1, "clean").into(),
+        Event::StepStarted { step: at }.into(),
+        replied(at, "I will clean.", vec![ask.clone()]).into(),
+        asked(&ask).into(),
+    ];
+    check(
+        steps.clone(),
+        expect![[r#"
+            prompt-1: clean
+            answer-1.1: Whole "I will clean."
+            plan-c1: "rm -r x" Waiting from None
+            Waiting { call: CallId("c1") }
+        "#]],
+    );
+    steps.extend([
+        decided("c1", Decision::Allow { command: Some("rm -ri x".into()) }).into(),
+        Event::ToolStarted { call: bash("c1", "rm -ri x"), origin: Origin::Model }.into(),
+        Step::Delta(Delta::Output { call: CallId::new("c1"), text: "gone\n".into() }),
+    ]);
+    check(
+        steps.clone(),
+        expect![[r#"
+            prompt-1: clean
+            answer-1.1: Whole "I will clean."
+            plan-c1: "rm -ri x" Allowed { by: Person("tui"), scope: Once } from Some("rm -r x")
+            output-c1: bash … "gone\n"
+            Running { call: CallId("c1") }
+        "#]],
+    );
+    steps.extend([
+        finished("c1", Outcome::ok("gone")).into(),
+        Step::Delta(Delta::Output { call: CallId::new("c1"), text: "late\n".into() }),
+    ]);
+    check(
+        steps,
+        expect![[r#"
+            prompt-1: clean
+            answer-1.1: Whole "I will clean."
+            plan-c1: "rm -ri x" Allowed { by: Person("tui"), scope: Once } from Some("rm -r x")
+            output-c1: bash ok "gone"
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}
+
+#[test]
+fn calls_that_do_not_run_are_shown_with_why() {
+    let at = step(1, 1);
+    check(
+        vec![
+            open(),
+            started(1, "x").into(),
+            Event::StepStarted { step: at }.into(),
+            replied(at, "", vec![bash("c1", "a"), bash("c2", "b")]).into(),
+            asked(&bash("c1", "a")).into(),
+            decided("c1", Decision::Reject { reason: "not now".into() }).into(),
+            finished("c1", Outcome::new(Status::Rejected, "rejected: not now")).into(),
+            finished("c2", Outcome::new(Status::Rejected, "denied by the policy")).into(),
+            ended(1, StopReason::Cancelled).into(),
+        ],
+        expect![[r#"
+            prompt-1: x
+            plan-c1: "a" Rejected { by: Person("tui"), reason: "not now" } from None
+            output-c1: bash rejected "rejected: not now"
+            plan-c2: "b" Rejected { by: Policy, reason: "" } from None
+            output-c2: bash rejected "denied by the policy"
+            end-1: cancelled None 10+2 tokens, 1 steps
+            Idle
+        "#]],
+    );
+}
+
+#[test]
+fn a_completing_call_is_an_answer() {
+    let at = step(1, 1);
+    check(
+        vec![
+            open(),
+            started(1, "x").into(),
+            Event::StepStarted { step: at }.into(),
+            replied(at, "", vec![call("c1", "task_complete", json!({ "summary": "all done" }))]).into(),
+            finished("c1", Outcome::ok("")).into(),
+            ended(1, StopReason::EndTurn).into(),
+        ],
+        expect![[r#"
+            prompt-1: x
+            summary-c1: Whole "all done"
+            end-1: end_turn None 10+2 tokens, 1 steps
+            Idle
+        "#]],
+    );
+}
+
+#[test]
+fn a_failed_step_keeps_what_streamed_and_tells_why() {
+    let at = step(1, 1);
+    let failure = ModelFailure { kind: FailureKind::Unreachable, message: "nobody answers at x".into() };
+    check(
+        vec![
+            open(),
+            started(1, "x").into(),
+            Event::StepStarted { step: at }.into(),
+            text(at, "I thi"),
+            Step::Delta(Delta::Notice { text: "429, trying again in 3 s".into() }),
+            Event::ModelFailed { step: at, failure }.into(),
+            ended(1, StopReason::Failed).into(),
+        ],
+        expect![[r#"
+            prompt-1: x
+            answer-1.1 (live): Broken "I thi"
+            live-1 (live): Note 429, trying again in 3 s
+            end-1: failed Some("nobody answers at x") 0+0 tokens, 1 steps
+            Idle
+        "#]],
+    );
+}
+
+#[test]
+fn pause_stop_and_changes_are_told() {
+    let mut transcript = live(&[
+        open(),
+        started(1, "x").into(),
+        Event::StepStarted { step: step(1, 1) }.into(),
+        Event::Configured { change: Change::Model(ModelRef::new("demo", "two")) }.into(),
+        Event::Configured { change: Change::Approve(ApprovalMode::Auto) }.into(),
+        Event::Paused { reason: PauseReason::Loop }.into(),
+    ]);
+    expect![[r#"
+        prompt-1: x
+        notice-4: Note the model is demo/two from now on
+        notice-5: Note approval is `auto` from now on
+        notice-6: Warning paused: the same call had the same result three times in a row
+        Paused { reason: Loop }
+    "#]]
+    .assert_eq(&drawn(&transcript));
+    let facts = transcript.facts().expect("the session was opened");
+    assert_eq!((facts.model.to_string().as_str(), facts.approve), ("demo/two", ApprovalMode::Auto));
+    transcript.stopping();
+    assert_eq!(transcript.phase(), &Phase::Stopping);
+}
+
+#[test]
+fn an_event_that_comes_twice_counts_once() {
+    let logged = Update::Logged(Arc::new(Logged {
+        seq: Seq(3),
+        at: Timestamp(0),
+        event: replied(step(1, 1), "x", Vec::new()),
+    }));
+    let mut transcript = Transcript::new();
+    transcript.apply(&logged);
+    transcript.apply(&logged);
+    assert_eq!(transcript.usage().input_tokens, 10);
+    assert_eq!(transcript.items().len(), 1);
+}
+
+#[test]
+fn everything_that_grows_is_bounded() {
+    let at = step(1, 1);
+    let run = bash("c1", "yes");
+    let mut steps = vec![open(), started(1, "x").into(), Event::StepStarted { step: at }.into()];
+    steps.extend((0..LIVE_ITEMS_MAX + 50).map(|n| Step::Delta(Delta::Notice { text: n.to_string() })));
+    steps.extend((0..40).map(|_| text(at, &"é".repeat(32 * 1024))));
+    let transcript = live(&steps);
+    let Some(Body::Answer(answer)) = transcript.item(&ItemId::Answer(at)).map(|item| &item.body) else {
+        panic!("the answer is streaming")
+    };
+    assert_eq!(answer.text.len(), LIVE_TEXT_BYTES_MAX);
+    assert_eq!(transcript.items().filter(|item| item.live_only).count(), LIVE_ITEMS_MAX);
+
+    let mut steps =
+        vec![open(), started(1, "x").into(), Event::ToolStarted { call: run, origin: Origin::Typed }.into()];
+    steps.extend((0..100).map(|n| {
+        Step::Delta(Delta::Output { call: CallId::new("c1"), text: format!("{n:04}\u{e9}").repeat(300) })
+    }));
+    let transcript = live(&steps);
+    let Some(Body::Output(output)) =
+        transcript.item(&ItemId::Output(CallId::new("c1"))).map(|item| &item.body)
+    else {
+        panic!("the output is there")
+    };
+    assert!(output.tail.len() <= LIVE_OUTPUT_BYTES_MAX);
+    assert!(output.tail.ends_with("0099é"));
+    assert_eq!(output.skipped_bytes + output.tail.len() as u64, 100 * 300 * 6);
+
+    let mut steps = vec![open()];
+    for turn in 1..=u32::try_from(ITEMS_MAX).expect("fits") {
+        steps.extend([started(turn, "x").into(), ended(turn, StopReason::EndTurn).into()]);
+    }
+    let transcript = live(&steps);
+    assert_eq!(transcript.items().len(), ITEMS_MAX);
+    assert_eq!(transcript.items().next().map(|item| item.id.to_string()).as_deref(), Some("prompt-2501"));
+}
+
+#[test]
+fn short_forms_are_one_line() {
+    let forms = [
+        short_form(&call("c", "read_file", json!({ "path": "src/main.py" }))),
+        short_form(&call("c", "edit_file", json!({ "path": "src/main.py", "old_string": "a" }))),
+        short_form(&call("c", "write_file", json!({ "path": "a\"\n\u{1b}[2J" }))),
+        short_form(&call("c", "ls", json!({}))),
+        short_form(&bash("c", &"x".repeat(100))),
+    ];
+    expect![[r#"
+        read_file("src/main.py")
+        edit_file("src/main.py", ...)
+        write_file("a\"\n\u001b[2J")
+        ls()
+        bash("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…)"#]]
+    .assert_eq(&forms.join("\n"));
+}
+
+/// Any order of events over few ids, well-formed or not, with deltas in between.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let id = prop_oneof![Just("c1"), Just("c2"), Just("done")];
+    let at = (1..3u32, 1..3u32).prop_map(|(turn, n)| step(turn, n));
+    let calls = prop_oneof![
+        Just(Vec::new()),
+        Just(vec![bash("c1", "ls"), bash("c2", "pwd")]),
+        Just(vec![call("done", "task_complete", json!({ "summary": "ok" }))]),
+    ];
+    let reason = prop_oneof![
+        Just(StopReason::EndTurn),
+        Just(StopReason::Cancelled),
+        Just(StopReason::Failed),
+        Just(StopReason::Paused)
+    ];
+    let decision = prop_oneof![
+        Just(Decision::Allow { command: None }),
+        Just(Decision::Allow { command: Some("ls -l".into()) }),
+        Just(Decision::AllowSession { command: None }),
+        Just(Decision::Reject { reason: "no".into() })
+    ];
+    let failure = ModelFailure { kind: FailureKind::Auth, message: "no key".into() };
+    let event = prop_oneof![
+        (1..3u32, "[a-z]{0,3}").prop_map(|(turn, prompt)| started(turn, &prompt)),
+        at.clone().prop_map(|step| Event::StepStarted { step }),
+        (at.clone(), "[a-z]{0,3}", calls).prop_map(|(at, text, calls)| replied(at, &text, calls)),
+        at.clone().prop_map(move |step| Event::ModelFailed { step, failure: failure.clone() }),
+        id.clone().prop_map(|id| asked(&bash(id, "ls"))),
+        (id.clone(), decision).prop_map(|(id, decision)| decided(id, decision)),
+        id.clone().prop_map(|id| Event::ToolStarted { call: bash(id, "ls"), origin: Origin::Model }),
+        id.clone().prop_map(|id| finished(id, Outcome::ok("out"))),
+        Just(Event::Paused { reason: PauseReason::Asked }),
+        Just(Event::Resumed),
+        Just(Event::CancelAsked { then: AfterStop::Nothing }),
+        Just(Event::HistoryCleared),
+        (1..3u32, reason).prop_map(|(turn, reason)| ended(turn, reason)),
+    ];
+    let at_again = at.clone();
+    let delta = prop_oneof![
+        (at.clone(), "[a-z]{1,3}").prop_map(|(step, text)| Delta::Text { step, text }),
+        (at, "[a-z]{1,3}").prop_map(|(step, text)| Delta::Reasoning { step, text }),
+        (id, "[a-z]{1,3}").prop_map(|(id, text)| Delta::Output { call: CallId::new(id), text }),
+        "[a-z]{1,3}".prop_map(|text| Delta::Notice { text }),
+        at_again.prop_map(|step| Delta::Restarted { step }),
+    ];
+    let step = prop_oneof![3 => event.prop_map(Step::from), 2 => delta.prop_map(Step::Delta)];
+    proptest::collection::vec(step, 0..60).prop_map(|mut steps| {
+        steps.insert(0, open());
+        steps.push(ended(9, StopReason::EndTurn).into());
+        steps
+    })
+}
+
+fn logged_part(transcript: &Transcript) -> Vec<(String, Body)> {
+    let mut items: Vec<(String, Body)> = transcript
+        .items()
+        .filter(|item| !item.live_only)
+        .map(|item| (item.id.to_string(), item.body.clone()))
+        .collect();
+    for (_, body) in &mut items {
+        // A tool that never finished in the log has a live tail that only the live view saw.
+        if let Body::Output(output) = body {
+            output.tail.clear();
+            output.skipped_bytes = 0;
+        }
+    }
+    items
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn replay_reads_as_live_did_once_the_turn_has_ended(steps in steps()) {
+        let (live, replay) = (live(&steps), replay(&steps));
+        prop_assert_eq!(logged_part(&live), logged_part(&replay));
+        prop_assert!(replay.items().all(|item| !item.live_only));
+        prop_assert_eq!(live.phase(), replay.phase());
+        prop_assert_eq!(live.phase(), &Phase::Idle);
+        prop_assert_eq!(live.usage(), replay.usage());
+        prop_assert_eq!(live.iteration(), replay.iteration());
+    }
+
+    #[test]
+    fn ids_are_unique(steps in steps()) {
+        let live = live(&steps);
+        let ids: std::collections::HashSet<&ItemId> = live.items().map(|item| &item.id).collect();
+        prop_assert_eq!(ids.len(), live.items().len());
+    }
+}

@@ -1,0 +1,271 @@
+//! Asks a person about a proposal, on a terminal, by single keys.
+//!
+//! A key counts only if it was pressed after the question was on the screen. First the proposal is drawn; then
+//! every key that is already there is thrown away, and so is every key of the next `GUARD`, each of which begins
+//! it anew; only then is the question drawn and a key taken for an answer. What was typed for the next prompt
+//! thus never allows a command. A proposal longer than the screen is shown page by page before the question.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossterm::event::{
+    self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
+};
+use crossterm::terminal;
+
+use super::editor::edit_once;
+use crate::render::cells::wrap;
+use crate::render::{Ink, Row, paint, row};
+
+/// For how long after it was drawn a proposal takes no key.
+pub(crate) const GUARD: Duration = Duration::from_millis(300);
+/// How often an open question looks whether it was answered elsewhere.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// A person's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Run it once; the command, where it was edited.
+    Allow(Option<String>),
+    /// Run it and what its grant covers; the command, where it was edited.
+    AllowSession(Option<String>),
+    /// Do not run it; a word to the model, or none.
+    Reject(String),
+    /// Do not run it and stop the turn.
+    Stop,
+    /// Ctrl+C.
+    Interrupt,
+    /// Somebody else answered, or nobody is asked any more.
+    Withdrawn,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    /// The proposal, drawn.
+    pub(crate) rows: Vec<Row>,
+    /// The command, where there is one to edit.
+    pub(crate) command: Option<String>,
+    /// What "for this session" covers, in words.
+    pub(crate) covers: String,
+}
+
+/// Where keys come from, and where the question is drawn.
+pub(crate) trait Console {
+    /// The next key, or none after `wait`.
+    fn key(&mut self, wait: Duration) -> io::Result<Option<KeyEvent>>;
+    /// Time since some fixed point.
+    fn now(&self) -> Duration;
+    /// Draws a row.
+    fn row(&mut self, row: &[crate::render::Span]) -> io::Result<()>;
+    /// Columns and rows of the screen.
+    fn size(&self) -> (usize, usize);
+    /// Lets the person write a line, beginning with `text`; none when they leave it.
+    fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>>;
+}
+
+/// Asks until there is an answer, or until `withdrawn`.
+pub(crate) fn ask(
+    console: &mut impl Console,
+    question: &Question,
+    withdrawn: &AtomicBool,
+) -> io::Result<Answer> {
+    if let Some(answer) = show(console, question, withdrawn)? {
+        return Ok(answer);
+    }
+    drop_early_keys(console, withdrawn)?;
+    loop {
+        draw_keys(console, question)?;
+        let Some(key) = next_key(console, withdrawn)? else { return Ok(Answer::Withdrawn) };
+        match letter(key) {
+            Some('\u{3}') => return Ok(Answer::Interrupt),
+            Some('y') => return Ok(Answer::Allow(None)),
+            Some('a') => return Ok(Answer::AllowSession(None)),
+            Some('s') => return Ok(Answer::Stop),
+            Some('n') => {
+                if let Some(reason) = console.edit("a word to the model (may be empty)", "")? {
+                    return Ok(Answer::Reject(reason.trim().to_owned()));
+                }
+            }
+            Some('e') => {
+                if let Some(answer) = edited(console, question)? {
+                    return Ok(answer);
+                }
+            }
+            Some('?') => help(console, question)?,
+            Some(_) | None => {}
+        }
+    }
+}
+
+fn edited(console: &mut impl Console, question: &Question) -> io::Result<Option<Answer>> {
+    let Some(command) = &question.command else {
+        say(console, "only a command can be edited; n says in words what should be different", Ink::Dim)?;
+        return Ok(None);
+    };
+    let clean: String = command.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
+    if clean != *command {
+        say(console, "control characters were taken out of the command that you edit", Ink::Warn)?;
+    }
+    let text = console.edit("command", &clean)?;
+    Ok(match text {
+        Some(text) if text.trim().is_empty() => {
+            say(console, "an empty command was not run", Ink::Dim)?;
+            None
+        }
+        Some(text) if text == *command => Some(Answer::Allow(None)),
+        Some(text) => Some(Answer::Allow(Some(text))),
+        None => None,
+    })
+}
+
+/// Draws the proposal, a screen at a time.
+fn show(
+    console: &mut impl Console,
+    question: &Question,
+    withdrawn: &AtomicBool,
+) -> io::Result<Option<Answer>> {
+    let page = console.size().1.saturating_sub(3).max(3);
+    let pages = question.rows.len().div_ceil(page);
+    for (number, rows) in question.rows.chunks(page).enumerate() {
+        for row in rows {
+            console.row(row)?;
+        }
+        if number + 1 == pages {
+            break;
+        }
+        drop_early_keys(console, withdrawn)?;
+        let text = format!("page {} of {pages}: space shows more, n rejects", number + 1);
+        say(console, &text, Ink::Warn)?;
+        loop {
+            let Some(key) = next_key(console, withdrawn)? else { return Ok(Some(Answer::Withdrawn)) };
+            match letter(key) {
+                Some('\u{3}') => return Ok(Some(Answer::Interrupt)),
+                Some(' ' | '\n') => break,
+                Some('n') => return Ok(Some(Answer::Reject(String::new()))),
+                Some(_) | None => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn drop_early_keys(console: &mut impl Console, withdrawn: &AtomicBool) -> io::Result<()> {
+    let mut until = console.now() + GUARD;
+    loop {
+        let left = until.saturating_sub(console.now());
+        if left.is_zero() || withdrawn.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if console.key(left)?.is_some() {
+            until = console.now() + GUARD;
+        }
+    }
+}
+
+fn next_key(console: &mut impl Console, withdrawn: &AtomicBool) -> io::Result<Option<KeyEvent>> {
+    while !withdrawn.load(Ordering::Relaxed) {
+        if let Some(key) = console.key(LOOK_UP)? {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+fn say(console: &mut impl Console, text: &str, ink: Ink) -> io::Result<()> {
+    let columns = console.size().0.saturating_sub(1);
+    wrap(&row(text, ink), columns, 3).iter().try_for_each(|row| console.row(row))
+}
+
+fn draw_keys(console: &mut impl Console, question: &Question) -> io::Result<()> {
+    let edit = if question.command.is_some() { "e edit  " } else { "" };
+    let text = format!("Run it?  y yes  n no  {edit}a for this session  s stop  ? help");
+    say(console, &text, Ink::Bold)
+}
+
+fn help(console: &mut impl Console, question: &Question) -> io::Result<()> {
+    let lines = [
+        "y  runs it once, exactly as shown".to_owned(),
+        format!("a  runs it, and for the rest of this session: {}", question.covers),
+        "e  lets you change the command; what you leave there is what runs".to_owned(),
+        "n  does not run it; you can say why".to_owned(),
+        "s  does not run it and stops the turn; so does Ctrl+C".to_owned(),
+    ];
+    for line in lines {
+        say(console, &line, Ink::Dim)?;
+    }
+    Ok(())
+}
+
+/// A key as a letter: Ctrl+C as ETX, Enter as line feed; none for a key with other modifiers.
+fn letter(key: KeyEvent) -> Option<char> {
+    if key.code == KeyCode::Enter {
+        return Some('\n');
+    }
+    let KeyCode::Char(c) = key.code else { return None };
+    if c == 'c' && key.modifiers.contains(KeyModifiers::CONTROL) {
+        return Some('\u{3}');
+    }
+    (key.modifiers - KeyModifiers::SHIFT).is_empty().then(|| c.to_ascii_lowercase())
+}
+
+/// The person's terminal: keys from it, rows on standard error, so that standard output stays the answer's.
+pub(crate) struct Terminal {
+    started: std::time::Instant,
+    colour: bool,
+}
+
+impl Terminal {
+    /// Takes the terminal into raw mode until it is dropped.
+    pub(crate) fn new(colour: bool) -> io::Result<Self> {
+        terminal::enable_raw_mode()?;
+        // A paste then comes as one event that answers nothing.
+        crossterm::execute!(io::stderr(), EnableBracketedPaste)?;
+        Ok(Self { started: std::time::Instant::now(), colour })
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // The terminal may be gone; there is nobody to tell.
+        let _ = crossterm::execute!(io::stderr(), DisableBracketedPaste);
+        let _ = terminal::disable_raw_mode();
+    }
+}
+
+impl Console for Terminal {
+    fn key(&mut self, wait: Duration) -> io::Result<Option<KeyEvent>> {
+        if !event::poll(wait)? {
+            return Ok(None);
+        }
+        Ok(match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => Some(key),
+            // A paste is not an answer, but it is early typing.
+            Event::Paste(_) => Some(KeyEvent::new(KeyCode::Null, KeyModifiers::NONE)),
+            Event::Key(_) | Event::Resize(..) | Event::Mouse(_) | Event::FocusGained | Event::FocusLost => {
+                None
+            }
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn row(&mut self, row: &[crate::render::Span]) -> io::Result<()> {
+        write!(io::stderr(), "{}\r\n", paint(row, self.colour))
+    }
+
+    fn size(&self) -> (usize, usize) {
+        terminal::size().map_or((80, 24), |(columns, rows)| (columns.into(), rows.into()))
+    }
+
+    fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>> {
+        let edited = edit_once(label, text, self.colour);
+        // The editor leaves both behind.
+        terminal::enable_raw_mode()?;
+        crossterm::execute!(io::stderr(), EnableBracketedPaste)?;
+        edited
+    }
+}

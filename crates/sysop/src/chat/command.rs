@@ -1,0 +1,292 @@
+//! What a line of the REPL asks for. Pure.
+
+use sysop_core::policy::ApprovalMode;
+
+/// Each command: name, what follows it, what it does.
+pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
+    ("/help", "", "shows this"),
+    ("/exit", "", "leaves; so does Ctrl+D"),
+    ("/clear", "", "forgets the conversation and clears the screen"),
+    ("/new", "", "begins another session"),
+    ("/resume", "[ID]", "goes on after a pause; or opens an earlier session, or lists them"),
+    ("/model", "[PROVIDER/NAME]", "shows or changes the model"),
+    ("/approve", "[ask|auto|never]", "shows or changes what runs without asking"),
+    ("/host", "", "shows where commands run"),
+    ("/routines", "", "lists the routines of the config file"),
+    ("/run", "NAME [KEY=VALUE…]", "runs a routine"),
+    ("/cmd", "COMMAND", "runs a command as it is, without the model; so does !COMMAND"),
+    ("/shell", "", "opens an interactive shell there"),
+    ("/undo", "", "takes back the last turn's changes to files"),
+    ("/pause", "", "stops after the current step; Ctrl+\\ does while a turn runs"),
+    ("/stop", "", "gives up a paused turn; Ctrl+C does while a turn runs"),
+    ("/retry", "", "runs the last prompt again with a fresh history"),
+];
+
+/// What a line asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Line {
+    /// Nothing.
+    Empty,
+    /// A prompt for the model.
+    Prompt(String),
+    /// A command to run as it is.
+    Shell(String),
+    /// `/help`.
+    Help,
+    /// `/exit`.
+    Exit,
+    /// `/clear`.
+    Clear,
+    /// `/new`.
+    New,
+    /// `/resume`.
+    Resume(Option<String>),
+    /// `/model`.
+    Model(Option<String>),
+    /// `/approve`.
+    Approve(Option<ApprovalMode>),
+    /// `/host`.
+    Host,
+    /// `/routines`.
+    Routines,
+    /// `/run`.
+    Run {
+        /// The routine.
+        name: String,
+        /// Its variables.
+        values: Vec<(String, String)>,
+    },
+    /// `/shell`.
+    OpenShell,
+    /// `/undo`.
+    Undo,
+    /// `/pause`.
+    Pause,
+    /// `/stop`.
+    Stop,
+    /// `/retry`.
+    Retry,
+    /// Not understood; a sentence that says what is.
+    Wrong(String),
+}
+
+/// Reads a line.
+pub(crate) fn parse(line: &str) -> Line {
+    let text = line.trim();
+    if text.is_empty() {
+        return Line::Empty;
+    }
+    if let Some(command) = text.strip_prefix('!') {
+        return shell(command.trim(), "!COMMAND");
+    }
+    // A path or a comment is no command: only letters follow the slash of one.
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let is_command = word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()));
+    if !is_command {
+        return Line::Prompt(line.trim_end().replace("\\\n", "\n"));
+    }
+    command(word, rest.trim())
+}
+
+fn command(word: &str, rest: &str) -> Line {
+    let argument = (!rest.is_empty()).then(|| rest.to_owned());
+    match word {
+        "/help" | "/" => Line::Help,
+        "/exit" | "/quit" => Line::Exit,
+        "/clear" => Line::Clear,
+        "/new" => Line::New,
+        "/resume" | "/continue" => Line::Resume(argument),
+        "/model" => Line::Model(argument),
+        "/approve" => approve(rest),
+        "/host" => Line::Host,
+        "/routines" => Line::Routines,
+        "/run" => run(rest),
+        "/cmd" => shell(rest, "/cmd COMMAND"),
+        "/shell" => Line::OpenShell,
+        "/undo" => Line::Undo,
+        "/pause" => Line::Pause,
+        "/stop" => Line::Stop,
+        "/retry" => Line::Retry,
+        unknown => Line::Wrong(match nearest(unknown) {
+            Some(known) => format!("there is no {unknown}; did you mean {known}?"),
+            None => format!("there is no {unknown}; /help lists the commands"),
+        }),
+    }
+}
+
+fn shell(command: &str, usage: &str) -> Line {
+    if command.is_empty() {
+        return Line::Wrong(format!("say which command: {usage}"));
+    }
+    Line::Shell(command.to_owned())
+}
+
+fn approve(rest: &str) -> Line {
+    match rest {
+        "" => Line::Approve(None),
+        "ask" => Line::Approve(Some(ApprovalMode::Ask)),
+        "auto" => Line::Approve(Some(ApprovalMode::Auto)),
+        "never" => Line::Approve(Some(ApprovalMode::Never)),
+        other => Line::Wrong(format!("`{other}` is no approval mode; there are ask, auto and never")),
+    }
+}
+
+fn run(rest: &str) -> Line {
+    let mut words = rest.split_whitespace();
+    let Some(name) = words.next() else {
+        return Line::Wrong("say which routine: /run NAME [KEY=VALUE…]; /routines lists them".to_owned());
+    };
+    let mut values = Vec::new();
+    for word in words {
+        match word.split_once('=') {
+            Some((key, value)) if !key.is_empty() => values.push((key.to_owned(), value.to_owned())),
+            Some(_) | None => {
+                return Line::Wrong(format!("`{word}` is not KEY=VALUE, as in /run {name} name=nginx"));
+            }
+        }
+    }
+    Line::Run { name: name.to_owned(), values }
+}
+
+/// The command that is written most like this one.
+fn nearest(word: &str) -> Option<&'static str> {
+    COMMANDS
+        .iter()
+        .map(|(name, ..)| (distance(word, name), *name))
+        .min()
+        .filter(|(distance, name)| *distance <= 2 || (word.len() > 2 && name.starts_with(word)))
+        .map(|(_, name)| name)
+}
+
+/// How many letters have to be changed, added, taken away or swapped.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let same = usize::from(a[i - 1] != b[j - 1]);
+                let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + same);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(rows[i - 2][j - 2] + 1);
+                }
+                best
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+/// What the last word of `line` can be completed to, each with what it does.
+pub(crate) fn completions(line: &str, routines: &[String]) -> Vec<(String, String)> {
+    if !line.starts_with('/') {
+        return Vec::new();
+    }
+    let words: Vec<&str> = line.split(' ').collect();
+    let from = |known: Vec<(String, String)>, begun: &str| {
+        known.into_iter().filter(|(name, _)| name.starts_with(begun)).collect::<Vec<_>>()
+    };
+    match words.as_slice() {
+        [begun] => {
+            let known = COMMANDS.iter().map(|(name, _, what)| ((*name).to_owned(), (*what).to_owned()));
+            from(known.collect(), begun)
+        }
+        ["/run", begun] => {
+            from(routines.iter().map(|name| (name.clone(), "routine".to_owned())).collect(), begun)
+        }
+        ["/approve", begun] => {
+            let modes = [
+                ("ask", "every change is asked about"),
+                ("auto", "what is dangerous asks"),
+                ("never", "nothing is changed"),
+            ];
+            let known = modes.map(|(name, what)| (name.to_owned(), what.to_owned()));
+            from(known.to_vec(), begun)
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let lines = [
+            "",
+            "   ",
+            "hello /there",
+            "/etc/passwd is what?",
+            "two\\\nlines",
+            "!ls -la | wc",
+            "! ",
+            "/cmd df -h",
+            "/cmd",
+            "/help",
+            "/resume 42",
+            "/model ollama/phi3",
+            "/approve auto",
+            "/approve maybe",
+            "/run service name=nginx n=a=b",
+            "/run service nginx",
+            "/run",
+            "/hepl",
+            "/approv auto",
+            "/exti",
+            "/frobnicate",
+        ];
+        let read: Vec<String> = lines.iter().map(|line| format!("{line:?} -> {:?}", parse(line))).collect();
+        expect![[r#"
+            "" -> Empty
+            "   " -> Empty
+            "hello /there" -> Prompt("hello /there")
+            "/etc/passwd is what?" -> Prompt("/etc/passwd is what?")
+            "two\\\nlines" -> Prompt("two\nlines")
+            "!ls -la | wc" -> Shell("ls -la | wc")
+            "! " -> Wrong("say which command: !COMMAND")
+            "/cmd df -h" -> Shell("df -h")
+            "/cmd" -> Wrong("say which command: /cmd COMMAND")
+            "/help" -> Help
+            "/resume 42" -> Resume(Some("42"))
+            "/model ollama/phi3" -> Model(Some("ollama/phi3"))
+            "/approve auto" -> Approve(Some(Auto))
+            "/approve maybe" -> Wrong("`maybe` is no approval mode; there are ask, auto and never")
+            "/run service name=nginx n=a=b" -> Run { name: "service", values: [("name", "nginx"), ("n", "a=b")] }
+            "/run service nginx" -> Wrong("`nginx` is not KEY=VALUE, as in /run service name=nginx")
+            "/run" -> Wrong("say which routine: /run NAME [KEY=VALUE…]; /routines lists them")
+            "/hepl" -> Wrong("there is no /hepl; did you mean /help?")
+            "/approv auto" -> Wrong("there is no /approv; did you mean /approve?")
+            "/exti" -> Wrong("there is no /exti; did you mean /exit?")
+            "/frobnicate" -> Wrong("there is no /frobnicate; /help lists the commands")"#]].assert_eq(&read.join("\n"));
+    }
+
+    #[test]
+    fn words_are_completed() {
+        let routines = ["update".to_owned(), "service".to_owned()];
+        let names = |line: &str| -> Vec<String> {
+            completions(line, &routines).into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names("/r"), ["/resume", "/routines", "/run", "/retry"]);
+        assert_eq!(names("/run u"), ["update"]);
+        assert_eq!(names("/approve "), ["ask", "auto", "never"]);
+        assert_eq!(names("say /r"), Vec::<String>::new());
+        assert_eq!(names("/help x"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_command_that_is_listed_is_understood() {
+        for (name, arguments, _) in COMMANDS {
+            let line = if arguments.starts_with('[') || arguments.is_empty() {
+                (*name).to_owned()
+            } else {
+                format!("{name} x")
+            };
+            assert!(!matches!(parse(&line), Line::Wrong(_) | Line::Prompt(_)), "{line}");
+        }
+    }
+}

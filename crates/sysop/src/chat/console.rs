@@ -1,0 +1,266 @@
+//! The person's end: one thread that reads when it is asked to, because reading a terminal blocks.
+//!
+//! At most one request is open. `withdraw` takes it back; its answer still comes.
+
+use std::io::{self, BufRead, Read, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::time::{Duration, Instant};
+
+use reedline::{EditCommand, ExternalPrinter, Reedline, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{QueueSelector, tcflush};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::approval::{Answer, GUARD, Question, Terminal, ask};
+use super::editor::{Label, editor};
+use crate::render::safe;
+
+/// The longest line that is read from a pipe, in bytes.
+const LINE_BYTES_MAX: u64 = 1024 * 1024;
+/// How many messages may wait for the line editor; `Screen` tells by it whether the last one was shown.
+const PRINTER_MESSAGES_MAX: usize = 1;
+
+/// What the person is asked for.
+pub(crate) enum Request {
+    /// A line.
+    Line {
+        /// What stands before it.
+        label: Label,
+        /// What is in it already.
+        draft: String,
+    },
+    /// An answer.
+    Question(Question),
+}
+
+/// What the person said.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// A line.
+    Line(String),
+    /// Ctrl+C at the prompt.
+    Interrupt,
+    /// Ctrl+D, or the end of the input.
+    End,
+    /// The request was taken back; what had been typed.
+    Withdrawn(String),
+    /// An answer.
+    Answer(Answer),
+    /// The terminal is gone; why.
+    Failed(String),
+    /// Something that the person should know; the request is still open.
+    Notice(String),
+}
+
+/// The person's end.
+pub(crate) struct Console {
+    requests: Sender<Request>,
+    said: UnboundedReceiver<Said>,
+    withdrawn: Arc<AtomicBool>,
+    printer: Option<SyncSender<String>>,
+}
+
+impl Console {
+    /// With a line editor, on a terminal.
+    pub(crate) fn on_terminal(history: Option<PathBuf>, routines: Vec<String>, colour: bool) -> Self {
+        let printer = ExternalPrinter::new(PRINTER_MESSAGES_MAX);
+        let above = printer.sender();
+        Self::start(Some(above), move |requests, said, withdrawn| {
+            let (mut editor, problem) =
+                editor(history.as_deref(), routines, colour, printer, withdrawn.clone());
+            if let Some(problem) = problem {
+                tell(&said, Said::Notice(problem));
+            }
+            for request in requests {
+                let answer = match request {
+                    Request::Line { label, draft } => read_line(&mut editor, &label, draft),
+                    Request::Question(question) => {
+                        match Terminal::new(colour).and_then(|mut it| ask(&mut it, &question, &withdrawn)) {
+                            Ok(answer) => Said::Answer(answer),
+                            Err(error) => Said::Failed(error.to_string()),
+                        }
+                    }
+                };
+                tell(&said, answer);
+            }
+        })
+    }
+
+    /// By plain lines from standard input.
+    pub(crate) fn by_lines() -> Self {
+        Self::start(None, |requests, said, withdrawn| {
+            let mut lines = io::stdin().lock();
+            for request in requests {
+                let answer = match request {
+                    Request::Line { .. } => match spoken_line(&mut lines) {
+                        Ok(Some(line)) => Said::Line(line),
+                        Ok(None) => Said::End,
+                        Err(error) => Said::Failed(error.to_string()),
+                    },
+                    Request::Question(question) => match ask_by_lines(&mut lines, &question, &withdrawn) {
+                        Ok(answer) => Said::Answer(answer),
+                        Err(error) => Said::Failed(error.to_string()),
+                    },
+                };
+                tell(&said, answer);
+            }
+        })
+    }
+
+    fn start(
+        printer: Option<SyncSender<String>>,
+        work: impl FnOnce(Receiver<Request>, UnboundedSender<Said>, Arc<AtomicBool>) + Send + 'static,
+    ) -> Self {
+        let (requests, taken) = channel();
+        let (say, said) = unbounded_channel();
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        let flag = withdrawn.clone();
+        std::thread::spawn(move || work(taken, say, flag));
+        Self { requests, said, withdrawn, printer }
+    }
+
+    /// Where rows go while a line is read.
+    pub(crate) fn printer(&self) -> Option<SyncSender<String>> {
+        self.printer.clone()
+    }
+
+    /// Asks for something. The caller has had the answer to what it asked before.
+    pub(crate) fn request(&self, request: Request) {
+        self.withdrawn.store(false, Ordering::Relaxed);
+        // A thread that is gone has said why; that answer is still to be taken.
+        let _ = self.requests.send(request);
+    }
+
+    /// Takes the open request back.
+    pub(crate) fn withdraw(&self) {
+        self.withdrawn.store(true, Ordering::Relaxed);
+    }
+
+    /// The next thing that the person says; none when nothing can be said any more.
+    pub(crate) async fn said(&mut self) -> Option<Said> {
+        self.said.recv().await
+    }
+}
+
+fn tell(said: &UnboundedSender<Said>, what: Said) {
+    // Nobody listens any more when the face is about to end.
+    let _ = said.send(what);
+}
+
+fn read_line(editor: &mut Reedline, label: &Label, draft: String) -> Said {
+    if !draft.is_empty() && editor.current_buffer_contents().is_empty() {
+        editor.run_edit_commands(&[EditCommand::InsertString(draft)]);
+    }
+    match editor.read_line(label) {
+        Ok(Signal::Success(line)) => {
+            // A history that cannot be written is no reason to lose the line.
+            let _ = editor.sync_history();
+            Said::Line(line)
+        }
+        Ok(Signal::CtrlC) => Said::Interrupt,
+        Ok(Signal::CtrlD) => Said::End,
+        Ok(Signal::ExternalBreak(draft)) => {
+            editor.run_edit_commands(&[EditCommand::Clear]);
+            Said::Withdrawn(draft)
+        }
+        Ok(_) => Said::Withdrawn(String::new()),
+        Err(error) => Said::Failed(error.to_string()),
+    }
+}
+
+/// The next line; one that no terminal has echoed is written out, so that the output reads as the whole talk.
+fn spoken_line(lines: &mut (impl BufRead + AsFd)) -> io::Result<Option<String>> {
+    let line = next_line(lines)?;
+    if !rustix::termios::isatty(&*lines) {
+        say(&format!("{}\n", safe(line.as_deref().unwrap_or_default())))?;
+    }
+    Ok(line)
+}
+
+fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    lines.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
+}
+
+/// Asks on the same lines that prompts come from. What a person typed before the question was there is dropped;
+/// lines of a pipe were all written before, and count.
+fn ask_by_lines(
+    lines: &mut (impl BufRead + AsFd),
+    question: &Question,
+    withdrawn: &AtomicBool,
+) -> io::Result<Answer> {
+    drop_early_lines(lines)?;
+    loop {
+        let edit = if question.command.is_some() { "/e" } else { "" };
+        say(&format!("Run it? [y/n{edit}/a/s] "))?;
+        let line = spoken_line(lines)?;
+        if withdrawn.load(Ordering::Relaxed) {
+            return Ok(Answer::Withdrawn);
+        }
+        let Some(line) = line else { return Ok(Answer::Stop) };
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match word.to_ascii_lowercase().as_str() {
+            "y" | "yes" if rest.is_empty() => return Ok(Answer::Allow(None)),
+            "a" | "always" if rest.is_empty() => return Ok(Answer::AllowSession(None)),
+            "s" | "stop" if rest.is_empty() => return Ok(Answer::Stop),
+            "n" | "no" => return Ok(Answer::Reject(rest.to_owned())),
+            "e" | "edit" if question.command.is_some() => {
+                let edited = if rest.is_empty() {
+                    say("Command: ")?;
+                    spoken_line(lines)?.unwrap_or_default()
+                } else {
+                    rest.to_owned()
+                };
+                if !edited.trim().is_empty() {
+                    return Ok(Answer::Allow(Some(edited)));
+                }
+            }
+            _ => say(&format!(
+                "y runs it once, n [REASON] does not, e [COMMAND] changes it, a allows for this session: {}, s stops.\n",
+                question.covers
+            ))?,
+        }
+    }
+}
+
+fn drop_early_lines(lines: &impl AsFd) -> io::Result<()> {
+    if !rustix::termios::isatty(lines) {
+        return Ok(());
+    }
+    let mut until = Instant::now() + GUARD;
+    loop {
+        tcflush(lines, QueueSelector::IFlush)?;
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        let mut ready = [PollFd::new(lines, PollFlags::IN)];
+        if poll(&mut ready, Some(&timespec(left)))? > 0 {
+            until = Instant::now() + GUARD;
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+fn say(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

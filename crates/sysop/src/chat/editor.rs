@@ -1,0 +1,226 @@
+//! The line editor: history, completion of commands, hints, several lines, pastes made harmless.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use reedline::{
+    AbbrExpandContext, Color, ColumnarMenu, Completer, CompletionResult, DefaultHinter, EditCommand,
+    EditMode, Emacs, ExternalPrinter, FileBackedHistory, Highlighter, KeyCode, KeyModifiers, MenuBuilder,
+    Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline, ReedlineEvent,
+    ReedlineMenu, ReedlineRawEvent, Signal, Span, StyledText, Suggestion, ValidationResult, Validator,
+    default_emacs_keybindings,
+};
+
+use super::command;
+use crate::render::safe;
+
+/// How many entries the history keeps.
+const HISTORY_ENTRIES_MAX: usize = 10_000;
+const MENU: &str = "commands";
+
+/// What stands before the line.
+#[derive(Debug, Clone)]
+pub(crate) struct Label {
+    /// Before the sign; safe text.
+    pub(crate) left: String,
+    /// The sign itself.
+    pub(crate) sign: &'static str,
+}
+
+impl Prompt for Label {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.left)
+    }
+
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn render_prompt_indicator(&self, _mode: PromptEditMode) -> Cow<'_, str> {
+        Cow::Borrowed(self.sign)
+    }
+
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        Cow::Borrowed("· ")
+    }
+
+    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
+        let found = match search.status {
+            PromptHistorySearchStatus::Passing => "search",
+            PromptHistorySearchStatus::Failing => "nothing found for",
+        };
+        Cow::Owned(format!("({found}: {}) ", safe(&search.term)))
+    }
+
+    fn get_prompt_color(&self) -> Color {
+        Color::DarkGray
+    }
+
+    fn get_prompt_multiline_color(&self) -> Color {
+        Color::DarkGray
+    }
+
+    fn get_indicator_color(&self) -> Color {
+        Color::Cyan
+    }
+}
+
+/// The editor for prompts and commands; and what is wrong with its history, where something is.
+pub(crate) fn editor(
+    history: Option<&Path>,
+    routines: Vec<String>,
+    colour: bool,
+    printer: ExternalPrinter<String>,
+    stop: Arc<AtomicBool>,
+) -> (Reedline, Option<String>) {
+    let mut editor = base(colour)
+        .with_external_printer(printer)
+        .with_break_signal(stop)
+        .with_completer(Box::new(Commands { routines }))
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(ColumnarMenu::default().with_name(MENU))))
+        .with_quick_completions(true)
+        .with_partial_completions(true)
+        .with_hinter(Box::new(
+            DefaultHinter::default().with_style(Color::DarkGray.normal()).with_min_chars(2),
+        ))
+        .with_validator(Box::new(Backslash));
+    let Some(path) = history else { return (editor, None) };
+    match open_history(path) {
+        Ok(history) => editor = editor.with_history(Box::new(history)),
+        Err(problem) => return (editor, Some(problem)),
+    }
+    (editor, None)
+}
+
+/// One line (or several) about something else than a prompt; none when the person leaves it.
+pub(crate) fn edit_once(label: &str, text: &str, colour: bool) -> io::Result<Option<String>> {
+    let mut editor = base(colour);
+    editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
+    let label = Label { left: format!("{label} "), sign: "› " };
+    Ok(match editor.read_line(&label)? {
+        Signal::Success(text) => Some(text),
+        Signal::CtrlC | Signal::CtrlD | Signal::HostCommand(_) | Signal::ExternalBreak(_) => None,
+        // The enum may grow; a signal that we do not know is no text.
+        _ => None,
+    })
+}
+
+fn base(colour: bool) -> Reedline {
+    let mut keys = default_emacs_keybindings();
+    keys.add_binding(
+        KeyModifiers::NONE,
+        KeyCode::Tab,
+        ReedlineEvent::UntilFound(vec![ReedlineEvent::Menu(MENU.to_owned()), ReedlineEvent::MenuNext]),
+    );
+    keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
+    Reedline::create()
+        .with_edit_mode(Box::new(HarmlessPaste(Emacs::new(keys))))
+        .with_highlighter(Box::new(Plain))
+        .with_ansi_colors(colour)
+        .use_bracketed_paste(true)
+}
+
+/// Opens the history and sees to it that only its owner can read it.
+fn open_history(path: &Path) -> Result<FileBackedHistory, String> {
+    let told = |error: &dyn std::fmt::Display| {
+        format!(
+            "the history {} cannot be used ({error}); lines are remembered until you leave",
+            path.display()
+        )
+    };
+    own_file(path).map_err(|error| told(&error))?;
+    FileBackedHistory::with_file(HISTORY_ENTRIES_MAX, path.to_owned()).map_err(|error| told(&error))
+}
+
+fn own_file(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+    if let Some(folder) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))
+}
+
+/// Takes the control characters out of what is pasted: it is drawn as it is typed.
+struct HarmlessPaste(Emacs);
+
+impl EditMode for HarmlessPaste {
+    fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
+        let event = self.0.parse_event(event);
+        let ReedlineEvent::Edit(commands) = event else { return event };
+        ReedlineEvent::Edit(commands.into_iter().map(harmless).collect())
+    }
+
+    fn edit_mode(&self) -> PromptEditMode {
+        self.0.edit_mode()
+    }
+}
+
+fn harmless(command: EditCommand) -> EditCommand {
+    if let EditCommand::InsertString(text) = command {
+        return EditCommand::InsertString(typed_text(&text));
+    }
+    command
+}
+
+/// Text as a keyboard could have typed it: no control character but line feed and tab, nothing that turns or hides.
+pub(crate) fn typed_text(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    text.chars()
+        .filter(|c| {
+            let hides =
+                matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            !hides && (!c.is_control() || *c == '\n' || *c == '\t')
+        })
+        .collect()
+}
+
+/// No colours, and no expansion of `!`: a line that begins with it is a shell command.
+struct Plain;
+
+impl Highlighter for Plain {
+    fn highlight(&self, line: &str, _cursor: usize) -> StyledText {
+        let mut text = StyledText::new();
+        text.push((Color::Default.normal(), line.to_owned()));
+        text
+    }
+
+    fn should_expand_abbr(&self, _line: &str, _cursor: usize, _context: AbbrExpandContext) -> bool {
+        false
+    }
+}
+
+/// A line that ends with one backslash goes on.
+struct Backslash;
+
+impl Validator for Backslash {
+    fn validate(&self, line: &str) -> ValidationResult {
+        let backslashes = line.len() - line.trim_end_matches('\\').len();
+        if backslashes % 2 == 1 { ValidationResult::Incomplete } else { ValidationResult::Complete }
+    }
+}
+
+/// Completes what begins with `/`.
+struct Commands {
+    routines: Vec<String>,
+}
+
+impl Completer for Commands {
+    fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
+        let start = line[..position].rfind(' ').map_or(0, |at| at + 1);
+        let suggestions: Vec<Suggestion> = command::completions(&line[..position], &self.routines)
+            .into_iter()
+            .map(|(value, description)| Suggestion {
+                value,
+                description: Some(description),
+                span: Span::new(start, position),
+                append_whitespace: true,
+                ..Suggestion::default()
+            })
+            .collect();
+        CompletionResult::fresh(suggestions)
+    }
+}

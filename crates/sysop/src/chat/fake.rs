@@ -1,0 +1,391 @@
+//! A session that plays its part by the words of the prompt, for tests of the faces.
+
+use std::sync::{Arc, Mutex};
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use serde_json::json;
+use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::session::{Opened, Session};
+
+/// The session.
+pub(crate) struct Fake {
+    id: SessionId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    log: Vec<Arc<Logged>>,
+    listeners: Vec<UnboundedSender<Update>>,
+    inputs: Vec<Input>,
+    turn: u32,
+    step: u32,
+    calls: u32,
+    open: Option<ToolCall>,
+    running: Option<ToolCall>,
+    paused: Option<PauseReason>,
+    stubborn: bool,
+}
+
+impl Fake {
+    /// A new session with its first event.
+    pub(crate) fn new() -> Arc<Self> {
+        let fake = Self { id: SessionId::new("s-1"), state: Mutex::default() };
+        fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec() });
+        Arc::new(fake)
+    }
+
+    /// The session as a face gets it.
+    pub(crate) fn opened(self: &Arc<Self>) -> Opened {
+        let last = self.state.lock().unwrap().seq();
+        Opened { session: self.clone(), last }
+    }
+
+    /// What faces have sent.
+    pub(crate) fn inputs(&self) -> Vec<Input> {
+        self.state.lock().unwrap().inputs.clone()
+    }
+
+    /// Ends the session for good.
+    pub(crate) fn close(&self) {
+        self.state.lock().unwrap().listeners.clear();
+    }
+
+    /// An answer from another face.
+    pub(crate) fn send_as_other(&self, input: Input) {
+        self.state.lock().unwrap().input(input);
+    }
+}
+
+impl Session for Fake {
+    fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    fn send(&self, input: Input) -> Result<(), String> {
+        let mut state = self.state.lock().unwrap();
+        state.inputs.push(input.clone());
+        state.input(input);
+        Ok(())
+    }
+
+    fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
+        let mut state = self.state.lock().unwrap();
+        let (send, updates) = unbounded_channel();
+        for logged in state.log.iter().filter(|logged| logged.seq > after) {
+            send.send(Update::Logged(logged.clone())).expect("the receiver is here");
+        }
+        state.listeners.push(send);
+        futures::stream::unfold(updates, |mut updates| async { updates.recv().await.map(|it| (it, updates)) })
+            .boxed()
+    }
+
+    fn last_error(&self) -> Option<String> {
+        Some("the disk is full".to_owned())
+    }
+}
+
+fn spec() -> SessionSpec {
+    let tool = |name: &str, effect| ToolSpec {
+        name: name.into(),
+        description: String::new(),
+        parameters: json!({}),
+        effect,
+    };
+    SessionSpec {
+        model: ModelRef::new("demo", "one"),
+        system: String::new(),
+        tools: vec![tool("bash", ToolEffect::Command), tool("task_complete", ToolEffect::Completes)],
+        approve: ApprovalMode::Ask,
+        dangerous_patterns: Vec::new(),
+        deny: Vec::new(),
+        max_iterations: 20,
+        max_history_messages: 20,
+        max_output_tokens: None,
+        temperature: None,
+        host: "web1".into(),
+        root: "/srv/app".into(),
+        profile: "full".into(),
+    }
+}
+
+impl State {
+    fn seq(&self) -> Seq {
+        Seq(self.log.len() as u64)
+    }
+
+    fn publish(&mut self, event: Event) {
+        let at = Timestamp(1_000 * self.log.len() as i64);
+        let logged = Arc::new(Logged { seq: self.seq().next(), at, event });
+        self.log.push(logged.clone());
+        self.tell(&Update::Logged(logged));
+    }
+
+    fn delta(&mut self, delta: Delta) {
+        self.tell(&Update::Delta(delta));
+    }
+
+    fn tell(&mut self, update: &Update) {
+        self.listeners.retain(|listener| listener.send(update.clone()).is_ok());
+    }
+
+    fn step(&self) -> StepId {
+        StepId { turn: TurnId(self.turn), step: self.step }
+    }
+
+    fn input(&mut self, input: Input) {
+        match input {
+            Input::Prompt { text } => self.prompt(&text),
+            Input::Direct { tool, arguments, origin } => self.direct(tool, arguments, origin),
+            Input::Decision { call, decision, by } => self.decision(&call, decision, by),
+            Input::Cancel => self.cancel(),
+            Input::Pause => self.pause(PauseReason::Asked),
+            Input::Resume => {
+                self.paused = None;
+                self.publish(Event::Resumed);
+                self.say("Going on.");
+                self.end(StopReason::EndTurn, None);
+            }
+            Input::Retry => self.prompt("hello again"),
+            Input::Clear => self.publish(Event::HistoryCleared),
+            Input::Configure { change } => self.publish(Event::Configured { change }),
+            Input::Reply { .. } | Input::Outcome { .. } | Input::Timer { .. } | Input::Recovered => {
+                panic!("a face does not send {input:?}")
+            }
+        }
+    }
+
+    fn begin(&mut self, prompt: &str, origin: Origin) {
+        if self.paused.take().is_some() {
+            self.end(StopReason::Paused, None);
+        }
+        self.turn += 1;
+        self.step = 0;
+        self.publish(Event::TurnStarted { turn: TurnId(self.turn), prompt: prompt.into(), origin });
+    }
+
+    fn next_step(&mut self) {
+        self.step += 1;
+        self.publish(Event::StepStarted { step: self.step() });
+    }
+
+    fn prompt(&mut self, text: &str) {
+        self.begin(text, Origin::Typed);
+        self.stubborn = text.contains("stubborn");
+        self.next_step();
+        match text.split_whitespace().next().unwrap_or_default() {
+            "clean" => self.propose("I will **clean** up.", "rm -rf build && echo done"),
+            "long" => self.propose("", &(0..200).map(|n| format!("echo {n}\n")).collect::<String>()),
+            "slow" | "stubborn" => self.stream("Working on it, slowly"),
+            "again" => {
+                self.stream("One th");
+                self.reply("Another thing.", Vec::new());
+                self.end(StopReason::EndTurn, None);
+            }
+            "auto" => self.automatic("Looking.", "seq 3", "1\n2\n3\n", 0),
+            "many" => {
+                let output: String = (1..=500).map(|n| format!("line {n}\n")).collect();
+                self.automatic("", "seq 500", &output, 3);
+            }
+            "fail" => {
+                let message = "nobody answers at http://x; is it running?".to_owned();
+                let failure = ModelFailure { kind: FailureKind::Unreachable, message: message.clone() };
+                self.publish(Event::ModelFailed { step: self.step(), failure });
+                self.end(StopReason::Failed, Some(message));
+            }
+            "limit" => self.end(StopReason::MaxIterations, None),
+            "loop" => self.pause(PauseReason::Loop),
+            "complete" => {
+                let call = self.call("task_complete", json!({ "summary": "All is *well*." }));
+                self.reply("", vec![call.clone()]);
+                self.publish(Event::ToolFinished { call: call.id, outcome: Outcome::ok("") });
+                self.end(StopReason::EndTurn, None);
+            }
+            "evil" => {
+                self.say("\u{1b}]0;owned\u{7}\u{1b}[2Jgone\r\u{202e}");
+                self.end(StopReason::EndTurn, None);
+            }
+            _ => {
+                self.say("Hello **there**, how are you?");
+                self.end(StopReason::EndTurn, None);
+            }
+        }
+    }
+
+    fn call(&mut self, name: &str, arguments: serde_json::Value) -> ToolCall {
+        self.calls += 1;
+        let serde_json::Value::Object(map) = arguments else { panic!("arguments are an object") };
+        ToolCall {
+            id: CallId::new(format!("c{}", self.calls)),
+            wire_id: None,
+            name: name.into(),
+            arguments: Arguments::Object(map),
+        }
+    }
+
+    fn stream(&mut self, text: &str) {
+        let step = self.step();
+        for piece in text.split_inclusive(' ') {
+            self.delta(Delta::Text { step, text: piece.into() });
+        }
+    }
+
+    fn reply(&mut self, text: &str, calls: Vec<ToolCall>) {
+        let usage = Usage { input_tokens: 1200, output_tokens: 34, cached_tokens: 0 };
+        let reply = Reply { text: text.into(), calls, usage, ..Reply::default() };
+        self.publish(Event::Replied { step: self.step(), reply });
+    }
+
+    fn say(&mut self, text: &str) {
+        self.stream(text);
+        self.reply(text, Vec::new());
+    }
+
+    fn propose(&mut self, text: &str, command: &str) {
+        let call = self.call("bash", json!({ "command": command }));
+        self.stream(text);
+        self.reply(text, vec![call.clone()]);
+        self.ask(call);
+    }
+
+    fn ask(&mut self, call: ToolCall) {
+        let command = call.text_argument("command").unwrap_or_default().to_owned();
+        let end = command.len().min(6);
+        let finding = Finding { start: 0, end, class: Class::Dangerous, why: "recursive delete".into() };
+        self.open = Some(call.clone());
+        self.publish(Event::ApprovalAsked {
+            call,
+            command,
+            reason: "Free some space.".into(),
+            risk: Risk { class: Class::Dangerous, findings: vec![finding] },
+            covers: Grant::Program { program: "rm".into(), subcommand: None },
+        });
+    }
+
+    fn decision(&mut self, id: &CallId, decision: Decision, by: String) {
+        let Some(mut call) = self.open.take_if(|call| call.id == *id) else { return };
+        self.publish(Event::Decided { call: id.clone(), decision: decision.clone(), by });
+        match decision {
+            Decision::Allow { command } | Decision::AllowSession { command } => {
+                if let (Some(command), Arguments::Object(map)) = (command, &mut call.arguments) {
+                    map.insert("command".into(), command.into());
+                }
+                let command = call.text_argument("command").unwrap_or_default().to_owned();
+                let routine = self.step == 0;
+                let code = i32::from(command.contains("false"));
+                self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+                self.delta(Delta::Output { call: id.clone(), text: format!("ran {command}\n") });
+                self.finish(&call, &format!("ran {command}\n"), code);
+                if routine {
+                    return self.end_direct(code);
+                }
+                self.next_step();
+                self.say(&format!("Done with `{command}`."));
+                self.end(StopReason::EndTurn, None);
+            }
+            Decision::Reject { reason } => {
+                let outcome = Outcome::new(Status::Rejected, format!("rejected: {reason}"));
+                self.publish(Event::ToolFinished { call: id.clone(), outcome });
+                if reason == "stop" {
+                    return self.end(StopReason::Cancelled, None);
+                }
+                self.next_step();
+                self.say(&format!("Then not ({reason})."));
+                self.end(StopReason::EndTurn, None);
+            }
+        }
+    }
+
+    fn finish(&mut self, call: &ToolCall, output: &str, code: i32) {
+        let status = if code == 0 { Status::Ok } else { Status::Failed };
+        let outcome = Outcome { exit_code: Some(code), duration_ms: 12, ..Outcome::new(status, output) };
+        self.publish(Event::ToolFinished { call: call.id.clone(), outcome });
+    }
+
+    fn automatic(&mut self, text: &str, command: &str, output: &str, code: i32) {
+        let call = self.call("bash", json!({ "command": command, "reasoning": "To see." }));
+        self.stream(text);
+        self.reply(text, vec![call.clone()]);
+        self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+        self.delta(Delta::Output { call: call.id.clone(), text: output.into() });
+        self.finish(&call, output, code);
+        self.next_step();
+        self.say("That is all.");
+        self.end(StopReason::EndTurn, None);
+    }
+
+    fn direct(
+        &mut self,
+        tool: String,
+        arguments: serde_json::Map<String, serde_json::Value>,
+        origin: Origin,
+    ) {
+        self.begin("", origin);
+        let call = self.call(&tool, serde_json::Value::Object(arguments));
+        let command = call.text_argument("command").unwrap_or_default().to_owned();
+        if origin == Origin::Routine && !command.starts_with("echo") {
+            return self.ask(call);
+        }
+        self.publish(Event::ToolStarted { call: call.clone(), origin });
+        if command.starts_with("sleep") {
+            self.running = Some(call);
+            return;
+        }
+        let code = i32::from(command.contains("false"));
+        self.delta(Delta::Output {
+            call: call.id.clone(),
+            text: format!("\u{1b}[31mran\u{1b}[0m {command}\n"),
+        });
+        self.finish(&call, &format!("ran {command}\n"), code);
+        self.end_direct(code);
+    }
+
+    fn end_direct(&mut self, code: i32) {
+        if code == 0 {
+            self.end(StopReason::EndTurn, None);
+        } else {
+            self.end(StopReason::Failed, Some(format!("the command ended with exit code {code}")));
+        }
+    }
+
+    fn pause(&mut self, reason: PauseReason) {
+        self.paused = Some(reason);
+        self.publish(Event::Paused { reason });
+    }
+
+    fn cancel(&mut self) {
+        if self.stubborn {
+            return;
+        }
+        if let Some(call) = self.open.take() {
+            let decision = Decision::Reject { reason: String::new() };
+            self.publish(Event::Decided { call: call.id.clone(), decision, by: "sysop".into() });
+            let outcome = Outcome::new(Status::Rejected, "the turn was stopped");
+            self.publish(Event::ToolFinished { call: call.id, outcome });
+        }
+        if let Some(call) = self.running.take() {
+            let outcome = Outcome::new(Status::Cancelled, "");
+            self.publish(Event::ToolFinished { call: call.id, outcome });
+        }
+        let reason = match self.paused.take() {
+            Some(PauseReason::Loop | PauseReason::Interrupted) => StopReason::Paused,
+            Some(PauseReason::Asked) | None => StopReason::Cancelled,
+        };
+        if self.turn > 0 && !matches!(self.log.last().map(|it| &it.event), Some(Event::TurnEnded { .. })) {
+            self.end(reason, None);
+        }
+    }
+
+    fn end(&mut self, reason: StopReason, error: Option<String>) {
+        self.publish(Event::TurnEnded { turn: TurnId(self.turn), reason, error });
+    }
+}

@@ -1,0 +1,120 @@
+//! `sysop chat`: the line REPL. Turns lines into `Input`s and updates into rows; decides nothing about a session.
+//!
+//! Who reads the terminal: the line editor while the session waits for a prompt; the question while a call waits
+//! for an answer; nobody while a turn runs. What is typed then stays in the terminal until the next prompt, and
+//! never answers a question.
+
+pub(crate) mod approval;
+mod command;
+mod console;
+pub(crate) mod editor;
+mod plain;
+mod repl;
+mod rich;
+pub(crate) mod screen;
+pub(crate) mod session;
+mod terminal;
+mod view;
+
+#[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use sysop_driver::port::SessionSummary;
+
+use session::Opened;
+
+/// The name under which this face answers approvals.
+const BY: &str = "chat";
+
+/// Opens a session.
+pub(crate) type Open = Box<dyn Fn(Which) -> BoxFuture<'static, Result<Opened, String>> + Send + Sync>;
+/// Lists sessions, the most recently changed first.
+pub(crate) type List = Box<dyn Fn() -> BoxFuture<'static, Result<Vec<SessionSummary>, String>> + Send + Sync>;
+
+/// Which session to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Another one.
+    New,
+    /// An earlier one, by its id.
+    Earlier(String),
+}
+
+/// Makes a routine's command of its variables; the error is one sentence.
+pub(crate) type RenderRoutine = Arc<dyn Fn(&[(String, String)]) -> Result<String, String> + Send + Sync>;
+
+/// A routine of the config file.
+#[derive(Clone)]
+pub(crate) struct Routine {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it is for.
+    pub(crate) description: String,
+    /// Makes its command.
+    pub(crate) render: RenderRoutine,
+}
+
+/// How the REPL looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Panels, line editor, single keys.
+    Panels {
+        /// Whether colours are wanted.
+        colour: bool,
+    },
+    /// Lines only, also through a pipe.
+    Plain,
+}
+
+/// What is known of where the REPL runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// `--plain`.
+    pub(crate) plain: bool,
+    /// `--no-color`, or `NO_COLOR` is set.
+    pub(crate) no_colour: bool,
+    /// `TERM`; empty where it is not set.
+    pub(crate) term: &'a str,
+    /// Whether standard input, output and error are all terminals.
+    pub(crate) terminal: bool,
+}
+
+impl Form {
+    /// Panels on a terminal that can move its cursor, else the plain form.
+    pub(crate) fn choose(around: Surroundings<'_>) -> Self {
+        if around.plain || !around.terminal || matches!(around.term, "" | "dumb") {
+            return Self::Plain;
+        }
+        Self::Panels { colour: !around.no_colour }
+    }
+}
+
+/// What the REPL needs.
+pub(crate) struct ChatContext {
+    /// The session to begin with.
+    pub(crate) opened: Opened,
+    /// Opens others.
+    pub(crate) open: Open,
+    /// Lists them.
+    pub(crate) list: List,
+    /// The routines.
+    pub(crate) routines: Vec<Routine>,
+    /// The interactive shell of `/shell`, for the session's host.
+    pub(crate) shell: Box<dyn Fn() -> std::process::Command + Send + Sync>,
+    /// Where typed lines are remembered; nowhere if none.
+    pub(crate) history: Option<PathBuf>,
+    /// How it looks.
+    pub(crate) form: Form,
+}
+
+/// Runs the REPL until the person leaves; returns the exit code: 0, 1 when the session is gone, 130 when they left
+/// a running turn by Ctrl+C, 143 and 129 after SIGTERM and SIGHUP.
+pub(crate) async fn run(context: ChatContext) -> anyhow::Result<i32> {
+    repl::Repl::new(context)?.run().await
+}

@@ -1,0 +1,232 @@
+//! The REPL's plain form, after the lsimons-agent design: `You:`, `Agent:`, `[Tool: …]`, nothing that moves.
+
+use std::io;
+
+use sysop_core::event::{Delta, Event, Origin, Update};
+use sysop_core::id::{CallId, StepId};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::text::{Neutraliser, Stripper};
+use sysop_core::transcript::{Body, ItemId, Plan, Transcript, mode_word};
+
+use super::approval::Question;
+use super::screen::Screen;
+use super::view::View;
+use crate::render::plan::{self, Place};
+use crate::render::{Ink, Row, paint, safe, words};
+
+/// The width that a plan is laid out for, where there is no terminal to ask.
+const COLUMNS: usize = 100;
+
+/// The plain view.
+#[derive(Default)]
+pub(crate) struct Plain {
+    streaming: Option<Streaming>,
+    output: Option<(CallId, Stripper)>,
+}
+
+/// A reply that is being written.
+struct Streaming {
+    step: StepId,
+    text: String,
+    neutraliser: Neutraliser,
+}
+
+impl View for Plain {
+    fn update(&mut self, update: &Update, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
+        match update {
+            Update::Delta(delta) => self.delta(delta, transcript, screen),
+            Update::Logged(logged) => match &logged.event {
+                Event::Replied { step, reply } => self.replied(*step, &reply.text, screen),
+                Event::ToolStarted { call, origin } => {
+                    self.end_answer(screen)?;
+                    if *origin == Origin::Typed {
+                        return Ok(());
+                    }
+                    screen.end_text()?;
+                    screen.text(&format!("{}\n", words::tool_line(call)))
+                }
+                Event::ToolFinished { call, outcome } => {
+                    self.tool_finished(call, outcome, transcript, screen)
+                }
+                Event::ModelFailed { .. } => self.end_answer(screen),
+                Event::TurnEnded { turn, .. } => {
+                    self.end_answer(screen)?;
+                    screen.end_text()?;
+                    if let Some(Body::End(end)) = transcript.item(&ItemId::End(*turn)).map(|item| &item.body)
+                        && let Some(text) = words::end_words(end)
+                    {
+                        screen.text(&format!("({text})\n"))?;
+                    }
+                    screen.blank_row()
+                }
+                Event::Paused { .. }
+                | Event::Configured { .. }
+                | Event::PromptQueued { .. }
+                | Event::Compacted { .. }
+                | Event::HistoryCleared => {
+                    self.end_answer(screen)?;
+                    match transcript.item(&ItemId::Notice(logged.seq)).map(|item| &item.body) {
+                        Some(Body::Notice(notice)) => self.say(&notice.text, Ink::Dim, screen),
+                        Some(_) | None => Ok(()),
+                    }
+                }
+                Event::SessionOpened { .. }
+                | Event::TurnStarted { .. }
+                | Event::StepStarted { .. }
+                | Event::ApprovalAsked { .. }
+                | Event::Decided { .. }
+                | Event::CancelAsked { .. }
+                | Event::Resumed => Ok(()),
+            },
+        }
+    }
+
+    fn tick(&mut self, _transcript: &Transcript, _screen: &mut Screen) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn own_prompt(&mut self, _text: &str) {}
+
+    fn question(&mut self, plan: &Plan, transcript: &Transcript, _screen: &Screen) -> Question {
+        let facts = transcript.facts();
+        let place = Place {
+            host: facts.map_or("", |facts| &facts.host),
+            root: facts.map_or("", |facts| &facts.root),
+        };
+        Question {
+            rows: plan::rows(plan, place, COLUMNS),
+            command: plan.call.text_argument("command").map(|_| plan.command.clone()),
+            covers: plan.covers.as_ref().map(words::covers).unwrap_or_default(),
+        }
+    }
+
+    fn say(&mut self, text: &str, _ink: Ink, screen: &mut Screen) -> io::Result<()> {
+        screen.end_text()?;
+        screen.text(&format!("({})\n", safe(text)))
+    }
+
+    fn header(&mut self, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
+        let Some(facts) = transcript.facts() else { return Ok(()) };
+        let text = format!("sysop: {} on {}, approval {}", facts.model, facts.host, mode_word(facts.approve));
+        screen.text(&format!("{}\n\n", safe(&text)))
+    }
+
+    fn recap(&mut self, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
+        let items: Vec<_> = transcript.items().collect();
+        let from = items.iter().rposition(|item| matches!(item.body, Body::Prompt(_))).unwrap_or(items.len());
+        for item in &items[from..] {
+            match &item.body {
+                Body::Prompt(text) => screen.text(&format!("You: {}\n\n", safe(text)))?,
+                Body::Answer(text) => screen.text(&format!("Agent: {}\n\n", safe(&text.text)))?,
+                Body::Plan(plan) => screen.text(&format!("{}\n", words::tool_line(&plan.call)))?,
+                Body::Reasoning(_) | Body::Output(_) | Body::Notice(_) | Body::End(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plain {
+    fn delta(&mut self, delta: &Delta, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
+        match delta {
+            Delta::Text { step, text } => {
+                if self.streaming.as_ref().is_some_and(|streaming| streaming.step != *step) {
+                    self.end_answer(screen)?;
+                }
+                if self.streaming.is_none() {
+                    if text.trim().is_empty() {
+                        return Ok(());
+                    }
+                    screen.blank_row()?;
+                    screen.text("Agent: ")?;
+                    self.streaming =
+                        Some(Streaming { step: *step, text: String::new(), neutraliser: Neutraliser::new() });
+                }
+                let Some(streaming) = &mut self.streaming else { return Ok(()) };
+                streaming.text.push_str(text);
+                screen.text(&streaming.neutraliser.push(text))
+            }
+            Delta::Reasoning { .. } => Ok(()),
+            Delta::Restarted { .. } if self.streaming.is_some() => {
+                self.end_answer(screen)?;
+                self.say("the reply broke off; it is asked for again", Ink::Dim, screen)
+            }
+            Delta::Restarted { .. } => Ok(()),
+            Delta::Output { call, text } => {
+                if !is_direct(call, transcript) {
+                    return Ok(());
+                }
+                let (_, stripper) = match &mut self.output {
+                    Some(output) if output.0 == *call => output,
+                    output => output.insert((call.clone(), Stripper::new())),
+                };
+                screen.text(&stripper.push(text))
+            }
+            Delta::Notice { text } => self.say(text, Ink::Dim, screen),
+        }
+    }
+
+    fn replied(&mut self, step: StepId, text: &str, screen: &mut Screen) -> io::Result<()> {
+        let streamed = match self.streaming.take() {
+            Some(streaming) if streaming.step == step => streaming.text,
+            Some(_) | None => String::new(),
+        };
+        match text.trim_start().strip_prefix(streamed.trim_start()) {
+            Some(rest) if !streamed.is_empty() => screen.text(&safe(rest))?,
+            Some("") => return Ok(()),
+            Some(rest) => {
+                screen.blank_row()?;
+                screen.text(&format!("Agent: {}", safe(rest)))?;
+            }
+            None if text.trim().is_empty() || text.trim() == streamed.trim() => {}
+            None => {
+                screen.blank_row()?;
+                screen.text(&format!("Agent: {}", safe(text)))?;
+            }
+        }
+        screen.blank_row()
+    }
+
+    fn end_answer(&mut self, screen: &mut Screen) -> io::Result<()> {
+        if self.streaming.take().is_some() { screen.blank_row() } else { Ok(()) }
+    }
+
+    fn tool_finished(
+        &mut self,
+        call: &CallId,
+        outcome: &Outcome,
+        transcript: &Transcript,
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        if let Some(Body::Answer(text)) =
+            transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
+        {
+            screen.blank_row()?;
+            return screen.text(&format!("Agent: {}\n\n", safe(&text.text)));
+        }
+        let streamed = match self.output.take() {
+            Some((output, mut stripper)) if output == *call => {
+                screen.text(&stripper.finish())?;
+                true
+            }
+            Some(_) | None => false,
+        };
+        if is_direct(call, transcript) && !streamed && !outcome.output.is_empty() {
+            screen.text(&safe(&outcome.output))?;
+        }
+        screen.end_text()?;
+        if outcome.status != Status::Ok {
+            screen.text(&format!("({})\n", words::outcome_words(outcome)))?;
+        }
+        Ok(())
+    }
+}
+
+fn is_direct(call: &CallId, transcript: &Transcript) -> bool {
+    transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
+}
+
+/// A plan's rows as lines.
+pub(crate) fn lines(rows: &[Row]) -> String {
+    rows.iter().map(|row| format!("{}\n", paint(row, false).trim_end())).collect()
+}

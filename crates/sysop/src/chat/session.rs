@@ -1,0 +1,28 @@
+//! A session as the line-oriented faces need it: inputs in, updates out. Holds no logic.
+
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use sysop_core::event::{Input, Update};
+use sysop_core::id::{Seq, SessionId};
+
+/// A live session, here or on a server.
+pub(crate) trait Session: Send + Sync {
+    /// Its id.
+    fn id(&self) -> &SessionId;
+    /// Tells it something; never blocks. The error is one sentence.
+    fn send(&self, input: Input) -> Result<(), String>;
+    /// What is logged after `after`, once and in order, then live. Ends when the session is gone.
+    fn subscribe(&self, after: Seq) -> BoxStream<'static, Update>;
+    /// Why it is gone, where that is known.
+    fn last_error(&self) -> Option<String>;
+}
+
+/// A session that was just opened.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    /// The session.
+    pub(crate) session: Arc<dyn Session>,
+    /// The last event that was in its log before; 0 for a new one.
+    pub(crate) last: Seq,
+}

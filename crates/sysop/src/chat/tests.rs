@@ -1,0 +1,811 @@
+//! The REPL as a person has it: in a real terminal, and through a pipe.
+//!
+//! The REPL takes the process's standard streams, so it runs in a process of its own: this test program again,
+//! with the one ignored test below, which plays the part of the binary.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::expect;
+use futures::FutureExt as _;
+use sysop_core::id::{SessionId, Timestamp};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::approval::{self, Answer, Console, GUARD, Question};
+use super::fake::Fake;
+use super::*;
+use crate::exec;
+use crate::render::tests::intruder;
+use crate::render::{Ink, Row, Span, paint, row};
+
+/// The longest that anything in these tests may take.
+const DEADLINE: Duration = Duration::from_secs(20);
+const FORM: &str = "SYSOP_TEST_CHAT_FORM";
+const HISTORY: &str = "SYSOP_TEST_CHAT_HISTORY";
+const CHILD: &str = "chat::tests::plays_the_binary";
+
+#[test]
+#[ignore = "started by the tests below as a process of its own"]
+fn plays_the_binary() {
+    let Ok(form) = std::env::var(FORM) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let code = runtime.block_on(async {
+        let fake = Fake::new();
+        match form.as_str() {
+            "panels" => run(context(fake, Form::Panels { colour: true })).await.unwrap(),
+            "plain" => run(context(fake, Form::Plain)).await.unwrap(),
+            task => exec::run(exec_context(&fake, task)).await.code(),
+        }
+    });
+    std::process::exit(code);
+}
+
+fn exec_context(fake: &Arc<Fake>, task: &str) -> exec::ExecContext {
+    exec::ExecContext {
+        opened: fake.opened(),
+        task: exec::Task::Prompt(task.into()),
+        form: exec::Form::Human,
+        out: Box::new(std::io::stdout()),
+        terminal: Some(crate::render::Look { width: 80, colour: true }),
+        err: Box::new(std::io::stderr()),
+        ask: Some(exec::ask_on_terminal(true)),
+        stops: exec::signals().unwrap(),
+    }
+}
+
+fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
+    let opened = fake.opened();
+    // Another face gives a task when this process is told to play it.
+    let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
+    tokio::spawn(async move {
+        while told.recv().await.is_some() {
+            fake.send_as_other(sysop_core::event::Input::Prompt { text: "clean from elsewhere".into() });
+        }
+    });
+    let earlier = Fake::new();
+    earlier.send_as_other(sysop_core::event::Input::Prompt { text: "hello from before".into() });
+    ChatContext {
+        opened,
+        open: Box::new(move |which| {
+            let earlier = earlier.clone();
+            async move {
+                match which {
+                    Which::New => Ok(Fake::new().opened()),
+                    Which::Earlier(id) if id == "s-0" => Ok(earlier.opened()),
+                    Which::Earlier(id) => Err(format!("there is no session {id}")),
+                }
+            }
+            .boxed()
+        }),
+        list: Box::new(|| {
+            let summary = SessionSummary {
+                id: SessionId::new("s-0"),
+                title: "hello from before".into(),
+                created: Timestamp(0),
+                changed: Timestamp(0),
+                last_seq: sysop_core::id::Seq(4),
+                host: "web1".into(),
+                root: "/".into(),
+            };
+            async move { Ok(vec![summary]) }.boxed()
+        }),
+        routines: vec![Routine {
+            name: "greet".into(),
+            description: "Says hello".into(),
+            render: Arc::new(|values| match values {
+                [(key, value)] if key == "name" => Ok(format!("echo hello {value}")),
+                _ => Err("the routine greet needs name=…".into()),
+            }),
+        }],
+        shell: Box::new(|| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", "echo in the shell; read line; echo got $line"]);
+            command
+        }),
+        history: std::env::var_os(HISTORY).map(PathBuf::from),
+        form,
+    }
+}
+
+/// The lines that the plain form writes for these lines.
+async fn plain(input: &str) -> (String, i32) {
+    let mut child = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args([CHILD, "--exact", "--ignored", "--nocapture", "--test-threads=1", "--quiet"])
+        .env(FORM, "plain")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = tokio::time::timeout(DEADLINE, child.wait_with_output()).await.unwrap().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    // What the test harness says before it runs the test is not the REPL's.
+    let text = text.split_once("running 1 test\n").map_or(text.clone(), |(_, rest)| rest.to_owned());
+    (text, output.status.code().unwrap_or(-1))
+}
+
+#[tokio::test]
+async fn the_plain_form_works_through_a_pipe() {
+    let (text, code) = plain("hello\n\nauto\n!ls\n!false\n/clear\n/exti\n/exit\nnever read\n").await;
+    expect![[r#"
+        sysop: demo/one on web1, approval ask
+
+        You: hello
+
+        Agent: Hello **there**, how are you?
+
+        You: 
+
+        You: auto
+
+        Agent: Looking.
+
+        [Tool: bash("seq 3", ...)]
+
+        Agent: That is all.
+
+        You: !ls
+        ran ls
+
+        You: !false
+        ran false
+        (failed, exit code 1, 12 ms)
+        (the command ended with exit code 1)
+
+        You: /clear
+        (the history was cleared)
+
+        You: /exti
+        (there is no /exti; did you mean /exit?)
+
+        You: /exit
+    "#]]
+    .assert_eq(&text);
+    assert_eq!(code, 0);
+}
+
+#[tokio::test]
+async fn plain_approvals_are_asked_on_the_same_lines() {
+    let (text, code) = plain("clean\nmaybe\ny\nclean\nn too early\nclean\ne\nrm -ri build\nclean\ns\n").await;
+    expect![[r#"
+        sysop: demo/one on web1, approval ask
+
+        You: clean
+
+        Agent: I will **clean** up.
+
+        Free some space.
+        on web1 in /srv/app
+
+        $ rm -rf build && echo done
+
+        risk: dangerous
+        ! rm -rf — recursive delete
+        for this session would cover: any plain `rm …`
+        Run it? [y/n/e/a/s] maybe
+        y runs it once, n [REASON] does not, e [COMMAND] changes it, a allows for this session: any plain `rm …`, s stops.
+        Run it? [y/n/e/a/s] y
+        [Tool: bash("rm -rf build && echo done")]
+
+        Agent: Done with `rm -rf build && echo done`.
+
+        You: clean
+
+        Agent: I will **clean** up.
+
+        Free some space.
+        on web1 in /srv/app
+
+        $ rm -rf build && echo done
+
+        risk: dangerous
+        ! rm -rf — recursive delete
+        for this session would cover: any plain `rm …`
+        Run it? [y/n/e/a/s] n too early
+        (rejected)
+
+        Agent: Then not (too early).
+
+        You: clean
+
+        Agent: I will **clean** up.
+
+        Free some space.
+        on web1 in /srv/app
+
+        $ rm -rf build && echo done
+
+        risk: dangerous
+        ! rm -rf — recursive delete
+        for this session would cover: any plain `rm …`
+        Run it? [y/n/e/a/s] e
+        Command: rm -ri build
+        [Tool: bash("rm -ri build")]
+
+        Agent: Done with `rm -ri build`.
+
+        You: clean
+
+        Agent: I will **clean** up.
+
+        Free some space.
+        on web1 in /srv/app
+
+        $ rm -rf build && echo done
+
+        risk: dangerous
+        ! rm -rf — recursive delete
+        for this session would cover: any plain `rm …`
+        Run it? [y/n/e/a/s] s
+        (rejected)
+        (stopped)
+
+        You: 
+    "#]].assert_eq(&text);
+    assert_eq!(code, 0);
+}
+
+#[tokio::test]
+async fn the_end_of_the_input_in_a_question_runs_nothing() {
+    let (text, code) = plain("clean\n").await;
+    assert!(text.contains("Run it? [y/n/e/a/s]"), "{text}");
+    assert!(!text.contains("ran rm"), "{text}");
+    assert_eq!(code, 0);
+}
+
+#[tokio::test]
+async fn plain_commands_do_what_they_say() {
+    let (text, _) = plain(
+        "/host\n/model\n/model phi3\n/approve auto\n/routines\n/run greet name=you\n/run greet\n/run nope\n\
+         /resume\n/resume s-9\n/resume s-0\n/retry\nloop\n/resume\nloop\n/stop\nfail\n/cmd uptime\n/undo\n/new\n",
+    )
+    .await;
+    expect![[r#"
+        sysop: demo/one on web1, approval ask
+
+        You: /host
+        (commands run on web1, files are below /srv/app)
+
+        You: /model
+        (the model is demo/one)
+
+        You: /model phi3
+        (the model is demo/phi3 from now on)
+
+        You: /approve auto
+        (approval is `auto` from now on)
+
+        You: /routines
+        (greet                Says hello)
+
+        You: /run greet name=you
+        [Tool: bash("echo hello you")]
+        ran echo hello you
+
+        You: /run greet
+        (the routine greet needs name=…)
+
+        You: /run nope
+        (there is no routine nope; /routines lists them)
+
+        You: /resume
+        (s-0  web1  hello from before)
+        (/resume ID opens one)
+
+        You: /resume s-9
+        (there is no session s-9)
+
+        You: /resume s-0
+        sysop: demo/one on web1, approval ask
+
+        You: hello from before
+
+        Agent: Hello **there**, how are you?
+
+        You: /retry
+
+        Agent: Hello **there**, how are you?
+
+        You: loop
+        (paused: the same call had the same result three times in a row)
+
+        You: /resume
+
+        Agent: Going on.
+
+        You: loop
+        (paused: the same call had the same result three times in a row)
+
+        You: /stop
+        (given up while it was paused)
+
+        You: fail
+        (nobody answers at http://x; is it running?)
+
+        You: /cmd uptime
+        ran uptime
+
+        You: /undo
+        ran 
+
+        You: /new
+        sysop: demo/one on web1, approval ask
+
+        You: 
+    "#]]
+    .assert_eq(&text);
+}
+
+/// A person at a terminal.
+struct Person {
+    read: pty_process::OwnedReadPty,
+    write: pty_process::OwnedWritePty,
+    child: tokio::process::Child,
+    terminal: std::os::fd::OwnedFd,
+    before: rustix::termios::Termios,
+    seen: String,
+    /// Up to where the text was looked at.
+    at: usize,
+}
+
+impl Person {
+    fn sits_down(history: Option<&std::path::Path>) -> Self {
+        Self::starts("panels", history)
+    }
+
+    fn starts(form: &str, history: Option<&std::path::Path>) -> Self {
+        let (pty, pts) = pty_process::open().unwrap();
+        pty.resize(pty_process::Size::new(30, 80)).unwrap();
+        let terminal = std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().unwrap();
+        let before = rustix::termios::tcgetattr(&terminal).unwrap();
+        let mut command = pty_process::Command::new(std::env::current_exe().unwrap())
+            .args([CHILD, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+            .env(FORM, form)
+            .env("TERM", "xterm-256color")
+            .kill_on_drop(true);
+        if let Some(history) = history {
+            command = command.env(HISTORY, history);
+        }
+        let child = command.spawn(pts).unwrap();
+        let (read, write) = pty.into_split();
+        Self { read, write, child, terminal, before, seen: String::new(), at: 0 }
+    }
+
+    /// Waits until the text comes after what was seen before; returns what came up to it.
+    async fn sees(&mut self, text: &str) -> String {
+        let waiting = async {
+            loop {
+                let fresh = &self.seen[self.at..];
+                if bare(fresh).contains(text) {
+                    // Not further than the text, since the same piece may hold what is waited for next.
+                    let ends: Vec<usize> = fresh.char_indices().map(|(at, c)| at + c.len_utf8()).collect();
+                    let end = ends[ends.partition_point(|end| !bare(&fresh[..*end]).contains(text))];
+                    let fresh = bare(&fresh[..end]);
+                    self.at += end;
+                    return fresh;
+                }
+                if !self.reads().await {
+                    return String::new();
+                }
+            }
+        };
+        match tokio::time::timeout(DEADLINE, waiting).await {
+            Ok(fresh) if !fresh.is_empty() => fresh,
+            Ok(_) | Err(_) => panic!("{text:?} did not come; seen: {}", bare(&self.seen)),
+        }
+    }
+
+    async fn reads(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        let Ok(count) = self.read.read(&mut bytes).await else { return false };
+        let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+        // The line editor asks where the cursor is, as a terminal it needs an answer.
+        for _ in text.matches("\u{1b}[6n") {
+            self.write.write_all(b"\x1b[1;1R").await.unwrap();
+        }
+        self.seen.push_str(&text);
+        count > 0
+    }
+
+    fn signals(&self, signal: rustix::process::Signal) {
+        let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
+    async fn types(&mut self, text: &str) {
+        self.write.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Waits for the end; the terminal must be as it was before.
+    async fn leaves(mut self) -> i32 {
+        let ended = async {
+            while self.reads().await {}
+            self.child.wait().await.unwrap().code().unwrap_or(-1)
+        };
+        let code = tokio::time::timeout(DEADLINE, ended).await.expect("it ends");
+        let mode = rustix::termios::tcgetattr(&self.terminal).unwrap();
+        assert_eq!(mode.local_modes, self.before.local_modes);
+        assert_eq!(mode.input_modes, self.before.input_modes);
+        assert_eq!(self.seen.matches("\u{1b}[?2004h").count(), self.seen.matches("\u{1b}[?2004l").count());
+        code
+    }
+}
+
+/// Text without control sequences.
+fn bare(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' {
+            if chars.next() == Some('[') {
+                while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
+            }
+        } else if c != '\r' {
+            out.push(c);
+        }
+    }
+    out
+}
+
+const PROMPT: &str = "web1 demo/one ";
+const QUESTION: &str = "Run it?";
+
+#[tokio::test]
+async fn an_answer_streams_into_its_panel() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("hello\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("╭─ AGENT RESPONSE ─"), "{text}");
+    assert!(text.contains("│ Hello there, how are you?"), "{text}");
+    person.sees(PROMPT).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("clean\r").await;
+    let text = person.sees(QUESTION).await;
+    assert!(text.contains("╭─ PLAN ─"), "{text}");
+    assert!(text.contains("$ rm -rf build && echo done"), "{text}");
+    assert!(text.contains("! rm -rf — recursive delete"), "{text}");
+    assert!(text.contains("would cover: any plain `rm …`"), "{text}");
+    person.types("y").await;
+    person.sees("│ ran rm -rf build && echo done").await;
+    person.sees(PROMPT).await;
+
+    person.types("clean\r").await;
+    person.sees(QUESTION).await;
+    person.types("e").await;
+    person.sees("rm -rf build && echo done").await;
+    person.types("\u{1}: \r").await;
+    person.sees("│ ran : rm -rf build && echo done").await;
+    person.sees(PROMPT).await;
+
+    person.types("clean\r").await;
+    person.sees(QUESTION).await;
+    person.types("n").await;
+    person.sees("a word to the model").await;
+    person.types("too early\r").await;
+    person.sees("Then not (too early).").await;
+    person.sees(PROMPT).await;
+
+    person.types("clean\r").await;
+    person.sees(QUESTION).await;
+    person.types("a").await;
+    person.sees("allowed for this session").await;
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn keys_pressed_before_the_question_do_not_answer_it() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    // All in one go: the keys are in the terminal before the proposal can be drawn.
+    person.types("clean\ryyyy\ry").await;
+    let text = person.sees(QUESTION).await;
+    assert!(!text.contains("ran rm"), "{text}");
+    person.types("s").await;
+    let text = person.sees(PROMPT).await;
+    assert!(!text.contains("ran rm"), "{text}");
+    assert!(text.contains("rejected: stop"), "{text}");
+}
+
+#[tokio::test]
+async fn a_pasted_answer_is_none() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("clean\r").await;
+    person.sees(QUESTION).await;
+    person.types("\u{1b}[200~y\u{1b}[201~s").await;
+    let text = person.sees(PROMPT).await;
+    assert!(!text.contains("ran rm"), "{text}");
+    assert!(text.contains("rejected: stop"), "{text}");
+}
+
+#[tokio::test]
+async fn a_long_proposal_is_paged_before_it_can_be_allowed() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("long\r").await;
+    let mut pages = 0;
+    loop {
+        let text = person.sees("n rejects").await;
+        assert!(!text.contains(QUESTION));
+        pages += 1;
+        // An answer is none before the end was shown.
+        person.types("y ").await;
+        if text.contains("page 7 of 8") {
+            break;
+        }
+        assert!(pages < 8, "{text}");
+    }
+    person.sees(QUESTION).await;
+    person.types("s").await;
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn ctrl_c_stops_the_turn_and_a_second_one_leaves() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("slow\r").await;
+    person.sees("Working on it").await;
+    person.types("\u{3}").await;
+    person.sees("stopping; Ctrl+C again leaves").await;
+    person.sees(PROMPT).await;
+    person.types("stubborn\r").await;
+    person.sees("Working on it").await;
+    person.types("\u{3}").await;
+    person.sees("stopping; Ctrl+C again leaves").await;
+    person.types("\u{3}").await;
+    assert_eq!(person.leaves().await, 130);
+}
+
+#[tokio::test]
+async fn ctrl_c_twice_at_the_prompt_leaves() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("half a line\u{3}").await;
+    person.sees("Ctrl+C again leaves").await;
+    person.types("\u{3}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn what_is_typed_while_a_turn_runs_waits_for_the_prompt() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!sleep 9\r").await;
+    person.sees("running sleep 9").await;
+    person.types("hello later").await;
+    person.types("\u{1c}").await;
+    person.sees("pausing after this step").await;
+    let text = person.sees("paused ›").await;
+    assert!(!text.contains("hello later"), "it is not echoed: {text}");
+    person.sees("hello later").await;
+}
+
+#[tokio::test]
+async fn the_history_is_kept_private_and_found_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data/history");
+    let mut person = Person::sits_down(Some(&file));
+    person.sees(PROMPT).await;
+    person.types("hello number one\r").await;
+    person.sees("STATUS").await;
+    person.sees(PROMPT).await;
+    person.types("/nonsense\r").await;
+    person.sees("there is no /nonsense").await;
+    person.sees(PROMPT).await;
+    person.types("/exit\r").await;
+    assert_eq!(person.leaves().await, 0);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "hello number one\n/nonsense\n/exit\n");
+
+    let mut person = Person::sits_down(Some(&file));
+    person.sees(PROMPT).await;
+    person.types("\u{12}number").await;
+    person.sees("hello number one").await;
+    person.types("\r\r").await;
+    person.sees("STATUS").await;
+}
+
+#[tokio::test]
+async fn several_lines_and_pastes_are_one_prompt() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("\u{1b}[200~auto\nrm -rf /\u{1b}]0;x\u{7}\u{1b}[201~").await;
+    person.sees("rm -rf /").await;
+    person.types("\r").await;
+    // One turn, begun by the first word.
+    person.sees("That is all.").await;
+    person.sees(PROMPT).await;
+    assert!(!person.seen.contains("\u{1b}]0;x"), "{:?}", person.seen);
+    person.types("one \\\rtwo\u{1b}\rthree").await;
+    person.sees("three").await;
+}
+
+#[tokio::test]
+async fn a_shell_gets_the_terminal() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("/shell\r").await;
+    person.sees("in the shell").await;
+    person.types("words\n").await;
+    person.sees("got words").await;
+    person.sees(PROMPT).await;
+    person.types("hello\r").await;
+    person.sees("STATUS").await;
+}
+
+#[tokio::test]
+async fn hostile_text_does_not_get_through_to_the_terminal() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    let before = person.seen.len();
+    person.types("evil\r").await;
+    person.sees("STATUS").await;
+    let text = &person.seen[before..];
+    let from = text.find("AGENT RESPONSE").expect("the panel came");
+    let to = text.find("STATUS").expect("the turn ended");
+    let drawn = text[from..to].replace("\r\u{1b}[K", "").replace("\r\n", "\n");
+    assert_eq!(intruder(&drawn), None, "{drawn:?}");
+}
+
+#[tokio::test]
+async fn what_happens_elsewhere_comes_above_the_line_and_leaves_it_as_it_was() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("half a li").await;
+    person.sees("half a li").await;
+    person.signals(rustix::process::Signal::QUIT);
+    person.sees("nothing runs that could be paused").await;
+    person.sees("half a li").await;
+    person.signals(rustix::process::Signal::USR1);
+    let text = person.sees(QUESTION).await;
+    assert!(text.contains("│ clean from elsewhere"), "{text}");
+    person.types("s").await;
+    person.sees("rejected: stop").await;
+    person.sees("half a li").await;
+    person.signals(rustix::process::Signal::TERM);
+    assert_eq!(person.leaves().await, 143);
+}
+
+#[tokio::test]
+async fn exec_asks_on_its_terminal_and_ctrl_c_is_130() {
+    let mut person = Person::starts("clean", None);
+    let text = person.sees(QUESTION).await;
+    assert!(text.contains("I will clean up."), "{text}");
+    assert!(text.contains("on web1 in /srv/app"), "{text}");
+    person.types("y").await;
+    person.sees("Done with rm -rf build && echo done.").await;
+    assert_eq!(person.leaves().await, 0);
+
+    let mut person = Person::starts("slow", None);
+    person.sees("Working on it").await;
+    person.types("\u{3}").await;
+    assert_eq!(person.leaves().await, 130);
+
+    let mut person = Person::starts("clean", None);
+    person.sees(QUESTION).await;
+    person.types("\u{3}").await;
+    assert_eq!(person.leaves().await, 130);
+}
+
+#[tokio::test]
+async fn the_plain_form_on_a_terminal_is_stopped_by_ctrl_c_and_drops_early_answers() {
+    let mut person = Person::starts("plain", None);
+    person.sees("You: ").await;
+    person.types("slow\r").await;
+    person.sees("Working on it").await;
+    person.types("\u{3}").await;
+    person.sees("(stopped)").await;
+    person.sees("You: ").await;
+    person.types("clean\ry\r").await;
+    let text = person.sees("Run it? [y/n/e/a/s]").await;
+    assert!(!text.contains("ran rm"), "{text}");
+    person.types("n no\r").await;
+    person.sees("Then not (no).").await;
+    person.sees("You: ").await;
+    person.types("\u{3}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+/// A console with a clock of its own and keys that come at given times.
+struct Scripted {
+    now: Duration,
+    keys: Vec<(u64, char)>,
+    drawn: Vec<String>,
+    edits: Vec<Option<String>>,
+}
+
+impl Console for Scripted {
+    fn key(&mut self, wait: Duration) -> std::io::Result<Option<crossterm::event::KeyEvent>> {
+        let next = self.keys.first().map(|(at, _)| Duration::from_millis(*at));
+        match next {
+            Some(at) if at <= self.now + wait => {
+                self.now = self.now.max(at);
+                let (_, c) = self.keys.remove(0);
+                Ok(Some(crossterm::event::KeyEvent::from(crossterm::event::KeyCode::Char(c))))
+            }
+            Some(_) | None => {
+                self.now += wait;
+                assert!(self.now < Duration::from_secs(60), "nothing answers: {:?}", self.drawn);
+                Ok(None)
+            }
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn row(&mut self, row: &[Span]) -> std::io::Result<()> {
+        self.drawn.push(format!("{} {}", self.now.as_millis(), paint(row, false)));
+        Ok(())
+    }
+
+    fn size(&self) -> (usize, usize) {
+        (80, 24)
+    }
+
+    fn edit(&mut self, label: &str, text: &str) -> std::io::Result<Option<String>> {
+        self.drawn.push(format!("{} [{label}] {text:?}", self.now.as_millis()));
+        Ok(self.edits.remove(0))
+    }
+}
+
+fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (Answer, Vec<String>, Duration) {
+    let rows: Vec<Row> = vec![row("$ rm x", Ink::Code)];
+    let question = Question { rows, command: Some("rm \u{1b}x".into()), covers: "any plain `rm …`".into() };
+    let mut console = Scripted { now: Duration::ZERO, keys: keys.to_vec(), drawn: Vec::new(), edits };
+    let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
+    (answer, console.drawn, console.now)
+}
+
+#[test]
+fn a_key_counts_only_when_it_is_pressed_after_the_question() {
+    assert_eq!(asked(&[(0, 'y'), (299, 'y'), (900, 'n'), (901, 's')], vec![None]).0, Answer::Stop);
+    let (answer, drawn, at) = asked(&[(100, 'y'), (350, 'y'), (700, 'y')], vec![]);
+    assert_eq!((answer, at), (Answer::Allow(None), Duration::from_millis(700)));
+    // Each early key begins the guard anew, and the question comes only after it.
+    assert_eq!(drawn[0], "0 $ rm x");
+    assert!(drawn[1].starts_with(&format!("{} Run it?", 350 + GUARD.as_millis())), "{drawn:?}");
+}
+
+#[test]
+fn keys_mean_what_they_say() {
+    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'A')], vec![]).0, Answer::AllowSession(None));
+    assert_eq!(asked(&[(400, 'n')], vec![Some(" why ".into())]).0, Answer::Reject("why".into()));
+    assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, Answer::Allow(None));
+    let (answer, drawn, _) = asked(&[(400, 'e')], vec![Some("rm -i x".into())]);
+    assert_eq!(answer, Answer::Allow(Some("rm -i x".into())));
+    assert!(drawn.contains(&"400 [command] \"rm x\"".to_owned()), "{drawn:?}");
+    assert_eq!(asked(&[(400, 'e'), (401, 's')], vec![Some("  ".into())]).0, Answer::Stop);
+}
+
+#[test]
+fn the_form_fits_the_surroundings() {
+    let around = Surroundings { plain: false, no_colour: false, term: "xterm", terminal: true };
+    assert_eq!(Form::choose(around), Form::Panels { colour: true });
+    assert_eq!(Form::choose(Surroundings { no_colour: true, ..around }), Form::Panels { colour: false });
+    for plain in [
+        Surroundings { plain: true, ..around },
+        Surroundings { term: "dumb", ..around },
+        Surroundings { term: "", ..around },
+        Surroundings { terminal: false, ..around },
+    ] {
+        assert_eq!(Form::choose(plain), Form::Plain);
+    }
+}

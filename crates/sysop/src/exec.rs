@@ -1,0 +1,668 @@
+//! `sysop exec` and `sysop run`: one task, no screen.
+//!
+//! Standard output carries the answer (or a routine's output, or one JSON message a line) and nothing else;
+//! what happens on the way goes to standard error. On a terminal the text streams; elsewhere the answer is
+//! written when it is whole, so that `answer=$(sysop exec …)` never holds what was said between tool calls.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use serde_json::json;
+use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
+use sysop_core::id::{CallId, Seq, StepId, TurnId};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::text::{Stripper, strip_controls};
+use sysop_core::transcript::{Body, ItemId, Transcript, TurnEnd};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep_until};
+
+use crate::chat::approval::{Answer, Question, Terminal, ask};
+use crate::chat::screen::Screen;
+use crate::chat::session::Opened;
+use crate::render::markdown::Markdown;
+use crate::render::panel::Panel;
+use crate::render::plan::{self, Place};
+use crate::render::{Look, Row, safe, words};
+
+#[cfg(test)]
+mod tests;
+
+/// How long a stopped turn may take to end, so that what runs is killed.
+const CANCEL_WAIT: Duration = Duration::from_secs(10);
+/// The longest task that is read from standard input, in bytes.
+const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The longest command in a sentence, in characters.
+const COMMAND_CHARS_MAX: usize = 200;
+/// The name under which this face answers approvals.
+const BY: &str = "exec";
+
+/// How it ended, for the shell. The codes above 128 are 128 and the signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done,
+    /// The task failed: model error, iteration limit, loop guard, a routine's command.
+    Failed,
+    /// Bad usage.
+    Usage,
+    /// An approval was needed and nobody could give it.
+    ApprovalNeeded,
+    /// Somebody stopped it.
+    Stopped,
+    /// SIGHUP.
+    HungUp,
+    /// SIGINT.
+    Interrupted,
+    /// Nobody reads standard output any more.
+    PipeClosed,
+    /// SIGTERM.
+    Terminated,
+}
+
+impl Exit {
+    /// The process's exit code.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::ApprovalNeeded => 3,
+            Self::Stopped => 4,
+            Self::HungUp => 129,
+            Self::Interrupted => 130,
+            Self::PipeClosed => 141,
+            Self::Terminated => 143,
+        }
+    }
+}
+
+/// Makes the JSON messages of an update, each one line without its end.
+pub(crate) trait JsonMessages: Send {
+    /// The messages, in order; none for most deltas.
+    fn messages(&mut self, update: &Update) -> Vec<String>;
+}
+
+/// What is to be done.
+#[derive(Debug, Clone)]
+pub(crate) enum Task {
+    /// A prompt.
+    Prompt(String),
+    /// A routine's command, rendered.
+    Routine(String),
+}
+
+/// What is written to standard output.
+pub(crate) enum Form {
+    /// Text for a person.
+    Human,
+    /// One JSON message a line.
+    Json(Box<dyn JsonMessages>),
+}
+
+/// A wish to end, from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// SIGINT.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+    /// SIGHUP.
+    HangUp,
+}
+
+/// Answers approvals; blocks. None where nobody can be asked.
+pub(crate) type Ask = Arc<dyn Fn(&Question, &AtomicBool) -> io::Result<Answer> + Send + Sync>;
+
+/// What `exec` and `run` need.
+pub(crate) struct ExecContext {
+    /// The session.
+    pub(crate) opened: Opened,
+    /// What is to be done.
+    pub(crate) task: Task,
+    /// What is written to `out`.
+    pub(crate) form: Form,
+    /// Standard output.
+    pub(crate) out: Box<dyn Write + Send>,
+    /// How to draw on standard output, where it is a terminal.
+    pub(crate) terminal: Option<Look>,
+    /// Standard error.
+    pub(crate) err: Box<dyn Write + Send>,
+    /// Who is asked.
+    pub(crate) ask: Option<Ask>,
+    /// Signals.
+    pub(crate) stops: UnboundedReceiver<Stop>,
+}
+
+/// The signals of this process, as wishes to end.
+pub(crate) fn signals() -> io::Result<UnboundedReceiver<Stop>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (send, stops) = tokio::sync::mpsc::unbounded_channel();
+    for (kind, stop) in [
+        (SignalKind::interrupt(), Stop::Interrupt),
+        (SignalKind::terminate(), Stop::Terminate),
+        (SignalKind::hangup(), Stop::HangUp),
+    ] {
+        let (mut signal, send) = (signal(kind)?, send.clone());
+        tokio::spawn(async move { while signal.recv().await.is_some() && send.send(stop).is_ok() {} });
+    }
+    Ok(stops)
+}
+
+/// Asks on this terminal; for where standard input and error are one.
+pub(crate) fn ask_on_terminal(colour: bool) -> Ask {
+    Arc::new(move |question, withdrawn| ask(&mut Terminal::new(colour)?, question, withdrawn))
+}
+
+/// A task that cannot be begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BadTask {
+    /// One sentence that says what to do.
+    pub(crate) why: String,
+    /// What to exit with.
+    pub(crate) exit: Exit,
+}
+
+impl From<String> for BadTask {
+    fn from(why: String) -> Self {
+        Self { why, exit: Exit::Usage }
+    }
+}
+
+/// The task's text: the argument itself, or what standard input holds where it is `-`.
+pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, BadTask> {
+    let text = if argument == "-" {
+        let mut bytes = Vec::new();
+        input
+            .take(TASK_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| format!("the task cannot be read from standard input: {error}"))?;
+        if bytes.len() as u64 > TASK_BYTES_MAX {
+            return Err(format!(
+                "the task on standard input is longer than {TASK_BYTES_MAX} bytes; shorten it"
+            )
+            .into());
+        }
+        String::from_utf8(bytes).map_err(|_| "the task on standard input is not UTF-8 text".to_owned())?
+    } else {
+        argument.to_owned()
+    };
+    if text.trim().is_empty() {
+        return Err("the task is empty; say what is to be done, as in `sysop exec \"free some disk space\"`"
+            .to_owned()
+            .into());
+    }
+    Ok(text)
+}
+
+/// Does the task and returns how it ended.
+pub(crate) async fn run(context: ExecContext) -> Exit {
+    let mut stops = context.stops;
+    let session = context.opened.session.clone();
+    // From the beginning: the first event says where commands run, and what the tools are.
+    let mut updates = session.subscribe(Seq(0));
+    let printer = Printer::new(context.form, context.out, context.terminal, context.err, &context.task);
+    let mut run = Run {
+        opened: context.opened,
+        transcript: Transcript::new(),
+        printer,
+        turn: None,
+        ending: None,
+        withdrawn: Arc::new(AtomicBool::new(false)),
+    };
+    if let Err(error) = session.send(input_of(context.task)) {
+        run.printer.told(&error);
+        return Exit::Failed;
+    }
+    let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
+    loop {
+        let deadline = run.ending.map(|(_, deadline)| deadline);
+        let next = tokio::select! {
+            update = updates.next() => match update {
+                Some(update) => run.updated(&update, context.ask.as_ref(), &answers),
+                None => {
+                    let error = session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
+                    run.printer.told(&error);
+                    Some(run.ending.map_or(Exit::Failed, |(exit, _)| exit))
+                }
+            },
+            Some(stop) = stops.recv() => run.stopped(stop),
+            Some((call, answer)) = answered.recv() => run.answered(call, answer),
+            () = sleep_until(deadline.unwrap_or_else(far)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
+        };
+        if let Some(exit) = next {
+            run.withdrawn.store(true, Ordering::Relaxed);
+            return exit;
+        }
+    }
+}
+
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
+}
+
+fn input_of(task: Task) -> Input {
+    match task {
+        Task::Prompt(text) => Input::Prompt { text },
+        Task::Routine(command) => Input::Direct {
+            tool: "bash".to_owned(),
+            arguments: json!({ "command": command }).as_object().cloned().unwrap_or_default(),
+            origin: Origin::Routine,
+        },
+    }
+}
+
+type Answers = tokio::sync::mpsc::UnboundedSender<(CallId, io::Result<Answer>)>;
+
+/// One task under way.
+struct Run {
+    opened: Opened,
+    transcript: Transcript,
+    printer: Printer,
+    /// The turn that does the task.
+    turn: Option<TurnId>,
+    /// Why this face has asked for the end, and until when it waits for it.
+    ending: Option<(Exit, Instant)>,
+    withdrawn: Arc<AtomicBool>,
+}
+
+impl Run {
+    fn updated(&mut self, update: &Update, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
+        self.transcript.apply(update);
+        if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
+            return None;
+        }
+        if self.printer.update(update, &self.transcript).is_err() && self.ending.is_none() {
+            return self.end(Exit::PipeClosed);
+        }
+        let Update::Logged(logged) = update else { return None };
+        match &logged.event {
+            // A turn that was under way before ours is ended by our prompt; it is not the task.
+            Event::TurnStarted { turn, .. } if self.turn.is_none() => {
+                self.turn = Some(*turn);
+                None
+            }
+            Event::ApprovalAsked { call, .. } if self.ending.is_none() => self.asked(&call.id, ask, answers),
+            Event::Decided { .. } => {
+                self.withdrawn.store(true, Ordering::Relaxed);
+                None
+            }
+            Event::Paused { reason: PauseReason::Loop } if self.turn.is_some() => {
+                self.printer.told(
+                    "the same call had the same result three times in a row, so the task was given up; say it in another way",
+                );
+                self.end(Exit::Failed)
+            }
+            Event::TurnEnded { turn, .. } if self.turn == Some(*turn) => Some(self.ended(*turn)),
+            Event::TurnStarted { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::Paused { .. }
+            | Event::TurnEnded { .. }
+            | Event::SessionOpened { .. }
+            | Event::Configured { .. }
+            | Event::PromptQueued { .. }
+            | Event::StepStarted { .. }
+            | Event::Replied { .. }
+            | Event::ModelFailed { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolFinished { .. }
+            | Event::CancelAsked { .. }
+            | Event::Resumed
+            | Event::Compacted { .. }
+            | Event::HistoryCleared => None,
+        }
+    }
+
+    fn ended(&mut self, turn: TurnId) -> Exit {
+        let end = match self.transcript.item(&ItemId::End(turn)).map(|item| &item.body) {
+            Some(Body::End(end)) => Some(end.clone()),
+            Some(_) | None => None,
+        };
+        if let Some((exit, _)) = self.ending {
+            return exit;
+        }
+        let Some(end) = end else { return Exit::Failed };
+        self.printer.end(&end);
+        match end.reason {
+            StopReason::EndTurn => Exit::Done,
+            StopReason::MaxIterations | StopReason::Failed | StopReason::Paused => Exit::Failed,
+            StopReason::Cancelled => Exit::Stopped,
+        }
+    }
+
+    fn asked(&mut self, call: &CallId, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
+        let plan = self.transcript.plan(call)?;
+        let Some(ask) = ask.cloned() else {
+            let command: String =
+                safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
+            self.printer.told(&format!(
+                "an approval is needed for `{command}` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal"
+            ));
+            return self.end(Exit::ApprovalNeeded);
+        };
+        let question = question_of(plan, &self.transcript, self.printer.look());
+        // Where standard output is the terminal too, its unfinished row must not run into the question.
+        if self.printer.pause().is_err() {
+            return self.end(Exit::PipeClosed);
+        }
+        self.withdrawn = Arc::new(AtomicBool::new(false));
+        let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
+        tokio::task::spawn_blocking(move || {
+            let answer = ask(&question, &withdrawn);
+            // Nobody waits for the answer any more when the task has ended.
+            let _ = answers.send((call, answer));
+        });
+        None
+    }
+
+    fn answered(&mut self, call: CallId, answer: io::Result<Answer>) -> Option<Exit> {
+        let decision = match answer {
+            Ok(Answer::Allow(command)) => Decision::Allow { command },
+            Ok(Answer::AllowSession(command)) => Decision::AllowSession { command },
+            Ok(Answer::Reject(reason)) => Decision::Reject { reason },
+            Ok(Answer::Stop) => Decision::Reject { reason: "stop".to_owned() },
+            Ok(Answer::Interrupt) => return self.end(Exit::Interrupted),
+            Ok(Answer::Withdrawn) => return None,
+            Err(error) => {
+                self.printer.told(&format!("the approval cannot be asked for on this terminal: {error}"));
+                return self.end(Exit::ApprovalNeeded);
+            }
+        };
+        match self.opened.session.send(Input::Decision { call, decision, by: BY.to_owned() }) {
+            Ok(()) => None,
+            Err(error) => {
+                self.printer.told(&error);
+                Some(Exit::Failed)
+            }
+        }
+    }
+
+    fn stopped(&mut self, stop: Stop) -> Option<Exit> {
+        let exit = match stop {
+            Stop::Interrupt => Exit::Interrupted,
+            Stop::Terminate => Exit::Terminated,
+            Stop::HangUp => Exit::HungUp,
+        };
+        // The second one does not wait.
+        if matches!(self.ending, Some((Exit::Interrupted | Exit::Terminated | Exit::HungUp, _))) {
+            return Some(exit);
+        }
+        self.end(exit)
+    }
+
+    /// Stops the turn and waits for its end, so that what runs is killed.
+    fn end(&mut self, exit: Exit) -> Option<Exit> {
+        self.ending = Some((exit, Instant::now() + CANCEL_WAIT));
+        self.printer.ending = true;
+        // A terminal that is gone needs no tidying.
+        let _ = self.printer.close_stream();
+        self.withdrawn.store(true, Ordering::Relaxed);
+        match self.opened.session.send(Input::Cancel) {
+            Ok(()) => None,
+            Err(_) => Some(exit),
+        }
+    }
+}
+
+fn question_of(plan: &sysop_core::transcript::Plan, transcript: &Transcript, look: Look) -> Question {
+    let facts = transcript.facts();
+    let place =
+        Place { host: facts.map_or("", |facts| &facts.host), root: facts.map_or("", |facts| &facts.root) };
+    let panel = Panel::new(look);
+    Question {
+        rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
+        command: plan.call.text_argument("command").map(|_| plan.command.clone()),
+        covers: plan.covers.as_ref().map(words::covers).unwrap_or_default(),
+    }
+}
+
+/// Writes what there is to read.
+struct Printer {
+    out: Out,
+    err: Box<dyn Write + Send>,
+    routine: bool,
+    /// Whether the end was asked for and said why: what still comes is of no interest to a person.
+    ending: bool,
+}
+
+/// Standard output.
+enum Out {
+    /// For programs.
+    Json { messages: Box<dyn JsonMessages>, out: Box<dyn Write + Send> },
+    /// Drawn as it streams.
+    Terminal { screen: Box<Screen>, stream: Option<(StepId, String, Markdown)>, stripped: Option<Stripper> },
+    /// Each answer when it is whole, a routine's output by lines.
+    Pipe { out: Box<dyn Write + Send>, stripped: Option<Stripper> },
+}
+
+impl Printer {
+    fn new(
+        form: Form,
+        out: Box<dyn Write + Send>,
+        terminal: Option<Look>,
+        err: Box<dyn Write + Send>,
+        task: &Task,
+    ) -> Self {
+        let out = match (form, terminal) {
+            (Form::Json(messages), _) => Out::Json { messages, out },
+            (Form::Human, Some(look)) => {
+                Out::Terminal { screen: Box::new(Screen::new(out, look, None)), stream: None, stripped: None }
+            }
+            (Form::Human, None) => Out::Pipe { out, stripped: None },
+        };
+        Self { out, err, routine: matches!(task, Task::Routine(_)), ending: false }
+    }
+
+    fn look(&self) -> Look {
+        match &self.out {
+            Out::Terminal { screen, .. } => screen.look(),
+            Out::Json { .. } | Out::Pipe { .. } => {
+                let width = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
+                Look { width: width.max(1), colour: false }
+            }
+        }
+    }
+
+    /// A sentence for the person. Standard error that is gone is no reason to fail.
+    fn told(&mut self, text: &str) {
+        let _ = self.pause();
+        let _ = writeln!(self.err, "sysop: {}", safe(text).replace('\n', " "));
+        let _ = self.err.flush();
+    }
+
+    fn progress(&mut self, text: &str) {
+        let _ = self.pause();
+        let _ = writeln!(self.err, "{}", text.trim_end());
+        let _ = self.err.flush();
+    }
+
+    fn end(&mut self, end: &TurnEnd) {
+        if let Some(text) = words::end_words(end) {
+            self.told(&text);
+        }
+    }
+
+    /// Takes an unfinished row off a terminal.
+    fn pause(&mut self) -> io::Result<()> {
+        match &mut self.out {
+            Out::Terminal { screen, .. } => screen.last_row(None),
+            Out::Json { .. } | Out::Pipe { .. } => Ok(()),
+        }
+    }
+
+    fn update(&mut self, update: &Update, transcript: &Transcript) -> io::Result<()> {
+        if let Out::Json { messages, out } = &mut self.out {
+            for message in messages.messages(update) {
+                out.write_all(message.as_bytes())?;
+                out.write_all(b"\n")?;
+                out.flush()?;
+            }
+            return Ok(());
+        }
+        if self.ending {
+            return Ok(());
+        }
+        match update {
+            Update::Delta(delta) => self.delta(delta),
+            Update::Logged(logged) => self.logged(logged, transcript),
+        }
+    }
+
+    fn delta(&mut self, delta: &Delta) -> io::Result<()> {
+        match delta {
+            Delta::Text { step, text } => self.stream(*step, text),
+            Delta::Output { text, .. } if self.routine => self.output(text),
+            Delta::Notice { text } => {
+                self.progress(&safe(text));
+                Ok(())
+            }
+            Delta::Restarted { .. } => self.close_stream(),
+            Delta::Output { .. } | Delta::Reasoning { .. } => Ok(()),
+        }
+    }
+
+    fn logged(&mut self, logged: &Logged, transcript: &Transcript) -> io::Result<()> {
+        match &logged.event {
+            Event::Replied { step, reply } => self.replied(*step, &reply.text, reply.calls.is_empty()),
+            Event::ToolStarted { call, .. } => {
+                self.progress(&words::tool_line(call));
+                Ok(())
+            }
+            Event::ToolFinished { call, outcome } => {
+                if let Some(Body::Answer(text)) =
+                    transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
+                {
+                    return self.answer(&text.text);
+                }
+                self.finished(outcome)
+            }
+            Event::ModelFailed { .. } | Event::TurnEnded { .. } => self.close_stream(),
+            Event::SessionOpened { .. }
+            | Event::Configured { .. }
+            | Event::PromptQueued { .. }
+            | Event::TurnStarted { .. }
+            | Event::StepStarted { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::Decided { .. }
+            | Event::Paused { .. }
+            | Event::CancelAsked { .. }
+            | Event::Resumed
+            | Event::Compacted { .. }
+            | Event::HistoryCleared => Ok(()),
+        }
+    }
+
+    fn stream(&mut self, step: StepId, text: &str) -> io::Result<()> {
+        let Out::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
+        let columns = screen.look().width.saturating_sub(1);
+        if stream.as_ref().is_none_or(|(streaming, ..)| *streaming != step) {
+            if text.trim().is_empty() {
+                return Ok(());
+            }
+            *stream = Some((step, String::new(), Markdown::new(columns)));
+        }
+        let Some((_, streamed, markdown)) = stream else { return Ok(()) };
+        streamed.push_str(text);
+        screen.rows(&markdown.push(text))?;
+        screen.last_row(markdown.tail())
+    }
+
+    fn close_stream(&mut self) -> io::Result<()> {
+        let Out::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
+        let Some((_, _, mut markdown)) = stream.take() else { return Ok(()) };
+        screen.last_row(None)?;
+        screen.rows(&markdown.finish())
+    }
+
+    fn replied(&mut self, step: StepId, text: &str, last: bool) -> io::Result<()> {
+        if let Out::Terminal { stream, .. } = &self.out {
+            let streamed = match stream {
+                Some((streaming, streamed, _)) if *streaming == step => streamed.clone(),
+                Some(_) | None => String::new(),
+            };
+            if let Some(rest) = text.trim_start().strip_prefix(streamed.trim_start())
+                && !streamed.is_empty()
+            {
+                self.stream(step, rest)?;
+                return self.close_stream();
+            }
+            self.close_stream()?;
+            if text.trim() == streamed.trim() {
+                return Ok(());
+            }
+            return self.answer(text);
+        }
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        if last {
+            return self.answer(text);
+        }
+        self.progress(&safe(text));
+        Ok(())
+    }
+
+    fn answer(&mut self, text: &str) -> io::Result<()> {
+        let text = text.trim();
+        match &mut self.out {
+            Out::Terminal { screen, .. } => {
+                let mut markdown = Markdown::new(screen.look().width.saturating_sub(1));
+                let mut rows: Vec<Row> = markdown.push(text);
+                rows.extend(markdown.finish());
+                screen.last_row(None)?;
+                screen.rows(&rows)
+            }
+            Out::Pipe { out, .. } => {
+                writeln!(out, "{}", strip_controls(text))?;
+                out.flush()
+            }
+            Out::Json { .. } => Ok(()),
+        }
+    }
+
+    /// A routine's output as it comes.
+    fn output(&mut self, text: &str) -> io::Result<()> {
+        match &mut self.out {
+            Out::Terminal { screen, stripped, .. } => {
+                screen.text(&stripped.get_or_insert_with(Stripper::new).push(text))
+            }
+            Out::Pipe { out, stripped } => {
+                out.write_all(stripped.get_or_insert_with(Stripper::new).push(text).as_bytes())?;
+                out.flush()
+            }
+            Out::Json { .. } => Ok(()),
+        }
+    }
+
+    fn finished(&mut self, outcome: &Outcome) -> io::Result<()> {
+        if self.routine {
+            match &mut self.out {
+                Out::Terminal { screen, stripped, .. } => {
+                    screen.text(&rest_of(stripped.take(), outcome))?;
+                    screen.end_text()?;
+                }
+                Out::Pipe { out, stripped } => {
+                    let rest = rest_of(stripped.take(), outcome);
+                    out.write_all(rest.as_bytes())?;
+                    out.flush()?;
+                }
+                Out::Json { .. } => {}
+            }
+        }
+        let quiet = self.routine && outcome.status == Status::Ok;
+        if !quiet {
+            self.progress(&format!("  {}", words::outcome_words(outcome)));
+        }
+        Ok(())
+    }
+}
+
+/// What has not been written of an output: its end, or all of it where it did not come in pieces.
+fn rest_of(stripped: Option<Stripper>, outcome: &Outcome) -> String {
+    match stripped {
+        Some(mut stripped) => stripped.finish(),
+        None => strip_controls(&outcome.output).into_owned(),
+    }
+}

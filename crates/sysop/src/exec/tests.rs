@@ -1,0 +1,402 @@
+use std::sync::Mutex;
+
+use expect_test::{Expect, expect};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use super::*;
+use crate::chat::fake::Fake;
+use crate::render::tests::{HOSTILE, intruder};
+
+/// The longest that anything in these tests may take.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A writer whose text can be looked at.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).expect("it is UTF-8")
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A pipe that nobody reads.
+struct Broken;
+
+impl Write for Broken {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+struct Rig {
+    fake: Arc<Fake>,
+    out: Sink,
+    err: Sink,
+    stop: UnboundedSender<Stop>,
+    context: ExecContext,
+}
+
+fn rig(task: Task) -> Rig {
+    let fake = Fake::new();
+    let (out, err) = (Sink::default(), Sink::default());
+    let (stop, stops) = unbounded_channel();
+    let context = ExecContext {
+        opened: fake.opened(),
+        task,
+        form: Form::Human,
+        out: Box::new(out.clone()),
+        terminal: None,
+        err: Box::new(err.clone()),
+        ask: None,
+        stops,
+    };
+    Rig { fake, out, err, stop, context }
+}
+
+fn prompt(text: &str) -> Rig {
+    rig(Task::Prompt(text.into()))
+}
+
+async fn exit(context: ExecContext) -> Exit {
+    tokio::time::timeout(DEADLINE, run(context)).await.expect("it ends in time")
+}
+
+async fn check(rig: Rig, expected: Expect) {
+    let code = exit(rig.context).await.code();
+    expected.assert_eq(&format!("exit {code}\n--- out\n{}--- err\n{}", rig.out.text(), rig.err.text()));
+}
+
+fn answering(answer: Answer) -> Ask {
+    Arc::new(move |_, _| Ok(answer.clone()))
+}
+
+#[tokio::test]
+async fn only_the_answer_is_on_standard_output() {
+    check(
+        prompt("auto"),
+        expect![[r#"
+        exit 0
+        --- out
+        That is all.
+        --- err
+        Looking.
+        [Tool: bash("seq 3", ...)]
+          ok, exit code 0, 12 ms
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_summary_is_the_answer() {
+    check(
+        prompt("complete"),
+        expect![[r#"
+        exit 0
+        --- out
+        All is *well*.
+        --- err
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_error_is_1_with_its_sentence() {
+    check(
+        prompt("fail"),
+        expect![[r#"
+        exit 1
+        --- out
+        --- err
+        sysop: nobody answers at http://x; is it running?
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_iteration_limit_is_1() {
+    check(
+        prompt("limit"),
+        expect![[r#"
+        exit 1
+        --- out
+        --- err
+        sysop: stopped after 1 model calls; say `go on`, or raise max_iterations
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_loop_guard_is_1() {
+    check(prompt("loop"), expect![[r#"
+        exit 1
+        --- out
+        --- err
+        sysop: the same call had the same result three times in a row, so the task was given up; say it in another way
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn without_anybody_to_ask_it_is_3_and_nothing_ran() {
+    let rig = prompt("clean");
+    let fake = rig.fake.clone();
+    check(rig, expect![[r#"
+        exit 3
+        --- out
+        --- err
+        I will **clean** up.
+        sysop: an approval is needed for `rm -rf build && echo done` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal
+    "#]]).await;
+    assert!(matches!(fake.inputs().last(), Some(Input::Cancel)));
+}
+
+#[tokio::test]
+async fn an_edited_command_is_what_is_allowed() {
+    let mut rig = prompt("clean");
+    rig.context.ask = Some(answering(Answer::Allow(Some("rm -ri build".into()))));
+    check(
+        rig,
+        expect![[r#"
+        exit 0
+        --- out
+        Done with `rm -ri build`.
+        --- err
+        I will **clean** up.
+        [Tool: bash("rm -ri build")]
+          ok, exit code 0, 12 ms
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_rejection_goes_to_the_model_and_stop_is_4() {
+    let mut rejecting = prompt("clean");
+    rejecting.context.ask = Some(answering(Answer::Reject("not today".into())));
+    check(
+        rejecting,
+        expect![[r#"
+        exit 0
+        --- out
+        Then not (not today).
+        --- err
+        I will **clean** up.
+          rejected
+    "#]],
+    )
+    .await;
+    let mut stopping = prompt("clean");
+    stopping.context.ask = Some(answering(Answer::Stop));
+    assert_eq!(exit(stopping.context).await, Exit::Stopped);
+    let mut interrupting = prompt("clean");
+    interrupting.context.ask = Some(answering(Answer::Interrupt));
+    assert_eq!(exit(interrupting.context).await, Exit::Interrupted);
+}
+
+#[tokio::test]
+async fn an_answer_from_elsewhere_withdraws_the_question() {
+    let mut rig = prompt("clean");
+    let fake = rig.fake.clone();
+    rig.context.ask = Some(Arc::new(move |_, withdrawn: &AtomicBool| {
+        let decision = Decision::Allow { command: None };
+        fake.send_as_other(Input::Decision { call: CallId::new("c1"), decision, by: "web".into() });
+        let deadline = std::time::Instant::now() + DEADLINE;
+        while !withdrawn.load(Ordering::Relaxed) && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        Ok(Answer::Withdrawn)
+    }));
+    assert_eq!(exit(rig.context).await, Exit::Done);
+    assert_eq!(rig.out.text(), "Done with `rm -rf build && echo done`.\n");
+}
+
+#[tokio::test]
+async fn signals_stop_the_turn_and_are_told_by_the_code() {
+    for (stop, expected) in [(Stop::Interrupt, 130), (Stop::Terminate, 143), (Stop::HangUp, 129)] {
+        let rig = prompt("slow");
+        rig.stop.send(stop).expect("it listens");
+        assert_eq!(exit(rig.context).await.code(), expected);
+        assert!(rig.fake.inputs().contains(&Input::Cancel), "the turn was stopped first");
+    }
+}
+
+#[tokio::test]
+async fn a_second_signal_does_not_wait() {
+    let rig = prompt("stubborn");
+    rig.stop.send(Stop::Interrupt).expect("it listens");
+    rig.stop.send(Stop::Interrupt).expect("it listens");
+    let begun = std::time::Instant::now();
+    assert_eq!(exit(rig.context).await, Exit::Interrupted);
+    assert!(begun.elapsed() < CANCEL_WAIT / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_does_not_end_is_waited_for_so_long() {
+    let rig = prompt("stubborn");
+    rig.stop.send(Stop::Interrupt).expect("it listens");
+    let begun = Instant::now();
+    assert_eq!(run(rig.context).await, Exit::Interrupted);
+    assert_eq!(begun.elapsed().as_secs(), CANCEL_WAIT.as_secs());
+}
+
+#[tokio::test]
+async fn somebody_elses_stop_is_4() {
+    let rig = prompt("slow");
+    let fake = rig.fake.clone();
+    let ended = tokio::spawn(exit(rig.context));
+    tokio::task::yield_now().await;
+    while fake.inputs().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    fake.send_as_other(Input::Cancel);
+    assert_eq!(ended.await.expect("it does not panic"), Exit::Stopped);
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_1_and_says_why() {
+    let rig = prompt("slow");
+    let fake = rig.fake.clone();
+    let ended = tokio::spawn(exit(rig.context));
+    while fake.inputs().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    fake.close();
+    assert_eq!(ended.await.expect("it does not panic"), Exit::Failed);
+    assert_eq!(rig.err.text(), "sysop: the disk is full\n");
+}
+
+#[tokio::test]
+async fn a_broken_pipe_stops_the_turn() {
+    let mut rig = prompt("hello");
+    rig.context.out = Box::new(Broken);
+    assert_eq!(exit(rig.context).await, Exit::PipeClosed);
+    assert_eq!(rig.err.text(), "");
+}
+
+#[tokio::test]
+async fn an_older_turn_of_a_resumed_session_is_not_the_task() {
+    let rig = prompt("hello");
+    rig.fake.send_as_other(Input::Prompt { text: "loop".into() });
+    let mut context = rig.context;
+    context.opened = rig.fake.opened();
+    assert_eq!(exit(context).await, Exit::Done);
+    assert_eq!(rig.out.text(), "Hello **there**, how are you?\n");
+}
+
+#[tokio::test]
+async fn a_routine_prints_its_output_and_passes_its_failure_on() {
+    check(
+        rig(Task::Routine("echo hi".into())),
+        expect![[r#"
+        exit 0
+        --- out
+        ran echo hi
+        --- err
+        [Tool: bash("echo hi")]
+    "#]],
+    )
+    .await;
+    check(
+        rig(Task::Routine("echo x; false".into())),
+        expect![[r#"
+        exit 1
+        --- out
+        ran echo x; false
+        --- err
+        [Tool: bash("echo x; false")]
+          failed, exit code 1, 12 ms
+        sysop: the command ended with exit code 1
+    "#]],
+    )
+    .await;
+    check(rig(Task::Routine("sudo reboot".into())), expect![[r#"
+        exit 3
+        --- out
+        --- err
+        sysop: an approval is needed for `sudo reboot` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn on_a_terminal_the_text_streams_and_nothing_foreign_gets_through() {
+    let mut rig = prompt("evil");
+    rig.context.terminal = Some(Look { width: 60, colour: true });
+    let (out, err) = (rig.out.clone(), rig.err.clone());
+    assert_eq!(exit(rig.context).await, Exit::Done);
+    let text = out.text().replace("\r\u{1b}[K", "");
+    assert_eq!(intruder(&text), None, "{text:?}");
+    assert!(text.contains("gone"));
+    assert_eq!(intruder(&err.text()), None);
+    let mut rig = prompt("again");
+    rig.context.terminal = Some(Look { width: 60, colour: false });
+    assert_eq!(exit(rig.context).await, Exit::Done);
+    assert_eq!(rig.out.text().replace("\r\u{1b}[K", "|"), "One |One th|One th\nAnother thing.\n");
+}
+
+#[tokio::test]
+async fn hostile_tasks_do_not_reach_the_terminal_through_sentences() {
+    for hostile in HOSTILE {
+        let rig = rig(Task::Routine(format!("x {hostile}")));
+        assert_eq!(exit(rig.context).await, Exit::ApprovalNeeded);
+        assert_eq!(intruder(&rig.err.text()), None, "{hostile:?}");
+        assert_eq!(rig.err.text().lines().count(), 1, "{hostile:?}");
+    }
+}
+
+/// Counts instead of encoding.
+struct Counting(u32);
+
+impl JsonMessages for Counting {
+    fn messages(&mut self, update: &Update) -> Vec<String> {
+        self.0 += 1;
+        match update {
+            Update::Logged(logged) => vec![format!("{{\"seq\":{}}}", logged.seq)],
+            Update::Delta(_) => vec![],
+        }
+    }
+}
+
+#[tokio::test]
+async fn json_has_standard_output_for_itself() {
+    let mut rig = prompt("auto");
+    rig.context.form = Form::Json(Box::new(Counting(0)));
+    assert_eq!(exit(rig.context).await, Exit::Done);
+    assert!(rig.out.text().lines().all(|line| line.starts_with("{\"seq\":") && line.ends_with('}')));
+    assert_eq!(rig.out.text().lines().count(), 8);
+}
+
+#[test]
+fn the_task_is_the_argument_or_standard_input() {
+    struct Forbidden;
+    impl Read for Forbidden {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("standard input is read only for `-`")
+        }
+    }
+    assert_eq!(task_text("do it", Forbidden), Ok("do it".into()));
+    assert_eq!(task_text("-", &b"from a pipe\n"[..]), Ok("from a pipe\n".into()));
+    assert!(task_text(" \n", Forbidden).unwrap_err().why.contains("empty"));
+    assert!(task_text("-", &b""[..]).unwrap_err().why.contains("empty"));
+    assert!(task_text("-", &b"\xff"[..]).unwrap_err().why.contains("UTF-8"));
+    assert_eq!(task_text("", Forbidden).unwrap_err().exit.code(), 2);
+    assert!(task_text("-", io::repeat(b'x')).unwrap_err().why.contains("longer"));
+}

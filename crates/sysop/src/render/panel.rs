@@ -1,0 +1,61 @@
+//! Boxes with a title. They can be drawn a row at a time, so that what streams has a frame too.
+
+use super::cells::{pad, truncate, width};
+use super::{BOX_COLUMNS_MIN, Ink, Look, PANEL_COLUMNS_MAX, Row, Span, row};
+
+/// A box of one width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Panel {
+    columns: usize,
+    sides: bool,
+}
+
+impl Panel {
+    /// A box that fits the terminal; without sides where that is narrow.
+    pub(crate) fn new(look: Look) -> Self {
+        // The last column stays free: some terminals wrap when it is written.
+        let columns = look.width.saturating_sub(1).clamp(1, PANEL_COLUMNS_MAX);
+        Self { columns, sides: look.width >= BOX_COLUMNS_MIN }
+    }
+
+    /// The columns that are left for text.
+    pub(crate) fn inner(&self) -> usize {
+        if self.sides { self.columns - 4 } else { self.columns }
+    }
+
+    /// The first row.
+    pub(crate) fn top(&self, title: &str) -> Row {
+        let title = truncate(&row(title, Ink::Title), self.columns.saturating_sub(6));
+        let taken: usize = title.iter().map(|span| width(span.text())).sum();
+        let (left, right) = if self.sides { ("╭─ ", "╮") } else { ("── ", "") };
+        let rest = self.columns.saturating_sub(taken + 4 + width(right));
+        let mut top = row(left, Ink::Dim);
+        top.extend(title);
+        top.push(Span::new(&format!(" {}{right}", "─".repeat(rest)), Ink::Dim));
+        top
+    }
+
+    /// A row of text within the box; it must fit already.
+    pub(crate) fn row(&self, text: Row) -> Row {
+        if !self.sides {
+            return text;
+        }
+        let mut framed = row("│ ", Ink::Dim);
+        framed.extend(pad(text, self.inner()));
+        framed.push(Span::new(" │", Ink::Dim));
+        framed
+    }
+
+    /// The last row; none where there are no sides.
+    pub(crate) fn bottom(&self) -> Option<Row> {
+        self.sides.then(|| row(&format!("╰{}╯", "─".repeat(self.columns - 2)), Ink::Dim))
+    }
+
+    /// The whole box around rows that fit.
+    pub(crate) fn around(&self, title: &str, rows: Vec<Row>) -> Vec<Row> {
+        let mut out = vec![self.top(title)];
+        out.extend(rows.into_iter().map(|text| self.row(text)));
+        out.extend(self.bottom());
+        out
+    }
+}
