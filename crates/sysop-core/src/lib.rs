@@ -4,6 +4,7 @@
 //! of the world comes in as an [`event::Input`]; what it wants done goes out as an [`event::Effect`].
 #![warn(missing_docs)]
 
+pub mod catalogue;
 pub mod event;
 pub mod history;
 pub mod id;

@@ -1,0 +1,185 @@
+//! The environment that commands get: ours, without keys, and with everything that would ask or page kept off.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use crate::output::redact::Secrets;
+
+/// What every command is told: nobody looks at a screen, nobody can answer.
+const SETTINGS: [(&str, &str); 8] = [
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("SYSTEMD_PAGER", ""),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+];
+
+/// Startup files that a non-interactive shell would run, and what describes a screen that is not there.
+const DROPPED: [&str; 7] = ["BASH_ENV", "ENV", "OLDPWD", "COLUMNS", "LINES", "FORCE_COLOR", "CLICOLOR_FORCE"];
+
+/// Variables that hold keys but do not end as keys do.
+const KEYS: [&str; 3] = ["LLM_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS"];
+
+/// What git takes from outside and a tool's git may keep: who commits, and the person's own config.
+const GIT_KEPT: [&str; 9] = [
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_DATE",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+];
+
+/// Variables for commands, sorted.
+#[derive(Debug, Clone)]
+pub(super) struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// From what this process was given, without keys: those with telling names, those in `scrub`, and all
+    /// that hold one of the secrets.
+    pub(super) fn scrubbed(
+        ours: impl Iterator<Item = (OsString, OsString)>,
+        scrub: &[String],
+        secrets: &Secrets,
+    ) -> Self {
+        let mut variables: BTreeMap<OsString, OsString> = ours
+            .filter(|(name, value)| {
+                let text = name.to_string_lossy();
+                !is_key(&text)
+                    && !DROPPED.contains(&text.as_ref())
+                    && !scrub.iter().any(|named| *named == text)
+                    && !secrets.are_in(value.as_bytes())
+            })
+            .collect();
+        variables.extend(SETTINGS.map(|(name, value)| (name.into(), value.into())));
+        Self(variables)
+    }
+
+    /// For git run by a tool: nothing of git's own from outside but who commits and the person's config.
+    pub(super) fn for_git(&self) -> Self {
+        let kept = |name: &OsStr| {
+            name.to_str().is_none_or(|name| !name.starts_with("GIT_") || GIT_KEPT.contains(&name))
+        };
+        Self(self.0.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect())
+    }
+
+    /// Sets one more.
+    pub(super) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// As the system takes them.
+    pub(super) fn entries(&self) -> Vec<CString> {
+        self.0
+            .iter()
+            .filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok())
+            .collect()
+    }
+
+    /// Looks for a program in the absolute folders of `PATH` only, so that a folder of the workspace is never
+    /// searched because of where we stand.
+    pub(super) fn program(&self, name: &str) -> Option<CString> {
+        let path = self.0.get(OsStr::new("PATH"))?;
+        std::env::split_paths(path)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(|program| is_executable(program))
+            .and_then(|program| CString::new(program.into_os_string().into_vec()).ok())
+    }
+}
+
+fn is_executable(program: &PathBuf) -> bool {
+    use rustix::fs::{Access, access};
+    program.is_file() && access(program, Access::EXEC_OK).is_ok()
+}
+
+fn is_key(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.contains("_API_KEY")
+        || KEYS.contains(&name.as_str())
+        || (name.starts_with("SYSOP_") && ["TOKEN", "KEY", "SECRET"].iter().any(|word| name.contains(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Environment;
+    use crate::output::redact::Secrets;
+
+    fn scrubbed(ours: &[(&str, &str)]) -> Vec<String> {
+        let ours = ours.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let secrets = Secrets::new(&["hunter22".into()]);
+        let environment = Environment::scrubbed(ours, &["MINE".to_owned()], &secrets);
+        environment.entries().into_iter().map(|entry| entry.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn no_key_and_no_secret_is_left() {
+        let kept = scrubbed(&[
+            ("HOME", "/home/x"),
+            ("OPENAI_API_KEY", "a"),
+            ("openai_api_key", "a"),
+            ("GEMINI_API_KEY_2", "a"),
+            ("LLM_AUTH_TOKEN", "a"),
+            ("SYSOP_TOKEN", "a"),
+            ("SYSOP_SERVER_TOKEN_FILE", "a"),
+            ("GOOGLE_APPLICATION_CREDENTIALS", "a"),
+            ("MINE", "a"),
+            ("DATABASE_URL", "postgres://u:hunter22@h/d"),
+            ("BASH_ENV", "./evil"),
+            ("SYSOP_MODEL", "demo/x"),
+        ]);
+        let names: Vec<&str> = kept.iter().map(|entry| entry.split('=').next().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "DEBIAN_FRONTEND",
+                "GIT_PAGER",
+                "GIT_TERMINAL_PROMPT",
+                "HOME",
+                "MANPAGER",
+                "NO_COLOR",
+                "PAGER",
+                "SYSOP_MODEL",
+                "SYSTEMD_PAGER",
+                "TERM"
+            ]
+        );
+    }
+
+    #[test]
+    fn git_gets_no_orders_from_outside() {
+        let ours = [("GIT_EXTERNAL_DIFF", "evil"), ("GIT_DIR", "/x"), ("GIT_AUTHOR_NAME", "A")];
+        let ours = ours.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let environment = Environment::scrubbed(ours, &[], &Secrets::default()).for_git();
+        let git: Vec<String> = environment
+            .entries()
+            .into_iter()
+            .map(|entry| entry.into_string().unwrap())
+            .filter(|entry| entry.starts_with("GIT_"))
+            .collect();
+        assert_eq!(git, ["GIT_AUTHOR_NAME=A"]);
+    }
+
+    #[test]
+    fn programs_are_looked_for_in_absolute_folders_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = folder.path().join("tool");
+        std::fs::write(&tool, "").unwrap();
+        let with_path = |path: &str| {
+            Environment::scrubbed([("PATH".into(), path.into())].into_iter(), &[], &Secrets::default())
+        };
+        let absolute = with_path(folder.path().to_str().unwrap());
+        assert_eq!(absolute.program("tool"), None, "it is not executable");
+        std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        assert_eq!(absolute.program("tool").unwrap().as_bytes(), tool.to_str().unwrap().as_bytes());
+        assert_eq!(with_path(".:src:").program("lib.rs"), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! Files beneath a root that was opened once. No path is checked and then used: each access is resolved by the
+//! system beneath the root (`openat2` with `RESOLVE_BENEATH`), and what follows happens on what it opened.
+//!
+//! A hard link looks like any other file: its bytes can be read by either name. Writing replaces the name in
+//! the root and leaves the other one alone.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
+use cap_tempfile::TempFile;
+use rustix::fs::{Gid, OFlags, Uid, fchown};
+use rustix::io::Errno;
+use sysop_driver::port::CancellationToken;
+
+use crate::machine::{Before, FILE_BYTES_MAX, Kind, LIST_ENTRIES_MAX, Listing, MachineError, Stat};
+use crate::path::{RootPath, shown, split};
+
+/// The most links that one path goes through; the same as the system's.
+const LINKS_MAX: usize = 40;
+
+/// The bytes of a file.
+pub(super) fn read(root: &Dir, path: &RootPath) -> Result<Vec<u8>, MachineError> {
+    read_name(root, path.as_str(), FollowSymlinks::Yes, &path.to_string())
+}
+
+/// Replaces a file, or creates it.
+pub(super) fn write(root: &Dir, path: &RootPath, bytes: &[u8], before: &Before) -> Result<(), MachineError> {
+    let told = path.to_string();
+    let (folder, _) = path.split().ok_or_else(|| MachineError::Folder(told.clone()))?;
+    if folder != "." {
+        root.create_dir_all(folder).map_err(|error| plain(&error, &told))?;
+    }
+    let target = Target::find(root, path)?;
+    target.check(before, &told)?;
+    target.replace(bytes).map_err(|error| plain(&error, &told))
+}
+
+/// Removes a file. A link is not removed, nor what it points to.
+pub(super) fn remove(root: &Dir, path: &RootPath, before: &Before) -> Result<(), MachineError> {
+    let told = path.to_string();
+    let target = Target::find(root, path)?;
+    if target.links > 0 {
+        return Err(MachineError::Refused(format!("{told} is a link; file tools do not remove links")));
+    }
+    target.check(before, &told)?;
+    if target.there.is_none() {
+        return Err(MachineError::NotFound(told));
+    }
+    target.folder.remove_file(&target.name).map_err(|error| plain(&error, &told))
+}
+
+/// Creates a folder and its parents.
+pub(super) fn make_folder(root: &Dir, path: &RootPath) -> Result<(), MachineError> {
+    let told = path.to_string();
+    root.create_dir_all(path.as_str()).map_err(|error| plain(&error, &told))
+}
+
+/// What there is at a path.
+pub(super) fn stat(root: &Dir, path: &RootPath) -> Result<Stat, MachineError> {
+    let told = path.to_string();
+    let found = root.symlink_metadata(path.as_str()).map_err(|error| plain(&error, &told))?;
+    let target = || root.read_link_contents(path.as_str());
+    Ok(Stat {
+        kind: kind(&found, target),
+        bytes: found.len(),
+        mode: found.permissions().mode() & 0o7777,
+        owner: (found.uid(), found.gid()),
+        modified_s: found.mtime(),
+    })
+}
+
+/// The entries of a folder.
+pub(super) fn list(root: &Dir, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError> {
+    let told = path.to_string();
+    let folder = root.open_dir(path.as_str()).map_err(|error| plain(&error, &told))?;
+    let mut listing = Listing::default();
+    for entry in folder.entries().map_err(|error| plain(&error, &told))? {
+        if cancel.is_cancelled() {
+            return Err(MachineError::Cancelled);
+        }
+        let entry = entry.map_err(|error| plain(&error, &told))?;
+        if listing.entries.len() == LIST_ENTRIES_MAX {
+            listing.more = true;
+            break;
+        }
+        let name = entry.file_name();
+        // What is gone by now is not listed.
+        if let Ok(found) = folder.symlink_metadata(&name) {
+            let kind = kind(&found, || folder.read_link_contents(&name));
+            listing.entries.push((name.to_string_lossy().into_owned(), kind));
+        }
+    }
+    listing.entries.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(listing)
+}
+
+/// A name in an open folder that a change is made to.
+struct Target {
+    folder: Dir,
+    name: String,
+    there: Option<Metadata>,
+    /// How many links led here.
+    links: usize,
+}
+
+impl Target {
+    /// Follows links to the name that they stand for. What a dangling link points to is not created.
+    fn find(root: &Dir, path: &RootPath) -> Result<Self, MachineError> {
+        let told = path.to_string();
+        let mut at = path.as_str().to_owned();
+        for links in 0..=LINKS_MAX {
+            let (folder, name) = split(&at).ok_or_else(|| MachineError::Folder(told.clone()))?;
+            let opened = root.open_dir(folder).map_err(|error| plain(&error, &told))?;
+            let there = match opened.symlink_metadata(name) {
+                Ok(found) if found.is_symlink() => {
+                    let target = opened.read_link_contents(name).map_err(|error| plain(&error, &told))?;
+                    at = beside(folder, &target).ok_or_else(|| MachineError::Outside(told.clone()))?;
+                    continue;
+                }
+                Ok(found) if found.is_dir() => return Err(MachineError::Folder(told)),
+                Ok(found) if !found.is_file() => return Err(MachineError::Special(told)),
+                Ok(found) => Some(found),
+                Err(error) if error.kind() == io::ErrorKind::NotFound && links == 0 => None,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(MachineError::Dangling(told));
+                }
+                Err(error) => return Err(plain(&error, &told)),
+            };
+            return Ok(Self { name: name.to_owned(), folder: opened, there, links });
+        }
+        Err(MachineError::Refused(format!("{told} goes through too many links")))
+    }
+
+    fn check(&self, before: &Before, told: &str) -> Result<(), MachineError> {
+        let expected = match before {
+            Before::Any => return Ok(()),
+            Before::Absent => self.there.is_none(),
+            Before::Hash(_) if self.there.is_none() => false,
+            Before::Hash(hash) => {
+                blake3::hash(&read_name(&self.folder, &self.name, FollowSymlinks::No, told)?) == *hash
+            }
+        };
+        if expected { Ok(()) } else { Err(MachineError::Changed(told.to_owned())) }
+    }
+
+    /// Writes a file without a name beside the target, then gives it the name.
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut fresh = TempFile::new(&self.folder)?;
+        fresh.write_all(bytes)?;
+        if let Some(there) = &self.there {
+            let file = fresh.as_file();
+            let own = file.metadata()?;
+            if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
+                // Only root may give a file away; then it stays ours, as with any editor.
+                let _ = fchown(file, Some(Uid::from_raw(there.uid())), Some(Gid::from_raw(there.gid())));
+            }
+            let mode = there.permissions().mode() & 0o7777;
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        fresh.as_file().sync_data()?;
+        fresh.replace(&self.name)
+    }
+}
+
+/// A link's target as a path from the root: beside the link. None for an absolute one.
+fn beside(folder: &str, target: &Path) -> Option<String> {
+    let target = target.to_str().filter(|_| target.is_relative())?;
+    Some(if folder == "." { target.to_owned() } else { format!("{folder}/{target}") })
+}
+
+fn read_name(dir: &Dir, name: &str, follow: FollowSymlinks, told: &str) -> Result<Vec<u8>, MachineError> {
+    let mut options = OpenOptions::new();
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("the flag fits");
+    // Opening a pipe or a device must not wait for its other end.
+    options.read(true).custom_flags(nonblocking).follow(follow);
+    let mut file = dir.open_with(name, &options).map_err(|error| plain(&error, told))?;
+    let found = file.metadata().map_err(|error| plain(&error, told))?;
+    if found.is_dir() {
+        return Err(MachineError::Folder(told.to_owned()));
+    }
+    if !found.is_file() {
+        return Err(MachineError::Special(told.to_owned()));
+    }
+    let too_large = |bytes| MachineError::TooLarge { path: told.to_owned(), bytes };
+    if found.len() > FILE_BYTES_MAX {
+        return Err(too_large(found.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0) + 1);
+    // Files of the kernel say that they have no bytes, and others grow.
+    let read = (&mut file).take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| plain(&error, told))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(too_large(bytes.len() as u64));
+    }
+    Ok(bytes)
+}
+
+fn kind(found: &Metadata, target: impl FnOnce() -> io::Result<std::path::PathBuf>) -> Kind {
+    if found.is_symlink() {
+        let target = target().map_or_else(|_| "?".to_owned(), |path| path.to_string_lossy().into_owned());
+        Kind::Link { target }
+    } else if found.is_dir() {
+        Kind::Folder
+    } else if found.is_file() {
+        Kind::File
+    } else {
+        Kind::Special
+    }
+}
+
+/// An error of the system in plain words.
+pub(super) fn plain(error: &io::Error, told: &str) -> MachineError {
+    let told = told.to_owned();
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    match code {
+        // cap-std's own refusals carry no code; the system says EXDEV where a path leaves the root.
+        None if error.kind() == io::ErrorKind::PermissionDenied => MachineError::Outside(told),
+        Some(Errno::XDEV) => MachineError::Outside(told),
+        Some(Errno::NOENT) => MachineError::NotFound(told),
+        Some(Errno::ISDIR) => MachineError::Folder(told),
+        Some(Errno::NOTDIR) => MachineError::NotAFolder(told),
+        Some(Errno::LOOP) => MachineError::Refused(format!("{told} goes through too many links")),
+        Some(Errno::NXIO) => MachineError::Special(told),
+        Some(Errno::ACCESS | Errno::PERM) => MachineError::Refused(format!("{told}: no permission")),
+        Some(Errno::EXIST) => MachineError::Refused(format!("{told} exists and is no folder")),
+        Some(Errno::NAMETOOLONG) => MachineError::Refused(format!("{told}: a name in it is too long")),
+        Some(Errno::NOSPC | Errno::DQUOT) => MachineError::Refused(format!("{told}: the disk is full")),
+        Some(Errno::ROFS) => MachineError::Refused(format!("{told}: the disk is read-only")),
+        Some(_) | None => MachineError::Refused(format!("{told}: {}", shown(&error.to_string()))),
+    }
+}

@@ -1,0 +1,137 @@
+//! Walks folders beneath the root, by open folders and never through links, leaving out what `.gitignore` and
+//! `.ignore` files say. Hidden files are found; `.git` is not entered.
+
+use std::io::Read;
+
+use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, OpenOptions};
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use sysop_driver::port::CancellationToken;
+
+use super::files::plain;
+use crate::machine::{FIND_FILES_MAX, Found, MachineError, Search};
+
+/// The most entries that one search looks at.
+const VISITED_MAX: usize = 1_000_000;
+/// How deep a search goes: each level holds an open folder.
+const DEPTH_MAX: usize = 64;
+/// The most bytes of one file of ignore rules.
+const RULES_BYTES_MAX: u64 = 1024 * 1024;
+/// Files of rules in a folder; of two rules the one in the later file counts.
+const RULES_FILES: [&str; 2] = [".gitignore", ".ignore"];
+
+/// Looks for files.
+pub(super) fn find(root: &Dir, search: &Search, cancel: &CancellationToken) -> Result<Found, MachineError> {
+    let told = search.folder.to_string();
+    let folder = root.open_dir(search.folder.as_str()).map_err(|error| plain(&error, &told))?;
+    let mut walk = Walk { search, cancel, rules: Vec::new(), visited: 0, found: Found::default() };
+    walk.enter(&folder, "", 0)?;
+    Ok(walk.found)
+}
+
+struct Walk<'a> {
+    search: &'a Search,
+    cancel: &'a CancellationToken,
+    /// Rules of the folders from the top to where we are, each with its folder's path.
+    rules: Vec<(String, Gitignore)>,
+    visited: usize,
+    found: Found,
+}
+
+impl Walk<'_> {
+    /// Walks one folder; `path` is its path below the searched one, empty or ending in `/`.
+    fn enter(&mut self, folder: &Dir, path: &str, depth: usize) -> Result<(), MachineError> {
+        // What cannot be read is passed over, as `find` does.
+        let Ok(entries) = folder.entries() else { return Ok(()) };
+        let mut names = Vec::new();
+        for entry in entries.flatten() {
+            self.visited += 1;
+            if self.cancel.is_cancelled() {
+                return Err(MachineError::Cancelled);
+            }
+            if self.visited > VISITED_MAX {
+                self.found.incomplete = Some("there are too many files; search a subfolder");
+                break;
+            }
+            if let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) {
+                names.push((name, kind.is_dir()));
+            }
+        }
+        names.sort();
+        self.rules.push((path.to_owned(), rules(folder)));
+        for (name, is_folder) in names {
+            if self.found.incomplete.is_some() {
+                break;
+            }
+            self.visit(folder, path, &name, is_folder, depth)?;
+        }
+        self.rules.pop();
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        folder: &Dir,
+        path: &str,
+        name: &str,
+        is_folder: bool,
+        depth: usize,
+    ) -> Result<(), MachineError> {
+        let below = format!("{path}{name}");
+        if name == ".git" || self.is_ignored(&below, is_folder) {
+            return Ok(());
+        }
+        if is_folder {
+            if depth == DEPTH_MAX {
+                self.found.incomplete = Some("folders are nested too deep; search a subfolder");
+                return Ok(());
+            }
+            return match folder.open_dir_nofollow(name) {
+                Ok(inner) => self.enter(&inner, &format!("{below}/"), depth + 1),
+                Err(_) => Ok(()),
+            };
+        }
+        let subject = if self.search.by_name { name } else { below.as_str() };
+        if self.search.glob.is_match(subject) {
+            if self.found.paths.len() == FIND_FILES_MAX {
+                self.found.incomplete = Some("there are more; use a narrower pattern");
+                return Ok(());
+            }
+            self.found.paths.push(self.search.folder.join(&below).as_str().to_owned());
+        }
+        Ok(())
+    }
+
+    /// The innermost rule that says anything decides.
+    fn is_ignored(&self, below: &str, is_folder: bool) -> bool {
+        for (folder, rules) in self.rules.iter().rev() {
+            let inside = below.strip_prefix(folder.as_str()).unwrap_or(below);
+            match rules.matched(inside, is_folder) {
+                Match::Ignore(_) => return true,
+                Match::Whitelist(_) => return false,
+                Match::None => {}
+            }
+        }
+        false
+    }
+}
+
+/// The rules of one folder. A file of rules that is a link, too large, or not to be read has none.
+fn rules(folder: &Dir) -> Gitignore {
+    let mut builder = GitignoreBuilder::new("");
+    for name in RULES_FILES {
+        let mut options = OpenOptions::new();
+        options.read(true).follow(FollowSymlinks::No);
+        let is_file = folder.symlink_metadata(name).is_ok_and(|found| found.is_file());
+        let Some(file) = is_file.then(|| folder.open_with(name, &options).ok()).flatten() else { continue };
+        let mut text = String::new();
+        if file.take(RULES_BYTES_MAX).read_to_string(&mut text).is_ok() {
+            for line in text.lines() {
+                // A rule that is no glob is passed over, as git does.
+                let _ = builder.add_line(None, line);
+            }
+        }
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}

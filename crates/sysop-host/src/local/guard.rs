@@ -1,0 +1,103 @@
+//! A small shell that outlives this process by a moment, and ends the commands that it leaves behind.
+//!
+//! Whatever ends this process, `SIGKILL` included, closes the pipe that the guard reads; it then kills the
+//! process groups that were running. It is started with the first command and does nothing else.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use super::spawn::{Start, spawn};
+
+/// Reads `add GROUP` and `del GROUP`; at the end of its input kills what is left. `kill -KILL -GROUP` is the
+/// one form that dash, bash and busybox share.
+const SCRIPT: &CStr = c"groups=
+while read -r verb group; do
+  case $verb in
+  add) groups=\"$groups $group\" ;;
+  del) kept=; for g in $groups; do [ \"$g\" = \"$group\" ] || kept=\"$kept $g\"; done; groups=$kept ;;
+  esac
+done
+for g in $groups; do kill -KILL \"-$g\"; done 2>/dev/null";
+
+/// The guard of one machine.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    running: OnceLock<Option<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    orders: OwnedFd,
+    pid: Pid,
+}
+
+impl Guard {
+    /// Has a group killed if this process ends; until the returned watch is dropped.
+    pub(super) fn watch(&self, shell: &CStr, group: Pid) -> Watch<'_> {
+        let running = self.running.get_or_init(|| match start(shell) {
+            Ok(running) => Some(running),
+            Err(error) => {
+                tracing::warn!(%error, "no guard: commands would outlive a crash");
+                None
+            }
+        });
+        if let Some(running) = running {
+            running.order("add", group);
+        }
+        Watch { running: running.as_ref(), group }
+    }
+}
+
+/// One watched group.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    running: Option<&'a Running>,
+    group: Pid,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = self.running {
+            running.order("del", self.group);
+        }
+    }
+}
+
+impl Running {
+    fn order(&self, verb: &str, group: Pid) {
+        let line = format!("{verb} {}\n", group.as_raw_nonzero());
+        // The pipe holds thousands of orders; where the guard is gone or stuck there is nothing to be done.
+        let _ = rustix::io::write(&self.orders, line.as_bytes());
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(Some(running)) = self.running.take() {
+            drop(running.orders);
+            std::thread::spawn(move || waitid(WaitId::Pid(running.pid), WaitIdOptions::EXITED));
+        }
+    }
+}
+
+fn start(shell: &CStr) -> io::Result<Running> {
+    let (input, orders) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setfl(&orders, OFlags::NONBLOCK)?;
+    let nowhere = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let arguments: [CString; 4] = [c"sh".into(), c"-c".into(), SCRIPT.into(), c"sysop-guard".into()];
+    let pid = spawn(&Start {
+        program: shell,
+        arguments: &arguments,
+        environment: &[],
+        folder: c"/",
+        stdin: input.as_fd(),
+        output: nowhere.as_fd(),
+    })?;
+    Ok(Running { orders, pid })
+}

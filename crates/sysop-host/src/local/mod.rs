@@ -1,0 +1,188 @@
+//! This machine.
+
+mod environment;
+mod files;
+mod find;
+mod guard;
+mod process;
+mod spawn;
+mod tree;
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use sysop_driver::port::CancellationToken;
+
+use self::environment::Environment;
+use self::process::Processes;
+use crate::machine::{Before, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat};
+use crate::output::capture::Capture;
+use crate::output::redact::Secrets;
+use crate::path::RootPath;
+use crate::settings::HostError;
+
+/// Files beneath one folder of this machine, and its shell.
+pub(crate) struct LocalMachine {
+    root: Arc<Dir>,
+    /// The root's names: as it was given, and without links.
+    names: Vec<String>,
+    place: PathBuf,
+    environment: Environment,
+    shell: CString,
+    processes: Processes,
+}
+
+impl LocalMachine {
+    /// Opens the root. Starts nothing.
+    pub(crate) fn open(root: &Path, scrub: &[String], secrets: &Secrets) -> Result<Self, HostError> {
+        let no_root = |source| HostError::Root { root: root.to_owned(), source };
+        let place = std::fs::canonicalize(root).map_err(no_root)?;
+        let opened = Dir::open_ambient_dir(&place, ambient_authority()).map_err(no_root)?;
+        let given = std::path::absolute(root).map_err(no_root)?;
+        let environment = Environment::scrubbed(std::env::vars_os(), scrub, secrets);
+        let shell = ["bash", "sh"].iter().find_map(|name| environment.program(name));
+        let shell = shell.unwrap_or_else(|| c"/bin/sh".into());
+        let folder = CString::new(place.as_os_str().as_bytes()).expect("an opened path holds no zero byte");
+        Ok(Self {
+            root: Arc::new(opened),
+            names: [given.to_str(), place.to_str()].into_iter().flatten().map(str::to_owned).collect(),
+            place,
+            environment,
+            processes: Processes::new(folder, shell.clone()),
+            shell,
+        })
+    }
+
+    /// Does something with files, away from the tasks.
+    async fn on_files<T: Send + 'static>(
+        &self,
+        path: &RootPath,
+        act: impl FnOnce(&Dir, &RootPath) -> Result<T, MachineError> + Send + 'static,
+    ) -> Result<T, MachineError> {
+        let (root, path) = (Arc::clone(&self.root), path.clone());
+        let acting = tokio::task::spawn_blocking(move || act(&root, &path));
+        acting.await.unwrap_or_else(|error| Err(MachineError::Refused(format!("files: {error}"))))
+    }
+
+    /// The same, but given up when it is cancelled: only for what changes nothing.
+    async fn on_files_until<T: Send + 'static>(
+        &self,
+        cancel: &CancellationToken,
+        path: &RootPath,
+        look: impl FnOnce(&Dir, &RootPath) -> Result<T, MachineError> + Send + 'static,
+    ) -> Result<T, MachineError> {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(MachineError::Cancelled),
+            looked = self.on_files(path, look) => looked,
+        }
+    }
+
+    /// The executable, its arguments and its environment.
+    fn command(&self, program: Program) -> Result<(CString, Vec<CString>, Environment), MachineError> {
+        let (executable, arguments, environment) = match program {
+            Program::Shell(command) => {
+                let name = self.shell.to_bytes().rsplit(|byte| *byte == b'/').next();
+                let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
+                // After `--` a command may begin with `-` or `+`.
+                let arguments = vec![name, "-c".to_owned(), "--".to_owned(), command];
+                (self.shell.clone(), arguments, self.environment.clone())
+            }
+            Program::Git { arguments, settings } => {
+                let missing = || MachineError::Refused("git is not installed".to_owned());
+                let executable = self.environment.program("git").ok_or_else(missing)?;
+                let arguments = ["git".to_owned()].into_iter().chain(arguments).collect();
+                (executable, arguments, self.git_environment(&settings))
+            }
+        };
+        let zero = |_| MachineError::Refused("a command cannot hold a zero byte".to_owned());
+        let arguments = arguments.into_iter().map(CString::new).collect::<Result<_, _>>().map_err(zero)?;
+        Ok((executable, arguments, environment))
+    }
+
+    fn git_environment(&self, settings: &[(String, String)]) -> Environment {
+        let mut environment = self.environment.for_git();
+        // A repository above the root is not ours to touch, and the one at the root has its files there.
+        environment.set("GIT_CEILING_DIRECTORIES", self.place.parent().unwrap_or(Path::new("/")));
+        environment.set("GIT_WORK_TREE", &self.place);
+        for (name, value) in GIT_VARIABLES {
+            environment.set(name, value);
+        }
+        environment.set("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (index, (key, value)) in settings.iter().enumerate() {
+            environment.set(format!("GIT_CONFIG_KEY_{index}"), key);
+            environment.set(format!("GIT_CONFIG_VALUE_{index}"), value);
+        }
+        environment
+    }
+}
+
+/// Paths as they are, no prompts, no editor, no network: a partial clone would fetch what it lacks by a
+/// program that its config names.
+const GIT_VARIABLES: [(&str, &str); 7] = [
+    ("GIT_LITERAL_PATHSPECS", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_EDITOR", ":"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+];
+
+#[async_trait]
+impl Machine for LocalMachine {
+    fn path(&self, text: &str) -> Result<RootPath, MachineError> {
+        RootPath::parse(text, &self.names)
+    }
+
+    async fn exec(
+        &self,
+        program: Program,
+        timeout: Duration,
+        capture: &mut Capture<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Exec, MachineError> {
+        let (executable, arguments, environment) = self.command(program)?;
+        self.processes
+            .run(&executable, &arguments, environment, timeout, capture, cancel)
+            .await
+            .map_err(|error| MachineError::Refused(format!("the command cannot be run: {error}")))
+    }
+
+    async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {
+        self.on_files_until(cancel, path, files::read).await
+    }
+
+    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Before) -> Result<(), MachineError> {
+        self.on_files(path, move |root, path| files::write(root, path, &bytes, &before)).await
+    }
+
+    async fn remove(&self, path: &RootPath, before: Before) -> Result<(), MachineError> {
+        self.on_files(path, move |root, path| files::remove(root, path, &before)).await
+    }
+
+    async fn make_folder(&self, path: &RootPath) -> Result<(), MachineError> {
+        self.on_files(path, files::make_folder).await
+    }
+
+    async fn stat(&self, path: &RootPath) -> Result<Stat, MachineError> {
+        self.on_files(path, files::stat).await
+    }
+
+    async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError> {
+        let stop = cancel.clone();
+        self.on_files_until(cancel, path, move |root, path| files::list(root, path, &stop)).await
+    }
+
+    async fn find(&self, search: Search, cancel: &CancellationToken) -> Result<Found, MachineError> {
+        let stop = cancel.clone();
+        let folder = search.folder.clone();
+        self.on_files_until(cancel, &folder, move |root, _| find::find(root, &search, &stop)).await
+    }
+}

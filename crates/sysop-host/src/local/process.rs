@@ -1,0 +1,337 @@
+//! Runs one program to its end: reads what it prints, waits, and stops it with all that it started.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use sysop_driver::port::CancellationToken;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::environment::Environment;
+use super::guard::{Guard, Watch};
+use super::spawn::{Start, end_descriptor, spawn};
+use super::tree::Tree;
+use crate::machine::{End, Exec};
+use crate::output::capture::Capture;
+
+/// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
+const PIPE_BYTES: usize = 1024 * 1024;
+/// The first read; most commands print less.
+const READ_BYTES_MIN: usize = 8 * 1024;
+/// One read of a program that prints a lot.
+const READ_BYTES_MAX: usize = 256 * 1024;
+/// How long the output is still read after the shell has ended, where something else holds it.
+const DRAIN: Duration = Duration::from_millis(200);
+/// How long programs have between the request to end and their end.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+/// How often it is looked whether all have ended in that time.
+const STOP_LOOK: Duration = Duration::from_millis(20);
+/// How long it is waited for a killed program; longer only where the system holds it in a call.
+const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Programs left in the background whose output is read away, so that they do not die of a closed pipe.
+const BACKGROUND_MAX: usize = 64;
+
+/// What all programs of a machine share.
+#[derive(Debug)]
+pub(super) struct Processes {
+    folder: CString,
+    guard_shell: CString,
+    guard: Guard,
+    background: Arc<Semaphore>,
+    /// Ends the reading for programs in the background.
+    closed: CancellationToken,
+}
+
+impl Processes {
+    /// Of a machine whose programs start in `folder`.
+    pub(super) fn new(folder: CString, guard_shell: CString) -> Self {
+        Self {
+            folder,
+            guard_shell,
+            guard: Guard::default(),
+            background: Arc::new(Semaphore::new(BACKGROUND_MAX)),
+            closed: CancellationToken::new(),
+        }
+    }
+
+    /// Runs a program to its end.
+    pub(super) async fn run(
+        &self,
+        program: &CStr,
+        arguments: &[CString],
+        environment: Environment,
+        limit: Duration,
+        capture: &mut Capture<'_>,
+        cancel: &CancellationToken,
+    ) -> io::Result<Exec> {
+        let mut running = self.start(program, arguments, environment)?;
+        let stopped = tokio::select! {
+            ended = running.pump(capture) => {
+                let left_running = ended?;
+                let end = running.child.reap()?;
+                if left_running {
+                    self.read_away(running.pipe);
+                }
+                return Ok(Exec { end, left_running });
+            }
+            () = cancel.cancelled() => End::Cancelled,
+            () = sleep(limit) => End::TimedOut,
+        };
+        running.stop(capture).await;
+        Ok(Exec { end: stopped, left_running: false })
+    }
+
+    fn start(
+        &self,
+        program: &CStr,
+        arguments: &[CString],
+        mut environment: Environment,
+    ) -> io::Result<Running<'_>> {
+        let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
+        environment.set(&mark, "1");
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        // A smaller pipe is only slower.
+        let _ = fcntl_setpipe_size(&read, PIPE_BYTES);
+        fcntl_setfl(&read, OFlags::NONBLOCK)?;
+        let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let pid = spawn(&Start {
+            program,
+            arguments,
+            environment: &environment.entries(),
+            folder: &self.folder,
+            stdin: nothing.as_fd(),
+            output: write.as_fd(),
+        })?;
+        let child = Child::new(pid, mark);
+        let watch = self.guard.watch(&self.guard_shell, pid);
+        let pipe = Receiver::from_owned_fd_unchecked(read)?;
+        Ok(Running {
+            child,
+            _watch: watch,
+            pipe,
+            read_bytes: READ_BYTES_MIN,
+            buffer: BytesMut::new(),
+            ended: false,
+        })
+    }
+
+    /// Reads what a program in the background prints, to nowhere, as long as this machine is there.
+    fn read_away(&self, pipe: Receiver) {
+        let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else { return };
+        let closed = self.closed.clone();
+        tokio::spawn(async move {
+            let _permit = permit;
+            let mut buffer = vec![0; READ_BYTES_MIN];
+            let reading = async {
+                while pipe.readable().await.is_ok() {
+                    match pipe.try_read(&mut buffer) {
+                        Ok(0) => return,
+                        Ok(_) => {}
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(_) => return,
+                    }
+                }
+            };
+            tokio::select! {
+                () = reading => {}
+                () = closed.cancelled() => {}
+            }
+        });
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        self.closed.cancel();
+    }
+}
+
+struct Running<'a> {
+    child: Child,
+    _watch: Watch<'a>,
+    pipe: Receiver,
+    read_bytes: usize,
+    buffer: BytesMut,
+    /// Whether nobody can write to the pipe any more.
+    ended: bool,
+}
+
+impl Running<'_> {
+    /// Takes output until the program has ended and its output too, or nearly so; says whether something
+    /// still holds the output. May be dropped and called again.
+    async fn pump(&mut self, capture: &mut Capture<'_>) -> io::Result<bool> {
+        let mut drained: Option<Instant> = None;
+        loop {
+            if self.ended && drained.is_some() {
+                return Ok(false);
+            }
+            capture.settle().await;
+            let display = capture.display_due();
+            tokio::select! {
+                chunk = next_chunk(&self.pipe, &mut self.buffer, &mut self.read_bytes), if !self.ended => {
+                    match chunk? {
+                        Some(bytes) => capture.take(bytes),
+                        None => self.ended = true,
+                    }
+                }
+                ended = self.child.ended(), if drained.is_none() => {
+                    ended?;
+                    drained = Some(Instant::now() + DRAIN);
+                }
+                () = sleep_until(display.unwrap_or_else(Instant::now)), if display.is_some() => {
+                    capture.display();
+                }
+                () = sleep_until(drained.unwrap_or_else(Instant::now)), if drained.is_some() => {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// Asks the program and all that it started to end, takes what they still print, and ends them.
+    async fn stop(mut self, capture: &mut Capture<'_>) {
+        let tree = self.child.tree.clone();
+        in_background(tree.clone(), |tree| tree.terminate()).await;
+        let until = Instant::now() + STOP_GRACE;
+        // What is still printed is taken; that reading fails at this point changes nothing.
+        let _ = timeout_at(until, self.pump(capture)).await;
+        while Instant::now() < until && in_background(tree.clone(), |tree| tree.is_alive()).await {
+            sleep(STOP_LOOK).await;
+        }
+        in_background(tree, |tree| tree.kill()).await;
+        if let Ok(Ok(())) = timeout(KILL_WAIT_MAX, self.child.ended()).await {
+            let _ = self.child.reap();
+        }
+        let _ = timeout(DRAIN, self.pump_rest(capture)).await;
+    }
+
+    async fn pump_rest(&mut self, capture: &mut Capture<'_>) {
+        while !self.ended {
+            capture.settle().await;
+            match next_chunk(&self.pipe, &mut self.buffer, &mut self.read_bytes).await {
+                Ok(Some(bytes)) => capture.take(bytes),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Looks at `/proc` away from the tasks: a process that hangs in the system can hold up who reads about it.
+async fn in_background<T: Default + Send + 'static>(
+    tree: Tree,
+    look: impl FnOnce(&Tree) -> T + Send + 'static,
+) -> T {
+    let looking = tokio::task::spawn_blocking(move || look(&tree));
+    match timeout(KILL_WAIT_MAX, looking).await {
+        Ok(Ok(value)) => value,
+        Ok(Err(_)) | Err(_) => T::default(),
+    }
+}
+
+async fn next_chunk(
+    pipe: &Receiver,
+    buffer: &mut BytesMut,
+    read_bytes: &mut usize,
+) -> io::Result<Option<Bytes>> {
+    loop {
+        pipe.readable().await?;
+        buffer.reserve(*read_bytes);
+        match pipe.try_read_buf(buffer) {
+            Ok(0) => return Ok(None),
+            Ok(read) => {
+                if read >= *read_bytes {
+                    *read_bytes = (*read_bytes * 4).min(READ_BYTES_MAX);
+                }
+                return Ok(Some(buffer.split().freeze()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A started program. Dropped before it was reaped, it is killed with all that it started.
+struct Child {
+    pid: Pid,
+    tree: Tree,
+    waiter: Waiter,
+    ended: bool,
+    reaped: bool,
+}
+
+enum Waiter {
+    Descriptor(AsyncFd<OwnedFd>),
+    /// For kernels before 5.3.
+    Thread(JoinHandle<io::Result<()>>),
+}
+
+impl Child {
+    fn new(pid: Pid, mark: String) -> Self {
+        let waiter = match end_descriptor(pid) {
+            Ok(descriptor) => Waiter::Descriptor(descriptor),
+            Err(_) => Waiter::on_thread(pid),
+        };
+        Self { pid, tree: Tree::new(pid, mark), waiter, ended: false, reaped: false }
+    }
+
+    /// Waits until it has ended; it keeps its number. May be dropped and called again.
+    async fn ended(&mut self) -> io::Result<()> {
+        if !self.ended {
+            match &mut self.waiter {
+                Waiter::Descriptor(descriptor) => descriptor.readable().await.map(drop)?,
+                Waiter::Thread(thread) => thread.await.map_err(io::Error::other)??,
+            }
+            self.ended = true;
+        }
+        Ok(())
+    }
+
+    /// Takes the end of a program that has ended.
+    fn reap(&mut self) -> io::Result<End> {
+        let status = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?
+            .ok_or_else(|| io::Error::other("the program has not ended"))?;
+        self.reaped = true;
+        end_of(&status)
+    }
+}
+
+impl Waiter {
+    fn on_thread(pid: Pid) -> Self {
+        Self::Thread(tokio::task::spawn_blocking(move || {
+            waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+            Ok(())
+        }))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.reaped {
+            return;
+        }
+        self.tree.kill();
+        let pid = self.pid;
+        std::thread::spawn(move || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED));
+    }
+}
+
+fn end_of(status: &WaitIdStatus) -> io::Result<End> {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ok(End::Exited(code)),
+        (None, Some(signal)) => Ok(End::Killed { signal }),
+        (None, None) => Err(io::Error::other("the program neither exited nor was killed")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! What only the parts can show: waiting on a kernel without process descriptors.
+
+use std::ffi::CString;
+use std::os::fd::AsFd;
+
+use rustix::fs::{Mode, OFlags, open};
+
+use super::super::spawn::{Start, spawn};
+use super::{Child, End, Waiter};
+
+fn start(command: &str) -> Child {
+    let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let arguments = ["sh", "-c", command].map(|text| CString::new(text).unwrap());
+    let pid = spawn(&Start {
+        program: c"/bin/sh",
+        arguments: &arguments,
+        environment: &[],
+        folder: c"/",
+        stdin: nothing.as_fd(),
+        output: nothing.as_fd(),
+    })
+    .unwrap();
+    Child::new(pid, "SYSOP_CALL_TEST".to_owned())
+}
+
+#[tokio::test]
+async fn a_thread_can_wait_where_there_is_no_descriptor() {
+    let mut child = start("exit 7");
+    child.waiter = Waiter::on_thread(child.pid);
+    child.ended().await.unwrap();
+    child.ended().await.unwrap();
+    assert_eq!(child.reap().unwrap(), End::Exited(7));
+}
+
+#[tokio::test]
+async fn a_program_that_runs_cannot_be_reaped() {
+    let mut child = start("exec tail -f /dev/null");
+    assert!(child.reap().is_err());
+    child.tree.kill();
+    child.ended().await.unwrap();
+    assert_eq!(child.reap().unwrap(), End::Killed { signal: 9 });
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_an_error() {
+    let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let error = spawn(&Start {
+        program: c"/nonexistent",
+        arguments: &[c"x".into()],
+        environment: &[],
+        folder: c"/",
+        stdin: nothing.as_fd(),
+        output: nothing.as_fd(),
+    })
+    .unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}

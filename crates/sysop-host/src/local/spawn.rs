@@ -1,0 +1,155 @@
+//! Starts a program as the leader of a session of its own, without a terminal, by `posix_spawn`.
+//!
+//! The session is what makes `sudo`, `ssh` and their like say that they need a terminal instead of asking on
+//! ours, and what makes all that a command starts findable. `std` can set up a session only in a hook between
+//! `fork` and `exec`, and a `fork` copies the page tables of the whole process: 10 ms with 300 MB in use,
+//! against 0.1 ms here. All unsafe code of the crate is in this module.
+#![expect(unsafe_code, reason = "no safe call offers POSIX_SPAWN_SETSID, or waits for a descriptor of ours")]
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Signals that the program gets with their default effect, whatever this process does with them.
+const DEFAULT_SIGNALS: [libc::c_int; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGPIPE,
+    libc::SIGTERM,
+    libc::SIGCHLD,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// A program to start.
+pub(super) struct Start<'a> {
+    /// Absolute path of the executable.
+    pub(super) program: &'a CStr,
+    /// All arguments, the name first.
+    pub(super) arguments: &'a [CString],
+    /// `NAME=VALUE`; the program gets no other variables.
+    pub(super) environment: &'a [CString],
+    /// The folder that it starts in.
+    pub(super) folder: &'a CStr,
+    pub(super) stdin: BorrowedFd<'a>,
+    /// Standard output and standard error.
+    pub(super) output: BorrowedFd<'a>,
+}
+
+/// Starts it. Descriptors that are not close-on-exec are inherited; ours all are.
+pub(super) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
+    let actions = Actions::new(start)?;
+    let attributes = Attributes::new()?;
+    let arguments = pointers(start.arguments);
+    let environment = pointers(start.environment);
+    let mut pid: libc::pid_t = 0;
+    // SAFETY: all pointers are to live, initialised values: `program` and the entries of both arrays are
+    // NUL-terminated strings that outlive the call, both arrays end in a null pointer, and posix_spawn
+    // writes to none of them but `pid`.
+    let code = unsafe {
+        libc::posix_spawn(
+            &raw mut pid,
+            start.program.as_ptr(),
+            &raw const actions.0,
+            &raw const attributes.0,
+            arguments.as_ptr(),
+            environment.as_ptr(),
+        )
+    };
+    checked(code)?;
+    Pid::from_raw(pid).ok_or_else(|| io::Error::other("the system gave no process id"))
+}
+
+/// A descriptor that is readable once the process has ended; an error before Linux 5.3.
+pub(super) fn end_descriptor(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
+    let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
+    // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after
+    // it has taken it from the reactor.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+}
+
+fn pointers(texts: &[CString]) -> Vec<*mut libc::c_char> {
+    texts.iter().map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
+}
+
+fn checked(code: libc::c_int) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+}
+
+struct Actions(libc::posix_spawn_file_actions_t);
+
+impl Actions {
+    fn new(start: &Start<'_>) -> io::Result<Self> {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: init writes the whole value where it returns 0, and only then is it taken for initialised.
+        let mut actions = unsafe {
+            checked(libc::posix_spawn_file_actions_init(raw.as_mut_ptr()))?;
+            Self(raw.assume_init())
+        };
+        let targets = [(start.stdin, 0), (start.output, 1), (start.output, 2)];
+        for (source, target) in targets {
+            // SAFETY: the value is initialised; the call only stores two numbers in it.
+            checked(unsafe {
+                libc::posix_spawn_file_actions_adddup2(&raw mut actions.0, source.as_raw_fd(), target)
+            })?;
+        }
+        // SAFETY: the value is initialised; the call copies the NUL-terminated path.
+        checked(unsafe {
+            libc::posix_spawn_file_actions_addchdir_np(&raw mut actions.0, start.folder.as_ptr())
+        })?;
+        Ok(actions)
+    }
+}
+
+impl Drop for Actions {
+    fn drop(&mut self) {
+        // SAFETY: the value was initialised and is destroyed once.
+        unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
+    }
+}
+
+struct Attributes(libc::posix_spawnattr_t);
+
+impl Attributes {
+    fn new() -> io::Result<Self> {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: init writes the whole value where it returns 0, and only then is it taken for initialised.
+        let mut attributes = unsafe {
+            checked(libc::posix_spawnattr_init(raw.as_mut_ptr()))?;
+            Self(raw.assume_init())
+        };
+        let flags = libc::POSIX_SPAWN_SETSID
+            | libc::c_short::try_from(libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK)
+                .expect("the flags fit the type of the flags");
+        let mut none = MaybeUninit::uninit();
+        let mut defaults = MaybeUninit::uninit();
+        // SAFETY: sigemptyset initialises a whole set, so both are initialised before they are read; the
+        // signal numbers are constants of the system, and the attributes are initialised.
+        unsafe {
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::sigemptyset(defaults.as_mut_ptr());
+            for signal in DEFAULT_SIGNALS {
+                libc::sigaddset(defaults.as_mut_ptr(), signal);
+            }
+            checked(libc::posix_spawnattr_setsigmask(&raw mut attributes.0, none.as_ptr()))?;
+            checked(libc::posix_spawnattr_setsigdefault(&raw mut attributes.0, defaults.as_ptr()))?;
+            checked(libc::posix_spawnattr_setflags(&raw mut attributes.0, flags))?;
+        }
+        Ok(attributes)
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: the value was initialised and is destroyed once.
+        unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
+    }
+}

@@ -1,0 +1,180 @@
+//! What tools need of a machine. Tools are written once, over [`Machine`]; they never ask which machine it is.
+//!
+//! Every path is resolved on the machine, beneath its root, at the moment of the access.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use globset::GlobMatcher;
+use sysop_driver::port::CancellationToken;
+
+use crate::output::capture::Capture;
+use crate::path::RootPath;
+
+/// A file tool reads, edits and replaces files up to this many bytes.
+pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The most entries of one folder that are listed.
+pub const LIST_ENTRIES_MAX: usize = 10_000;
+/// The most files that one search finds.
+pub const FIND_FILES_MAX: usize = 1_000;
+
+/// A place with files beneath a root, and a shell.
+#[async_trait]
+pub(crate) trait Machine: Send + Sync {
+    /// Reads what a tool's argument says into a path beneath the root.
+    fn path(&self, text: &str) -> Result<RootPath, MachineError>;
+
+    /// Runs a program in the root to its end and takes its output. It is stopped, with all that it started,
+    /// by `cancel` and when its time is up.
+    async fn exec(
+        &self,
+        program: Program,
+        timeout: Duration,
+        capture: &mut Capture<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Exec, MachineError>;
+
+    /// The bytes of a file, at most `FILE_BYTES_MAX`.
+    async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError>;
+
+    /// Puts bytes in the place of a file, all at once; creates its parents. Keeps the mode of a file that is
+    /// there; writes through a link. Fails with `Changed` if the file is not what `before` says.
+    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Before) -> Result<(), MachineError>;
+
+    /// Removes a file. Fails with `Changed` if the file is not what `before` says.
+    async fn remove(&self, path: &RootPath, before: Before) -> Result<(), MachineError>;
+
+    /// Creates a folder and its parents; that it is there already is no error.
+    async fn make_folder(&self, path: &RootPath) -> Result<(), MachineError>;
+
+    /// What there is at a path; a link is not followed.
+    async fn stat(&self, path: &RootPath) -> Result<Stat, MachineError>;
+
+    /// The entries of a folder by name, at most `LIST_ENTRIES_MAX`.
+    async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError>;
+
+    /// The files below a folder that match, by name, at most `FIND_FILES_MAX`; ignored ones are left out.
+    async fn find(&self, search: Search, cancel: &CancellationToken) -> Result<Found, MachineError>;
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// A command for the machine's shell.
+    Shell(String),
+    /// Git, away from all that configures it from outside.
+    Git {
+        /// After `git`.
+        arguments: Vec<String>,
+        /// Settings that beat those of the repository: key and value.
+        settings: Vec<(String, String)>,
+    },
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exec {
+    pub(crate) end: End,
+    /// Whether something that it started still holds its output.
+    pub(crate) left_running: bool,
+}
+
+/// Why a program is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Exited(i32),
+    Killed { signal: i32 },
+    TimedOut,
+    Cancelled,
+}
+
+/// What a file has to be for a change to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Not there.
+    Absent,
+    /// These bytes, by their hash.
+    Hash(blake3::Hash),
+    /// A file of any content, or none.
+    Any,
+}
+
+impl Before {
+    /// What a file with these bytes is; `None` stands for no file.
+    pub(crate) fn of(bytes: Option<&[u8]>) -> Self {
+        bytes.map_or(Self::Absent, |bytes| Self::Hash(blake3::hash(bytes)))
+    }
+}
+
+/// What there is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) kind: Kind,
+    pub(crate) bytes: u64,
+    /// Permission bits.
+    pub(crate) mode: u32,
+    /// Numbers of owner and group.
+    pub(crate) owner: (u32, u32),
+    /// Seconds since 1970.
+    pub(crate) modified_s: i64,
+}
+
+/// Kinds of things with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Folder,
+    Link { target: String },
+    Special,
+}
+
+/// The entries of a folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Listing {
+    pub(crate) entries: Vec<(String, Kind)>,
+    /// Whether there are more.
+    pub(crate) more: bool,
+}
+
+/// A search for files.
+#[derive(Debug, Clone)]
+pub(crate) struct Search {
+    pub(crate) folder: RootPath,
+    pub(crate) glob: GlobMatcher,
+    /// Whether the glob is meant for the name alone, not for the path below the folder.
+    pub(crate) by_name: bool,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Paths below the root, sorted.
+    pub(crate) paths: Vec<String>,
+    /// Why there may be more.
+    pub(crate) incomplete: Option<&'static str>,
+}
+
+/// Why a machine did not do it; told to the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MachineError {
+    #[error("{0} does not exist")]
+    NotFound(String),
+    #[error("{0} leads outside the root; file tools stay inside it")]
+    Outside(String),
+    #[error("{0} is a folder")]
+    Folder(String),
+    #[error("a part of {0} is a file, not a folder")]
+    NotAFolder(String),
+    #[error("{0} is neither a file nor a folder")]
+    Special(String),
+    #[error("{0} is a link to nothing; file tools do not create what a link points to")]
+    Dangling(String),
+    #[error("{path} has {bytes} bytes; file tools take at most {FILE_BYTES_MAX}")]
+    TooLarge { path: String, bytes: u64 },
+    #[error("{0} was changed by someone else in the meantime; read it again")]
+    Changed(String),
+    #[error("{0}")]
+    Refused(String),
+    #[error("stopped")]
+    Cancelled,
+}

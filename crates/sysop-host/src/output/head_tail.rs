@@ -1,0 +1,286 @@
+//! Keeps the head and the tail of a stream, and counts what was between. Never holds more than its limits
+//! allow, twice at most.
+
+use super::OutputLimits;
+
+/// A cut is moved to the end of a line where one is this near, in bytes.
+const ALIGN_BYTES_MAX: usize = 1024;
+/// Bytes of a budget that are left for what is said about the gap, where the budget is not tiny.
+const NOTICE_BYTES: usize = 256;
+
+/// A stream of which head and tail stay.
+#[derive(Debug)]
+pub(crate) struct HeadTail {
+    limits: OutputLimits,
+    head: Vec<u8>,
+    head_newlines: usize,
+    tail: Ring,
+    bytes: u64,
+    newlines: u64,
+    ends_in_line: bool,
+}
+
+/// What is left of a stream.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Excerpt {
+    pub(crate) head: String,
+    /// What is not there; none where everything is.
+    pub(crate) gap: Option<Gap>,
+    pub(crate) tail: String,
+}
+
+/// What an excerpt leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) lines: u64,
+    pub(crate) bytes: u64,
+}
+
+impl HeadTail {
+    pub(crate) fn new(limits: OutputLimits) -> Self {
+        let limits = OutputLimits { bytes: limits.bytes.max(1), lines: limits.lines.max(1) };
+        Self {
+            limits,
+            head: Vec::new(),
+            head_newlines: 0,
+            tail: Ring::new(limits.bytes),
+            bytes: 0,
+            newlines: 0,
+            ends_in_line: false,
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let Some(last) = bytes.last() else { return };
+        self.bytes += bytes.len() as u64;
+        self.newlines += newlines(bytes);
+        self.ends_in_line = *last != b'\n';
+        let taken = self.fill_head(bytes);
+        self.tail.push(&bytes[taken..]);
+    }
+
+    /// Whether the stream is longer than the limits.
+    pub(crate) fn exceeded(&self) -> bool {
+        self.bytes > self.limits.bytes as u64 || self.lines() > self.limits.lines as u64
+    }
+
+    /// Whether it would be with `bytes`.
+    pub(crate) fn would_exceed(&self, bytes: &[u8]) -> bool {
+        let Some(last) = bytes.last() else { return self.exceeded() };
+        let lines = self.newlines + newlines(bytes) + u64::from(*last != b'\n');
+        self.bytes + bytes.len() as u64 > self.limits.bytes as u64 || lines > self.limits.lines as u64
+    }
+
+    /// Lines so far; the last may be unfinished.
+    pub(crate) fn lines(&self) -> u64 {
+        self.newlines + u64::from(self.ends_in_line)
+    }
+
+    /// Whether nothing came.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// All that came, as long as the limits are not exceeded.
+    pub(crate) fn whole(&self) -> Vec<u8> {
+        let mut whole = self.head.clone();
+        whole.extend(self.tail.to_vec());
+        whole
+    }
+
+    /// What the model or a person is shown. Bytes that are no UTF-8 are replaced, and cost what their
+    /// replacement costs.
+    pub(crate) fn finish(&self) -> Excerpt {
+        let tail = self.tail.to_vec();
+        if !self.exceeded() {
+            let whole = self.whole();
+            if lossy_len(&whole) <= self.limits.bytes {
+                return Excerpt {
+                    head: String::from_utf8_lossy(&whole).into_owned(),
+                    gap: None,
+                    tail: String::new(),
+                };
+            }
+        }
+        let (head, head_bytes) = lossy_head(whole_lines_head(&self.head), self.head_budget());
+        let lines = self.limits.lines - self.head_lines_budget();
+        let budget = self.limits.bytes - self.notice_budget() - self.head_budget();
+        let (tail_text, tail_bytes) = lossy_tail(newest(&tail, lines, budget), budget);
+        let shown_newlines = newlines(&self.head[..head_bytes]) + newlines(&tail[tail.len() - tail_bytes..]);
+        let gap = Gap {
+            lines: self.newlines - shown_newlines,
+            bytes: self.bytes - head_bytes as u64 - tail_bytes as u64,
+        };
+        Excerpt { head, gap: Some(gap), tail: tail_text }
+    }
+
+    fn notice_budget(&self) -> usize {
+        if self.limits.bytes >= 4 * NOTICE_BYTES { NOTICE_BYTES } else { 0 }
+    }
+
+    fn head_budget(&self) -> usize {
+        (self.limits.bytes - self.notice_budget()) / 2
+    }
+
+    fn head_lines_budget(&self) -> usize {
+        self.limits.lines / 2
+    }
+
+    /// Fills the head up; returns how many bytes went there.
+    fn fill_head(&mut self, bytes: &[u8]) -> usize {
+        if self.tail.total > 0 {
+            return 0;
+        }
+        let room = (self.head_budget() - self.head.len()).min(bytes.len());
+        let lines = self.head_lines_budget() - self.head_newlines;
+        let taken = end_of_line(&bytes[..room], lines).unwrap_or(room);
+        self.head_newlines += usize::try_from(newlines(&bytes[..taken])).unwrap_or(usize::MAX);
+        self.head.extend_from_slice(&bytes[..taken]);
+        taken
+    }
+}
+
+/// The newest bytes of a stream, in a fixed amount of memory that is taken as it is needed.
+#[derive(Debug)]
+struct Ring {
+    buffer: Vec<u8>,
+    bytes_max: usize,
+    /// Where the oldest byte is, once the buffer is full.
+    oldest: usize,
+    total: u64,
+}
+
+impl Ring {
+    fn new(bytes_max: usize) -> Self {
+        Self { buffer: Vec::new(), bytes_max, oldest: 0, total: 0 }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let mut bytes = &bytes[bytes.len().saturating_sub(self.bytes_max)..];
+        let room = (self.bytes_max - self.buffer.len()).min(bytes.len());
+        self.buffer.extend_from_slice(&bytes[..room]);
+        bytes = &bytes[room..];
+        while !bytes.is_empty() {
+            let run = (self.buffer.len() - self.oldest).min(bytes.len());
+            self.buffer[self.oldest..self.oldest + run].copy_from_slice(&bytes[..run]);
+            self.oldest = (self.oldest + run) % self.buffer.len();
+            bytes = &bytes[run..];
+        }
+    }
+
+    fn to_vec(&self) -> Vec<u8> {
+        let (newer, older) = self.buffer.split_at(self.oldest);
+        [older, newer].concat()
+    }
+}
+
+/// How many newlines there are.
+pub(crate) fn newlines(bytes: &[u8]) -> u64 {
+    bytes
+        .chunks(255)
+        .map(|some| u64::from(some.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>()))
+        .sum()
+}
+
+/// The byte after the `lines`th newline.
+fn end_of_line(bytes: &[u8], lines: usize) -> Option<usize> {
+    if lines == 0 {
+        return Some(0);
+    }
+    bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(lines - 1).map(|(index, _)| index + 1)
+}
+
+/// The head without its last line, where that is cut and short; never ends inside a character.
+fn whole_lines_head(head: &[u8]) -> &[u8] {
+    let near = head.len().saturating_sub(ALIGN_BYTES_MAX);
+    if let Some(newline) = head[near..].iter().rposition(|byte| *byte == b'\n') {
+        return &head[..=near + newline];
+    }
+    &head[..head.len() - unfinished(head)]
+}
+
+/// Bytes of a character at the end that is not whole yet.
+pub(crate) fn unfinished(bytes: &[u8]) -> usize {
+    (1..=bytes.len().min(3))
+        .find(|&back| {
+            std::str::from_utf8(&bytes[bytes.len() - back..])
+                .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+        })
+        .unwrap_or(0)
+}
+
+/// The newest lines and bytes, from the beginning of a line where one is near.
+fn newest(tail: &[u8], lines: usize, bytes: usize) -> &[u8] {
+    let mut start = tail.len().saturating_sub(bytes);
+    let body = &tail[..tail.len() - usize::from(tail.last() == Some(&b'\n'))];
+    let first_line = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').nth(lines - 1);
+    if let Some((newline, _)) = first_line {
+        start = start.max(newline + 1);
+    }
+    if start > 0 && tail[start - 1] == b'\n' {
+        return &tail[start..];
+    }
+    let near = (start + ALIGN_BYTES_MAX).min(tail.len().saturating_sub(1));
+    if let Some(newline) = tail[start.min(near)..near].iter().position(|byte| *byte == b'\n') {
+        return &tail[start + newline + 1..];
+    }
+    let broken = tail[start..].iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
+    &tail[start + broken..]
+}
+
+fn lossy_len(bytes: &[u8]) -> usize {
+    bytes.utf8_chunks().map(|chunk| chunk.valid().len() + replaced(chunk.invalid()).len()).sum()
+}
+
+fn replaced(invalid: &[u8]) -> &'static str {
+    if invalid.is_empty() { "" } else { "\u{FFFD}" }
+}
+
+/// Decodes from the front as far as the text fits; says how many bytes that took.
+fn lossy_head(bytes: &[u8], text_max: usize) -> (String, usize) {
+    let mut text = String::new();
+    let mut used = 0;
+    for chunk in bytes.utf8_chunks() {
+        let room = text_max - text.len();
+        let fits = floor_boundary(chunk.valid(), room);
+        text.push_str(&chunk.valid()[..fits]);
+        used += fits;
+        if fits < chunk.valid().len() || text.len() + replaced(chunk.invalid()).len() > text_max {
+            break;
+        }
+        text.push_str(replaced(chunk.invalid()));
+        used += chunk.invalid().len();
+    }
+    (text, used)
+}
+
+/// Decodes the end, as much of it as fits; says how many bytes that took.
+fn lossy_tail(bytes: &[u8], text_max: usize) -> (String, usize) {
+    let mut excess = lossy_len(bytes).saturating_sub(text_max);
+    let mut text = String::new();
+    let mut skipped = 0;
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid();
+        let cut = ceil_boundary(valid, excess.min(valid.len()));
+        skipped += cut;
+        excess = excess.saturating_sub(cut);
+        text.push_str(&valid[cut..]);
+        if excess > 0 {
+            skipped += chunk.invalid().len();
+            excess = excess.saturating_sub(replaced(chunk.invalid()).len());
+        } else {
+            text.push_str(replaced(chunk.invalid()));
+        }
+    }
+    (text, bytes.len() - skipped)
+}
+
+fn floor_boundary(text: &str, index: usize) -> usize {
+    (0..=index.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+fn ceil_boundary(text: &str, index: usize) -> usize {
+    (index..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len())
+}

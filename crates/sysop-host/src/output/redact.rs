@@ -1,0 +1,218 @@
+//! Takes known secrets out of a stream of bytes, also where one is cut by the border of two chunks.
+//!
+//! Knows only the secrets that it was given; it guesses none.
+
+use std::borrow::Cow;
+
+use regex::bytes::Regex;
+use secrecy::{ExposeSecret, SecretString};
+
+/// What stands in the place of a secret.
+pub(crate) const REDACTED: &str = "[redacted]";
+/// Texts shorter than this many bytes are not taken for secrets: they would be found in everything.
+pub(crate) const SECRET_BYTES_MIN: usize = 4;
+
+/// The secrets to look for.
+#[derive(Default)]
+pub(crate) struct Secrets {
+    /// The longest first, so that one that begins like another wins where both fit.
+    texts: Vec<Vec<u8>>,
+    any: Option<Regex>,
+}
+
+impl Secrets {
+    pub(crate) fn new(secrets: &[SecretString]) -> Self {
+        let mut texts: Vec<String> = secrets
+            .iter()
+            .map(|secret| secret.expose_secret().to_owned())
+            .filter(|text| text.len() >= SECRET_BYTES_MIN)
+            .collect();
+        texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        texts.dedup();
+        if texts.is_empty() {
+            return Self::default();
+        }
+        let alternatives: Vec<String> = texts.iter().map(|text| regex::escape(text)).collect();
+        let any = Regex::new(&alternatives.join("|")).expect("escaped texts are a valid expression");
+        Self { texts: texts.into_iter().map(String::into_bytes).collect(), any: Some(any) }
+    }
+
+    /// Whether there is nothing to look for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// Whether a text holds one.
+    pub(crate) fn are_in(&self, bytes: &[u8]) -> bool {
+        self.any.as_ref().is_some_and(|any| any.is_match(bytes))
+    }
+
+    /// A text without them.
+    pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.are_in(text.as_bytes()) {
+            return Cow::Borrowed(text);
+        }
+        let mut clean = Vec::with_capacity(text.len());
+        let mut stream = Redaction::default();
+        stream.push(self, text.as_bytes(), |piece| clean.extend_from_slice(piece));
+        stream.finish(self, |piece| clean.extend_from_slice(piece));
+        Cow::Owned(String::from_utf8(clean).expect("whole texts were taken out of a text"))
+    }
+
+    /// Where the earliest unfinished secret begins that may go on after the end of `bytes`.
+    fn unfinished(&self, bytes: &[u8]) -> usize {
+        let longest = self.texts.first().map_or(0, Vec::len);
+        let first = bytes.len().saturating_sub(longest.saturating_sub(1));
+        (first..bytes.len())
+            .find(|&start| {
+                let rest = &bytes[start..];
+                self.texts.iter().any(|text| text.len() > rest.len() && text.starts_with(rest))
+            })
+            .unwrap_or(bytes.len())
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secrets({})", self.texts.len())
+    }
+}
+
+/// The state of one stream: the bytes that may be the beginning of a secret, less than the longest.
+#[derive(Debug, Default)]
+pub(crate) struct Redaction {
+    held: Vec<u8>,
+}
+
+impl Redaction {
+    /// Takes the next bytes and passes on what is certain.
+    pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8], emit: impl FnMut(&[u8])) {
+        if self.held.is_empty() {
+            self.held = scan(secrets, bytes, false, emit).to_vec();
+            return;
+        }
+        let mut joined = std::mem::take(&mut self.held);
+        joined.extend_from_slice(bytes);
+        self.held = scan(secrets, &joined, false, emit).to_vec();
+    }
+
+    /// Passes on what is left: nothing follows.
+    pub(crate) fn finish(&mut self, secrets: &Secrets, emit: impl FnMut(&[u8])) {
+        let held = std::mem::take(&mut self.held);
+        scan(secrets, &held, true, emit);
+    }
+}
+
+/// Emits `bytes` without the secrets in them; returns what has to wait for more.
+fn scan<'a>(secrets: &Secrets, bytes: &'a [u8], last: bool, mut emit: impl FnMut(&[u8])) -> &'a [u8] {
+    let mut rest = bytes;
+    while let Some(any) = &secrets.any {
+        let certain = if last { rest.len() } else { secrets.unfinished(rest) };
+        match any.find(rest) {
+            Some(found) if found.start() < certain => {
+                if found.start() > 0 {
+                    emit(&rest[..found.start()]);
+                }
+                emit(REDACTED.as_bytes());
+                rest = &rest[found.end()..];
+            }
+            Some(_) | None => {
+                if certain > 0 {
+                    emit(&rest[..certain]);
+                }
+                return &rest[certain..];
+            }
+        }
+    }
+    if !rest.is_empty() {
+        emit(rest);
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
+
+    use super::{REDACTED, Redaction, Secrets};
+
+    fn secrets(texts: &[&str]) -> Secrets {
+        Secrets::new(&texts.iter().map(|text| (*text).into()).collect::<Vec<_>>())
+    }
+
+    fn streamed(secrets: &Secrets, chunks: &[&[u8]]) -> Vec<u8> {
+        let mut clean = Vec::new();
+        let mut stream = Redaction::default();
+        for chunk in chunks {
+            stream.push(secrets, chunk, |piece| clean.extend_from_slice(piece));
+        }
+        stream.finish(secrets, |piece| clean.extend_from_slice(piece));
+        clean
+    }
+
+    #[test]
+    fn a_secret_across_borders_is_found() {
+        let secrets = secrets(&["hunter22"]);
+        let clean = streamed(&secrets, &[b"a hun", b"t", b"er22 b hunt"]);
+        assert_eq!(String::from_utf8_lossy(&clean), "a [redacted] b hunt");
+    }
+
+    #[test]
+    fn of_two_that_begin_alike_the_longer_goes() {
+        let secrets = secrets(&["abcd", "abcdefgh"]);
+        assert_eq!(streamed(&secrets, &[b"abcd", b"efgh!"]), b"[redacted]!");
+        assert_eq!(streamed(&secrets, &[b"abcde", b"!"]), b"[redacted]e!");
+    }
+
+    #[test]
+    fn an_overlapping_beginning_does_not_hide_a_secret() {
+        let secrets = secrets(&["wxab", "abyz"]);
+        assert_eq!(streamed(&secrets, &[b"wxab", b"yz"]), b"[redacted]yz");
+        assert_eq!(streamed(&secrets, &[b"wxa", b"b"]), b"[redacted]");
+    }
+
+    #[test]
+    fn short_and_empty_texts_are_no_secrets() {
+        assert!(secrets(&["", "a", "abc"]).is_empty());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn however_it_is_cut_the_stream_is_the_same(
+            words in proptest::collection::vec("[ab]{1,3}|abba|abbab|baab", 0..30),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..20),
+        ) {
+            let secrets = secrets(&["abba", "abbab", "bbaabb", "aaaaa"]);
+            let text = words.concat();
+            let mut borders: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            borders.extend([0, text.len()]);
+            borders.sort_unstable();
+            let chunks: Vec<&[u8]> = borders.windows(2).map(|two| &text.as_bytes()[two[0]..two[1]]).collect();
+            let whole = secrets.redact(&text).into_owned();
+            let clean = streamed(&secrets, &chunks);
+            prop_assert_eq!(String::from_utf8_lossy(&clean), whole.as_str());
+            for piece in whole.split(REDACTED) {
+                prop_assert!(!secrets.are_in(piece.as_bytes()), "{piece} of {text}");
+            }
+        }
+
+        #[test]
+        fn a_secret_in_any_text_is_gone(
+            secret in "[!-~]{4,40}".prop_filter("not a part of the mark", |text| !REDACTED.contains(text.as_str())),
+            before in ".{0,20}",
+            after in ".{0,20}",
+            size in 1_usize..8,
+        ) {
+            let known = secrets(&[&secret]);
+            let text = format!("{before}{secret}{after}");
+            let chunks: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+            let clean = String::from_utf8(streamed(&known, &chunks)).expect("still text");
+            prop_assert!(clean.contains(REDACTED));
+            for piece in clean.split(REDACTED) {
+                prop_assert!(!piece.contains(&secret));
+            }
+        }
+    }
+}

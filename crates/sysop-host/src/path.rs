@@ -1,0 +1,134 @@
+//! Paths as tools are given them. Reading one decides nothing about links: the machine resolves it, beneath
+//! its root, when it is used.
+
+use std::fmt;
+
+use crate::machine::MachineError;
+
+/// The most bytes of a path.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// A path relative to the root. It may hold `..` and lead outside; whoever resolves it refuses that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RootPath(String);
+
+impl RootPath {
+    /// Reads a path; an absolute one has to begin with one of the names of the root.
+    pub(crate) fn parse(text: &str, roots: &[String]) -> Result<Self, MachineError> {
+        let shown = shown(text);
+        if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains('\0') {
+            let why = "a path has 1 to 4096 bytes, none of them zero";
+            return Err(MachineError::Refused(format!("{shown} is no path: {why}")));
+        }
+        if !text.starts_with('/') {
+            return Ok(Self::clean(text));
+        }
+        let inside = roots.iter().find_map(|root| {
+            let rest = text.strip_prefix(root.trim_end_matches('/'))?;
+            (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
+        });
+        inside.map(Self::clean).ok_or(MachineError::Outside(shown))
+    }
+
+    /// Drops empty and `.` components; a trailing `/` stays, because it says "folder".
+    fn clean(text: &str) -> Self {
+        let folder = text.ends_with('/') || text.ends_with("/.");
+        let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        if parts.is_empty() {
+            return Self(".".to_owned());
+        }
+        Self(parts.join("/") + if folder { "/" } else { "" })
+    }
+
+    /// For the system, relative to the root.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The folder and the name in it; none where it names a folder by its form (`.`, `a/`, `a/..`).
+    pub(crate) fn split(&self) -> Option<(&str, &str)> {
+        split(&self.0)
+    }
+
+    /// With the name of something below it.
+    pub(crate) fn join(&self, name: &str) -> Self {
+        match self.0.as_str() {
+            "." => Self(name.to_owned()),
+            folder => Self(format!("{}/{name}", folder.trim_end_matches('/'))),
+        }
+    }
+}
+
+impl fmt::Display for RootPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(&self.0))
+    }
+}
+
+/// Splits a cleaned path into its folder and its last name.
+pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+    (!matches!(name, "" | "." | "..")).then_some((folder, name))
+}
+
+/// A name as it can be told in one line: control characters are written as escapes.
+pub(crate) fn shown(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for character in name.chars() {
+        if character.is_control() {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MachineError, RootPath, shown};
+
+    fn parse(text: &str) -> Result<String, MachineError> {
+        let roots = ["/srv/app".to_owned(), "/mnt/real/".to_owned()];
+        RootPath::parse(text, &roots).map(|path| path.as_str().to_owned())
+    }
+
+    #[test]
+    fn absolute_paths_count_from_any_name_of_the_root() {
+        for text in ["a/b", "./a//b", "/srv/app/a/b", "/srv/app//a/./b", "/mnt/real/a/b"] {
+            assert_eq!(parse(text).unwrap(), "a/b", "{text}");
+        }
+        for text in [".", "./", "/srv/app", "/srv/app/", "/mnt/real"] {
+            assert_eq!(parse(text).unwrap(), ".", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sibling_with_the_same_beginning_is_outside() {
+        for text in
+            ["/srv/app-evil/a", "/srv/ap", "/etc/passwd", "/", "//srv/app/a", "/proc/self/root/srv/app"]
+        {
+            assert!(matches!(parse(text), Err(MachineError::Outside(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn dots_and_trailing_slashes_are_left_to_whoever_resolves() {
+        assert_eq!(parse("a/../../b").unwrap(), "a/../../b");
+        assert_eq!(parse("/srv/app/../x").unwrap(), "../x");
+        assert_eq!(parse("a/").unwrap(), "a/");
+        assert_eq!(parse("a/.").unwrap(), "a/");
+    }
+
+    #[test]
+    fn what_cannot_be_a_path_is_refused() {
+        for text in ["", "a\0b", &"x".repeat(4097)] {
+            assert!(matches!(parse(text), Err(MachineError::Refused(_))), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_stay_on_one_line() {
+        assert_eq!(shown("a\nb\x1b[31m\u{9b}é"), "a\\nb\\u{1b}[31m\\u{9b}é");
+    }
+}

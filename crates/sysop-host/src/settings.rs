@@ -1,0 +1,66 @@
+//! How a host is opened, and why it cannot be.
+
+use std::io;
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use sysop_core::catalogue::Profile;
+
+use crate::output::OutputLimits;
+
+/// The most bytes kept of the whole output of one call, where the settings do not say otherwise.
+pub const ARTEFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// How this machine is offered to a session.
+#[derive(Debug)]
+pub struct LocalSettings {
+    /// The folder that file tools never leave, and in which commands start.
+    pub root: PathBuf,
+    /// Which tools are offered.
+    pub profile: Profile,
+    /// How much of an output the model is told.
+    pub limits: OutputLimits,
+    /// Folder for whole outputs and for the earlier bytes of changed files; created when it is needed.
+    pub artefacts: PathBuf,
+    /// The most bytes kept of the whole output of one call.
+    pub artefact_bytes_max: u64,
+    /// Names of environment variables that commands do not get; beyond those that are known to hold keys.
+    pub scrub_env: Vec<String>,
+    /// Texts that are replaced by `[redacted]` in all output, where they have at least four bytes.
+    pub secrets: Vec<SecretString>,
+    /// Whether there is a tool that deletes files.
+    pub allow_delete: bool,
+}
+
+impl LocalSettings {
+    /// The contract's settings for a root.
+    pub fn new(root: impl Into<PathBuf>, artefacts: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            profile: Profile::default(),
+            limits: OutputLimits::default(),
+            artefacts: artefacts.into(),
+            artefact_bytes_max: ARTEFACT_BYTES_MAX,
+            scrub_env: Vec::new(),
+            secrets: Vec::new(),
+            allow_delete: false,
+        }
+    }
+}
+
+/// Why a host cannot be opened. `Display` is one sentence that says what to do next.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The root is not there, no folder, or not to be opened.
+    #[error("the root {} cannot be opened ({source}); name a folder with --root", root.display())]
+    Root {
+        /// As it was given.
+        root: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The profile needs what this machine cannot do.
+    #[error("the profile {0} needs a terminal, which this version does not open yet; use --profile full")]
+    NoTerminal(Profile),
+}

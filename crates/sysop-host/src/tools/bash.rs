@@ -1,0 +1,42 @@
+//! `bash`: one command in a fresh shell.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use sysop_core::catalogue::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
+
+use super::{Answer, Call, ToolError, Toolbox, ended};
+use crate::machine::Program;
+
+/// The longest command in bytes: what Linux takes as one argument of a program.
+const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bash {
+    command: String,
+    /// For the person; says nothing to the machine.
+    #[serde(default, rename = "reason")]
+    _reason: Option<String>,
+    #[serde(default)]
+    timeout_s: Option<u64>,
+}
+
+impl Toolbox {
+    pub(super) async fn bash(&self, arguments: Bash, call: &Call<'_>) -> Answer {
+        let seconds = arguments.timeout_s.unwrap_or(BASH_TIMEOUT_S_DEFAULT);
+        if !(1..=BASH_TIMEOUT_S_MAX).contains(&seconds) {
+            let wrong = format!("wrong argument `timeout_s`: {seconds} is not 1 to {BASH_TIMEOUT_S_MAX}");
+            return Err(ToolError::Arguments(wrong));
+        }
+        if arguments.command.len() > COMMAND_BYTES_MAX {
+            let long = format!("the command has more than {COMMAND_BYTES_MAX} bytes; put it in a file first");
+            return Err(ToolError::Arguments(long));
+        }
+        let mut capture = self.capture(call.sink.clone());
+        let limit = Duration::from_secs(seconds);
+        let program = Program::Shell(arguments.command);
+        let exec = self.machine.exec(program, limit, &mut capture, call.cancel).await?;
+        Ok(ended(exec, limit, capture.finish().await, true))
+    }
+}

@@ -1,0 +1,190 @@
+//! `write_file_chunk`: a file that comes in pieces. They are put together in memory; the file appears, whole,
+//! when the last has come, and not at all otherwise.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use serde::Deserialize;
+use sysop_core::catalogue::CHUNKS_MAX;
+use sysop_core::outcome::Outcome;
+
+use super::{Answer, Call, ToolError, Toolbox};
+use crate::machine::FILE_BYTES_MAX;
+
+/// The most files that are being put together at a time; the one that was not touched longest gives way.
+const FILES_MAX: usize = 8;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteFileChunk {
+    path: String,
+    content: String,
+    index: u64,
+    total: u64,
+}
+
+/// Files that are being put together, by path.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkedFiles {
+    files: HashMap<String, Pieces>,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Pieces {
+    text: String,
+    /// Where the newest piece begins in the text.
+    newest: usize,
+    count: u64,
+    total: u64,
+    touched: u64,
+}
+
+/// What a piece led to.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Waiting { received: u64, total: u64 },
+    Whole(String),
+}
+
+impl ChunkedFiles {
+    /// Takes the next piece. Piece 0 forgets what came before; the newest piece may come again.
+    fn take(&mut self, path: &str, piece: WriteFileChunk) -> Result<Step, String> {
+        let WriteFileChunk { content, index, total, .. } = piece;
+        if total == 0 || total > CHUNKS_MAX || index >= total {
+            return Err(format!("index is 0 to total - 1, and total is 1 to {CHUNKS_MAX}"));
+        }
+        self.clock += 1;
+        let touched = self.clock;
+        if index == 0 {
+            self.make_room(path);
+            let empty = Pieces { text: String::new(), newest: 0, count: 0, total, touched };
+            self.files.insert(path.to_owned(), empty);
+        }
+        let Some(pieces) = self.files.get_mut(path) else {
+            return Err(format!(
+                "there is no piece 0 of it yet; send the pieces in order, 0 to {}",
+                total - 1
+            ));
+        };
+        pieces.touched = touched;
+        if pieces.total != total {
+            return Err(format!(
+                "it was begun with {} pieces, not {total}; begin again with 0",
+                pieces.total
+            ));
+        }
+        let again = index + 1 == pieces.count && pieces.text[pieces.newest..] == content;
+        if index != pieces.count && !again {
+            return Err(format!("piece {} is next, not {index}; piece 0 begins again", pieces.count));
+        }
+        if !again {
+            if (pieces.text.len() + content.len()) as u64 > FILE_BYTES_MAX {
+                self.files.remove(path);
+                return Err(format!("it has more than {FILE_BYTES_MAX} bytes; nothing was written"));
+            }
+            pieces.newest = pieces.text.len();
+            pieces.text.push_str(&content);
+            pieces.count += 1;
+        }
+        if pieces.count < total {
+            return Ok(Step::Waiting { received: pieces.count, total });
+        }
+        Ok(Step::Whole(self.files.remove(path).map(|pieces| pieces.text).unwrap_or_default()))
+    }
+
+    fn make_room(&mut self, path: &str) {
+        if self.files.len() < FILES_MAX || self.files.contains_key(path) {
+            return;
+        }
+        let oldest = self.files.iter().min_by_key(|(_, pieces)| pieces.touched).map(|(path, _)| path.clone());
+        if let Some(oldest) = oldest {
+            self.files.remove(&oldest);
+        }
+    }
+}
+
+impl Toolbox {
+    pub(super) async fn write_file_chunk(&self, arguments: WriteFileChunk, call: &Call<'_>) -> Answer {
+        let path = self.machine.path(&arguments.path)?;
+        let step = {
+            let mut files = self.chunked.lock().unwrap_or_else(PoisonError::into_inner);
+            files.take(path.as_str(), arguments)
+        };
+        match step.map_err(|why| ToolError::Refused(format!("{path}: {why}")))? {
+            Step::Waiting { received, total } => Ok(Outcome::ok(format!(
+                "OK, {received} of {total} pieces; nothing is written before the last"
+            ))),
+            Step::Whole(content) => self.put(&path, content, call).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ChunkedFiles, FILE_BYTES_MAX, FILES_MAX, Step, WriteFileChunk};
+
+    fn send(
+        files: &mut ChunkedFiles,
+        path: &str,
+        content: &str,
+        index: u64,
+        total: u64,
+    ) -> Result<Step, String> {
+        let piece = WriteFileChunk { path: path.to_owned(), content: content.to_owned(), index, total };
+        files.take(path, piece)
+    }
+
+    #[test]
+    fn pieces_in_order_make_the_file() {
+        let mut files = ChunkedFiles::default();
+        assert_eq!(send(&mut files, "f", "a", 0, 3), Ok(Step::Waiting { received: 1, total: 3 }));
+        assert_eq!(send(&mut files, "f", "b", 1, 3), Ok(Step::Waiting { received: 2, total: 3 }));
+        assert_eq!(send(&mut files, "f", "c", 2, 3), Ok(Step::Whole("abc".to_owned())));
+        assert!(files.files.is_empty());
+    }
+
+    #[test]
+    fn the_same_piece_again_changes_nothing_and_another_is_refused() {
+        let mut files = ChunkedFiles::default();
+        send(&mut files, "f", "a", 0, 3).unwrap();
+        send(&mut files, "f", "b", 1, 3).unwrap();
+        assert_eq!(send(&mut files, "f", "b", 1, 3), Ok(Step::Waiting { received: 2, total: 3 }));
+        assert!(send(&mut files, "f", "B", 1, 3).unwrap_err().contains("piece 2 is next"));
+        assert_eq!(send(&mut files, "f", "c", 2, 3), Ok(Step::Whole("abc".to_owned())));
+    }
+
+    #[test]
+    fn gaps_other_totals_and_missing_beginnings_are_refused() {
+        let mut files = ChunkedFiles::default();
+        assert!(send(&mut files, "f", "b", 1, 3).unwrap_err().contains("no piece 0"));
+        send(&mut files, "f", "a", 0, 3).unwrap();
+        assert!(send(&mut files, "f", "c", 2, 3).unwrap_err().contains("piece 1 is next"));
+        assert!(send(&mut files, "f", "b", 1, 4).unwrap_err().contains("3 pieces"));
+        for (index, total) in [(0, 0), (1, 1), (0, 1001)] {
+            assert!(send(&mut files, "f", "x", index, total).is_err(), "{index} of {total}");
+        }
+    }
+
+    #[test]
+    fn piece_0_begins_again() {
+        let mut files = ChunkedFiles::default();
+        send(&mut files, "f", "old", 0, 2).unwrap();
+        send(&mut files, "f", "new", 0, 2).unwrap();
+        assert_eq!(send(&mut files, "f", "!", 1, 2), Ok(Step::Whole("new!".to_owned())));
+    }
+
+    #[test]
+    fn neither_files_nor_bytes_pile_up() {
+        let mut files = ChunkedFiles::default();
+        for number in 0..FILES_MAX + 3 {
+            send(&mut files, &format!("f{number}"), "a", 0, 2).unwrap();
+        }
+        assert_eq!(files.files.len(), FILES_MAX);
+        assert!(!files.files.contains_key("f0") && files.files.contains_key("f10"));
+        let large = "x".repeat(usize::try_from(FILE_BYTES_MAX).unwrap());
+        send(&mut files, "f10", &large, 0, 2).unwrap();
+        assert!(send(&mut files, "f10", "y", 1, 2).unwrap_err().contains("nothing was written"));
+        assert!(!files.files.contains_key("f10"));
+    }
+}

@@ -1,0 +1,188 @@
+//! `edit_file`'s replacement, as a function of bytes. Touches nothing.
+//!
+//! A file whose lines all end in CRLF is edited as if they ended in LF: what a model writes has LF, and it
+//! gets CRLF on its way into the file. Files that are no UTF-8 are edited byte by byte.
+
+use std::borrow::Cow;
+
+/// Places of an ambiguous string that are named.
+const PLACES_MAX: usize = 5;
+/// Lines that are searched for one that is like what was not found.
+const HINT_LINES_MAX: usize = 20_000;
+/// The most characters of that line that are told.
+const HINT_CHARS_MAX: usize = 120;
+
+/// Why an edit cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EditError {
+    #[error("old_string is empty; write_file creates files")]
+    Empty,
+    #[error("old_string and new_string are the same; nothing would change")]
+    Same,
+    #[error("old_string was not found{}", nearest.as_ref().map(told).unwrap_or_default())]
+    NotFound {
+        /// The line of the file that is most like the first line of what was looked for, and its number.
+        nearest: Option<(usize, String)>,
+    },
+    #[error(
+        "old_string occurs {count} times (lines {}); add lines around it until it is unique",
+        listed(lines)
+    )]
+    Ambiguous { count: usize, lines: Vec<usize> },
+}
+
+fn told((number, line): &(usize, String)) -> String {
+    format!("; the nearest is line {number}: {line}")
+}
+
+fn listed(lines: &[usize]) -> String {
+    lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The file with the one occurrence of `old` replaced.
+pub(crate) fn edit(before: &[u8], old: &str, new: &str) -> Result<Vec<u8>, EditError> {
+    if old.is_empty() {
+        return Err(EditError::Empty);
+    }
+    if old == new {
+        return Err(EditError::Same);
+    }
+    let (text, is_text) = match std::str::from_utf8(before) {
+        Ok(text) => (Cow::Borrowed(text), true),
+        Err(_) => (Cow::Owned(widened(before)), false),
+    };
+    let crlf = has_crlf_lines(before);
+    let adapt = |text: &str| {
+        let lines = if crlf { with_crlf(text) } else { text.to_owned() };
+        if is_text { lines } else { widened(lines.as_bytes()) }
+    };
+    let (old, new) = (adapt(old), adapt(new));
+    let at = only_place(&text, &old)?;
+    let edited = [&text[..at], &new, &text[at + old.len()..]].concat();
+    Ok(if is_text { edited.into_bytes() } else { narrowed(&edited) })
+}
+
+/// Whether there are lines, and all of them end in CRLF.
+pub(crate) fn has_crlf_lines(bytes: &[u8]) -> bool {
+    let mut previous = 0;
+    let mut some = false;
+    for byte in bytes {
+        if *byte == b'\n' {
+            if previous != b'\r' {
+                return false;
+            }
+            some = true;
+        }
+        previous = *byte;
+    }
+    some
+}
+
+/// A text with each line ending as CRLF, also those that are already.
+pub(crate) fn with_crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
+/// One character for each byte, so that bytes can be searched as text.
+fn widened(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+fn narrowed(text: &str) -> Vec<u8> {
+    text.chars().map(|character| u8::try_from(character).expect("each character stands for a byte")).collect()
+}
+
+fn only_place(text: &str, old: &str) -> Result<usize, EditError> {
+    let Some(at) = text.find(old) else {
+        return Err(EditError::NotFound { nearest: nearest(text, old) });
+    };
+    let next = at + old.chars().next().map_or(1, char::len_utf8);
+    if let Some(second) = text[next..].find(old) {
+        let places: Vec<usize> = text.match_indices(old).map(|(place, _)| place).collect();
+        // Occurrences that overlap are counted once by a search from left to right, but are two all the same.
+        let places = if places.len() == 1 { vec![at, next + second] } else { places };
+        let lines = places.iter().take(PLACES_MAX).map(|place| line_number(text, *place)).collect();
+        return Err(EditError::Ambiguous { count: places.len(), lines });
+    }
+    Ok(at)
+}
+
+fn line_number(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// The line most like the first line of `old` that says anything.
+fn nearest(text: &str, old: &str) -> Option<(usize, String)> {
+    let wanted = old.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let scored = text.lines().take(HINT_LINES_MAX).enumerate().map(|(index, line)| {
+        let line = line.trim();
+        (likeness(line, wanted), std::cmp::Reverse(index), line)
+    });
+    let (score, index, line) = scored.max_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))?;
+    // Less than half in common is no hint.
+    if score * 2 < wanted.chars().count() || line.is_empty() {
+        return None;
+    }
+    Some((index.0 + 1, line.chars().take(HINT_CHARS_MAX).collect()))
+}
+
+/// Characters in common at both ends.
+fn likeness(line: &str, wanted: &str) -> usize {
+    let shorter = line.chars().count().min(wanted.chars().count());
+    let front = line.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
+    let back = line.chars().rev().zip(wanted.chars().rev()).take_while(|(a, b)| a == b).count();
+    (front + back).min(shorter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EditError, edit};
+
+    fn edited(before: &str, old: &str, new: &str) -> String {
+        String::from_utf8(edit(before.as_bytes(), old, new).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_one_occurrence_is_replaced() {
+        assert_eq!(edited("a b c", "b", "x"), "a x c");
+        assert_eq!(edited("a\nb\nc\n", "a\nb\n", ""), "c\n");
+        assert_eq!(edited("größe", "ö", "oe"), "groeße");
+    }
+
+    #[test]
+    fn two_occurrences_are_named_by_line_also_when_they_overlap() {
+        let error = edit(b"x\na\ny\na\n", "a", "b").unwrap_err();
+        assert_eq!(error, EditError::Ambiguous { count: 2, lines: vec![2, 4] });
+        let error = edit(b"aaa", "aa", "b").unwrap_err();
+        assert_eq!(error, EditError::Ambiguous { count: 2, lines: vec![1, 1] });
+    }
+
+    #[test]
+    fn what_is_not_there_is_answered_with_the_nearest_line() {
+        let error = edit(b"fn one() {}\n\tfn two(a: u8) {}\n", "  fn two(b: u8) {}", "x").unwrap_err();
+        assert_eq!(error.to_string(), "old_string was not found; the nearest is line 2: fn two(a: u8) {}");
+        let error = edit(b"nothing like it\n", "zzzz", "x").unwrap_err();
+        assert_eq!(error.to_string(), "old_string was not found");
+    }
+
+    #[test]
+    fn lines_keep_their_ending() {
+        assert_eq!(edited("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz"), "x\r\ny\r\nz\r\nc\r\n");
+        assert_eq!(edited("a\r\nb\r\n", "a\r\n", "x\n"), "x\r\nb\r\n");
+        assert_eq!(edited("a\r\nb\n", "b", "x\ny"), "a\r\nx\ny\n", "mixed endings are left alone");
+        assert_eq!(edited("a\nb", "b", "x\r\n"), "a\nx\r\n");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_stay_as_they_are() {
+        let before = b"caf\xe9 = 1\n\xff\xfe\n";
+        assert_eq!(edit(before, "= 1", "= ü").unwrap(), b"caf\xe9 = \xc3\xbc\n\xff\xfe\n");
+        assert!(matches!(edit(before, "é", "e"), Err(EditError::NotFound { .. })));
+    }
+
+    #[test]
+    fn an_edit_that_says_nothing_is_refused() {
+        assert_eq!(edit(b"a", "", "b"), Err(EditError::Empty));
+        assert_eq!(edit(b"a", "a", "a"), Err(EditError::Same));
+    }
+}

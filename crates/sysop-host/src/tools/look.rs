@@ -1,0 +1,98 @@
+//! `ls`, `stat`, `find_files`, `mkdir`.
+
+use std::fmt::Write;
+
+use globset::GlobBuilder;
+use jiff::Timestamp;
+use serde::Deserialize;
+use sysop_core::outcome::Outcome;
+
+use super::files::OnePath;
+use super::{Answer, Call, ToolError, Toolbox};
+use crate::machine::{Kind, LIST_ENTRIES_MAX, Search};
+use crate::output::grouped;
+use crate::path::shown;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ls {
+    #[serde(default)]
+    path: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FindFiles {
+    pattern: String,
+    #[serde(default)]
+    path: Option<String>,
+}
+
+impl Toolbox {
+    pub(super) async fn ls(&self, arguments: Ls, call: &Call<'_>) -> Answer {
+        let path = self.machine.path(arguments.path.as_deref().unwrap_or("."))?;
+        let listing = self.machine.list(&path, call.cancel).await?;
+        let mut text = String::new();
+        for (name, kind) in &listing.entries {
+            let name = shown(name);
+            match kind {
+                Kind::File => writeln!(text, "{name}"),
+                Kind::Folder => writeln!(text, "{name}/"),
+                Kind::Link { target } => writeln!(text, "{name} -> {}", shown(target)),
+                Kind::Special => writeln!(text, "{name} (special)"),
+            }
+            .expect("a string takes all");
+        }
+        if listing.more {
+            text.push_str(&format!("[there are more than {}]\n", grouped(LIST_ENTRIES_MAX as u64)));
+        }
+        if text.is_empty() {
+            text.push_str("[the folder is empty]");
+        }
+        Ok(self.told(text).await)
+    }
+
+    pub(super) async fn stat(&self, arguments: OnePath) -> Answer {
+        let path = self.machine.path(&arguments.path)?;
+        let found = self.machine.stat(&path).await?;
+        let kind = match found.kind {
+            Kind::File => "file".to_owned(),
+            Kind::Folder => "folder".to_owned(),
+            Kind::Link { target } => format!("link to {}", shown(&target)),
+            Kind::Special => "special file".to_owned(),
+        };
+        let modified = Timestamp::from_second(found.modified_s)
+            .map_or_else(|_| format!("{} s after 1970", found.modified_s), |time| time.to_string());
+        let (user, group) = found.owner;
+        Ok(Outcome::ok(format!(
+            "{kind}\nsize: {} bytes\nmode: {:04o}\nowner: {user}:{group}\nmodified: {modified}",
+            found.bytes, found.mode
+        )))
+    }
+
+    pub(super) async fn mkdir(&self, arguments: OnePath) -> Answer {
+        let path = self.machine.path(&arguments.path)?;
+        self.machine.make_folder(&path).await?;
+        Ok(Outcome::ok("OK"))
+    }
+
+    pub(super) async fn find_files(&self, arguments: FindFiles, call: &Call<'_>) -> Answer {
+        let folder = self.machine.path(arguments.path.as_deref().unwrap_or("."))?;
+        let pattern = arguments.pattern.strip_prefix("./").unwrap_or(&arguments.pattern);
+        let glob = GlobBuilder::new(pattern)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| ToolError::Arguments(format!("wrong argument `pattern`: {}", error.kind())))?;
+        let by_name = !pattern.contains('/');
+        let search = Search { folder, glob: glob.compile_matcher(), by_name };
+        let found = self.machine.find(search, call.cancel).await?;
+        let mut text: String = found.paths.iter().map(|path| shown(path) + "\n").collect();
+        if let Some(why) = found.incomplete {
+            text.push_str(&format!("[{why}]\n"));
+        }
+        if text.is_empty() {
+            text.push_str("[no file matches]");
+        }
+        Ok(self.told(text).await)
+    }
+}

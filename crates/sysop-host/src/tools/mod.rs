@@ -1,0 +1,178 @@
+//! The tools, each written once, over a [`Machine`]. A tool's failure is an outcome, told to the model in
+//! words that say what to do next.
+
+mod bash;
+mod chunk;
+pub(crate) mod edit;
+mod files;
+mod git;
+mod look;
+mod undo;
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::tool::ToolSpec;
+use sysop_driver::port::{CancellationToken, DeltaSink};
+
+use self::chunk::ChunkedFiles;
+use crate::machine::{End, Exec, Machine, MachineError};
+use crate::output::OutputLimits;
+use crate::output::artefacts::Artefacts;
+use crate::output::capture::{Capture, Captured};
+use crate::output::redact::Secrets;
+
+/// The tool that faces call by themselves to take changes back; no model is offered it.
+const UNDO: &str = "undo";
+
+/// The tools of one machine.
+pub(crate) struct Toolbox {
+    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) specs: Vec<ToolSpec>,
+    pub(crate) limits: OutputLimits,
+    pub(crate) artefacts: Artefacts,
+    pub(crate) secrets: Secrets,
+    pub(crate) chunked: Mutex<ChunkedFiles>,
+}
+
+/// Why a tool did not do it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolError {
+    #[error("{0}")]
+    Arguments(String),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What a running call is given by its caller.
+pub(crate) struct Call<'a> {
+    pub(crate) sink: DeltaSink,
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+type Answer = Result<Outcome, ToolError>;
+
+impl Toolbox {
+    /// Runs one call to its end.
+    pub(crate) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: &CancellationToken) -> Outcome {
+        let started = Instant::now();
+        let answer = if cancel.is_cancelled() {
+            Err(MachineError::Cancelled.into())
+        } else {
+            self.dispatch(&call, &Call { sink, cancel }).await
+        };
+        let mut outcome = match answer {
+            Ok(outcome) => outcome,
+            Err(error) => self.failed(&error).await,
+        };
+        outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(
+            tool = call.name,
+            status = outcome.status.as_str(),
+            ms = outcome.duration_ms,
+            "tool ran"
+        );
+        outcome
+    }
+
+    async fn dispatch(&self, tool_call: &ToolCall, call: &Call<'_>) -> Answer {
+        let name = tool_call.name.as_str();
+        if name != UNDO && !self.specs.iter().any(|spec| spec.name == name) {
+            let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
+            return Err(ToolError::Refused(format!(
+                "there is no tool {name}; there are {}",
+                names.join(", ")
+            )));
+        }
+        let arguments = &tool_call.arguments;
+        match name {
+            "bash" => self.bash(read(arguments)?, call).await,
+            "read_file" => self.read_file(read(arguments)?, call).await,
+            "cat" => self.cat(read(arguments)?, call).await,
+            "write_file" => self.write_file(read(arguments)?, call).await,
+            "write_file_chunk" => self.write_file_chunk(read(arguments)?, call).await,
+            "edit_file" => self.edit_file(read(arguments)?, call).await,
+            "delete_file" => self.delete_file(read(arguments)?, call).await,
+            "find_files" => self.find_files(read(arguments)?, call).await,
+            "ls" => self.ls(read(arguments)?, call).await,
+            "stat" => self.stat(read(arguments)?).await,
+            "mkdir" => self.mkdir(read(arguments)?).await,
+            "git_status" => self.git_status(read(arguments)?, call).await,
+            "git_diff" => self.git_diff(read(arguments)?, call).await,
+            "git_log" => self.git_log(read(arguments)?, call).await,
+            "git_show" => self.git_show(read(arguments)?, call).await,
+            "git_add" => self.git_add(read(arguments)?, call).await,
+            "git_commit" => self.git_commit(read(arguments)?, call).await,
+            UNDO => self.undo(read(arguments)?, call).await,
+            unknown => Err(ToolError::Refused(format!("the tool {unknown} cannot run on this machine"))),
+        }
+    }
+
+    /// A capture of output for the model.
+    fn capture(&self, sink: DeltaSink) -> Capture<'_> {
+        Capture::new(self.limits, &self.secrets, &self.artefacts, sink)
+    }
+
+    /// A tool's own text, within the limits.
+    async fn told(&self, text: String) -> Outcome {
+        let mut capture = self.capture(DeltaSink::none());
+        capture.take(text.into());
+        outcome(Status::Ok, capture.finish().await)
+    }
+
+    async fn failed(&self, error: &ToolError) -> Outcome {
+        let cancelled = matches!(error, ToolError::Machine(MachineError::Cancelled));
+        let status = if cancelled { Status::Cancelled } else { Status::Failed };
+        Outcome { status, ..self.told(error.to_string()).await }
+    }
+}
+
+/// Reads the arguments of a call; says which field is wrong.
+fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
+    let Arguments::Object(map) = arguments else {
+        return Err(ToolError::Arguments("the arguments are not a JSON object; send them again".to_owned()));
+    };
+    serde_path_to_error::deserialize(Value::Object(map.clone())).map_err(|error| {
+        let field = error.path().to_string();
+        let place = if field == "." { String::new() } else { format!(" `{field}`") };
+        ToolError::Arguments(format!("wrong argument{place}: {}", error.inner()))
+    })
+}
+
+fn outcome(status: Status, captured: Captured) -> Outcome {
+    Outcome {
+        truncated: captured.truncated,
+        artefact: captured.artefact,
+        ..Outcome::new(status, captured.text)
+    }
+}
+
+/// What came of a program that had `limit` to run, its end written below its output.
+fn ended(exec: Exec, limit: Duration, captured: Captured, say_success: bool) -> Outcome {
+    let (status, exit_code, note) = match exec.end {
+        End::Exited(0) => (Status::Ok, Some(0), say_success.then(|| "[exit code 0]".to_owned())),
+        End::Exited(code) => (Status::Failed, Some(code), Some(format!("[exit code {code}]"))),
+        End::Killed { signal } => (Status::Failed, None, Some(format!("[killed by signal {signal}]"))),
+        End::TimedOut => {
+            (Status::Timeout, None, Some(format!("[timed out after {} s; stopped]", limit.as_secs())))
+        }
+        End::Cancelled => (Status::Cancelled, None, Some("[stopped]".to_owned())),
+    };
+    let mut outcome = outcome(status, captured);
+    outcome.exit_code = exit_code;
+    let left =
+        exec.left_running.then(|| "[something that it started still runs in the background]".to_owned());
+    for line in left.into_iter().chain(note) {
+        if !outcome.output.is_empty() && !outcome.output.ends_with('\n') {
+            outcome.output.push('\n');
+        }
+        outcome.output.push_str(&line);
+    }
+    outcome
+}

@@ -1,0 +1,115 @@
+//! `undo`: puts files back as they were before the changes that are given. All of them or, where one has
+//! changed since, none.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use sysop_core::outcome::{FileChange, Outcome};
+
+use super::files::GONE;
+use super::{Answer, Call, ToolError, Toolbox};
+use crate::machine::{Before, FILE_BYTES_MAX, MachineError};
+use crate::output::counted;
+use crate::path::RootPath;
+
+/// The most changes of one call.
+const CHANGES_MAX: usize = 10_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Undo {
+    changes: Vec<FileChange>,
+}
+
+/// One file's way back.
+struct Restoration {
+    path: RootPath,
+    /// Its bytes before all changes; none where it was not there.
+    bytes: Option<Vec<u8>>,
+    /// What it has to be now.
+    guard: Before,
+}
+
+impl Toolbox {
+    pub(super) async fn undo(&self, arguments: Undo, call: &Call<'_>) -> Answer {
+        if arguments.changes.is_empty() {
+            return Err(ToolError::Refused("there is nothing to undo".to_owned()));
+        }
+        if arguments.changes.len() > CHANGES_MAX {
+            return Err(ToolError::Refused(format!(
+                "more than {CHANGES_MAX} changes cannot be undone at once"
+            )));
+        }
+        let mut restorations = Vec::new();
+        for change in collapsed(arguments.changes) {
+            restorations.push(self.prepare(change, call).await?);
+        }
+        let total = restorations.len();
+        for (done, restoration) in restorations.into_iter().enumerate() {
+            let told = restoration.path.to_string();
+            if let Err(error) = self.restore(restoration).await {
+                let why = format!("{error}; {done} of {total} files were put back before {told}");
+                return Err(ToolError::Refused(why));
+            }
+        }
+        Ok(Outcome::ok(format!("OK, {} put back", counted(total as u64, "file"))))
+    }
+
+    /// Checks that a file is as the last change left it, and finds its bytes from before. Changes nothing.
+    async fn prepare(&self, change: FileChange, call: &Call<'_>) -> Result<Restoration, ToolError> {
+        let path = self.machine.path(&change.path)?;
+        let now = match self.machine.read(&path, call.cancel).await {
+            Ok(bytes) => Some(bytes),
+            Err(MachineError::NotFound(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let hash =
+            now.as_ref().map_or_else(|| GONE.to_owned(), |bytes| blake3::hash(bytes).to_hex().to_string());
+        if hash != change.after_hash {
+            let why = format!("{path} was changed since; nothing was undone");
+            return Err(ToolError::Refused(why));
+        }
+        let bytes = match change.before {
+            Some(name) => Some(self.preimage(name, &path).await?),
+            None => None,
+        };
+        Ok(Restoration { path, bytes, guard: Before::of(now.as_deref()) })
+    }
+
+    async fn preimage(&self, name: String, path: &RootPath) -> Result<Vec<u8>, ToolError> {
+        let artefacts = self.artefacts.clone();
+        let reading = tokio::task::spawn_blocking(move || artefacts.preimage(&name, FILE_BYTES_MAX));
+        let read = reading.await.map_err(|error| ToolError::Refused(error.to_string()))?;
+        read.map_err(|error| {
+            ToolError::Refused(format!(
+                "{path}: what was there before cannot be read ({error}); nothing was undone"
+            ))
+        })
+    }
+
+    async fn restore(&self, restoration: Restoration) -> Result<(), MachineError> {
+        let Restoration { path, bytes, guard } = restoration;
+        match bytes {
+            Some(bytes) => self.machine.write(&path, bytes, guard).await,
+            None if guard == Before::Absent => Ok(()),
+            None => self.machine.remove(&path, guard).await,
+        }
+    }
+}
+
+/// One change for each file, the newest file first: what was before its first change, what is after its last.
+fn collapsed(changes: Vec<FileChange>) -> Vec<FileChange> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut kept: Vec<FileChange> = Vec::new();
+    for change in changes {
+        match places.get(&change.path) {
+            Some(&place) => kept[place].after_hash = change.after_hash,
+            None => {
+                places.insert(change.path.clone(), kept.len());
+                kept.push(change);
+            }
+        }
+    }
+    kept.reverse();
+    kept
+}
