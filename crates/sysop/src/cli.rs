@@ -221,11 +221,14 @@ pub(crate) enum SessionsCommand {
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
     },
-    /// Print a session's messages, one JSON message a line
+    /// Print a session for other programs, one event a line as JSON, or as a document
     Export {
         /// Which session
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
+        /// The form
+        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        format: crate::sessions::ExportFormat,
     },
     /// Delete a session and all that was kept of it
     Delete {
@@ -307,6 +310,17 @@ impl Profile {
     /// The profile of this name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::value_variants().iter().copied().find(|profile| profile.as_str() == name)
+    }
+}
+
+impl From<Profile> for sysop_core::catalogue::Profile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Full => Self::Full,
+            Profile::Coder => Self::Coder,
+            Profile::Operator => Self::Operator,
+            Profile::Workspace => Self::Workspace,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use sysop_core::event::Update;
+use sysop_core::event::{Input, Update};
 use sysop_core::message::ModelRef;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
@@ -49,10 +49,12 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
     let root = settings.root.clone();
     let parts = Parts::new(settings, pick.model)?;
     let opened = parts.open().await?;
+    if let Some(task) = arguments.task {
+        opened.session.send(Input::Prompt { text: task }).map_err(Failure::failed)?;
+    }
     let (opening, listing) = (parts.clone(), parts.clone());
     let context = ChatContext {
         opened,
-        task: arguments.task,
         open: Box::new(move |which| {
             let parts = opening.clone();
             Box::pin(async move {
@@ -81,9 +83,9 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
         history: Some(history),
         form,
     };
-    let code = chat::run(context).await?;
+    let exit = chat::run(context).await?;
     parts.store().close().await;
-    Ok(Exit::Code(code))
+    Ok(exit)
 }
 
 /// One task without a screen.
@@ -117,7 +119,7 @@ async fn headless(settings: Settings, model: ModelRef, task: Task, json: bool) -
         task,
         form,
         out: Box::new(io::stdout()),
-        terminal: draws.then(|| Look { width: crate::chat::screen::width(), colour }),
+        terminal: draws.then(|| Look { width: crate::render::terminal_width(), colour }),
         err: Box::new(io::stderr()),
         ask: asks.then(|| exec::ask_on_terminal(colour)),
         stops,
@@ -142,13 +144,15 @@ impl JsonMessages for Messages {
 /// Earlier sessions.
 pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Result<Exit> {
     let store = open_store(&settings)?;
-    let width = io::stdout().is_terminal().then(crate::chat::screen::width);
+    let width = io::stdout().is_terminal().then(crate::render::terminal_width);
     let view = View { now: sysop_driver::system_clock().now(), zone: jiff::tz::TimeZone::system(), width };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match command {
-        SessionsCommand::List { limit } => sessions::list(&store, limit, &view, &mut out).await,
+        SessionsCommand::List { limit } => sessions::list(&store, limit as usize, &view, &mut out).await,
         SessionsCommand::Show { id } => sessions::show(&store, &id, &view, &mut out).await,
-        SessionsCommand::Export { id, format } => sessions::export(&store, &id, format, &view, &mut out).await,
+        SessionsCommand::Export { id, format } => {
+            sessions::export(&store, &id, format, &view, &mut out).await
+        }
         SessionsCommand::Delete { id } => sessions::delete(&store, &id, &mut out).await,
     };
     let done = done.and_then(|()| out.flush().map_err(SessionsError::Io));
@@ -156,7 +160,9 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
     match done {
         Ok(()) => Ok(Exit::Done),
         Err(SessionsError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
-        Err(error) if error.exit_code() == Exit::Usage.code() => Err(Failure::usage(error.to_string()).into()),
+        Err(error) if error.exit_code() == Exit::Usage.code() => {
+            Err(Failure::usage(error.to_string()).into())
+        }
         Err(error) => Err(Failure::failed(error.to_string()).into()),
     }
 }
@@ -169,7 +175,10 @@ pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
     };
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", arguments.port)).await;
     let listener = listener.map_err(|error| {
-        Failure::failed(format!("cannot listen on port {} ({error}); choose another with --port", arguments.port))
+        Failure::failed(format!(
+            "cannot listen on port {} ({error}); choose another with --port",
+            arguments.port
+        ))
     })?;
     let address = listener.local_addr().context("the socket has an address")?;
     let mut out = io::stdout().lock();

@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::chat::approval::{Answer, Question, Terminal, ask};
 use crate::chat::screen::Screen;
 use crate::chat::session::Opened;
+use crate::exit::Exit;
 use crate::render::markdown::Markdown;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, Place};
@@ -38,46 +39,6 @@ const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const COMMAND_CHARS_MAX: usize = 200;
 /// The name under which this face answers approvals.
 const BY: &str = "exec";
-
-/// How it ended, for the shell. The codes above 128 are 128 and the signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// Done.
-    Done,
-    /// The task failed: model error, iteration limit, loop guard, a routine's command.
-    Failed,
-    /// Bad usage.
-    Usage,
-    /// An approval was needed and nobody could give it.
-    ApprovalNeeded,
-    /// Somebody stopped it.
-    Stopped,
-    /// SIGHUP.
-    HungUp,
-    /// SIGINT.
-    Interrupted,
-    /// Nobody reads standard output any more.
-    PipeClosed,
-    /// SIGTERM.
-    Terminated,
-}
-
-impl Exit {
-    /// The process's exit code.
-    pub(crate) fn code(self) -> i32 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::ApprovalNeeded => 3,
-            Self::Stopped => 4,
-            Self::HungUp => 129,
-            Self::Interrupted => 130,
-            Self::PipeClosed => 141,
-            Self::Terminated => 143,
-        }
-    }
-}
 
 /// Makes the JSON messages of an update, each one line without its end.
 pub(crate) trait JsonMessages: Send {

@@ -15,12 +15,18 @@ pub(crate) enum Exit {
     ApprovalNeeded,
     /// Someone else stopped it.
     Stopped,
-    /// Ctrl-C.
+    /// The terminal is gone (SIGHUP).
+    HungUp,
+    /// Ctrl-C (SIGINT).
     Interrupted,
+    /// Nobody reads standard output any more.
+    PipeClosed,
+    /// SIGTERM.
+    Terminated,
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// The number that the shell sees; above 128 it is 128 and the signal.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -28,7 +34,10 @@ impl Exit {
             Self::Usage => 2,
             Self::ApprovalNeeded => 3,
             Self::Stopped => 4,
+            Self::HungUp => 129,
             Self::Interrupted => 130,
+            Self::PipeClosed => 141,
+            Self::Terminated => 143,
         }
     }
 }

@@ -20,7 +20,7 @@ mod tests;
 mod transcript;
 
 /// The most sessions that are looked through or listed.
-const SESSIONS_MAX: usize = 100_000;
+pub(crate) const SESSIONS_MAX: usize = 100_000;
 /// Events that are read from the store at a time.
 const PAGE_EVENTS: usize = 1000;
 /// Ids that an error about an ambiguous one repeats.
@@ -129,9 +129,14 @@ pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, Sessions
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
 
-/// Writes a table of all sessions, the most recently changed first.
-pub(crate) async fn list(store: &dyn Store, view: &View, out: &mut impl Write) -> Result<(), SessionsError> {
-    let summaries = store.list(SESSIONS_MAX).await?;
+/// Writes a table of at most `limit` sessions, the most recently changed first.
+pub(crate) async fn list(
+    store: &dyn Store,
+    limit: usize,
+    view: &View,
+    out: &mut impl Write,
+) -> Result<(), SessionsError> {
+    let summaries = store.list(limit).await?;
     if summaries.is_empty() {
         writeln!(out, "No sessions yet; `sysop` starts one.")?;
         return Ok(());

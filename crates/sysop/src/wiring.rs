@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use secrecy::ExposeSecret;
@@ -17,15 +17,18 @@ use sysop_core::session::SessionSpec;
 use sysop_driver::port::{Host, ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
 use sysop_host::{LocalHost, LocalSettings, OutputLimits};
-use sysop_provider::{CredentialSources, Endpoint, OllamaSettings, Providers, ProvidersSettings, VertexSettings};
+use sysop_provider::{
+    CredentialSources, Endpoint, OllamaSettings, Providers, ProvidersSettings, VertexSettings,
+};
 use sysop_store::SqliteStore;
 
 use crate::chat::session::{Opened, Session};
+use crate::cli::Resume;
 use crate::demo::{DEMO, Demo};
 use crate::exit::Failure;
 use crate::prompt;
 use crate::sessions::{most_recent, resolve_id};
-use crate::settings::{ProviderSettings, Resume, Settings};
+use crate::settings::{ProviderSettings, Settings};
 
 /// The file of the session log, in the data folder.
 pub(crate) const DATABASE: &str = "sysop.db";
@@ -59,11 +62,6 @@ impl Parts {
         Ok(Self { driver: Driver::new(ports), store, settings: Arc::new(settings), model })
     }
 
-    /// The settings that all this was made of.
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// Where the sessions are kept.
     pub(crate) fn store(&self) -> &SqliteStore {
         &self.store
@@ -86,7 +84,7 @@ impl Parts {
     /// A new session; it is kept from its first input on.
     pub(crate) fn begin(&self) -> Result<Opened> {
         let settings = &self.settings;
-        let host = self.host(&settings.root, settings.profile)?;
+        let host = self.host(&settings.root, settings.profile.into())?;
         let spec = SessionSpec {
             model: self.model.clone(),
             system: prompt::system(&prompt::this_machine(), &settings.root),
@@ -100,7 +98,7 @@ impl Parts {
             temperature: settings.temperature,
             host: "local".to_owned(),
             root: settings.root.display().to_string(),
-            profile: settings.profile.to_string(),
+            profile: settings.profile.as_str().to_owned(),
         };
         let id = SessionId::new(uuid::Uuid::now_v7().to_string());
         Ok(opened(self.driver.begin(id, spec, host), Seq(0)))
@@ -110,9 +108,11 @@ impl Parts {
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<Opened> {
         let log_start = self.store.load(id, Seq(0), 1).await?;
         let Some(Event::SessionOpened { spec }) = log_start.first().map(|logged| &logged.event) else {
-            return Err(Failure::failed(DriverError::from(StoreError::NotFound(id.clone())).to_string()).into());
+            return Err(
+                Failure::failed(DriverError::from(StoreError::NotFound(id.clone())).to_string()).into()
+            );
         };
-        let profile = spec.profile.parse().unwrap_or(self.settings.profile);
+        let profile = spec.profile.parse().unwrap_or(self.settings.profile.into());
         let host = self.host(Path::new(&spec.root), profile)?;
         let handle = self.driver.resume(id, host).await.map_err(failure)?;
         let last = handle.last_seq();
@@ -159,7 +159,11 @@ struct Models {
 
 impl Provider for Models {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
-        if request.model.provider == DEMO { self.demo.stream(request) } else { self.providers.stream(request) }
+        if request.model.provider == DEMO {
+            self.demo.stream(request)
+        } else {
+            self.providers.stream(request)
+        }
     }
 }
 
@@ -194,7 +198,8 @@ fn ollama(settings: ProviderSettings) -> OllamaSettings {
 }
 
 fn endpoint(settings: ProviderSettings) -> Endpoint {
-    let headers = settings.headers.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+    let headers =
+        settings.headers.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
     let default = Endpoint::default();
     Endpoint {
         headers: headers.collect(),

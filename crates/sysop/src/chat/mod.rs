@@ -29,6 +29,8 @@ use sysop_driver::port::SessionSummary;
 
 use session::Opened;
 
+use crate::exit::Exit;
+
 /// The name under which this face answers approvals.
 const BY: &str = "chat";
 
@@ -113,8 +115,8 @@ pub(crate) struct ChatContext {
     pub(crate) form: Form,
 }
 
-/// Runs the REPL until the person leaves; returns the exit code: 0, 1 when the session is gone, 130 when they left
-/// a running turn by Ctrl+C, 143 and 129 after SIGTERM and SIGHUP.
-pub(crate) async fn run(context: ChatContext) -> anyhow::Result<i32> {
+/// Runs the REPL until the person leaves; returns how it ended: `Failed` when the session is gone, `Interrupted`
+/// when they left a running turn by Ctrl+C, `Terminated` and `HungUp` after these signals.
+pub(crate) async fn run(context: ChatContext) -> anyhow::Result<Exit> {
     repl::Repl::new(context)?.run().await
 }

@@ -25,6 +25,8 @@ use super::session::{Opened, Session};
 use super::terminal::Quiet;
 use super::view::View;
 use super::{BY, ChatContext, Form, Which};
+use crate::exit::Exit;
+use crate::render::terminal_width;
 use crate::render::{Ink, Look, safe};
 
 /// How often what moves is drawn.
@@ -73,7 +75,7 @@ pub(super) struct Repl {
     turn_interrupted: bool,
     prompt_interrupted: bool,
     quiet: Option<Quiet>,
-    leaving: Option<i32>,
+    leaving: Option<Exit>,
 }
 
 /// The signals that mean something here.
@@ -111,7 +113,7 @@ impl Repl {
             Form::Panels { .. } => Quiet::new(),
             Form::Plain => None,
         };
-        let look = Look { width: columns(), colour };
+        let look = Look { width: terminal_width(), colour };
         let screen = Screen::new(Box::new(io::stdout()), look, console.printer());
         let Opened { session, last } = context.opened.clone();
         Ok(Self {
@@ -136,14 +138,14 @@ impl Repl {
         })
     }
 
-    pub(super) async fn run(mut self) -> anyhow::Result<i32> {
+    pub(super) async fn run(mut self) -> anyhow::Result<Exit> {
         let mut signals = Signals::new().context("signals cannot be received")?;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             self.ask_for_what_is_wanted()?;
-            if let Some(code) = self.leaving {
-                return self.leave(code).await;
+            if let Some(exit) = self.leaving {
+                return self.leave(exit).await;
             }
             tokio::select! {
                 update = self.updates.next() => match update {
@@ -152,14 +154,14 @@ impl Repl {
                 },
                 said = self.console.said() => match said {
                     Some(said) => self.said(said, &mut signals).await?,
-                    None => self.leaving = Some(1),
+                    None => self.leaving = Some(Exit::Failed),
                 },
                 _ = signals.interrupt.recv() => self.interrupted()?,
                 _ = signals.quit.recv() => self.pause()?,
-                _ = signals.terminate.recv() => self.leaving = Some(143),
-                _ = signals.hang_up.recv() => self.leaving = Some(129),
+                _ = signals.terminate.recv() => self.leaving = Some(Exit::Terminated),
+                _ = signals.hang_up.recv() => self.leaving = Some(Exit::HungUp),
                 _ = signals.resumed.recv() => self.continued(),
-                _ = signals.resized.recv() => self.screen.resize(columns()),
+                _ = signals.resized.recv() => self.screen.resize(terminal_width()),
                 _ = ticks.tick(), if self.moves() => self.tick()?,
             }
         }
@@ -242,7 +244,7 @@ impl Repl {
     fn gone(&mut self) -> io::Result<()> {
         let why = self.session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
         self.view.say(&why, Ink::Bad, &mut self.screen)?;
-        self.leaving = Some(1);
+        self.leaving = Some(Exit::Failed);
         Ok(())
     }
 
@@ -355,7 +357,7 @@ impl Repl {
                 if self.running() {
                     self.send(Input::Cancel)?;
                 }
-                self.leaving = Some(0);
+                self.leaving = Some(Exit::Done);
             }
             Said::Withdrawn(draft) => self.draft = draft,
             Said::Answer(answer) => {
@@ -402,13 +404,13 @@ impl Repl {
                 Form::Panels { .. } => self.interrupted_at_prompt(),
                 // As in the lsimons-agent design.
                 Form::Plain => {
-                    self.leaving = Some(0);
+                    self.leaving = Some(Exit::Done);
                     Ok(())
                 }
             };
         }
         if self.turn_interrupted {
-            self.leaving = Some(130);
+            self.leaving = Some(Exit::Interrupted);
             return Ok(());
         }
         self.turn_interrupted = true;
@@ -419,7 +421,7 @@ impl Repl {
 
     fn interrupted_at_prompt(&mut self) -> io::Result<()> {
         if self.prompt_interrupted {
-            self.leaving = Some(0);
+            self.leaving = Some(Exit::Done);
             return Ok(());
         }
         self.prompt_interrupted = true;
@@ -445,7 +447,7 @@ impl Repl {
             Line::Undo => self.direct("undo", json!({}), Origin::Typed)?,
             Line::Run { name, values } => self.routine(&name, &values)?,
             Line::Help => self.help()?,
-            Line::Exit => self.leaving = Some(0),
+            Line::Exit => self.leaving = Some(Exit::Done),
             Line::Clear => {
                 self.send_and_expect(Input::Clear, Expected::Event)?;
                 if let Form::Panels { .. } = self.context.form {
@@ -606,7 +608,7 @@ impl Repl {
         Ok(())
     }
 
-    async fn leave(mut self, code: i32) -> anyhow::Result<i32> {
+    async fn leave(mut self, exit: Exit) -> anyhow::Result<Exit> {
         if self.running() && !self.turn_interrupted {
             self.send(Input::Cancel)?;
         }
@@ -621,7 +623,7 @@ impl Repl {
             let text = format!("`sysop chat --resume {}` goes on from here", self.session.id());
             self.note(&text)?;
         }
-        Ok(code)
+        Ok(exit)
     }
 }
 
@@ -630,8 +632,4 @@ fn view_of(form: Form) -> Box<dyn View> {
         Form::Panels { .. } => Box::<Rich>::default(),
         Form::Plain => Box::<Plain>::default(),
     }
-}
-
-fn columns() -> usize {
-    crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns)).max(1)
 }

@@ -38,7 +38,7 @@ fn plays_the_binary() {
             task => exec::run(exec_context(&fake, task)).await.code(),
         }
     });
-    std::process::exit(code);
+    std::process::exit(code.into());
 }
 
 fn exec_context(fake: &Arc<Fake>, task: &str) -> exec::ExecContext {

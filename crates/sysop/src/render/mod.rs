@@ -133,3 +133,8 @@ pub(crate) fn paint(row: &[Span], colour: bool) -> String {
     }
     out
 }
+
+/// The columns of this terminal; 80 where there is none.
+pub(crate) fn terminal_width() -> usize {
+    crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns)).max(1)
+}
