@@ -525,6 +525,9 @@ async fn a_pasted_answer_is_none() {
     person.sees(PROMPT).await;
     person.types("clean\r").await;
     person.sees(QUESTION).await;
+    // Only a terminal that was asked to marks a paste.
+    let asked = person.seen.rfind("\u{1b}[?2004").map(|at| &person.seen[at..at + 8]);
+    assert_eq!(asked, Some("\u{1b}[?2004h"));
     person.types("\u{1b}[200~y\u{1b}[201~s").await;
     let text = person.sees(PROMPT).await;
     assert!(!text.contains("ran rm"), "{text}");
