@@ -12,6 +12,10 @@ use crate::outcome::{Outcome, Status};
 use crate::policy::Grant;
 use crate::session::{UNDO_TOOL, step};
 
+/// What ends most loops of small models.
+const AGAIN: &str =
+    "\n[the same call with the same result as before: do not repeat it; do something else, or answer]";
+
 impl Session {
     pub(super) fn apply(&mut self, event: &Event) {
         let state = &mut self.state;
@@ -160,7 +164,8 @@ impl Session {
         };
         let Some(call) = call else { return };
         if !self.state.direct {
-            results.push(result_of(&call, edited, outcome));
+            let again = self.state.repeated.as_ref().is_some_and(|last| last.is(&call, outcome));
+            results.push(result_of(&call, edited, outcome, again));
         }
         let done = pending.is_empty() && *work == Work::Between && !self.state.direct;
         let results = done.then(|| std::mem::take(results));
@@ -194,22 +199,24 @@ impl Session {
         if self.state.direct {
             return;
         }
-        let key = (call.name.clone(), call.arguments.to_value().to_string());
         match &mut self.state.repeated {
-            Some(last) if last.call == key && last.output == outcome.output => last.times += 1,
-            other => *other = Some(Repeated { call: key, output: outcome.output.clone(), times: 1 }),
+            Some(last) if last.is(call, outcome) => last.times += 1,
+            other => *other = Some(Repeated::new(call, outcome)),
         }
     }
 }
 
-/// What the model is told of a call.
-fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome) -> ToolResult {
-    let output = match edited {
+/// What the model is told of a call; `again` where the call before was the same and ended the same.
+fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome, again: bool) -> ToolResult {
+    let mut output = match edited {
         Some(command) => {
             format!("[the person changed the command before it ran, to: {command}]\n{}", outcome.output)
         }
         None => outcome.output.clone(),
     };
+    if again {
+        output.push_str(AGAIN);
+    }
     let is_error = match outcome.status {
         Status::Ok => false,
         Status::Failed => outcome.exit_code.is_none(),

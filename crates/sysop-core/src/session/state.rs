@@ -5,8 +5,8 @@ use std::collections::{HashSet, VecDeque};
 use crate::event::{AfterStop, Origin, PauseReason};
 use crate::history::History;
 use crate::id::{CallId, StepId, TurnId};
-use crate::message::{ToolCall, ToolResult};
-use crate::outcome::FileChange;
+use crate::message::{Arguments, ToolCall, ToolResult};
+use crate::outcome::{FileChange, Outcome};
 use crate::policy::Grant;
 use crate::session::SessionSpec;
 
@@ -59,9 +59,22 @@ pub(super) struct TurnChanges {
 /// A call and its result, for the loop guard.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Repeated {
-    pub(super) call: (String, String),
-    pub(super) output: String,
+    name: String,
+    arguments: Arguments,
+    output: String,
     pub(super) times: u32,
+}
+
+impl Repeated {
+    pub(super) fn new(call: &ToolCall, outcome: &Outcome) -> Self {
+        let (name, arguments) = (call.name.clone(), call.arguments.clone());
+        Self { name, arguments, output: outcome.output.clone(), times: 1 }
+    }
+
+    /// Whether this call had this result too.
+    pub(super) fn is(&self, call: &ToolCall, outcome: &Outcome) -> bool {
+        self.name == call.name && self.arguments == call.arguments && self.output == outcome.output
+    }
 }
 
 /// Where the turn is.

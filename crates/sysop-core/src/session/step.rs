@@ -22,7 +22,6 @@ const EMPTY_REPLIES_MAX: u32 = 2;
 const ARGUMENT_ERRORS_MAX: usize = 5;
 
 const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
-const REPEAT_NUDGE: &str = "You have the result above. Do not repeat the command; answer now in plain words.";
 
 impl Session {
     /// Goes on until the session has to wait for the world.
@@ -85,12 +84,10 @@ impl Session {
             Some(Message::Assistant { reply }) if reply.protocol == ToolProtocol::Text
         );
         let repeats = matches!(&state.repeated, Some(Repeated { times, .. }) if *times >= REPEATS_MAX - 1);
-        let nudge = if text_protocol && repeats {
-            tools = Arc::from([]);
-            Some(REPEAT_NUDGE)
-        } else {
-            (state.empty_replies > 0).then_some(EMPTY_NUDGE)
-        };
+        if text_protocol && repeats {
+            tools = Arc::from([]); // a small model that has no tool to call answers
+        }
+        let nudge = (state.empty_replies > 0).then_some(EMPTY_NUDGE);
         messages.extend(nudge.map(|text| HistoryMessage::new(Message::User { text: text.to_owned() })));
         ModelRequest {
             model: state.spec.model.clone(),
