@@ -1,0 +1,229 @@
+//! `bash`: output, exit codes, time, and the end of all that a command started.
+
+use serde_json::json;
+use sysop_core::outcome::Status;
+use sysop_driver::port::{CancellationToken, DeltaSink};
+
+use crate::world::{DEADLINE, Factory, conformance, is_gone, pids, wait_until_gone};
+
+conformance!(
+    output_and_errors_come_combined_and_in_order,
+    exit_codes_are_stated,
+    death_by_a_signal_is_stated,
+    nothing_can_be_read_and_there_is_no_terminal,
+    commands_start_in_the_root_and_in_a_session_of_their_own,
+    nothing_pages_or_asks,
+    a_command_that_begins_like_an_option_is_a_command,
+    wrong_arguments_are_named,
+    what_takes_too_long_is_stopped_with_what_it_said,
+    a_stop_keeps_what_was_captured,
+    a_stop_ends_the_whole_tree,
+    a_stop_before_the_start_starts_nothing,
+    a_dropped_call_ends_the_whole_tree,
+    a_program_in_the_background_does_not_hold_the_call,
+    a_program_in_the_background_may_go_on_printing,
+    a_command_that_closes_its_output_is_waited_for,
+);
+
+async fn output_and_errors_come_combined_and_in_order(factory: &impl Factory) {
+    let world = factory.full();
+    let outcome =
+        world.call("bash", json!({ "command": "echo a; echo b >&2; echo c", "reason": "to see" })).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)));
+    assert_eq!(outcome.output, "a\nb\nc\n[exit code 0]");
+    assert!(!outcome.truncated && outcome.artefact.is_none());
+}
+
+async fn exit_codes_are_stated(factory: &impl Factory) {
+    let world = factory.full();
+    let outcome = world.call("bash", json!({ "command": "printf x; exit 3" })).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(3)));
+    assert_eq!(outcome.output, "x\n[exit code 3]");
+    let outcome = world.call("bash", json!({ "command": "no-such-program-here" })).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(127)));
+    assert!(outcome.output.contains("not found"), "{}", outcome.output);
+}
+
+async fn death_by_a_signal_is_stated(factory: &impl Factory) {
+    let world = factory.full();
+    let outcome = world.call("bash", json!({ "command": "echo a; kill -9 $$" })).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, None));
+    assert_eq!(outcome.output, "a\n[killed by signal 9]");
+}
+
+async fn nothing_can_be_read_and_there_is_no_terminal(factory: &impl Factory) {
+    let world = factory.full();
+    let command = "cat; (echo x > /dev/tty) 2> /dev/null || echo none";
+    let outcome = world.call("bash", json!({ "command": command })).await;
+    assert_eq!(outcome.output, "none\n[exit code 0]");
+}
+
+async fn commands_start_in_the_root_and_in_a_session_of_their_own(factory: &impl Factory) {
+    let world = factory.full();
+    let command = "pwd; read -r stat < /proc/$$/stat; set -- ${stat##*)}; echo $(($3 - $$)) $(($4 - $$))";
+    let outcome = world.call("bash", json!({ "command": command })).await;
+    let root = std::fs::canonicalize(world.root()).unwrap();
+    assert_eq!(outcome.output, format!("{}\n0 0\n[exit code 0]", root.display()));
+}
+
+async fn nothing_pages_or_asks(factory: &impl Factory) {
+    let world = factory.full();
+    let command = "echo $PAGER $GIT_PAGER -$SYSTEMD_PAGER- $GIT_TERMINAL_PROMPT $DEBIAN_FRONTEND $TERM";
+    let outcome = world.call("bash", json!({ "command": command })).await;
+    assert_eq!(outcome.output, "cat cat -- 0 noninteractive dumb\n[exit code 0]");
+}
+
+async fn a_command_that_begins_like_an_option_is_a_command(factory: &impl Factory) {
+    let world = factory.full();
+    let outcome = world.call("bash", json!({ "command": "-x; echo still" })).await;
+    assert!(outcome.output.contains("-x: command not found"), "{}", outcome.output);
+    assert!(outcome.output.ends_with("still\n[exit code 0]"), "{}", outcome.output);
+}
+
+async fn wrong_arguments_are_named(factory: &impl Factory) {
+    let world = factory.full();
+    let cases = [
+        (json!({}), "`command`"),
+        (json!({ "command": 3 }), "`command`"),
+        (json!({ "command": "true", "timeout_s": "soon" }), "`timeout_s`"),
+        (json!({ "command": "true", "timeout_s": 0 }), "`timeout_s`"),
+        (json!({ "command": "true", "timeout_s": 3601 }), "`timeout_s`"),
+        (json!({ "command": "true", "cwd": "/" }), "`cwd`"),
+        (json!({ "command": "echo a\0b" }), "zero byte"),
+        (json!({ "command": "x".repeat(128 * 1024) }), "put it in a file"),
+    ];
+    for (arguments, named) in cases {
+        let outcome = world.call("bash", arguments).await;
+        assert_eq!(outcome.status, Status::Failed, "{}", outcome.output);
+        assert!(outcome.output.contains(named), "{}", outcome.output);
+    }
+    let outcome = world.call("rm_rf", json!({})).await;
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(outcome.output.contains("there is no tool rm_rf"), "{}", outcome.output);
+}
+
+async fn what_takes_too_long_is_stopped_with_what_it_said(factory: &impl Factory) {
+    let world = factory.full();
+    let command =
+        "trap 'echo asked' TERM; echo pid $$; echo begun; tail -f /dev/null & wait; tail -f /dev/null";
+    let outcome = world.call("bash", json!({ "command": command, "timeout_s": 1 })).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Timeout, None));
+    assert!(outcome.output.contains("begun\n"), "{}", outcome.output);
+    assert!(outcome.output.contains("asked\n"), "it was asked to end first: {}", outcome.output);
+    assert!(outcome.output.ends_with("\n[timed out after 1 s; stopped]"), "{}", outcome.output);
+    assert!(pids(&outcome.output).into_iter().all(is_gone));
+}
+
+async fn a_stop_keeps_what_was_captured(factory: &impl Factory) {
+    let world = factory.full();
+    let command = "echo before; echo ready; tail -f /dev/null";
+    let outcome =
+        world.call_until("bash", json!({ "command": command }), |text| text.contains("ready")).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Cancelled, None));
+    assert_eq!(outcome.output, "before\nready\n[stopped]");
+}
+
+/// A child, one that ignores the request to end, one in a session of its own, and one whose parents are gone.
+const TREE: &str = "echo pid $$
+tail -f /dev/null & echo pid $!
+(trap '' TERM; echo pid $BASHPID; while :; do tail -f /dev/null; done) &
+setsid tail -f /dev/null > /dev/null 2>&1 & echo pid $!
+setsid sh -c 'setsid sh -c \"echo pid \\$\\$; exec tail -f /dev/null\" & exit' &
+wait";
+
+fn all_there(shown: &str) -> bool {
+    shown.ends_with('\n') && pids(shown).len() == 5
+}
+
+async fn a_stop_ends_the_whole_tree(factory: &impl Factory) {
+    let world = factory.full();
+    let outcome = world.call_until("bash", json!({ "command": TREE }), all_there).await;
+    assert_eq!(outcome.status, Status::Cancelled);
+    let pids = pids(&outcome.output);
+    assert_eq!(pids.len(), 5, "{}", outcome.output);
+    for pid in pids {
+        assert!(is_gone(pid), "{pid} is left of:\n{}", outcome.output);
+    }
+}
+
+async fn a_stop_before_the_start_starts_nothing(factory: &impl Factory) {
+    let world = factory.full();
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    for (tool, arguments) in [
+        ("bash", json!({ "command": "echo > ran" })),
+        ("write_file", json!({ "path": "ran", "content": "" })),
+    ] {
+        let call = world.tool_call(tool, arguments);
+        let outcome = world.host.run(call, DeltaSink::none(), cancel.clone()).await;
+        assert_eq!((outcome.status, outcome.output.as_str()), (Status::Cancelled, "stopped"));
+    }
+    assert!(!world.at("ran").exists());
+}
+
+async fn a_dropped_call_ends_the_whole_tree(factory: &impl Factory) {
+    let world = factory.full();
+    let (seen, mut ready) = tokio::sync::mpsc::unbounded_channel();
+    let sink = DeltaSink::new(move |text| {
+        // The receiver is gone only once the test has seen enough.
+        let _ = seen.send(text.to_owned());
+    });
+    let call = world.tool_call("bash", json!({ "command": TREE }));
+    let run = world.host.run(call, sink, CancellationToken::new());
+    let mut shown = String::new();
+    let watch = async {
+        while !all_there(&shown) {
+            shown.push_str(&ready.recv().await.expect("it prints until all are there"));
+        }
+    };
+    tokio::select! {
+        outcome = run => panic!("it ended: {outcome:?}"),
+        () = watch => {}
+    }
+    let pids = pids(&shown);
+    assert_eq!(pids.len(), 5, "{shown}");
+    for pid in pids {
+        wait_until_gone(pid);
+    }
+}
+
+async fn a_program_in_the_background_does_not_hold_the_call(factory: &impl Factory) {
+    let world = factory.full();
+    let command = "tail -f /dev/null & echo pid $!";
+    let outcome = world.call("bash", json!({ "command": command })).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)));
+    assert!(
+        outcome.output.ends_with("\n[something that it started still runs in the background]\n[exit code 0]"),
+        "{}",
+        outcome.output
+    );
+    for pid in pids(&outcome.output) {
+        assert!(!is_gone(pid), "what was left in the background on purpose lives on");
+        end(pid);
+    }
+}
+
+async fn a_program_in_the_background_may_go_on_printing(factory: &impl Factory) {
+    let world = factory.full();
+    let command = "mkfifo go done; (read word < go; yes | head -c 3000000; echo $word > done) & echo begun";
+    let outcome = world.call("bash", json!({ "command": command })).await;
+    assert!(outcome.output.starts_with("begun\n"), "{}", outcome.output);
+    std::fs::write(world.at("go"), "alive\n").unwrap();
+    let done = world.at("done");
+    let reading = tokio::task::spawn_blocking(move || std::fs::read_to_string(done));
+    let word = tokio::time::timeout(DEADLINE, reading).await.expect("it is not stuck in its output");
+    assert_eq!(word.unwrap().unwrap(), "alive\n");
+}
+
+async fn a_command_that_closes_its_output_is_waited_for(factory: &impl Factory) {
+    let world = factory.full();
+    let command = "echo a; exec > /dev/null 2>&1; echo b > late; exit 4";
+    let outcome = world.call("bash", json!({ "command": command })).await;
+    assert_eq!((outcome.exit_code, outcome.output.as_str()), (Some(4), "a\n[exit code 4]"));
+    assert_eq!(world.text("late"), "b\n");
+}
+
+fn end(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}

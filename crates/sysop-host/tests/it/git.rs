@@ -1,0 +1,323 @@
+//! `git_*`: what they do, and what a poisoned repository cannot make them do.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use sysop_core::catalogue::Profile;
+use sysop_core::outcome::{Outcome, Status};
+
+use crate::world::{Factory, Setup, World, conformance};
+
+conformance!(
+    a_repository_is_worked_with,
+    arguments_are_never_options,
+    a_repository_above_the_root_is_not_used,
+    poison_runs_nothing,
+    poison_in_a_sha256_repository_runs_nothing,
+    a_filter_of_the_repository_is_not_passed_over_in_silence,
+    a_bare_repository_among_the_files_runs_nothing,
+    files_outside_are_not_shown_through_the_config,
+    nothing_is_fetched,
+);
+
+/// Runs git as a person does, to prepare.
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=A Person", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn repository(factory: &impl Factory, init: &[&str]) -> World {
+    let world = factory.workspace();
+    git(world.root(), &[&["init", "-q"], init].concat());
+    git(world.root(), &["config", "user.name", "A Person"]);
+    git(world.root(), &["config", "user.email", "a@example.org"]);
+    world
+}
+
+async fn ok(world: &World, tool: &str, arguments: Value) -> Outcome {
+    let outcome = world.call(tool, arguments).await;
+    assert_eq!(outcome.status, Status::Ok, "{tool}: {}", outcome.output);
+    outcome
+}
+
+async fn a_repository_is_worked_with(factory: &impl Factory) {
+    let world = repository(factory, &[]);
+    world.put("src/a.txt", "one\n");
+    world.put("b.txt", "b\n");
+    let status = ok(&world, "git_status", json!({})).await.output;
+    assert!(
+        status.starts_with("## No commits yet on ") && status.ends_with("\n?? b.txt\n?? src/\n"),
+        "{status}"
+    );
+    ok(&world, "git_add", json!({ "paths": ["src", world.at("b.txt")] })).await;
+    let outcome = ok(&world, "git_commit", json!({ "message": "-m First\n\n# kept\n$(touch x)" })).await;
+    assert!(outcome.output.contains("2 files changed"), "{}", outcome.output);
+    assert_eq!(git(world.root(), &["log", "--format=%B"]).trim_end(), "-m First\n\n# kept\n$(touch x)");
+    world.put("src/a.txt", "one\ntwo\n");
+    let diff = ok(&world, "git_diff", json!({})).await.output;
+    assert!(diff.contains("+++ b/src/a.txt") && diff.ends_with("\n one\n+two\n"), "{diff}");
+    assert_eq!(ok(&world, "git_diff", json!({ "path": "b.txt" })).await.output, "");
+    assert_eq!(ok(&world, "git_diff", json!({ "staged": true })).await.output, "");
+    assert_eq!(ok(&world, "git_diff", json!({ "revision": "HEAD", "path": "src" })).await.output, diff);
+    ok(&world, "git_add", json!({ "paths": ["."] })).await;
+    assert_eq!(ok(&world, "git_diff", json!({ "staged": true })).await.output, diff);
+    ok(&world, "git_commit", json!({ "message": "Second" })).await;
+    let log = ok(&world, "git_log", json!({ "limit": 1 })).await.output;
+    assert!(log.ends_with(" A Person: Second\n") && log.lines().count() == 1, "{log}");
+    assert_eq!(ok(&world, "git_log", json!({ "path": "b.txt" })).await.output.lines().count(), 1);
+    let show = ok(&world, "git_show", json!({ "revision": "HEAD" })).await.output;
+    assert!(show.contains("    Second\n") && show.contains("+two\n"), "{show}");
+    assert_eq!(ok(&world, "git_show", json!({ "revision": "HEAD~1:src/a.txt" })).await.output, "one\n");
+    let outcome = world.call("git_commit", json!({ "message": "Third" })).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(1)));
+    assert!(outcome.output.ends_with("[exit code 1]"), "{}", outcome.output);
+}
+
+async fn arguments_are_never_options(factory: &impl Factory) {
+    let world = repository(factory, &[]);
+    world.put("f", "x\n");
+    ok(&world, "git_add", json!({ "paths": ["f"] })).await;
+    ok(&world, "git_commit", json!({ "message": "First" })).await;
+    world.put("f", "y\n");
+    for (tool, arguments) in [
+        ("git_diff", json!({ "revision": "--output=made" })),
+        ("git_log", json!({ "revision": "--output=made" })),
+        ("git_show", json!({ "revision": "--output=made" })),
+        ("git_show", json!({ "revision": "HEAD\n--output=made" })),
+        ("git_show", json!({ "revision": "" })),
+        ("git_diff", json!({ "path": "--output=made" })),
+        ("git_diff", json!({ "path": ":(top,exclude)made" })),
+        ("git_add", json!({ "paths": ["--all"] })),
+        ("git_add", json!({ "paths": [] })),
+        ("git_add", json!({ "paths": ["../artefacts"] })),
+        ("git_add", json!({ "paths": ["/etc/hostname"] })),
+        ("git_commit", json!({ "message": "" })),
+        ("git_log", json!({ "limit": "all" })),
+    ] {
+        let outcome = world.call(tool, arguments.clone()).await;
+        let nothing = outcome.status == Status::Ok && outcome.output.is_empty();
+        assert!(nothing || outcome.status == Status::Failed, "{tool} {arguments}: {}", outcome.output);
+    }
+    assert!(!world.at("made").exists());
+    assert_eq!(git(world.root(), &["diff", "--cached", "--name-only"]), "");
+}
+
+async fn a_repository_above_the_root_is_not_used(factory: &impl Factory) {
+    let world = factory.open(Setup {
+        profile: Profile::Workspace,
+        prepare: |home| {
+            git(home, &["init", "-q"]);
+        },
+        ..Setup::default()
+    });
+    let outcome = world.call("git_status", json!({})).await;
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(outcome.output.contains("not a git repository"), "{}", outcome.output);
+}
+
+/// A script that leaves a witness behind and passes on what it reads.
+fn witness(world: &World) -> String {
+    let script = world.home().join("evil.sh");
+    fs::write(
+        &script,
+        format!(
+            "#!/bin/sh\necho ran \"$0\" \"$@\" >> {}/witness\nexec cat < /dev/null\n",
+            world.home().display()
+        ),
+    )
+    .unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    script.display().to_string()
+}
+
+fn ran(world: &World) -> Option<String> {
+    fs::read_to_string(world.home().join("witness")).ok()
+}
+
+/// Names a program wherever a repository's config can.
+fn poison(world: &World) {
+    let root = world.root();
+    world.put("f.txt", "one\n");
+    world.put("g.txt", "one\n");
+    git(root, &["add", "."]);
+    git(root, &["commit", "-qm", "First"]);
+    world.put("g.txt", "staged\n");
+    git(root, &["add", "g.txt"]);
+    let evil = witness(world);
+    world.put(".gitattributes", "*.txt filter=x=y diff=evil merge=evil\n");
+    world.put(".git/info/attributes", "*.txt filter=x=y diff=evil\n");
+    for (key, value) in [
+        ("core.fsmonitor", evil.as_str()),
+        ("core.hooksPath", world.at(".git/hooks").to_str().unwrap()),
+        ("core.pager", &evil),
+        ("core.editor", &evil),
+        ("core.sshCommand", &evil),
+        ("core.alternateRefsCommand", &evil),
+        ("filter.x=y.clean", &evil),
+        ("filter.x=y.smudge", &evil),
+        ("filter.x=y.process", &evil),
+        ("filter.x=y.required", "true"),
+        ("diff.external", &evil),
+        ("diff.evil.textconv", &evil),
+        ("diff.evil.command", &evil),
+        ("merge.evil.driver", &evil),
+        ("hook.evil.event", "pre-commit"),
+        ("hook.evil.command", &evil),
+        ("gpg.program", &evil),
+        ("gpg.ssh.defaultKeyCommand", &evil),
+        ("commit.gpgSign", "true"),
+        ("log.showSignature", "true"),
+        ("format.pretty", "%G? %s"),
+        ("pager.status", "true"),
+        ("pager.diff", "true"),
+        ("alias.status", &format!("!{evil}")),
+        ("interactive.diffFilter", &evil),
+        ("trailer.x.command", &evil),
+        ("gc.auto", "1"),
+        ("gc.recentObjectsHook", &evil),
+        ("rerere.enabled", "true"),
+        ("credential.helper", &evil),
+    ] {
+        git(root, &["config", key, value]);
+    }
+    for hook in [
+        "pre-commit",
+        "prepare-commit-msg",
+        "commit-msg",
+        "post-commit",
+        "post-index-change",
+        "reference-transaction",
+        "post-checkout",
+        "fsmonitor-watchman",
+        "pre-auto-gc",
+    ] {
+        fs::copy(world.home().join("evil.sh"), world.at(&format!(".git/hooks/{hook}"))).unwrap();
+    }
+    // The same size, so that git has to look into the file.
+    world.put("f.txt", "two\n");
+}
+
+/// Looks into the objects of a poisoned repository.
+fn git_plumbing(world: &World, arguments: &[&str]) -> String {
+    let safe = ["-c", "core.fsmonitor=false", "-c", "core.pager=cat", "-c", "log.showSignature=false"];
+    let textual = ["--no-textconv", "--no-ext-diff"];
+    git(world.root(), &[&safe, &arguments[..1], &textual, &arguments[1..]].concat())
+}
+
+async fn every_git_tool(world: &World) {
+    for (tool, arguments) in [
+        ("git_status", json!({})),
+        ("git_diff", json!({})),
+        ("git_diff", json!({ "revision": "HEAD" })),
+        ("git_diff", json!({ "staged": true })),
+        ("git_log", json!({})),
+        ("git_log", json!({ "path": "f.txt" })),
+        ("git_show", json!({ "revision": "HEAD" })),
+        ("git_show", json!({ "revision": "HEAD:f.txt" })),
+        ("git_add", json!({ "paths": ["f.txt"] })),
+        ("git_commit", json!({ "message": "Second" })),
+    ] {
+        let outcome = world.call(tool, arguments.clone()).await;
+        assert_eq!(ran(world), None, "{tool} {arguments}: {}", outcome.output);
+    }
+}
+
+async fn poison_runs_nothing(factory: &impl Factory) {
+    let world = repository(factory, &[]);
+    poison(&world);
+    every_git_tool(&world).await;
+    let diff = ok(&world, "git_diff", json!({})).await.output;
+    assert!(diff.contains("-one\n+two\n"), "it still says what changed: {diff}");
+    assert_eq!(git_plumbing(&world, &["show", "HEAD:g.txt"]), "staged\n", "what was staged is committed");
+    // The poison works: a bare call does run it.
+    let _ = Command::new("git").arg("status").current_dir(world.root()).output();
+    assert!(ran(&world).is_some(), "the poison is none");
+}
+
+async fn poison_in_a_sha256_repository_runs_nothing(factory: &impl Factory) {
+    let world = repository(factory, &["--object-format=sha256"]);
+    poison(&world);
+    every_git_tool(&world).await;
+    let diff = ok(&world, "git_diff", json!({})).await.output;
+    assert!(diff.contains("-one\n+two\n"), "{diff}");
+}
+
+async fn a_filter_of_the_repository_is_not_passed_over_in_silence(factory: &impl Factory) {
+    let world = repository(factory, &[]);
+    poison(&world);
+    let outcome = world.call("git_add", json!({ "paths": ["f.txt"] })).await;
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(outcome.output.contains("filter x=y"), "{}", outcome.output);
+    assert_eq!(ran(&world), None);
+}
+
+async fn a_bare_repository_among_the_files_runs_nothing(factory: &impl Factory) {
+    let world = factory.open(Setup {
+        profile: Profile::Workspace,
+        prepare: |home| {
+            git(home, &["init", "-q", "--bare", "root"]);
+        },
+        ..Setup::default()
+    });
+    let evil = witness(&world);
+    fs::create_dir(world.home().join("tree")).unwrap();
+    for (key, value) in [("core.bare", "false"), ("core.worktree", "../tree"), ("core.fsmonitor", &evil)] {
+        git(world.root(), &["config", key, value]);
+    }
+    every_git_tool(&world).await;
+    let outcome = world.call("git_status", json!({})).await;
+    assert_eq!(outcome.status, Status::Failed, "{}", outcome.output);
+    let _ = Command::new("git").arg("status").current_dir(world.root()).output();
+    assert!(ran(&world).is_some(), "the poison is none");
+}
+
+async fn files_outside_are_not_shown_through_the_config(factory: &impl Factory) {
+    let world = repository(factory, &[]);
+    fs::create_dir(world.home().join("outside")).unwrap();
+    fs::write(world.home().join("outside/secret"), "the-secret\n").unwrap();
+    world.put("secret", "old\n");
+    git(world.root(), &["add", "."]);
+    git(world.root(), &["commit", "-qm", "First"]);
+    let outside = world.home().join("outside");
+    git(world.root(), &["config", "core.worktree", outside.to_str().unwrap()]);
+    assert!(git(world.root(), &["diff"]).contains("the-secret"), "the trap is none");
+    assert_eq!(ok(&world, "git_diff", json!({})).await.output, "");
+    ok(&world, "git_add", json!({ "paths": ["secret"] })).await;
+    assert_eq!(ok(&world, "git_show", json!({ "revision": ":secret" })).await.output, "old\n");
+}
+
+async fn nothing_is_fetched(factory: &impl Factory) {
+    let world = repository(factory, &[]);
+    let evil = witness(&world);
+    world.put("f.txt", "one\n");
+    git(world.root(), &["add", "."]);
+    git(world.root(), &["commit", "-qm", "First"]);
+    for (key, value) in [
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.url", &format!("ext::{evil}")),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.uploadpack", &evil),
+        ("protocol.ext.allow", "always"),
+    ] {
+        git(world.root(), &["config", key, value]);
+    }
+    let blob = git(world.root(), &["rev-parse", "HEAD:f.txt"]);
+    let (folder, rest) = blob.trim().split_at(2);
+    fs::remove_file(world.at(&format!(".git/objects/{folder}/{rest}"))).unwrap();
+    let outcome = world.call("git_show", json!({ "revision": "HEAD" })).await;
+    assert_eq!(outcome.status, Status::Failed, "{}", outcome.output);
+    assert_eq!(ran(&world), None);
+    let _ = Command::new("git").args(["show", "HEAD"]).current_dir(world.root()).output();
+    assert!(ran(&world).is_some(), "the trap is none");
+}

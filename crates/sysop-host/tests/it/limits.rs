@@ -1,0 +1,190 @@
+//! However much a command prints: bounded memory, head and tail, the gap counted, the whole kept, no secrets.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+use sysop_core::outcome::Status;
+use sysop_driver::port::CancellationToken;
+use sysop_host::OutputLimits;
+
+use crate::world::{Display, Factory, Setup, World, conformance};
+
+conformance!(
+    head_and_tail_stay_and_the_whole_is_kept,
+    many_lines_are_too_much_as_well,
+    one_endless_line_is_cut,
+    no_character_is_split,
+    what_fits_is_told_whole,
+    the_kept_whole_is_bounded,
+    where_nothing_can_be_kept_the_rest_goes_on,
+    live_display_is_bounded,
+    secrets_are_nowhere,
+    a_long_file_names_the_lines_left_out,
+    a_long_list_is_an_output_too,
+);
+
+fn small() -> Setup {
+    Setup { limits: OutputLimits { bytes: 2_000, lines: 40 }, ..Setup::default() }
+}
+
+fn artefact(world: &World, name: Option<&str>) -> Vec<u8> {
+    std::fs::read(world.home().join("artefacts").join(name.expect("an artefact"))).unwrap()
+}
+
+async fn head_and_tail_stay_and_the_whole_is_kept(factory: &impl Factory) {
+    let world = factory.full();
+    let outcome = world.call("bash", json!({ "command": "seq 1 200000; exit 5" })).await;
+    assert_eq!((outcome.status, outcome.exit_code, outcome.truncated), (Status::Failed, Some(5), true));
+    assert!(outcome.output.len() <= 50 * 1024, "{}", outcome.output.len());
+    assert!(outcome.output.starts_with("1\n2\n3\n"));
+    assert!(outcome.output.ends_with("\n199999\n200000\n[exit code 5]"));
+    let whole: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
+    assert_eq!(artefact(&world, outcome.artefact.as_deref()), whole.as_bytes());
+    let name = outcome.artefact.unwrap();
+    let gap = outcome.output.lines().find(|line| line.starts_with('…')).unwrap();
+    let shown: u64 = outcome.output.lines().filter(|line| line.parse::<u64>().is_ok()).count() as u64;
+    let left_out = 200_000 - shown;
+    let bytes: usize = whole.len()
+        - outcome
+            .output
+            .lines()
+            .filter(|line| line.parse::<u64>().is_ok())
+            .map(|line| line.len() + 1)
+            .sum::<usize>();
+    assert_eq!(
+        gap.replace(',', ""),
+        format!("… [{left_out} lines {bytes} bytes left out; whole output: artefact {name}] …")
+    );
+    let file = world.home().join("artefacts").join(&name);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+async fn many_lines_are_too_much_as_well(factory: &impl Factory) {
+    let world = factory.open(small());
+    let outcome = world.call("bash", json!({ "command": "seq 1 41" })).await;
+    assert!(outcome.truncated);
+    let expected: String = (1..=20).map(|n| format!("{n}\n")).collect();
+    assert!(outcome.output.starts_with(&(expected + "… [1 line, 3 bytes left out;")), "{}", outcome.output);
+    assert!(outcome.output.contains("] …\n22\n23\n"), "{}", outcome.output);
+    let outcome = world.call("bash", json!({ "command": "seq 1 40" })).await;
+    assert!(!outcome.truncated && outcome.artefact.is_none());
+}
+
+async fn one_endless_line_is_cut(factory: &impl Factory) {
+    let world = factory.open(small());
+    let outcome = world.call("bash", json!({ "command": "printf '%05000d' 7" })).await;
+    assert!(outcome.truncated);
+    assert!(outcome.output.len() <= 2_100, "{}", outcome.output.len());
+    assert!(outcome.output.contains("\n… [0 lines, "), "{}", outcome.output);
+    assert!(outcome.output.ends_with("0007\n[exit code 0]"));
+}
+
+async fn no_character_is_split(factory: &impl Factory) {
+    for shift in 0..4 {
+        let world = factory.open(small());
+        world.put("f", "x".repeat(shift) + &"€".repeat(3_000));
+        let outcome = world.call("bash", json!({ "command": "cat f" })).await;
+        assert!(outcome.truncated && !outcome.output.contains('\u{FFFD}'), "{}", outcome.output);
+    }
+    let world = factory.open(small());
+    let outcome = world.call("bash", json!({ "command": "head -c 1500 /dev/zero | tr '\\0' '\\377'" })).await;
+    assert!(outcome.truncated, "what is no text costs what stands for it");
+    assert!(outcome.output.len() <= 2_100, "{}", outcome.output.len());
+    assert_eq!(artefact(&world, outcome.artefact.as_deref()), vec![0xFF; 1500]);
+}
+
+async fn what_fits_is_told_whole(factory: &impl Factory) {
+    let world = factory.open(small());
+    let text = "12345678\n".repeat(3) + &"x".repeat(2_000 - 27);
+    world.put("f", &text);
+    let outcome = world.call("bash", json!({ "command": "cat f" })).await;
+    assert_eq!(outcome.output, text + "\n[exit code 0]");
+    assert!(!outcome.truncated && !world.home().join("artefacts").exists());
+}
+
+async fn the_kept_whole_is_bounded(factory: &impl Factory) {
+    let world = factory.open(Setup { artefact_bytes_max: 10_000, ..small() });
+    let outcome = world.call("bash", json!({ "command": "seq 1 1000000" })).await;
+    assert!(outcome.output.contains("left out; first 10,000 bytes: artefact "), "{}", outcome.output);
+    let kept = artefact(&world, outcome.artefact.as_deref());
+    assert_eq!(kept.len(), 10_000);
+    assert!(kept.starts_with(b"1\n2\n3\n"));
+}
+
+async fn where_nothing_can_be_kept_the_rest_goes_on(factory: &impl Factory) {
+    let world = factory.open(Setup {
+        artefacts: "a-file/artefacts",
+        prepare: |home| std::fs::write(home.join("a-file"), "").unwrap(),
+        ..small()
+    });
+    let outcome = world.call("bash", json!({ "command": "seq 1 1000000" })).await;
+    assert_eq!((outcome.status, outcome.truncated, outcome.artefact), (Status::Ok, true, None));
+    assert!(outcome.output.contains("left out; the whole could not be kept: "), "{}", outcome.output);
+    assert!(outcome.output.ends_with("\n1000000\n[exit code 0]"));
+}
+
+async fn live_display_is_bounded(factory: &impl Factory) {
+    let world = factory.full();
+    let display = Display::default();
+    let call = world.tool_call("bash", json!({ "command": "echo first; seq 1 3000000; echo last" }));
+    let started = std::time::Instant::now();
+    let outcome = world.host.run(call, display.sink(), CancellationToken::new()).await;
+    assert_eq!(outcome.status, Status::Ok);
+    let pieces = display.pieces();
+    assert!(pieces.iter().all(|piece| piece.len() <= 64 * 1024));
+    let most = started.elapsed().as_millis() / 50 + 2;
+    assert!(pieces.len() as u128 <= most, "{} pieces, at most {most}", pieces.len());
+    assert!(display.text().starts_with("first\n1\n") && display.text().ends_with("3000000\nlast\n"));
+    assert!(display.text().contains("bytes not shown"));
+}
+
+async fn secrets_are_nowhere(factory: &impl Factory) {
+    let world = factory.open(Setup { secrets: vec!["hunter22-key".to_owned()], ..small() });
+    let display = Display::default();
+    // Each write ends inside the secret, so that it is cut by the border of two reads as well.
+    let command = "for n in $(seq 1 300); do printf 'line hunt'; printf 'er22-'; printf 'key\\n'; done";
+    let call = world.tool_call("bash", json!({ "command": command }));
+    let outcome = world.host.run(call, display.sink(), CancellationToken::new()).await;
+    assert!(outcome.truncated);
+    let kept = String::from_utf8(artefact(&world, outcome.artefact.as_deref())).unwrap();
+    assert_eq!(kept, "line [redacted]\n".repeat(300));
+    for text in [&outcome.output, &display.text()] {
+        assert!(text.contains("line [redacted]\n") && !text.contains("hunter22"), "{text}");
+    }
+    world.put(".env", "KEY=hunter22-key\n");
+    assert_eq!(world.call("read_file", json!({ "path": ".env" })).await.output, "KEY=[redacted]\n");
+    world.put("hunter22-key.txt", "");
+    assert!(!world.call("ls", json!({})).await.output.contains("hunter22"));
+    assert!(!world.call("read_file", json!({ "path": "no/hunter22-key" })).await.output.contains("hunter22"));
+}
+
+async fn a_long_file_names_the_lines_left_out(factory: &impl Factory) {
+    let world = factory.open(small());
+    let text: String = (1..=1_000).map(|number| format!("{number}\n")).collect();
+    world.put("f", &text);
+    let outcome = world.call("read_file", json!({ "path": "f" })).await;
+    assert!(outcome.truncated && outcome.artefact.is_none());
+    let notice =
+        "\n20\n… [lines 21 to 980 left out (3,761 bytes); read them with start_line and end_line] …\n981\n";
+    assert!(outcome.output.contains(notice), "{}", outcome.output);
+    let outcome = world.call("read_file", json!({ "path": "f", "start_line": 501 })).await;
+    assert!(outcome.output.contains("… [lines 521 to 980 left out"), "{}", outcome.output);
+    world.put("wide", "x".repeat(5_000));
+    let outcome = world.call("read_file", json!({ "path": "wide" })).await;
+    assert!(outcome.output.contains("bytes of line 1 left out] …"), "{}", outcome.output);
+}
+
+async fn a_long_list_is_an_output_too(factory: &impl Factory) {
+    let world = factory.open(small());
+    for number in 0..100 {
+        world.put(&format!("file-{number:03}"), "");
+    }
+    let outcome = world.call("ls", json!({})).await;
+    assert!(outcome.truncated);
+    assert!(outcome.output.starts_with("file-000\n") && outcome.output.ends_with("file-099\n"));
+    assert_eq!(
+        artefact(&world, outcome.artefact.as_deref()).iter().filter(|byte| **byte == b'\n').count(),
+        100
+    );
+}

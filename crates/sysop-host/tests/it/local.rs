@@ -1,0 +1,74 @@
+//! What only this machine can show: how a host is opened, and that its commands do not outlive the process.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use sysop_core::catalogue::Profile;
+use sysop_driver::port::{CancellationToken, DeltaSink};
+use sysop_host::{HostError, LocalHost, LocalSettings};
+
+use crate::world::{Factory, Local, pids, wait_until_gone};
+
+#[test]
+fn a_host_is_opened_without_a_trace() {
+    let home = tempfile::tempdir().unwrap();
+    let host = LocalHost::open(LocalSettings::new(home.path(), home.path().join("artefacts"))).unwrap();
+    assert_eq!(format!("{host:?}"), "LocalHost { tools: 6 }");
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_host_that_cannot_be_opened_says_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for root in [&file, &home.path().join("none")] {
+        let error = LocalHost::open(LocalSettings::new(root, home.path())).unwrap_err();
+        assert!(matches!(error, HostError::Root { .. }), "{error}");
+        assert!(error.to_string().contains("--root"), "{error}");
+    }
+    let mut settings = LocalSettings::new(home.path(), home.path());
+    settings.profile = Profile::Operator;
+    let error = LocalHost::open(settings).unwrap_err();
+    assert!(error.to_string().contains("operator needs a terminal"), "{error}");
+}
+
+/// Runs in a process of its own, which the next test kills.
+#[tokio::test]
+#[ignore = "it is the victim of the test below, and runs for ever by itself"]
+async fn victim() {
+    let world = Local.full();
+    let command =
+        "tail -f /dev/null & echo pid $!; (tail -f /dev/null; echo more) & echo pid $!; echo pid $$; wait";
+    let sink = DeltaSink::new(|text| println!("{text}"));
+    world
+        .host
+        .run(world.tool_call("bash", json!({ "command": command })), sink, CancellationToken::new())
+        .await;
+}
+
+#[test]
+fn commands_do_not_outlive_a_killed_process() {
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture", "local::victim"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    for line in BufReader::new(victim.stdout.take().unwrap()).lines() {
+        said.push_str(&line.unwrap());
+        said.push('\n');
+        if pids(&said).len() == 3 {
+            break;
+        }
+    }
+    let pids = pids(&said);
+    assert_eq!(pids.len(), 3, "{said}");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    for pid in pids {
+        wait_until_gone(pid);
+    }
+}

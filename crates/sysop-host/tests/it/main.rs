@@ -1,0 +1,13 @@
+//! What a host promises, as one suite: every function of it takes a `Factory`, so that each machine that
+//! tools can run on goes through the same tests. What only this machine can show is in `local`.
+
+mod bash;
+mod files;
+mod git;
+mod limits;
+mod local;
+mod paths;
+mod properties;
+mod undo;
+mod workspace;
+mod world;

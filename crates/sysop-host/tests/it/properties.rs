@@ -1,0 +1,128 @@
+//! Properties of the agent-rs design that are this crate's, under their own numbers; and of the limits besides.
+
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
+use proptest::test_runner::TestCaseError;
+use serde_json::json;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_host::OutputLimits;
+
+use crate::world::{Factory, Local, Setup, World};
+
+fn run(world: &World, command: &str) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(world.call("bash", json!({ "command": command })))
+}
+
+/// Text that a shell and a model both take as it is.
+fn printable() -> impl Strategy<Value = String> {
+    "[ -~äß€\n\t]{0,40}"
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    // **Feature: agent-rs, Property 9: For any shell command string, executing it SHALL capture both stdout and stderr, and the combined output SHALL be stored in execution_output.**
+    #[test]
+    fn property_9_command_execution_output_capture(
+        pieces in proptest::collection::vec((any::<bool>(), printable()), 0..8),
+        code in 0..=255_i32,
+    ) {
+        let world = Local.full();
+        let mut command = String::new();
+        let mut expected = String::new();
+        for (is_error, text) in &pieces {
+            let stream = if *is_error { " >&2" } else { "" };
+            command.push_str(&format!("printf %s {}{stream}\n", quoted(text)));
+            expected.push_str(text);
+        }
+        command.push_str(&format!("exit {code}"));
+        let outcome = run(&world, &command);
+        prop_assert_eq!(outcome.exit_code, Some(code));
+        prop_assert_eq!(outcome.status, if code == 0 { Status::Ok } else { Status::Failed });
+        let border = if expected.is_empty() || expected.ends_with('\n') { "" } else { "\n" };
+        prop_assert_eq!(outcome.output, format!("{expected}{border}[exit code {code}]"));
+    }
+
+    // **Feature: agent-rs, Property 19: For any command output exceeding the configured max_output_bytes or max_output_lines, the output SHALL be truncated and the truncated flag SHALL be set to true.**
+    #[test]
+    fn property_19_output_truncation_safety(
+        lines in proptest::collection::vec("[a-zß€]{0,60}", 0..80),
+        last_is_whole in any::<bool>(),
+        max_output_bytes in 1_usize..3_000,
+        max_output_lines in 1_usize..60,
+    ) {
+        let limits = OutputLimits { bytes: max_output_bytes, lines: max_output_lines };
+        let world = Local.open(Setup { limits, ..Setup::default() });
+        let text = lines.join("\n") + if last_is_whole { "\n" } else { "" };
+        world.put("text", &text);
+        let outcome = run(&world, "cat text");
+        let exceeds = text.len() > max_output_bytes || text.lines().count() > max_output_lines;
+        prop_assert_eq!(outcome.truncated, exceeds);
+        if exceeds {
+            is_truncated_well(&world, &outcome, &text, limits)?;
+        } else {
+            prop_assert!(outcome.output.starts_with(&text));
+            prop_assert_eq!(outcome.artefact, None);
+        }
+    }
+
+    #[test]
+    fn whatever_bytes_come_the_output_is_bounded_and_the_artefact_exact(
+        bytes in proptest::collection::vec(any::<u8>(), 0..4_000),
+        limit in 1_usize..2_000,
+    ) {
+        let world = Local.open(Setup { limits: OutputLimits { bytes: limit, lines: 500 }, ..Setup::default() });
+        world.put("bytes", &bytes);
+        let outcome = run(&world, "cat bytes");
+        let notices = 160;
+        prop_assert!(outcome.output.len() <= limit + notices, "{} > {limit}", outcome.output.len());
+        prop_assert!(outcome.truncated || bytes.len() <= limit);
+        if let Some(name) = outcome.artefact {
+            prop_assert_eq!(std::fs::read(world.home().join("artefacts").join(name)).unwrap(), bytes);
+        }
+    }
+}
+
+/// Head and tail of the text are there, within the limits; what is not is counted and kept.
+fn is_truncated_well(
+    world: &World,
+    outcome: &Outcome,
+    text: &str,
+    limits: OutputLimits,
+) -> Result<(), TestCaseError> {
+    let name = outcome.artefact.as_deref().expect("the whole is kept");
+    let kept = std::fs::read_to_string(world.home().join("artefacts").join(name)).unwrap();
+    prop_assert_eq!(&kept, text);
+    let body = outcome.output.strip_suffix("[exit code 0]").expect("the exit code is last");
+    let (head, rest) = body.split_once("… [").expect("the gap is told");
+    let (notice, tail) = rest.split_once("] …\n").expect("the gap is told in one line");
+    let fits = |part: &str, border: &str| part.strip_suffix(border).map(str::to_owned).unwrap_or_default();
+    // A border may have been added where a part ended inside a line.
+    let head = if text.starts_with(head) { head.to_owned() } else { fits(head, "\n") };
+    let tail = if text.ends_with(tail) { tail.to_owned() } else { fits(tail, "\n") };
+    prop_assert!(text.starts_with(&head), "{head:?}");
+    prop_assert!(text.ends_with(&tail), "{tail:?}");
+    prop_assert!(head.len() + tail.len() <= limits.bytes);
+    prop_assert!(head.lines().count() + tail.lines().count() <= limits.lines);
+    let numbers: Vec<usize> = notice
+        .split(", ")
+        .take(2)
+        .map(|part| {
+            part.split(' ')
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .filter(char::is_ascii_digit)
+                .collect::<String>()
+                .parse()
+                .unwrap()
+        })
+        .collect();
+    let missing = &text[head.len()..text.len() - tail.len()];
+    prop_assert_eq!(numbers, [missing.matches('\n').count(), missing.len()]);
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! `undo`: back to before, or nothing.
+
+use serde_json::{Value, json};
+use sysop_core::outcome::{FileChange, Outcome, Status};
+
+use crate::world::{Factory, Setup, World, conformance};
+
+conformance!(
+    changed_files_come_back_and_new_ones_go,
+    several_changes_of_a_file_are_one,
+    what_was_changed_since_stops_it_whole,
+    a_deleted_file_comes_back,
+    changes_that_are_not_ours_are_refused,
+    a_change_that_changes_nothing_records_nothing,
+    what_cannot_be_kept_is_said,
+);
+
+async fn undo(world: &World, changes: &[FileChange]) -> Outcome {
+    world.call("undo", json!({ "changes": changes })).await
+}
+
+async fn change(world: &World, tool: &str, arguments: Value) -> Vec<FileChange> {
+    let outcome = world.call(tool, arguments).await;
+    assert_eq!(outcome.status, Status::Ok, "{}", outcome.output);
+    outcome.changes
+}
+
+async fn changed_files_come_back_and_new_ones_go(factory: &impl Factory) {
+    let world =
+        factory.open(Setup { profile: sysop_core::catalogue::Profile::Workspace, ..Setup::default() });
+    world.put("old", "before\r\n");
+    let mut changes = change(&world, "write_file", json!({ "path": "old", "content": "after\n" })).await;
+    changes.extend(change(&world, "write_file", json!({ "path": "a/new", "content": "x" })).await);
+    let piece = json!({ "path": "chunked", "content": "x", "index": 0, "total": 1 });
+    changes.extend(change(&world, "write_file_chunk", piece).await);
+    let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["old", "a/new", "chunked"]);
+    assert_eq!(changes[1].before, None);
+    assert_eq!(changes[0].after_hash, blake3::hash(b"after\r\n").to_hex().as_str());
+    let outcome = undo(&world, &changes).await;
+    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, "OK, 3 files put back"));
+    assert_eq!(world.text("old"), "before\r\n");
+    assert!(!world.at("a/new").exists() && !world.at("chunked").exists());
+    assert!(!world.host.tools().iter().any(|tool| tool.name == "undo"), "no model is offered it");
+}
+
+async fn several_changes_of_a_file_are_one(factory: &impl Factory) {
+    let world = factory.full();
+    world.put("f", "1");
+    let mut changes = Vec::new();
+    for (old, new) in [("1", "2"), ("2", "3"), ("3", "4")] {
+        let edit = json!({ "path": "f", "old_string": old, "new_string": new });
+        changes.extend(change(&world, "edit_file", edit).await);
+    }
+    changes.extend(change(&world, "write_file", json!({ "path": "g", "content": "x" })).await);
+    changes.extend(change(&world, "write_file", json!({ "path": "g", "content": "y" })).await);
+    assert_eq!(undo(&world, &changes).await.output, "OK, 2 files put back");
+    assert_eq!(world.text("f"), "1");
+    assert!(!world.at("g").exists());
+}
+
+async fn what_was_changed_since_stops_it_whole(factory: &impl Factory) {
+    let world = factory.full();
+    world.put("a", "a1");
+    let mut changes = change(&world, "write_file", json!({ "path": "a", "content": "a2" })).await;
+    changes.extend(change(&world, "write_file", json!({ "path": "b", "content": "b2" })).await);
+    world.put("a", "by a person");
+    let outcome = undo(&world, &changes).await;
+    assert_eq!(
+        (outcome.status, outcome.output.as_str()),
+        (Status::Failed, "a was changed since; nothing was undone")
+    );
+    assert_eq!((world.text("a"), world.text("b")), ("by a person".to_owned(), "b2".to_owned()));
+    std::fs::remove_file(world.at("a")).unwrap();
+    assert_eq!(undo(&world, &changes).await.status, Status::Failed);
+    assert!(!world.at("a").exists() && world.at("b").exists());
+}
+
+async fn a_deleted_file_comes_back(factory: &impl Factory) {
+    let world = factory.open(Setup { allow_delete: true, ..Setup::default() });
+    world.put("f", "x");
+    let changes = change(&world, "delete_file", json!({ "path": "f" })).await;
+    assert!(!world.at("f").exists());
+    assert_eq!(undo(&world, &changes).await.status, Status::Ok);
+    assert_eq!(world.text("f"), "x");
+}
+
+async fn changes_that_are_not_ours_are_refused(factory: &impl Factory) {
+    let world = factory.full();
+    world.put("f", "x");
+    std::fs::write(world.home().join("secret"), "s").unwrap();
+    let after_hash = blake3::hash(b"x").to_hex().to_string();
+    let outside = world.outside();
+    for before in ["../secret", "preimages/../../secret", "/etc/passwd", "preimages/00"] {
+        let change =
+            FileChange { path: "f".into(), before: Some(before.into()), after_hash: after_hash.clone() };
+        assert_eq!(undo(&world, &[change]).await.status, Status::Failed, "{before}");
+    }
+    let secret_hash = blake3::hash(b"s").to_hex().to_string();
+    let change = FileChange { path: "../secret".into(), before: None, after_hash: secret_hash };
+    assert_eq!(undo(&world, &[change]).await.status, Status::Failed);
+    assert_eq!(undo(&world, &[]).await.status, Status::Failed);
+    assert_eq!(world.text("f"), "x");
+    assert_eq!(world.outside(), outside);
+}
+
+async fn a_change_that_changes_nothing_records_nothing(factory: &impl Factory) {
+    let world = factory.full();
+    world.put("f", "same");
+    let outcome = world.call("write_file", json!({ "path": "f", "content": "same" })).await;
+    assert_eq!(outcome.status, Status::Ok);
+    assert!(
+        outcome.output.starts_with("OK") && outcome.output.contains("like this already"),
+        "{}",
+        outcome.output
+    );
+    assert!(outcome.changes.is_empty());
+}
+
+async fn what_cannot_be_kept_is_said(factory: &impl Factory) {
+    let world = factory.open(Setup {
+        artefacts: "a-file/artefacts",
+        prepare: |home| std::fs::write(home.join("a-file"), "").unwrap(),
+        ..Setup::default()
+    });
+    world.put("f", "old");
+    let outcome = world.call("write_file", json!({ "path": "f", "content": "new" })).await;
+    assert_eq!(outcome.status, Status::Ok);
+    assert!(outcome.output.contains("cannot be undone"), "{}", outcome.output);
+    assert!(outcome.changes.is_empty());
+    let large = std::fs::File::create(world.at("large")).unwrap();
+    large.set_len(sysop_host::FILE_BYTES_MAX + 1).unwrap();
+    let outcome = world.call("write_file", json!({ "path": "large", "content": "small" })).await;
+    assert!(outcome.output.contains("too large to be kept"), "{}", outcome.output);
+    assert_eq!(world.text("large"), "small");
+}

@@ -1,0 +1,251 @@
+//! A host with a root of its own, and a place outside that must not change.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::Value;
+use sysop_core::catalogue::Profile;
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::Outcome;
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_host::{LocalHost, LocalSettings, OutputLimits};
+use tempfile::TempDir;
+
+/// How long anything may take that is waited for.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Makes a test of the suite run on every machine.
+macro_rules! conformance {
+    ($($name:ident),+ $(,)?) => {
+        mod on_this_machine {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::$name(&crate::world::Local).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use conformance;
+
+/// Opens hosts on one kind of machine whose files can also be reached from here.
+pub(crate) trait Factory {
+    fn open(&self, setup: Setup) -> World;
+
+    fn full(&self) -> World {
+        self.open(Setup::default())
+    }
+
+    fn workspace(&self) -> World {
+        self.open(Setup { profile: Profile::Workspace, ..Setup::default() })
+    }
+}
+
+pub(crate) struct Setup {
+    pub(crate) profile: Profile,
+    pub(crate) limits: OutputLimits,
+    pub(crate) artefact_bytes_max: u64,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) allow_delete: bool,
+    /// Where the artefacts are to go, below the home of the world.
+    pub(crate) artefacts: &'static str,
+    /// Which folder below the home of the world is the root.
+    pub(crate) root: &'static str,
+    /// Prepares the home before the host is opened.
+    pub(crate) prepare: fn(&Path),
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Full,
+            limits: OutputLimits::default(),
+            artefact_bytes_max: 64 * 1024 * 1024,
+            secrets: Vec::new(),
+            allow_delete: false,
+            artefacts: "artefacts",
+            root: "root",
+            prepare: |_| {},
+        }
+    }
+}
+
+/// This machine, by `LocalHost`.
+pub(crate) struct Local;
+
+impl Factory for Local {
+    fn open(&self, setup: Setup) -> World {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("root")).unwrap();
+        (setup.prepare)(home.path());
+        let mut settings =
+            LocalSettings::new(home.path().join(setup.root), home.path().join(setup.artefacts));
+        settings.profile = setup.profile;
+        settings.limits = setup.limits;
+        settings.artefact_bytes_max = setup.artefact_bytes_max;
+        settings.secrets = setup.secrets.into_iter().map(Into::into).collect();
+        settings.allow_delete = setup.allow_delete;
+        let host = Arc::new(LocalHost::open(settings).unwrap());
+        let root = home.path().join(setup.root);
+        World { home, root, host, calls: AtomicU32::new(0) }
+    }
+}
+
+pub(crate) struct World {
+    home: TempDir,
+    root: PathBuf,
+    pub(crate) host: Arc<dyn Host>,
+    calls: AtomicU32,
+}
+
+impl World {
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path below the root, from here.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn bytes(&self, path: &str) -> Vec<u8> {
+        fs::read(self.at(path)).unwrap()
+    }
+
+    pub(crate) fn text(&self, path: &str) -> String {
+        String::from_utf8(self.bytes(path)).unwrap()
+    }
+
+    pub(crate) fn mode(&self, path: &str) -> u32 {
+        fs::metadata(self.at(path)).unwrap().permissions().mode() & 0o7777
+    }
+
+    pub(crate) fn tool_call(&self, tool: &str, arguments: Value) -> ToolCall {
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        ToolCall {
+            id: CallId::new(format!("call-{number}")),
+            wire_id: None,
+            name: tool.to_owned(),
+            arguments: Arguments::Object(arguments),
+        }
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+        let call = self.tool_call(tool, arguments);
+        let run = self.host.run(call, DeltaSink::none(), CancellationToken::new());
+        tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time")
+    }
+
+    /// Runs a call and cancels it as soon as what it has displayed is enough.
+    pub(crate) async fn call_until(
+        &self,
+        tool: &str,
+        arguments: Value,
+        enough: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Outcome {
+        let cancel = CancellationToken::new();
+        let display = Display::default();
+        let (stop, shown) = (cancel.clone(), display.clone());
+        let sink = DeltaSink::new(move |text| {
+            shown.take(text);
+            if enough(&shown.text()) {
+                stop.cancel();
+            }
+        });
+        let run = self.host.run(self.tool_call(tool, arguments), sink, cancel);
+        tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time")
+    }
+
+    /// Everything in the home but root and artefacts, with links as links: to see that nothing changed.
+    pub(crate) fn outside(&self) -> BTreeMap<PathBuf, String> {
+        let mut seen = BTreeMap::new();
+        snapshot(self.home(), &["root", "artefacts"].map(|name| self.home().join(name)), &mut seen);
+        seen
+    }
+
+    pub(crate) fn offers(&self, tool: &str) -> bool {
+        self.host.tools().iter().any(|spec| spec.name == tool)
+    }
+}
+
+fn snapshot(folder: &Path, but: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap();
+        if but.contains(&path) {
+            continue;
+        }
+        if kind.is_dir() {
+            seen.insert(path.clone(), "folder".to_owned());
+            snapshot(&path, but, seen);
+        } else if kind.is_symlink() {
+            seen.insert(path.clone(), format!("link to {}", fs::read_link(&path).unwrap().display()));
+        } else {
+            seen.insert(path.clone(), String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned());
+        }
+    }
+}
+
+/// Remembers what was displayed.
+#[derive(Clone, Default)]
+pub(crate) struct Display(Arc<Mutex<Vec<String>>>);
+
+impl Display {
+    pub(crate) fn sink(&self) -> DeltaSink {
+        let display = self.clone();
+        DeltaSink::new(move |text| display.take(text))
+    }
+
+    fn take(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().unwrap().concat()
+    }
+
+    pub(crate) fn pieces(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Waits until a process has ended, whoever its parent is.
+pub(crate) fn wait_until_gone(pid: i32) {
+    let Ok(descriptor) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else { return };
+    let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+    let deadline = Timespec { tv_sec: DEADLINE.as_secs().cast_signed(), tv_nsec: 0 };
+    let ended = poll(&mut polled, Some(&deadline)).unwrap();
+    assert_eq!(ended, 1, "process {pid} is still there");
+}
+
+/// Whether a process has ended already.
+pub(crate) fn is_gone(pid: i32) -> bool {
+    let Ok(descriptor) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else { return true };
+    let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+}
+
+/// The numbers in a text, one a line, whatever else is in it.
+pub(crate) fn pids(text: &str) -> Vec<i32> {
+    text.lines().filter_map(|line| line.strip_prefix("pid ")?.parse().ok()).collect()
+}
