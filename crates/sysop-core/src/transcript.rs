@@ -171,6 +171,11 @@ impl Transcript {
         }
     }
 
+    /// The transcript of a session that works like this and of which nothing is logged yet.
+    pub fn of(spec: &SessionSpec) -> Self {
+        Self { facts: Some(Facts::of(spec)), ..Self::new() }
+    }
+
     /// How the session works; none before its first event.
     pub fn facts(&self) -> Option<&Facts> {
         self.facts.as_ref()

@@ -101,7 +101,8 @@ impl Parts {
             profile: settings.profile.as_str().to_owned(),
         };
         let id = SessionId::new(uuid::Uuid::now_v7().to_string());
-        Ok(opened(self.driver.begin(id, spec, host), Seq(0)))
+        let opening = spec.clone();
+        Ok(opened(self.driver.begin(id, spec, host), Seq(0), opening))
     }
 
     /// An earlier session, with its own root and tools; model and approval mode are those asked for now.
@@ -112,6 +113,7 @@ impl Parts {
                 Failure::failed(DriverError::from(StoreError::NotFound(id.clone())).to_string()).into()
             );
         };
+        let spec = spec.clone();
         let profile = spec.profile.parse().unwrap_or(self.settings.profile.into());
         let host = self.host(Path::new(&spec.root), profile)?;
         let handle = self.driver.resume(id, host).await.map_err(failure)?;
@@ -120,7 +122,7 @@ impl Parts {
             handle.send(Input::Configure { change: Change::Model(self.model.clone()) }).map_err(failure)?;
         }
         handle.send(Input::Configure { change: Change::Approve(self.settings.approve) }).map_err(failure)?;
-        Ok(opened(handle, last))
+        Ok(opened(handle, last, spec))
     }
 
     fn host(&self, root: &Path, profile: Profile) -> Result<Arc<dyn Host>> {
@@ -209,8 +211,8 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
     }
 }
 
-fn opened(handle: Handle, last: Seq) -> Opened {
-    Opened { session: Arc::new(Local(handle)), last }
+fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> Opened {
+    Opened { session: Arc::new(Local(handle)), last, spec: Arc::new(spec) }
 }
 
 /// A session of this process, as the faces know sessions.

@@ -47,7 +47,7 @@ impl Fake {
     /// The session as a face gets it.
     pub(crate) fn opened(self: &Arc<Self>) -> Opened {
         let last = self.state.lock().unwrap().seq();
-        Opened { session: self.clone(), last }
+        Opened { session: self.clone(), last, spec: Arc::new(spec()) }
     }
 
     /// What faces have sent.

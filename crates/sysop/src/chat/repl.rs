@@ -11,6 +11,7 @@ use sysop_core::event::{Change, Decision, Event, Input, Origin, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
+use sysop_core::session::SessionSpec;
 use sysop_core::transcript::{Body, Phase, Transcript, mode_word};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -102,6 +103,11 @@ impl Signals {
     }
 }
 
+/// What is known before the first update: all of a new session, nothing of one that is replayed.
+fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
+    if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() }
+}
+
 impl Repl {
     pub(super) fn new(context: ChatContext) -> anyhow::Result<Self> {
         let names = context.routines.iter().map(|routine| routine.name.clone()).collect();
@@ -115,11 +121,11 @@ impl Repl {
         };
         let look = Look { width: terminal_width(), colour };
         let screen = Screen::new(Box::new(io::stdout()), look, console.printer());
-        let Opened { session, last } = context.opened.clone();
+        let Opened { session, last, spec } = context.opened.clone();
         Ok(Self {
             updates: session.subscribe(Seq(0)),
             session,
-            transcript: Transcript::new(),
+            transcript: transcript_of(&spec, last),
             replay_until: last,
             introduced: false,
             view: view_of(context.form),
@@ -142,6 +148,7 @@ impl Repl {
         let mut signals = Signals::new().context("signals cannot be received")?;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        self.introduce()?;
         loop {
             self.ask_for_what_is_wanted()?;
             if let Some(exit) = self.leaving {
@@ -540,15 +547,15 @@ impl Repl {
 
     async fn open(&mut self, which: Which) -> io::Result<()> {
         match (self.context.open)(which).await {
-            Ok(Opened { session, last }) => {
+            Ok(Opened { session, last, spec }) => {
                 self.updates = session.subscribe(Seq(0));
                 self.session = session;
-                self.transcript = Transcript::new();
+                self.transcript = transcript_of(&spec, last);
                 self.replay_until = last;
                 self.introduced = false;
                 self.answered = None;
                 self.view = view_of(self.context.form);
-                Ok(())
+                self.introduce()
             }
             Err(error) => self.view.say(&error, Ink::Bad, &mut self.screen),
         }

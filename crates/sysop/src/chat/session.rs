@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
+use sysop_core::session::SessionSpec;
 
 /// A live session, here or on a server.
 pub(crate) trait Session: Send + Sync {
@@ -25,4 +26,6 @@ pub(crate) struct Opened {
     pub(crate) session: Arc<dyn Session>,
     /// The last event that was in its log before; 0 for a new one.
     pub(crate) last: Seq,
+    /// How it works. A new one is logged with its first input only, so that this is not in its log yet.
+    pub(crate) spec: Arc<SessionSpec>,
 }
