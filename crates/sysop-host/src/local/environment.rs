@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::output::redact::Secrets;
 
@@ -96,7 +96,7 @@ impl Environment {
     }
 }
 
-fn is_executable(program: &PathBuf) -> bool {
+fn is_executable(program: &Path) -> bool {
     use rustix::fs::{Access, access};
     program.is_file() && access(program, Access::EXEC_OK).is_ok()
 }

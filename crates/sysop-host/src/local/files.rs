@@ -231,3 +231,47 @@ pub(super) fn plain(error: &io::Error, told: &str) -> MachineError {
         Some(_) | None => MachineError::Refused(format!("{told}: {}", shown(&error.to_string()))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+
+    use super::{Before, MachineError, RootPath, remove, write};
+
+    fn root() -> (tempfile::TempDir, Dir) {
+        let home = tempfile::tempdir().unwrap();
+        let root = Dir::open_ambient_dir(home.path(), ambient_authority()).unwrap();
+        (home, root)
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_it_was_is_left_alone() {
+        let (home, root) = root();
+        let path = RootPath::parse("f", &[]).unwrap();
+        let changed = Err(MachineError::Changed("f".to_owned()));
+        assert_eq!(write(&root, &path, b"1", &Before::of(Some(b"0"))), changed);
+        assert_eq!(write(&root, &path, b"1", &Before::Absent), Ok(()));
+        assert_eq!(write(&root, &path, b"2", &Before::Absent), changed);
+        assert_eq!(write(&root, &path, b"2", &Before::of(Some(b"0"))), changed);
+        assert_eq!(remove(&root, &path, &Before::of(Some(b"0"))), changed);
+        assert_eq!(std::fs::read(home.path().join("f")).unwrap(), b"1");
+        assert_eq!(write(&root, &path, b"2", &Before::of(Some(b"1"))), Ok(()));
+        assert_eq!(write(&root, &path, b"3", &Before::Any), Ok(()));
+        assert_eq!(remove(&root, &path, &Before::of(Some(b"3"))), Ok(()));
+        assert_eq!(remove(&root, &path, &Before::Any), Err(MachineError::NotFound("f".to_owned())));
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_neither_file_nor_rest() {
+        let (home, root) = root();
+        std::fs::create_dir(home.path().join("folder")).unwrap();
+        let path = RootPath::parse("folder/f", &[]).unwrap();
+        let target = super::Target::find(&root, &path).unwrap();
+        // The name is taken by a folder between the look and the rename.
+        std::fs::create_dir(home.path().join("folder/f")).unwrap();
+        assert!(target.replace(b"x").is_err());
+        assert_eq!(std::fs::read_dir(home.path().join("folder")).unwrap().count(), 1);
+        assert!(home.path().join("folder/f").is_dir());
+    }
+}

@@ -185,4 +185,82 @@ mod tests {
         assert_eq!(edit(b"a", "", "b"), Err(EditError::Empty));
         assert_eq!(edit(b"a", "a", "a"), Err(EditError::Same));
     }
+
+    /// Cases that once were, or could be, wrong; tried before any others.
+    const CORPUS: [(&[u8], &str, &str); 14] = [
+        (b"", "a", "b"),
+        (b"a", "a", ""),
+        (b"aa", "a", "b"),
+        (b"aaa", "aa", "b"),
+        (b"abab", "ab", "ba"),
+        (b"\r\n", "\n", ""),
+        (b"a\r\na\r\n", "a\n", "b\n"),
+        (b"a\r\n\r\nb\r\n", "a\n\nb", "a\nb"),
+        (b"a\r\nb\n", "a\nb", "c"),
+        (b"a\rb\r", "a\r", "b\n"),
+        (b"\xc3\xa9\xff", "\u{e9}", "e"),
+        (b"\xff\xff", "\u{ff}", "e"),
+        (b"\xff a", "a", "\u{e9}"),
+        (b"\xef\xbb\xbfa\n", "a\n", "b\n"),
+    ];
+
+    /// Compares with a count of windows, which knows nothing of text.
+    fn holds(before: &[u8], old: &str, new: &str) {
+        let crlf = before.contains(&b'\n')
+            && before
+                .iter()
+                .enumerate()
+                .all(|(at, byte)| *byte != b'\n' || at > 0 && before[at - 1] == b'\r');
+        let lines = |text: &str| {
+            if crlf { text.replace("\r\n", "\n").replace('\n', "\r\n") } else { text.to_owned() }
+        };
+        let (wanted, replacement) = (lines(old).into_bytes(), lines(new).into_bytes());
+        let places: Vec<usize> = match wanted.len() {
+            0 => Vec::new(),
+            length => (0..before.len().saturating_sub(length - 1))
+                .filter(|at| before[*at..].starts_with(&wanted))
+                .collect(),
+        };
+        let case = format!("{before:?} {old:?} {new:?}");
+        match (edit(before, old, new), places.as_slice()) {
+            (Err(EditError::Empty), []) => assert!(old.is_empty(), "{case}"),
+            (Err(EditError::Same), _) => assert_eq!(old, new, "{case}"),
+            (Err(EditError::NotFound { .. }), []) => {}
+            (Err(EditError::Ambiguous { count, .. }), [_, _, ..]) => assert!(count >= 2, "{case}"),
+            (Ok(after), [at]) => {
+                let expected = [&before[..*at], &replacement, &before[at + wanted.len()..]].concat();
+                assert_eq!(after, expected, "{case}");
+            }
+            (result, _) => panic!("{case}: {result:?} with {places:?}"),
+        }
+    }
+
+    #[test]
+    fn any_edit_replaces_the_one_window_or_none() {
+        for (before, old, new) in CORPUS {
+            holds(before, old, new);
+        }
+        arbtest::arbtest(|random| {
+            let before = pieces(random, 12)?;
+            let old = String::from_utf8_lossy(&pieces(random, 3)?).into_owned();
+            let new = String::from_utf8_lossy(&pieces(random, 3)?).into_owned();
+            holds(&before, &old, &new);
+            Ok(())
+        })
+        .budget_ms(500);
+    }
+
+    /// Few different bytes, so that what is looked for is often there.
+    fn pieces(
+        random: &mut arbtest::arbitrary::Unstructured<'_>,
+        most: usize,
+    ) -> arbtest::arbitrary::Result<Vec<u8>> {
+        let kinds: [&[u8]; 8] = [b"a", b"b", b"\n", b"\r\n", b"\r", b"\xc3\xa9", b"\xff", b"ab"];
+        let count = random.int_in_range(0..=most)?;
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            bytes.extend_from_slice(random.choose(&kinds)?);
+        }
+        Ok(bytes)
+    }
 }

@@ -152,6 +152,7 @@ fn poison(world: &World) {
     world.put("g.txt", "one\n");
     git(root, &["add", "."]);
     git(root, &["commit", "-qm", "First"]);
+    sign(root);
     world.put("g.txt", "staged\n");
     git(root, &["add", "g.txt"]);
     let evil = witness(world);
@@ -206,6 +207,22 @@ fn poison(world: &World) {
     }
     // The same size, so that git has to look into the file.
     world.put("f.txt", "two\n");
+}
+
+/// Gives the newest commit a signature, which whoever shows it may want to verify.
+fn sign(root: &Path) {
+    let commit = git(root, &["cat-file", "commit", "HEAD"]);
+    let (header, message) = commit.split_once("\n\n").unwrap();
+    let field = if git(root, &["rev-parse", "--show-object-format"]).trim() == "sha256" {
+        "gpgsig-sha256"
+    } else {
+        "gpgsig"
+    };
+    let signature = "-----BEGIN PGP SIGNATURE-----\n \n abcd\n -----END PGP SIGNATURE-----";
+    let signed = root.join(".git/signed");
+    fs::write(&signed, format!("{header}\n{field} {signature}\n\n{message}")).unwrap();
+    let id = git(root, &["hash-object", "-t", "commit", "-w", signed.to_str().unwrap()]);
+    git(root, &["update-ref", "HEAD", id.trim()]);
 }
 
 /// Looks into the objects of a poisoned repository.
