@@ -39,6 +39,11 @@ impl Engine {
             .map_or(self.scenarios.default_response(), |step| &step.response)
     }
 
+    /// The scenarios that it answers from.
+    pub fn scenarios(&self) -> &Scenarios {
+        &self.scenarios
+    }
+
     /// The response to what a conversation has come to.
     pub fn answer(&self, turn: &Turn) -> &Response {
         self.reply(&turn.prompt, turn.tool_results)

@@ -11,6 +11,10 @@ use sysop_mock_llm::{Engine, Response, Scenarios, Turn};
 /// The provider's name in `demo/demo`.
 pub(crate) const DEMO: &str = "demo";
 
+/// What it says where it knows nothing by heart.
+const UNKNOWN: &str = "I am the built-in scripted demo, not a model: I know a few tasks by heart and cannot do this \
+one. Say `demo` to see me work with real tools, or `sysop doctor` outside to find a real model.";
+
 /// Answers from the scenarios that are built in.
 pub(crate) struct Demo {
     engine: std::sync::OnceLock<Engine>,
@@ -26,8 +30,13 @@ impl Demo {
 impl Provider for Demo {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let engine = self.engine.get_or_init(|| Engine::new(Scenarios::builtin()));
-        let response = engine.answer(&turn(&request));
-        let reply = reply(response);
+        let turn = turn(&request);
+        let known = engine.scenarios().scenarios().iter().any(|known| turn.prompt.contains(&known.trigger));
+        let reply = if known {
+            reply(engine.answer(&turn))
+        } else {
+            Reply { text: UNKNOWN.to_owned(), ..Reply::default() }
+        };
         let pieces: Vec<_> =
             reply.text.split_inclusive(' ').map(|word| ModelEvent::Text(word.to_owned())).collect();
         iter(pieces).chain(iter([ModelEvent::Done(Box::new(reply))])).boxed()
@@ -103,6 +112,12 @@ mod tests {
             .collect();
         assert_eq!(streamed, reply.text);
         Reply::clone(reply)
+    }
+
+    #[tokio::test]
+    async fn what_it_does_not_know_it_says() {
+        let reply = said(vec![Message::User { text: "mend my printer".to_owned() }]).await;
+        assert_eq!((reply.text.as_str(), reply.calls.len()), (UNKNOWN, 0));
     }
 
     #[tokio::test]
