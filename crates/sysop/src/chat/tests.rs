@@ -25,8 +25,8 @@ const FORM: &str = "SYSOP_TEST_CHAT_FORM";
 const HISTORY: &str = "SYSOP_TEST_CHAT_HISTORY";
 const CHILD: &str = "chat::tests::plays_the_binary";
 
+/// Not a test of its own: the tests below start it as a process that plays the binary.
 #[test]
-#[ignore = "started by the tests below as a process of its own"]
 fn plays_the_binary() {
     let Ok(form) = std::env::var(FORM) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -35,10 +35,10 @@ fn plays_the_binary() {
         match form.as_str() {
             "panels" => run(context(fake, Form::Panels { colour: true })).await.unwrap(),
             "plain" => run(context(fake, Form::Plain)).await.unwrap(),
-            task => exec::run(exec_context(&fake, task)).await.code(),
+            task => exec::run(exec_context(&fake, task)).await,
         }
     });
-    std::process::exit(code.into());
+    std::process::exit(code.code().into());
 }
 
 fn exec_context(fake: &Arc<Fake>, task: &str) -> exec::ExecContext {
@@ -111,7 +111,7 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
 /// The lines that the plain form writes for these lines.
 async fn plain(input: &str) -> (String, i32) {
     let mut child = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args([CHILD, "--exact", "--ignored", "--nocapture", "--test-threads=1", "--quiet"])
+        .args([CHILD, "--exact", "--nocapture", "--test-threads=1", "--quiet"])
         .env(FORM, "plain")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -364,7 +364,7 @@ impl Person {
         let terminal = std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().unwrap();
         let before = rustix::termios::tcgetattr(&terminal).unwrap();
         let mut command = pty_process::Command::new(std::env::current_exe().unwrap())
-            .args([CHILD, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+            .args([CHILD, "--exact", "--nocapture", "--test-threads=1"])
             .env(FORM, form)
             .env("TERM", "xterm-256color")
             .kill_on_drop(true);

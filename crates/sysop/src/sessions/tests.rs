@@ -88,7 +88,7 @@ async fn three_sessions() -> MemoryStore {
 
 async fn listed(store: &MemoryStore, width: Option<usize>) -> String {
     let mut out = Vec::new();
-    list(store, SESSIONS_MAX, &view(width), &mut out).await.unwrap();
+    list(store, super::SESSIONS_MAX, &view(width), &mut out).await.unwrap();
     String::from_utf8(out).unwrap()
 }
 
