@@ -1,3 +1,5 @@
+//! What is shown of hostile text, and what a model is told of it.
+
 use std::borrow::Cow;
 
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, prop_oneof};
