@@ -1,243 +1,392 @@
-//! Cuts a byte stream into frames: server-sent events or lines of JSON.
+//! Cuts a response body into frames: server-sent events, lines of JSON, or one whole JSON value.
 //!
-//! Works on bytes, so that a character or a line may be split anywhere; the same bytes give the same frames
-//! however they arrive. It never parses JSON, and never holds more than one frame.
+//! Works on bytes, so that it does not matter where the network cuts; never holds more than
+//! [`FRAME_BYTES_MAX`] of an unfinished frame, and does no IO. Cost is linear in the bytes, however they are cut
+//! (the crates for this look at an unfinished line again with each piece, which is quadratic in long lines).
 
-use bytes::BytesMut;
+use std::borrow::Cow;
+use std::ops::Range;
 
-/// Longest line, and longest event, in bytes.
-pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
+use crate::wire::Framing;
 
-/// Most bytes of one reply.
-pub(crate) const REPLY_BYTES_MAX: usize = 64 << 20;
+/// The longest frame, in bytes; a longer one ends the reading.
+pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How frames are told apart.
+/// Marks UTF-8 text at its very beginning.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// One frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Frame<'a> {
+    /// The event's name, `message` where it has none; empty for lines.
+    pub(crate) event: &'a str,
+    /// What it says.
+    pub(crate) data: &'a str,
+}
+
+/// A frame was longer than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// `text/event-stream` (WHATWG HTML, 9.2), with LF or CRLF.
-    Sse,
-    /// One JSON object a line.
-    NdJson,
+pub(crate) struct TooLong;
+
+/// How frames are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Events, or one value: nothing but blanks came yet.
+    Undecided,
+    Events,
+    Lines,
+    /// The whole body is one frame: a server that did not stream.
+    Whole,
 }
 
-/// One event or line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// The event's name; empty where it has none.
-    pub(crate) event: String,
-    /// What it carries.
-    pub(crate) data: String,
-    /// The stream ended before the frame did.
-    pub(crate) partial: bool,
-}
-
-/// Why bytes are not frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FrameFault {
-    #[error("sent a line of more than {} MiB", LINE_BYTES_MAX >> 20)]
-    LineTooLong,
-    #[error("sent more than {} MiB in one reply", REPLY_BYTES_MAX >> 20)]
-    ReplyTooLong,
-    #[error("sent text that is not UTF-8")]
-    NotText,
-}
-
-/// The cutter. Push bytes, then take frames until there is none.
+/// Takes bytes, gives frames.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    framing: Framing,
-    buffer: BytesMut,
-    /// How much of `buffer` is known to hold no line end.
-    scanned: usize,
-    taken: usize,
+    mode: Mode,
+    frame_bytes_max: usize,
+    bytes: Vec<u8>,
+    /// Where the first byte is that no line has taken yet.
+    from: usize,
+    /// Up to where no line end was found.
+    searched: usize,
+    /// The last line ended in a carriage return: a newline right behind it belongs to it.
+    carriage_return: bool,
+    begun: bool,
     event: String,
-    data: Option<String>,
-    /// A line of bare JSON was met inside an event stream: all that follows up to an empty line belongs to it.
-    bare: bool,
+    data: String,
+    /// The event has a data line, be it empty.
+    has_data: bool,
+    /// The event in `event` and `data` was given out.
+    given: bool,
 }
 
 impl Frames {
+    /// Begins a body.
+    ///
+    /// A body of events that begins with a brace is one JSON value: the server did not stream, or refused with
+    /// a status that means success.
     pub(crate) fn new(framing: Framing) -> Self {
         Self {
-            framing,
-            buffer: BytesMut::new(),
-            scanned: 0,
-            taken: 0,
+            mode: match framing {
+                Framing::Sse => Mode::Undecided,
+                Framing::Lines => Mode::Lines,
+            },
+            frame_bytes_max: FRAME_BYTES_MAX,
+            bytes: Vec::new(),
+            from: 0,
+            searched: 0,
+            carriage_return: false,
+            begun: false,
             event: String::new(),
-            data: None,
-            bare: false,
+            data: String::new(),
+            has_data: false,
+            given: false,
         }
     }
 
-    /// Takes bytes as they came.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
+    #[cfg(test)]
+    pub(crate) fn with_frame_bytes_max(mut self, bytes: usize) -> Self {
+        self.frame_bytes_max = bytes;
+        self
     }
 
-    /// The next whole frame, if it is there.
-    pub(crate) fn next(&mut self) -> Result<Option<Frame>, FrameFault> {
-        while let Some(line) = self.next_line()? {
-            if let Some(frame) = self.take_line(line)? {
-                return Ok(Some(frame));
+    /// Takes more of the body.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if self.from > 0 {
+            self.bytes.drain(..self.from);
+            self.searched -= self.from;
+            self.from = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+        let may_be_mark =
+            self.bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(&self.bytes);
+        if !self.begun && !may_be_mark {
+            self.begun = true;
+            if self.bytes.starts_with(BYTE_ORDER_MARK) {
+                self.from = BYTE_ORDER_MARK.len();
+                self.searched = self.from;
             }
         }
-        Ok(None)
+        if self.begun && self.mode == Mode::Undecided {
+            self.decide();
+        }
     }
 
-    /// What is left when the stream has ended.
-    pub(crate) fn finish(&mut self) -> Result<Option<Frame>, FrameFault> {
-        let rest = self.buffer.split();
-        self.scanned = 0;
-        let mut frame = None;
-        if !rest.is_empty() {
-            frame = self.take_line(rest)?;
+    fn decide(&mut self) {
+        match self.bytes[self.from..].iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{' | b'[') => self.mode = Mode::Whole,
+            Some(_) => self.mode = Mode::Events,
+            None => {}
         }
-        let frame = frame.or_else(|| self.dispatch());
-        Ok(frame.map(|frame| Frame { partial: true, ..frame }))
     }
 
-    fn next_line(&mut self) -> Result<Option<BytesMut>, FrameFault> {
-        let found = self.buffer[self.scanned..].iter().position(|&byte| byte == b'\n');
-        let length = found.map_or(self.buffer.len(), |at| self.scanned + at);
-        if length > LINE_BYTES_MAX {
-            return Err(FrameFault::LineTooLong);
+    /// The next whole frame, or none until more was pushed.
+    pub(crate) fn next(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
+        if self.given {
+            self.clear();
         }
-        if self.taken + length > REPLY_BYTES_MAX {
-            return Err(FrameFault::ReplyTooLong);
-        }
-        if found.is_none() {
-            self.scanned = length;
+        if !self.begun {
             return Ok(None);
         }
-        let mut line = self.buffer.split_to(length + 1);
-        line.truncate(length);
-        self.scanned = 0;
-        Ok(Some(line))
+        match self.mode {
+            Mode::Undecided | Mode::Events => self.next_event(),
+            Mode::Lines => self.next_line(),
+            Mode::Whole => self.within_bounds(self.bytes.len()).map(|()| None),
+        }
     }
 
-    fn take_line(&mut self, line: BytesMut) -> Result<Option<Frame>, FrameFault> {
-        let first = self.taken == 0;
-        self.taken += line.len() + 1;
-        let text = std::str::from_utf8(&line).map_err(|_| FrameFault::NotText)?;
-        let text = text.strip_suffix('\r').unwrap_or(text);
-        let text = if first { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text };
-        match self.framing {
-            Framing::Sse => self.take_sse_line(text),
-            Framing::NdJson if text.trim().is_empty() => Ok(None),
-            Framing::NdJson => {
-                Ok(Some(Frame { event: String::new(), data: text.to_owned(), partial: false }))
+    /// What is left when the body has ended: a last line without its end, an event without its blank line.
+    /// Only to be asked after `next` gave none.
+    pub(crate) fn last(&mut self) -> Option<Frame<'_>> {
+        if self.given {
+            self.clear();
+        }
+        let rest = self.from..self.bytes.len();
+        self.from = self.bytes.len();
+        self.searched = self.from;
+        match self.mode {
+            Mode::Undecided | Mode::Events => {
+                self.field(rest);
+                self.give("message")
+            }
+            Mode::Lines | Mode::Whole => {
+                self.keep_line(rest);
+                self.give("")
             }
         }
     }
 
-    fn take_sse_line(&mut self, line: &str) -> Result<Option<Frame>, FrameFault> {
-        if line.is_empty() {
-            return Ok(self.dispatch());
-        }
-        // Gemini ends a stream with a bare error object; others answer a streaming request with plain JSON.
-        if self.bare || (self.data.is_none() && line.starts_with(['{', '['])) {
-            self.bare = true;
-            return self.add_data(line).map(|()| None);
-        }
-        let (field, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "data" => self.add_data(value)?,
-            "event" => value.clone_into(&mut self.event),
-            _ => {} // comments (an empty field), `id`, `retry` and what may come
-        }
-        Ok(None)
+    fn clear(&mut self) {
+        self.event.clear();
+        self.data.clear();
+        self.has_data = false;
+        self.given = false;
     }
 
-    fn add_data(&mut self, value: &str) -> Result<(), FrameFault> {
-        match &mut self.data {
-            Some(data) if data.len() + value.len() >= LINE_BYTES_MAX => return Err(FrameFault::LineTooLong),
-            Some(data) => {
-                data.push('\n');
-                data.push_str(value);
+    fn give(&mut self, event_default: &'static str) -> Option<Frame<'_>> {
+        if !self.has_data {
+            self.clear();
+            return None;
+        }
+        self.given = true;
+        let event = if self.event.is_empty() { event_default } else { &self.event };
+        Some(Frame { event, data: &self.data })
+    }
+
+    fn within_bounds(&self, bytes: usize) -> Result<(), TooLong> {
+        if bytes > self.frame_bytes_max { Err(TooLong) } else { Ok(()) }
+    }
+
+    fn next_event(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
+        loop {
+            let Some(line) = self.take_line(true) else {
+                self.within_bounds(self.data.len() + self.bytes.len() - self.from)?;
+                return Ok(None);
+            };
+            if !line.is_empty() {
+                self.field(line);
+                self.within_bounds(self.data.len())?;
+            } else if self.has_data {
+                return Ok(self.give("message"));
+            } else {
+                self.clear();
             }
-            None => self.data = Some(value.to_owned()),
         }
-        Ok(())
     }
 
-    fn dispatch(&mut self) -> Option<Frame> {
-        self.bare = false;
-        let event = std::mem::take(&mut self.event);
-        let data = self.data.take()?;
-        Some(Frame { event, data, partial: false })
+    fn next_line(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
+        loop {
+            let Some(line) = self.take_line(false) else {
+                self.within_bounds(self.bytes.len() - self.from)?;
+                return Ok(None);
+            };
+            self.within_bounds(line.len())?;
+            self.keep_line(line);
+            if self.has_data {
+                return Ok(self.give(""));
+            }
+        }
     }
+
+    /// The next line's place in `bytes`, without its end.
+    fn take_line(&mut self, carriage_return_ends: bool) -> Option<Range<usize>> {
+        if self.carriage_return && self.from < self.bytes.len() {
+            self.carriage_return = false;
+            if self.bytes[self.from] == b'\n' {
+                self.from += 1;
+                self.searched = self.searched.max(self.from);
+            }
+        }
+        let Some(length) = line_end(&self.bytes[self.searched..], carriage_return_ends) else {
+            self.searched = self.bytes.len();
+            return None;
+        };
+        let end = self.searched + length;
+        self.carriage_return = self.bytes[end] == b'\r';
+        let line = self.from..end;
+        self.from = end + 1;
+        self.searched = self.from;
+        Some(line)
+    }
+
+    /// Takes one line of an event; comments, ids and what is no field are passed over.
+    fn field(&mut self, line: Range<usize>) {
+        let line = &self.bytes[line];
+        let (name, value) = match line.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &[][..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match name {
+            b"data" => {
+                if self.has_data {
+                    self.data.push('\n');
+                }
+                self.data.push_str(&text(value));
+                self.has_data = true;
+            }
+            b"event" => {
+                self.event.clear();
+                self.event.push_str(&text(value));
+            }
+            _ => {}
+        }
+    }
+
+    fn keep_line(&mut self, line: Range<usize>) {
+        let line = self.bytes[line].trim_ascii();
+        if !line.is_empty() {
+            self.data.push_str(&text(line));
+            self.has_data = true;
+        }
+    }
+}
+
+/// Bytes as text; what is no UTF-8 becomes U+FFFD.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    // Looking first and repairing then is much faster: nearly all is text.
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
+}
+
+/// Where the first line end is. Looks at blocks without leaving them early, which the compiler does many bytes at once.
+fn line_end(bytes: &[u8], carriage_return_ends: bool) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let other = if carriage_return_ends { b'\r' } else { b'\n' };
+    let ends = |byte: u8| (byte == b'\n') | (byte == other);
+    let mut from = 0;
+    for block in bytes.chunks_exact(BLOCK) {
+        if block.iter().fold(false, |found, byte| found | ends(*byte)) {
+            break;
+        }
+        from += BLOCK;
+    }
+    bytes[from..].iter().position(|byte| ends(*byte)).map(|place| from + place)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    fn cut(framing: Framing, pieces: &[&[u8]]) -> Result<Vec<Frame>, FrameFault> {
-        let mut frames = Frames::new(framing);
-        let mut out = Vec::new();
+    fn all(mut frames: Frames, pieces: &[&[u8]]) -> Result<Vec<(String, String)>, TooLong> {
+        let mut found = Vec::new();
         for piece in pieces {
             frames.push(piece);
             while let Some(frame) = frames.next()? {
-                out.push(frame);
+                found.push((frame.event.to_owned(), frame.data.to_owned()));
             }
         }
-        out.extend(frames.finish()?);
-        Ok(out)
+        found.extend(frames.last().map(|frame| (frame.event.to_owned(), frame.data.to_owned())));
+        Ok(found)
     }
 
-    fn data(frames: &[Frame]) -> Vec<&str> {
-        frames.iter().map(|frame| frame.data.as_str()).collect()
+    fn events(body: &str) -> Vec<(String, String)> {
+        all(Frames::new(Framing::Sse), &[body.as_bytes()]).unwrap()
     }
 
-    #[test]
-    fn sse_comments_crlf_and_several_data_lines() {
-        let frames =
-            cut(Framing::Sse, &[b": ping\r\n\r\nevent: a\r\ndata: 1\r\ndata:2\r\n\r\n", b"data\n\n"])
-                .unwrap();
-        assert_eq!(data(&frames), ["1\n2", ""]);
-        assert_eq!(frames[0].event, "a");
-        assert_eq!(frames[1].event, "");
+    fn event(name: &str, data: &str) -> (String, String) {
+        (name.to_owned(), data.to_owned())
     }
 
     #[test]
-    fn a_byte_order_mark_is_skipped_whole() {
-        let frames = cut(Framing::Sse, &[b"\xef\xbb", b"\xbfdata: x\n\n"]).unwrap();
-        assert_eq!(data(&frames), ["x"]);
+    fn reads_events_with_every_line_end() {
+        for end in ["\n", "\r\n", "\r"] {
+            let body = format!("event: error{end}data: a{end}data: b{end}{end}data:c{end}{end}");
+            assert_eq!(events(&body), [event("error", "a\nb"), event("message", "c")], "{end:?}");
+        }
     }
 
     #[test]
-    fn a_bare_error_object_is_a_frame_of_its_own() {
-        let frames = cut(Framing::Sse, &[b"data: 1\n\n{\n \"error\": {}\n}\n"]).unwrap();
-        assert_eq!(data(&frames), ["1", "{\n \"error\": {}\n}"]);
-        assert!(!frames[0].partial && frames[1].partial);
+    fn passes_over_comments_ids_and_events_without_data() {
+        let body =
+            ": OPENROUTER PROCESSING\n\nid: 7\nretry: 9\n\nevent: ping\n\nnonsense\ndata\n\ndata: x\n\n";
+        assert_eq!(events(body), [event("message", ""), event("message", "x")]);
     }
 
     #[test]
-    fn bytes_that_are_not_utf8_are_a_fault() {
-        assert_eq!(cut(Framing::Sse, &[b"data: \xff\n\n"]), Err(FrameFault::NotText));
+    fn forgets_the_byte_order_mark() {
+        let pieces: [&[u8]; 3] = [b"\xef", b"\xbb\xbf", b"data: x\n\n"];
+        assert_eq!(all(Frames::new(Framing::Sse), &pieces).unwrap(), [event("message", "x")]);
     }
 
     #[test]
-    fn a_line_over_the_bound_is_a_fault_with_and_without_its_end() {
-        let long = vec![b'x'; LINE_BYTES_MAX + 1];
-        assert_eq!(cut(Framing::NdJson, &[&long]), Err(FrameFault::LineTooLong));
-        assert_eq!(cut(Framing::NdJson, &[&long, b"\n"]), Err(FrameFault::LineTooLong));
-        let fits = vec![b'x'; LINE_BYTES_MAX];
-        assert_eq!(cut(Framing::NdJson, &[&fits, b"\n"]).unwrap().len(), 1);
+    fn gives_an_event_that_the_end_of_the_body_closes() {
+        assert_eq!(events("data: a\n\ndata: [DONE]"), [event("message", "a"), event("message", "[DONE]")]);
     }
 
     #[test]
-    fn an_event_of_many_lines_is_bounded_too() {
-        let line = [b"data: ".as_slice(), &vec![b'x'; 1 << 20], b"\n"].concat();
-        let lines = vec![line.as_slice(); 17];
-        assert_eq!(cut(Framing::Sse, &lines), Err(FrameFault::LineTooLong));
+    fn reads_lines_and_the_last_one_without_an_end() {
+        let pieces: [&[u8]; 3] = [b"{\"a\":1}\r\n\n  \n{\"b\"", b":2}", b"\n{}"];
+        let found = all(Frames::new(Framing::Lines), &pieces).unwrap();
+        assert_eq!(found, [event("", "{\"a\":1}"), event("", "{\"b\":2}"), event("", "{}")]);
     }
 
     #[test]
-    fn a_reply_is_bounded() {
-        let line = [vec![b'x'; 1 << 20].as_slice(), b"\n"].concat();
-        let lines = vec![line.as_slice(); 65];
-        assert_eq!(cut(Framing::NdJson, &lines), Err(FrameFault::ReplyTooLong));
+    fn reads_a_whole_body_as_one() {
+        let found = all(Frames::new(Framing::Sse), &[b"\n ", b"{\n\"a\":", b"1}\n"]).unwrap();
+        assert_eq!(found, [event("", "{\n\"a\":1}")]);
+    }
+
+    #[test]
+    fn replaces_what_is_no_text() {
+        assert_eq!(all(Frames::new(Framing::Lines), &[b"a\xffb\n"]).unwrap(), [event("", "a\u{fffd}b")]);
+    }
+
+    #[test]
+    fn refuses_frames_beyond_the_bound_whole_or_not() {
+        let bounded = |framing| Frames::new(framing).with_frame_bytes_max(8);
+        assert_eq!(all(bounded(Framing::Lines), &[b"123456789"]), Err(TooLong));
+        assert_eq!(all(bounded(Framing::Lines), &[b"123456789\n"]), Err(TooLong));
+        assert_eq!(all(bounded(Framing::Sse), &[b"no end in sight"]), Err(TooLong));
+        assert_eq!(all(bounded(Framing::Sse), &[b"data: 12\n", b"data: 34\n", b"data: 567\n"]), Err(TooLong));
+        assert_eq!(all(bounded(Framing::Sse), &[b"{2345", b"6789"]), Err(TooLong));
+        assert_eq!(all(bounded(Framing::Lines), &[b"12345678\n1234", b"5678\n"]).unwrap().len(), 2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        #[test]
+        fn where_the_body_is_cut_does_not_matter(
+            parts in prop::collection::vec(
+                prop::sample::select(vec!["data: ", "data", "event: x", ":", "\n", "\r\n", "\r", "\n\n", "é", "\u{feff}", "{}", " ", "😀"]), 0..30),
+            noise in prop::collection::vec(any::<u8>(), 0..8),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+            lines in any::<bool>(),
+        ) {
+            let framing = if lines { Framing::Lines } else { Framing::Sse };
+            let mut body = parts.concat().into_bytes();
+            body.extend(noise);
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+            cuts.push(0);
+            cuts.push(body.len());
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &body[pair[0]..pair[1]]).collect();
+            let whole = all(Frames::new(framing), &[&body]).unwrap();
+            prop_assert_eq!(all(Frames::new(framing), &pieces).unwrap(), whole);
+        }
     }
 }

@@ -1,29 +1,29 @@
-//! Speaks to models: any OpenAI-compatible server, Gemini by key or on Vertex AI, Ollama, Anthropic.
+//! Speaks to models: OpenAI-compatible servers, Gemini and Vertex AI, Ollama, Anthropic.
 //!
-//! A call streams, is made again where that helps, and ends once: with a whole reply or with one sentence of failure.
-//! This crate starts no process, runs no tool, reads no environment (the proxy and CA variables of the HTTP library
-//! apart) and keeps no history: what a request needs comes with it. A key goes to the configured host and nowhere
-//! else: no redirect is followed, and no message holds one.
-#![warn(missing_docs)]
+//! Starts no process, keeps no session, and never shows a key. Making a client does no IO.
 
 mod anthropic;
-mod credentials;
-mod exchange;
-mod failure;
+mod calls;
+mod clean;
 mod frames;
 mod gemini;
-mod history;
-mod http;
+mod json;
+#[cfg(test)]
+mod judged;
 mod ollama;
 mod openai;
 mod providers;
-mod retry;
+mod server_text;
 mod settings;
 mod think;
+mod transport;
+mod vertex;
+mod wire;
 
-pub use ollama::{BadOllamaHost, ollama_base_url};
-pub use providers::{Probe, Providers, default_model};
+pub use frames::FRAME_BYTES_MAX;
+pub use ollama::{NUM_CTX_DEFAULT, ollama_base_url};
+pub use providers::{PROBE_MAX, Probe, Providers, default_model};
 pub use settings::{
-    CredentialSources, Endpoint, OLLAMA_LOAD_DEFAULT, OLLAMA_NUM_CTX_DEFAULT, OllamaSettings,
-    ProvidersSettings, RetrySettings, SILENCE_DEFAULT, VertexSettings,
+    Endpoint, GoogleCredentials, MetadataServer, OllamaSettings, ProvidersSettings, SILENCE_MAX, VertexSettings,
 };
+pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings};

@@ -1,200 +1,326 @@
-//! Routes each request to the client of its provider.
+//! All providers behind one door: which server a model is asked at, and whether a server is there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, StreamExt as _};
+use secrecy::SecretString;
 use serde_json::Value;
-use sysop_core::message::{FailureKind, ModelFailure, ModelRef, ModelRequest};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use sysop_driver::port::{ModelEvent, Provider};
 
 use crate::anthropic::Anthropic;
-use crate::exchange::{Exchange, run};
-use crate::failure::{Place, Problem, classify};
+use crate::clean::Cleaner;
 use crate::gemini::Gemini;
-use crate::http::{Fetched, Http, Outgoing, redact};
-use crate::ollama::Ollama;
-use crate::openai::OpenAi;
-use crate::settings::{ProvidersSettings, RetrySettings};
+use crate::ollama::{self, Ollama};
+use crate::openai::{self, OpenAi};
+use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX};
+use crate::transport::{self, Clients, Learnt, Place, Plan, RetrySettings, Warned, causes, error_text};
+use crate::vertex::Vertex;
+use crate::wire::Wire;
 
-/// Longest wait for an answer to a probe.
-const PROBE_MAX: Duration = Duration::from_secs(5);
+/// The longest that asking whether a server is there may take.
+pub const PROBE_MAX: Duration = Duration::from_secs(3);
+/// The most models that a probe names.
+const MODELS_MAX: usize = 1_000;
 
-/// Most models that a probe lists.
-const PROBE_MODELS_MAX: usize = 1000;
-
-/// All clients. Making them is free of IO: connections, certificates and credentials come with the first request.
-#[derive(Debug, Clone)]
+/// Every provider that the settings tell of. Cheap to clone; clones share connections and what was learnt.
+#[derive(Clone)]
 pub struct Providers {
-    http: Arc<Http>,
+    shared: Arc<Shared>,
     retry: RetrySettings,
+}
+
+struct Shared {
+    settings: ProvidersSettings,
+    clients: Arc<Clients>,
+    learnt: Arc<Learnt>,
+    warned: Arc<Warned>,
     openai: Arc<OpenAi>,
-    gemini: Arc<Gemini>,
-    vertex: Arc<Gemini>,
     ollama: Arc<Ollama>,
-    ollama_ssh: Option<Arc<Ollama>>,
+    gemini: Arc<Gemini>,
+    vertex: Arc<Vertex>,
     anthropic: Arc<Anthropic>,
 }
 
-/// What a provider answered when it was asked whether it is there.
+/// What asking a server came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// It answered, and let us in.
+    /// Whether it answered as the API does.
     pub reachable: bool,
-    /// The models that it offers, where it says.
+    /// The names of its models.
     pub models: Vec<String>,
-    /// What is wrong, in one sentence; holds no secret.
+    /// What is wrong, and what to do about it; one sentence without a secret.
     pub problem: Option<String>,
 }
 
-/// The model to take where only the provider is named; empty for one that is not known here.
-pub fn default_model(provider: &str) -> &'static str {
-    match provider {
-        "openai" => "gpt-6.1-terra",
-        "gemini" | "vertex" => "gemini-3.8-flash",
-        "anthropic" => "claude-sonnet-5-5",
-        "ollama" | "ollama+ssh" => "phi3",
-        _ => "",
+impl Probe {
+    fn problem(problem: impl Into<String>) -> Self {
+        Self { problem: Some(problem.into()), ..Self::default() }
     }
 }
 
-/// One of the clients.
-enum Client<'a> {
-    OpenAi(&'a Arc<OpenAi>),
-    Gemini(&'a Arc<Gemini>),
-    Ollama(&'a Arc<Ollama>),
-    Anthropic(&'a Arc<Anthropic>),
+/// How a server is asked for its models.
+struct Question {
+    url: String,
+    headers: Vec<(String, SecretString)>,
+    place: Place,
+    /// Where the list stands, and what a name is called in it.
+    list: &'static str,
+    name: &'static str,
 }
 
 impl Providers {
-    /// Makes the clients.
+    /// Takes the settings. Does no IO.
     pub fn new(settings: ProvidersSettings) -> Self {
-        Self {
-            http: Arc::default(),
-            retry: settings.retry,
-            openai: Arc::new(OpenAi::new(settings.openai)),
-            gemini: Arc::new(Gemini::developer(settings.gemini)),
-            vertex: Arc::new(Gemini::vertex(settings.vertex)),
-            ollama: Arc::new(Ollama::new("ollama", settings.ollama)),
-            ollama_ssh: settings.ollama_ssh.map(|ollama| Arc::new(Ollama::new("ollama+ssh", ollama))),
-            anthropic: Arc::new(Anthropic::new(settings.anthropic)),
-        }
+        let shared = Shared {
+            clients: Arc::default(),
+            learnt: Arc::default(),
+            warned: Arc::default(),
+            openai: Arc::new(OpenAi::new(&settings.openai)),
+            ollama: Arc::new(Ollama::new(&settings.ollama)),
+            gemini: Arc::new(Gemini::new(&settings.gemini)),
+            vertex: Arc::new(Vertex::new(&settings.vertex)),
+            anthropic: Arc::new(Anthropic::new(&settings.anthropic)),
+            settings,
+        };
+        Self { shared: Arc::new(shared), retry: RetrySettings::default() }
     }
 
-    /// Asks a provider whether it is there, which models it has, and why not. Takes seconds at most.
+    /// The same with other retries.
+    #[must_use]
+    pub fn with_retries(self, retry: RetrySettings) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// Asks whether a provider's server is there and what models it has; takes at most [`PROBE_MAX`].
     pub async fn probe(&self, provider: &str) -> Probe {
-        let model = ModelRef::new(provider, "*");
-        let secrets = match self.client(provider) {
-            Ok(client) => client.secrets(),
-            Err(failure) => return Probe { problem: Some(failure.message), ..Probe::default() },
-        };
-        match tokio::time::timeout(PROBE_MAX, self.ask(provider, &model)).await {
-            Ok(Ok(models)) => Probe { reachable: true, models, problem: None },
-            Ok(Err(problem)) => {
-                let problem = Some(redact(problem.failure.message, &secrets));
-                Probe { problem, ..Probe::default() }
-            }
-            Err(_) => {
-                let seconds = PROBE_MAX.as_secs();
-                let problem = format!("{provider} did not answer within {seconds} s; check the network");
-                Probe { problem: Some(problem), ..Probe::default() }
-            }
+        match self.question(provider) {
+            Ok(question) => self.ask(question).await,
+            Err(failure) => Probe::problem(failure.message),
         }
     }
 
-    async fn ask(&self, provider: &str, model: &ModelRef) -> Result<Vec<String>, Problem> {
-        let client = self.client(provider).map_err(|failure| Problem::new(failure.kind, failure.message))?;
-        let place = Place { model: model.clone(), host: client.host() };
-        let outgoing = match &client {
-            Client::OpenAi(client) => Some(client.list()?),
-            Client::Ollama(client) => Some(client.list()?),
-            Client::Anthropic(client) => Some(client.list()?),
-            Client::Gemini(client) => client.list()?,
-        };
-        let Some(outgoing) = outgoing else {
-            if let Client::Gemini(client) = client {
-                client.check_credentials(&self.http, model).await?;
-            }
-            return Ok(Vec::new());
-        };
-        let outgoing = Outgoing { first_byte: PROBE_MAX, silence: PROBE_MAX, ..outgoing };
-        match self.http.fetch(outgoing, &place).await? {
-            Fetched::Answer { value, .. } => Ok(names(&value)),
-            Fetched::Refused(refusal) => Err(classify(&place, &refusal)),
+    fn question(&self, provider: &str) -> Result<Question, ModelFailure> {
+        match provider {
+            "openai" => Ok(Question {
+                url: self.shared.openai.address("/models")?,
+                headers: self.shared.openai.headers()?,
+                place: OPENAI,
+                list: "data",
+                name: "id",
+            }),
+            "gemini" => self.gemini_question(),
+            "anthropic" => self.anthropic_question(),
+            "vertex" => Err(ModelFailure {
+                kind: FailureKind::UnknownModel,
+                message:
+                    "Vertex AI lists no models; name one with --model, for example vertex/gemini-3.8-flash"
+                        .to_owned(),
+            }),
+            "ollama" | "ollama+ssh" => Ok(Question {
+                url: self.shared.ollama.address("/api/tags")?,
+                headers: self.shared.ollama.headers(),
+                place: OLLAMA,
+                list: "models",
+                name: "name",
+            }),
+            _ => Err(unknown(provider)),
         }
     }
 
-    fn client(&self, provider: &str) -> Result<Client<'_>, ModelFailure> {
-        let unknown = |message: String| ModelFailure { kind: FailureKind::BadRequest, message };
-        Ok(match provider {
-            "openai" => Client::OpenAi(&self.openai),
-            "gemini" => Client::Gemini(&self.gemini),
-            "vertex" => Client::Gemini(&self.vertex),
-            "ollama" => Client::Ollama(&self.ollama),
-            "anthropic" => Client::Anthropic(&self.anthropic),
-            "ollama+ssh" => match &self.ollama_ssh {
-                Some(client) => Client::Ollama(client),
-                None => {
-                    let message = "ollama+ssh needs a far machine: name one with --host".to_owned();
-                    return Err(unknown(message));
-                }
-            },
-            other => {
-                return Err(unknown(format!(
-                    "there is no provider `{}`; use openai, gemini, vertex, ollama, ollama+ssh or anthropic",
-                    crate::failure::excerpt(other)
-                )));
-            }
+    fn gemini_question(&self) -> Result<Question, ModelFailure> {
+        let endpoint = &self.shared.settings.gemini;
+        let base = base_of(endpoint, GEMINI_BASE_URL);
+        let versioned = base.ends_with("/v1beta") || base.ends_with("/v1");
+        Ok(Question {
+            url: if versioned { format!("{base}/models") } else { format!("{base}/v1beta/models") },
+            headers: headers_with_key(endpoint, "x-goog-api-key", "GEMINI_API_KEY")?,
+            place: GEMINI,
+            list: "models",
+            name: "name",
         })
+    }
+
+    fn anthropic_question(&self) -> Result<Question, ModelFailure> {
+        let endpoint = &self.shared.settings.anthropic;
+        let mut headers = headers_with_key(endpoint, "x-api-key", "ANTHROPIC_API_KEY")?;
+        headers.push(("anthropic-version".to_owned(), "2023-06-01".into()));
+        let base = base_of(endpoint, ANTHROPIC_BASE_URL);
+        Ok(Question { url: format!("{base}/v1/models"), headers, place: ANTHROPIC, list: "data", name: "id" })
+    }
+
+    async fn ask(&self, question: Question) -> Probe {
+        let cleaner = Cleaner::new(&question.headers);
+        match tokio::time::timeout(PROBE_MAX, self.list(&question, &cleaner)).await {
+            Ok(Ok(models)) => Probe { reachable: true, models, problem: None },
+            Ok(Err(problem)) => Probe::problem(cleaner.message(&problem)),
+            Err(_) => Probe::problem(format!(
+                "{} did not answer within {} s; {}",
+                question.place.provider,
+                PROBE_MAX.as_secs(),
+                question.place.unreachable
+            )),
+        }
+    }
+
+    async fn list(&self, question: &Question, cleaner: &Cleaner) -> Result<Vec<String>, String> {
+        let http = self.shared.clients.for_address(&question.url).map_err(|failure| failure.message)?;
+        let place = question.place;
+        let headers = transport::header_map(&question.headers).map_err(|name| {
+            format!("the header `{name}` cannot be sent; correct it in [providers.{}]", place.provider)
+        })?;
+        let response = http.get(&question.url).headers(headers).send().await.map_err(|error| {
+            format!("nobody answers for {} ({}); {}", place.provider, causes(&error), place.unreachable)
+        })?;
+        let status = response.status().as_u16();
+        let success = response.status().is_success();
+        let body = transport::body_up_to(response, MODELS_BYTES_MAX).await;
+        if !success {
+            let next = if matches!(status, 401 | 403) { place.key } else { "check its base_url" };
+            let words = cleaner.quote(&error_text(&body));
+            return Err(format!("{} answered {status} {words}; {next}", place.provider));
+        }
+        let body: Value = serde_json::from_str(&body).map_err(|_| {
+            format!("{} answered with {}; check its base_url", place.provider, cleaner.quote(&body))
+        })?;
+        let list = body[question.list].as_array().or(body.as_array());
+        let names = list.into_iter().flatten().filter_map(|model| model[question.name].as_str());
+        Ok(names
+            .map(|name| name.strip_prefix("models/").unwrap_or(name).to_owned())
+            .take(MODELS_MAX)
+            .collect())
+    }
+
+    fn plan(&self, endpoint: &Endpoint, base_url: &str, wire: Arc<dyn Wire>, place: Place) -> Plan {
+        Plan {
+            clients: Arc::clone(&self.shared.clients),
+            wire,
+            place,
+            base_url: endpoint.base_url.clone().unwrap_or_else(|| base_url.to_owned()),
+            silence: endpoint.timeout.unwrap_or(SILENCE_MAX),
+            retry: self.retry,
+            learnt: Arc::clone(&self.shared.learnt),
+            warned: Arc::clone(&self.shared.warned),
+        }
     }
 }
 
-impl Client<'_> {
-    fn host(&self) -> String {
-        match self {
-            Self::OpenAi(client) => client.host(),
-            Self::Gemini(client) => client.host(),
-            Self::Ollama(client) => client.host(),
-            Self::Anthropic(client) => client.host(),
-        }
-    }
+/// The most bytes of a list of models.
+const MODELS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-    fn secrets(&self) -> Vec<String> {
-        match self {
-            Self::OpenAi(client) => client.secrets(),
-            Self::Gemini(client) => client.secrets(),
-            Self::Ollama(client) => client.secrets(),
-            Self::Anthropic(client) => client.secrets(),
-        }
-    }
+const OPENAI: Place = Place {
+    provider: "openai",
+    unreachable: "check that the server runs and that the base_url of [providers.openai] is right",
+    key: "check the key (OPENAI_API_KEY)",
+};
 
-    fn exchange(&self, request: ModelRequest) -> Box<dyn Exchange> {
-        match self {
-            Self::OpenAi(client) => client.exchange(request),
-            Self::Gemini(client) => client.exchange(request),
-            Self::Ollama(client) => client.exchange(request),
-            Self::Anthropic(client) => client.exchange(request),
+const OLLAMA: Place = Place {
+    provider: "ollama",
+    unreachable: "start Ollama with `ollama serve`, or check OLLAMA_HOST",
+    key: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
+};
+
+const GEMINI: Place = Place {
+    provider: "gemini",
+    unreachable: "check the network, the proxy variables and the base_url of [providers.gemini]",
+    key: "check the key (GEMINI_API_KEY)",
+};
+
+const VERTEX: Place = Place {
+    provider: "vertex",
+    unreachable: "check the network, the proxy variables and the location of [providers.vertex]",
+    key: "run `gcloud auth application-default login`, and check the project of [providers.vertex]",
+};
+
+const ANTHROPIC: Place = Place {
+    provider: "anthropic",
+    unreachable: "check the network, the proxy variables and the base_url of [providers.anthropic]",
+    key: "check the key (ANTHROPIC_API_KEY)",
+};
+
+const GEMINI_BASE_URL: &str = "https://generativelanguage.googleapis.com";
+const ANTHROPIC_BASE_URL: &str = "https://api.anthropic.com";
+
+fn base_of<'a>(endpoint: &'a Endpoint, vendor: &'a str) -> &'a str {
+    endpoint.base_url.as_deref().unwrap_or(vendor).trim().trim_end_matches('/')
+}
+
+/// The headers of an endpoint with its key among them. The vendor's own address needs one; another may not.
+fn headers_with_key(
+    endpoint: &Endpoint,
+    header: &str,
+    variable: &str,
+) -> Result<Vec<(String, SecretString)>, ModelFailure> {
+    let mut headers = endpoint.headers.clone();
+    match &endpoint.api_key {
+        Some(key) => headers.push((header.to_owned(), key.clone())),
+        None if endpoint.base_url.is_none() && headers.is_empty() => {
+            let message = format!("there is no key; set {variable}");
+            return Err(ModelFailure { kind: FailureKind::Auth, message });
         }
+        None => {}
+    }
+    Ok(headers)
+}
+
+fn unknown(provider: &str) -> ModelFailure {
+    ModelFailure {
+        kind: FailureKind::UnknownModel,
+        message: format!(
+            "there is no provider `{provider}`; write the model as PROVIDER/NAME with openai, gemini, vertex, ollama or anthropic"
+        ),
     }
 }
 
 impl Provider for Providers {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
-        match self.client(&request.model.provider) {
-            Ok(client) => run(Arc::clone(&self.http), self.retry.clone(), client.exchange(request)).boxed(),
-            Err(failure) => futures::stream::once(async { ModelEvent::Failed(failure) }).boxed(),
+        let shared = &self.shared;
+        match request.model.provider.as_str() {
+            "openai" => {
+                let plan =
+                    self.plan(&shared.settings.openai, openai::BASE_URL, shared.openai.clone(), OPENAI);
+                transport::stream(plan, request)
+            }
+            "ollama" | "ollama+ssh" => {
+                let wire = Arc::new(shared.ollama.model(&request.model.name));
+                let endpoint = &shared.settings.ollama.endpoint;
+                let mut plan = self.plan(endpoint, ollama::BASE_URL, wire, OLLAMA);
+                plan.silence = shared.ollama.silence();
+                if let Ok(base_url) = shared.ollama.address("") {
+                    plan.base_url = base_url;
+                }
+                transport::stream(plan, request)
+            }
+            "gemini" => {
+                let wire = shared.gemini.clone();
+                transport::stream(self.plan(&shared.settings.gemini, GEMINI_BASE_URL, wire, GEMINI), request)
+            }
+            "vertex" => {
+                let endpoint = &shared.settings.vertex.endpoint;
+                let base_url = shared.vertex.base_url();
+                transport::stream(self.plan(endpoint, &base_url, shared.vertex.clone(), VERTEX), request)
+            }
+            "anthropic" => {
+                let wire = shared.anthropic.clone();
+                let plan = self.plan(&shared.settings.anthropic, ANTHROPIC_BASE_URL, wire, ANTHROPIC);
+                transport::stream(plan, request)
+            }
+            provider => {
+                let failure = unknown(provider);
+                futures::stream::once(async move { ModelEvent::Failed(failure) }).boxed()
+            }
         }
     }
 }
 
-/// The models in a list, in whichever form it is: `data[].id`, `models[].name`.
-fn names(value: &Value) -> Vec<String> {
-    let list = ["data", "models"].iter().find_map(|key| value.get(key)?.as_array());
-    list.into_iter()
-        .flatten()
-        .filter_map(|model| ["id", "name", "model"].iter().find_map(|key| model.get(key)?.as_str()))
-        .map(|name| crate::failure::excerpt(name.strip_prefix("models/").unwrap_or(name)))
-        .take(PROBE_MODELS_MAX)
-        .collect()
+/// The model to take where a person named none; `None` where it depends on what is installed.
+pub fn default_model(provider: &str) -> Option<&'static str> {
+    match provider {
+        // Later ones refuse tools on this endpoint unless they may not reason.
+        "openai" => Some("gpt-5.5"),
+        "gemini" | "vertex" => Some("gemini-3.8-flash"),
+        "anthropic" => Some("claude-sonnet-5-5"),
+        _ => None,
+    }
 }

@@ -1,147 +1,136 @@
-//! Tells `<think>…</think>` at the beginning of a reply from its text, for models that nobody tags.
+//! Takes `<think>…</think>` from the beginning of a streamed text: reasoning of models whose server does not.
 
-/// Splits a stream of text.
+/// Begins reasoning.
+const OPEN: &str = "<think>";
+/// Ends it.
+const CLOSE: &str = "</think>";
+
+/// Reads a text in pieces; where it is cut does not matter.
 #[derive(Debug, Default)]
-pub(crate) struct ThinkSplitter {
+pub(crate) struct Thinking {
     state: State,
-    /// Text that may turn out to be part of a tag.
+    /// What may be part of a mark.
     held: String,
-    /// Text that came since the thought; blank text before it is dropped.
-    text_began: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
     #[default]
     Start,
-    Thinking,
-    Text,
+    Inside,
+    /// Behind the reasoning, where blanks are passed over.
+    Behind,
+    Outside,
 }
 
-const OPEN: &str = "<think>";
-const CLOSE: &str = "</think>";
-
-/// A piece of text with its meaning.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Said {
-    Text(String),
-    Thought(String),
-}
-
-impl ThinkSplitter {
-    /// Takes a piece.
-    pub(crate) fn push(&mut self, piece: &str) -> Vec<Said> {
-        let mut out = Vec::new();
-        if self.state == State::Text {
-            self.text(piece, &mut out);
-            return out;
-        }
-        self.held.push_str(piece);
-        if self.state == State::Start {
-            let start = self.held.trim_start();
-            if let Some(rest) = start.strip_prefix(OPEN) {
-                self.held = rest.to_owned();
-                self.state = State::Thinking;
-            } else if OPEN.starts_with(start) {
-                return out;
-            } else {
-                self.state = State::Text;
-                self.text_began = true;
-                return vec![Said::Text(std::mem::take(&mut self.held))];
+impl Thinking {
+    /// Takes a piece; calls `text` and `reasoning` with what is certain.
+    pub(crate) fn push(
+        &mut self,
+        piece: &str,
+        text: &mut impl FnMut(&str),
+        reasoning: &mut impl FnMut(&str),
+    ) {
+        match self.state {
+            State::Outside => text(piece),
+            State::Behind => self.behind(piece, text),
+            State::Start => {
+                self.held.push_str(piece);
+                self.start(text, reasoning);
+            }
+            State::Inside => {
+                self.held.push_str(piece);
+                self.inside(text, reasoning);
             }
         }
-        if let Some((thought, text)) = self.held.split_once(CLOSE) {
-            let (thought, text) = (thought.to_owned(), text.to_owned());
-            push(&mut out, Said::Thought(thought));
-            self.held.clear();
-            self.state = State::Text;
-            self.text(&text, &mut out);
-            return out;
-        }
-        let keep = (1..CLOSE.len()).rev().find(|&length| self.held.ends_with(&CLOSE[..length])).unwrap_or(0);
-        let tail = self.held.split_off(self.held.len() - keep);
-        push(&mut out, Said::Thought(std::mem::replace(&mut self.held, tail)));
-        out
     }
 
-    fn text(&mut self, piece: &str, out: &mut Vec<Said>) {
-        let piece = if self.text_began { piece } else { piece.trim_start() };
-        self.text_began |= !piece.is_empty();
-        push(out, Said::Text(piece.to_owned()));
-    }
-
-    /// What was held back.
-    pub(crate) fn finish(&mut self) -> Option<Said> {
+    /// Ends the text; gives what was held back.
+    pub(crate) fn finish(&mut self, text: &mut impl FnMut(&str), reasoning: &mut impl FnMut(&str)) {
         let held = std::mem::take(&mut self.held);
-        if held.is_empty() {
-            return None;
+        match self.state {
+            State::Start | State::Behind | State::Outside => text(&held),
+            State::Inside => reasoning(&held),
         }
-        Some(if self.state == State::Thinking { Said::Thought(held) } else { Said::Text(held) })
+        self.state = State::Outside;
     }
-}
 
-fn push(out: &mut Vec<Said>, said: Said) {
-    let (Said::Text(text) | Said::Thought(text)) = &said;
-    if !text.is_empty() {
-        out.push(said);
+    fn start(&mut self, text: &mut impl FnMut(&str), reasoning: &mut impl FnMut(&str)) {
+        let begun = self.held.trim_start();
+        if let Some(rest) = begun.strip_prefix(OPEN) {
+            self.held = rest.to_owned();
+            self.state = State::Inside;
+            self.inside(text, reasoning);
+        } else if !OPEN.starts_with(begun) {
+            self.state = State::Outside;
+            text(&std::mem::take(&mut self.held));
+        }
     }
-}
 
-/// Moves what stands before a closing tag without an opening one out of a whole text: some templates write the
-/// opening tag themselves.
-pub(crate) fn split_unopened(text: &mut String) -> Option<String> {
-    let (thought, rest) = text.split_once(CLOSE)?;
-    if thought.contains(OPEN) {
-        return None;
+    fn behind(&mut self, piece: &str, text: &mut impl FnMut(&str)) {
+        let begun = piece.trim_start();
+        if !begun.is_empty() {
+            self.state = State::Outside;
+            text(begun);
+        }
     }
-    let thought = thought.trim().to_owned();
-    *text = rest.trim_start().to_owned();
-    Some(thought)
+
+    fn inside(&mut self, text: &mut impl FnMut(&str), reasoning: &mut impl FnMut(&str)) {
+        if let Some(end) = self.held.find(CLOSE) {
+            reasoning(&self.held[..end]);
+            let rest = self.held[end + CLOSE.len()..].to_owned();
+            self.held.clear();
+            self.state = State::Behind;
+            self.behind(&rest, text);
+            return;
+        }
+        let kept = (1..CLOSE.len()).rev().find(|length| self.held.ends_with(&CLOSE[..*length])).unwrap_or(0);
+        let certain = self.held.len() - kept;
+        reasoning(&self.held[..certain]);
+        self.held.drain(..certain);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn split(pieces: &[&str]) -> (String, String) {
-        let mut splitter = ThinkSplitter::default();
-        let (mut text, mut thought) = (String::new(), String::new());
-        let mut said: Vec<Said> = pieces.iter().flat_map(|piece| splitter.push(piece)).collect();
-        said.extend(splitter.finish());
-        for said in said {
-            match said {
-                Said::Text(piece) => text.push_str(&piece),
-                Said::Thought(piece) => thought.push_str(&piece),
-            }
+        let (mut text, mut reasoning) = (String::new(), String::new());
+        let mut thinking = Thinking::default();
+        for piece in pieces {
+            thinking.push(piece, &mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
         }
-        (text, thought)
+        thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
+        (text, reasoning)
     }
 
     #[test]
-    fn tags_are_found_wherever_the_stream_is_cut() {
-        let whole = "\n<think>a < b</think>\n\nhi <think>";
-        for at in 0..whole.len() {
-            for then in at..whole.len() {
-                let got = split(&[&whole[..at], &whole[at..then], &whole[then..]]);
-                assert_eq!(got.1, "a < b");
-                assert_eq!(got.0, "hi <think>");
-            }
+    fn takes_reasoning_from_the_beginning_alone() {
+        for (whole, text, reasoning) in [
+            ("\n<think>a < b</think>\n\nc\n", "c\n", "a < b"),
+            ("<think>never ends </thi", "", "never ends </thi"),
+            ("x <think>a</think>", "x <think>a</think>", ""),
+            ("<thin", "<thin", ""),
+            ("  plain", "  plain", ""),
+            ("<think></think>", "", ""),
+        ] {
+            assert_eq!(split(&[whole]), (text.to_owned(), reasoning.to_owned()), "{whole}");
         }
     }
 
-    #[test]
-    fn what_only_looks_like_a_tag_is_text() {
-        assert_eq!(split(&["<", "thin", " ice"]), ("<thin ice".to_owned(), String::new()));
-        assert_eq!(split(&["<thi"]), ("<thi".to_owned(), String::new()));
-        assert_eq!(split(&["<think>never ends</thi"]), (String::new(), "never ends</thi".to_owned()));
-    }
-
-    #[test]
-    fn an_unopened_thought_is_moved_out() {
-        let mut text = "so what</think>\nhi".to_owned();
-        assert_eq!(split_unopened(&mut text).as_deref(), Some("so what"));
-        assert_eq!(text, "hi");
-        let mut plain = "hi".to_owned();
-        assert_eq!(split_unopened(&mut plain), None);
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn where_it_is_cut_does_not_matter(
+            parts in prop::collection::vec(prop::sample::select(vec!["<think>", "</think>", "<", "/", "think", ">", " ", "é"]), 0..12),
+        ) {
+            let whole = parts.concat();
+            let signs: Vec<String> = whole.chars().map(String::from).collect();
+            let signs: Vec<&str> = signs.iter().map(String::as_str).collect();
+            prop_assert_eq!(split(&signs), split(&[&whole]));
+        }
     }
 }

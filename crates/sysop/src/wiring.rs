@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::Result;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use secrecy::ExposeSecret;
 use sysop_core::catalogue::Profile;
 use sysop_core::event::{Change, Event, Input, Update};
 use sysop_core::id::{Seq, SessionId};
@@ -173,41 +172,51 @@ impl Provider for Models {
 pub(crate) fn providers(settings: &Settings) -> ProvidersSettings {
     let of = |name: &str| settings.providers.get(name).cloned().unwrap_or_default();
     let vertex = of("vertex");
-    let variable = |name: &str| settings.environment.value(name).map(str::to_owned);
+    let ollama = of("ollama");
     ProvidersSettings {
         openai: endpoint(of("openai")),
         gemini: endpoint(of("gemini")),
         anthropic: endpoint(of("anthropic")),
         vertex: VertexSettings {
-            project: vertex.project.clone(),
+            project: vertex.project.clone().or(variable(settings, "GOOGLE_CLOUD_PROJECT")),
             location: vertex.location.clone(),
-            credentials: CredentialSources::from_environment(variable),
+            credentials: google_credentials(settings),
             endpoint: endpoint(vertex),
         },
-        ollama: ollama(of("ollama")),
-        ..ProvidersSettings::default()
+        ollama: OllamaSettings {
+            num_ctx: ollama.num_ctx,
+            keep_alive: ollama.keep_alive.clone(),
+            endpoint: endpoint(ollama),
+        },
     }
 }
 
-fn ollama(settings: ProviderSettings) -> OllamaSettings {
-    let default = OllamaSettings::default();
-    OllamaSettings {
-        num_ctx: settings.num_ctx.unwrap_or(default.num_ctx),
-        keep_alive: settings.keep_alive.clone().or(default.keep_alive),
-        load_timeout: settings.timeout.unwrap_or(default.load_timeout),
-        endpoint: endpoint(settings),
+fn variable(settings: &Settings, name: &str) -> Option<String> {
+    settings.environment.value(name).map(str::to_owned)
+}
+
+/// Where Google's own libraries look for credentials.
+fn google_credentials(settings: &Settings) -> GoogleCredentials {
+    let gcloud = variable(settings, "CLOUDSDK_CONFIG")
+        .map_or_else(|| settings.folders.home.join(".config/gcloud"), PathBuf::from);
+    let skip = variable(settings, "NO_GCE_CHECK").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    GoogleCredentials {
+        file: variable(settings, "GOOGLE_APPLICATION_CREDENTIALS").map(PathBuf::from),
+        gcloud_file: Some(gcloud.join("application_default_credentials.json")),
+        metadata: match variable(settings, "GCE_METADATA_HOST") {
+            _ if skip => MetadataServer::Off,
+            Some(host) => MetadataServer::At(host),
+            None => MetadataServer::Standard,
+        },
     }
 }
 
 fn endpoint(settings: ProviderSettings) -> Endpoint {
-    let headers =
-        settings.headers.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
-    let default = Endpoint::default();
     Endpoint {
-        headers: headers.collect(),
         base_url: settings.base_url,
         api_key: settings.api_key,
-        timeout: settings.timeout.unwrap_or(default.timeout),
+        headers: settings.headers,
+        timeout: settings.timeout,
     }
 }
 

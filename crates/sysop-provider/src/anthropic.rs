@@ -1,0 +1,87 @@
+//! The Anthropic Messages API.
+//!
+//! Facts: the types and stream code of `anthropic` 2.11.0 (Python); platform.claude.com, `api/versioning`,
+//! `preserved-thinking`. Never sends sampling parameters: newer models refuse them.
+
+use secrecy::SecretString;
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+
+use crate::server_text::{failure, has_own_header, with_own_headers};
+use crate::settings::{Endpoint, SILENCE_MAX};
+use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
+
+mod decode;
+mod encode;
+mod refuse;
+#[cfg(test)]
+mod tests;
+
+/// The vendor's address.
+const BASE_URL: &str = "https://api.anthropic.com";
+/// The version of the API; gateways know this one best, and the vendor serves it beside newer ones.
+const VERSION: &str = "2023-06-01";
+/// What lets the server drop thinking that no longer fits its conversation.
+const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
+/// How keys begin that are sent as bearer tokens.
+const BEARER_KEY_PREFIX: &str = "sk-ant-oat";
+
+/// Speaks to Anthropic.
+pub(crate) struct Anthropic {
+    endpoint: Endpoint,
+}
+
+impl Anthropic {
+    /// Keeps what is needed to speak; does no IO.
+    pub(crate) fn new(endpoint: &Endpoint) -> Self {
+        Self { endpoint: endpoint.clone() }
+    }
+
+    fn url(&self) -> String {
+        let base = self.endpoint.base_url.as_deref().unwrap_or(BASE_URL).trim_end_matches('/');
+        format!("{}/v1/messages", base.strip_suffix("/v1").unwrap_or(base))
+    }
+
+    fn headers(&self, beta: Option<&'static str>) -> Result<Vec<(String, SecretString)>, ModelFailure> {
+        use secrecy::ExposeSecret as _;
+        let mut headers = vec![("anthropic-version".to_owned(), SecretString::from(VERSION))];
+        match &self.endpoint.api_key {
+            Some(key) if key.expose_secret().starts_with(BEARER_KEY_PREFIX) => {
+                let bearer = SecretString::from(format!("Bearer {}", key.expose_secret()));
+                headers.push(("authorization".to_owned(), bearer));
+            }
+            Some(key) if !key.expose_secret().is_empty() => {
+                headers.push(("x-api-key".to_owned(), key.clone()));
+            }
+            Some(_) | None if has_own_header(&self.endpoint, &["x-api-key", "authorization"]) => {}
+            Some(_) | None => {
+                return Err(failure(
+                    FailureKind::Auth,
+                    "there is no key for Anthropic; set ANTHROPIC_API_KEY",
+                ));
+            }
+        }
+        headers.extend(beta.map(|beta| ("anthropic-beta".to_owned(), SecretString::from(beta))));
+        Ok(with_own_headers(headers, &self.endpoint))
+    }
+}
+
+impl Wire for Anthropic {
+    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
+        let beta = encode::drops_unbound_thinking(request, attempt).then_some(BINDING_BETA);
+        Ok(Built {
+            url: self.url(),
+            headers: self.headers(beta)?,
+            body: encode::body(request, attempt),
+            framing: Framing::Sse,
+            first_byte: self.endpoint.timeout.unwrap_or(SILENCE_MAX),
+        })
+    }
+
+    fn decoder(&self, request: &ModelRequest, _attempt: &Attempt) -> Box<dyn Decoder> {
+        Box::new(decode::Stream::new(request.model.clone(), self.endpoint.api_key.clone()))
+    }
+
+    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
+        refuse::refused(status, body, attempt, self.endpoint.api_key.as_ref())
+    }
+}

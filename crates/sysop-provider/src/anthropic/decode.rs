@@ -1,0 +1,290 @@
+//! Reads the stream. Unknown events, blocks and deltas are ignored: the vendor says that there will be more.
+
+use std::collections::BTreeMap;
+
+use secrecy::SecretString;
+use serde_json::{Map, Value, json};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, FailureKind, Finish, ModelRef, RawReply, Reply, ToolCall, Usage};
+use sysop_driver::port::ModelEvent;
+
+use super::encode::{input_of, is_thinking};
+use super::refuse::ApiError;
+use crate::server_text::words;
+use crate::wire::{Decoder, FrameError};
+
+/// Most bytes of one response.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most content blocks of one response.
+const BLOCKS_MAX: usize = 4_096;
+
+/// One content block, as far as it has come.
+enum Block {
+    Text(String),
+    /// `thinking`, with its signature.
+    Thinking(Map<String, Value>),
+    /// `redacted_thinking`: whole from its start.
+    Redacted(Map<String, Value>),
+    /// The block as it started, and the text of its input.
+    Call(Map<String, Value>, String),
+    Unknown,
+}
+
+/// Tokens as the server counts them; each count replaces the one before.
+#[derive(Default)]
+struct Counts {
+    input: u64,
+    output: u64,
+    cache_written: u64,
+    cache_read: u64,
+}
+
+/// One response.
+pub(super) struct Stream {
+    model: ModelRef,
+    key: Option<SecretString>,
+    blocks: BTreeMap<u64, Block>,
+    counts: Counts,
+    stop: Option<String>,
+    details: Value,
+    bytes: usize,
+}
+
+impl Stream {
+    /// Reads what `model` says.
+    pub(super) fn new(model: ModelRef, key: Option<SecretString>) -> Self {
+        Self {
+            model,
+            key,
+            blocks: BTreeMap::new(),
+            counts: Counts::default(),
+            stop: None,
+            details: Value::Null,
+            bytes: 0,
+        }
+    }
+
+    fn start(&mut self, frame: &Value, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
+        if self.blocks.len() >= BLOCKS_MAX {
+            return Err(FrameError::Garbage(format!("a reply of more than {BLOCKS_MAX} blocks")));
+        }
+        let block = frame["content_block"].as_object().cloned().unwrap_or_default();
+        let text_of = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let block = match text_of("type").as_str() {
+            "text" => {
+                let text = text_of("text");
+                show(out, ModelEvent::Text, &text);
+                Block::Text(text)
+            }
+            "thinking" => {
+                show(out, ModelEvent::Reasoning, &text_of("thinking"));
+                Block::Thinking(block)
+            }
+            "redacted_thinking" => Block::Redacted(block),
+            "tool_use" => Block::Call(block, String::new()),
+            _ => Block::Unknown,
+        };
+        self.blocks.insert(index_of(frame)?, block);
+        Ok(())
+    }
+
+    fn delta(&mut self, frame: &Value, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
+        let Some(block) = self.blocks.get_mut(&index_of(frame)?) else {
+            return Err(FrameError::Garbage("a piece of a block that never began".to_owned()));
+        };
+        let delta = &frame["delta"];
+        let piece = |name: &str| delta[name].as_str().unwrap_or_default();
+        match (block, delta["type"].as_str().unwrap_or_default()) {
+            (Block::Text(text), "text_delta") => {
+                text.push_str(piece("text"));
+                show(out, ModelEvent::Text, piece("text"));
+            }
+            (Block::Thinking(block), "thinking_delta") => {
+                match block.get_mut("thinking") {
+                    Some(Value::String(text)) => text.push_str(piece("thinking")),
+                    Some(_) | None => {
+                        block.insert("thinking".to_owned(), json!(piece("thinking")));
+                    }
+                }
+                show(out, ModelEvent::Reasoning, piece("thinking"));
+            }
+            (Block::Thinking(block), "signature_delta") => {
+                block.insert("signature".to_owned(), json!(piece("signature")));
+            }
+            (Block::Call(_, input), "input_json_delta") => input.push_str(piece("partial_json")),
+            (
+                Block::Text(_) | Block::Thinking(_) | Block::Redacted(_) | Block::Call(..) | Block::Unknown,
+                _,
+            ) => {}
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, usage: &Value) {
+        let read = |name: &str, into: &mut u64| {
+            if let Some(tokens) = usage[name].as_u64() {
+                *into = tokens;
+            }
+        };
+        read("input_tokens", &mut self.counts.input);
+        read("output_tokens", &mut self.counts.output);
+        read("cache_creation_input_tokens", &mut self.counts.cache_written);
+        read("cache_read_input_tokens", &mut self.counts.cache_read);
+    }
+
+    fn error(&self, frame: &Value) -> FrameError {
+        let error = ApiError::of(&frame["error"])
+            .unwrap_or_else(|| ApiError { code: String::new(), message: frame.to_string() });
+        let kind = if error.is_overflow() {
+            FailureKind::ContextOverflow
+        } else {
+            match error.code.as_str() {
+                "authentication_error" | "permission_error" => FailureKind::Auth,
+                "not_found_error" => FailureKind::UnknownModel,
+                "rate_limit_error" => FailureKind::RateLimited,
+                "invalid_request_error" | "billing_error" => FailureKind::BadRequest,
+                _ => FailureKind::Unreachable,
+            }
+        };
+        let retry = matches!(kind, FailureKind::RateLimited | FailureKind::Unreachable) && !error.is_spent();
+        let said = words(&error.message, self.key.as_ref());
+        FrameError::InStream { message: format!("{said} ({})", words(&error.code, None)), retry, kind }
+    }
+
+    fn usage(&self) -> Usage {
+        let counts = &self.counts;
+        Usage {
+            input_tokens: counts.input.saturating_add(counts.cache_written).saturating_add(counts.cache_read),
+            output_tokens: counts.output,
+            cached_tokens: counts.cache_read,
+        }
+    }
+
+    /// What the reply is where the model would not speak; what it said before must not be kept.
+    fn refusal(&self) -> Reply {
+        let category = words(self.details["category"].as_str().unwrap_or_default(), None);
+        let said = words(self.details["explanation"].as_str().unwrap_or_default(), None);
+        let mut text = match (said.is_empty(), category.is_empty()) {
+            (false, _) => said,
+            (true, false) => format!("Anthropic's safety rules about {category} forbid an answer"),
+            (true, true) => "Anthropic's safety rules forbid an answer".to_owned(),
+        };
+        if category == "cyber" {
+            text.push_str(" (such rules can hit harmless administration; say it in other words)");
+        }
+        Reply { text, finish: Finish::Refused, usage: self.usage(), ..Reply::default() }
+    }
+
+    fn reply(&self, finish: Finish) -> Reply {
+        let mut reply = Reply { finish, usage: self.usage(), ..Reply::default() };
+        let mut raw = Vec::new();
+        let last = self.blocks.keys().last();
+        for (index, block) in &self.blocks {
+            match block {
+                Block::Text(text) => {
+                    reply.text.push_str(text);
+                    if !text.trim().is_empty() {
+                        raw.push(json!({"type": "text", "text": text}));
+                    }
+                }
+                Block::Thinking(block) => {
+                    let text = block.get("thinking").and_then(Value::as_str);
+                    reply.reasoning.push_str(text.unwrap_or_default());
+                    raw.push(Value::Object(block.clone()));
+                }
+                Block::Redacted(block) => raw.push(Value::Object(block.clone())),
+                Block::Call(..) if finish == Finish::Length && Some(index) == last => {}
+                Block::Call(block, input) => {
+                    let call = call_of(block, input);
+                    let mut block = block.clone();
+                    block.insert("input".to_owned(), input_of(&call.arguments));
+                    raw.push(Value::Object(block));
+                    reply.calls.push(call);
+                }
+                Block::Unknown => {}
+            }
+        }
+        // The API takes no message that ends in thinking.
+        while raw.last().is_some_and(is_thinking) {
+            raw.pop();
+        }
+        if !raw.is_empty() {
+            reply.raw = Some(RawReply { model: self.model.clone(), value: Value::Array(raw) });
+        }
+        reply
+    }
+}
+
+impl Decoder for Stream {
+    fn frame(&mut self, _event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<bool, FrameError> {
+        self.bytes += data.len();
+        if self.bytes > RESPONSE_BYTES_MAX {
+            return Err(FrameError::Garbage(format!("a reply of more than {RESPONSE_BYTES_MAX} bytes")));
+        }
+        let frame: Value = serde_json::from_str(data)
+            .map_err(|error| FrameError::Garbage(format!("an event that is no JSON: {error}")))?;
+        match frame["type"].as_str().unwrap_or_default() {
+            "message_start" => self.count(&frame["message"]["usage"]),
+            "content_block_start" => self.start(&frame, out)?,
+            "content_block_delta" => self.delta(&frame, out)?,
+            "message_delta" => {
+                self.count(&frame["usage"]);
+                if let Some(stop) = frame["delta"]["stop_reason"].as_str() {
+                    self.stop = Some(stop.to_owned());
+                    self.details = frame["delta"]["stop_details"].clone();
+                }
+            }
+            "message_stop" => return Ok(true),
+            "error" => return Err(self.error(&frame)),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Reply, FrameError> {
+        let Some(stop) = self.stop.as_deref() else {
+            return Err(FrameError::InStream {
+                message: "it was cut off before its end".to_owned(),
+                retry: true,
+                kind: FailureKind::Unreachable,
+            });
+        };
+        match stop {
+            "refusal" => Ok(self.refusal()),
+            "max_tokens" => Ok(self.reply(Finish::Length)),
+            "model_context_window_exceeded" => {
+                let reply = self.reply(Finish::Length);
+                if reply.text.trim().is_empty() && reply.calls.is_empty() {
+                    return Err(FrameError::InStream {
+                        message: "the prompt is too long: it fills the model's window".to_owned(),
+                        retry: false,
+                        kind: FailureKind::ContextOverflow,
+                    });
+                }
+                Ok(reply)
+            }
+            // `pause_turn` belongs to tools that run at the server, of which none is ever offered: what came is all.
+            _ => Ok(self.reply(Finish::Stop)),
+        }
+    }
+}
+
+fn index_of(frame: &Value) -> Result<u64, FrameError> {
+    frame["index"].as_u64().ok_or_else(|| FrameError::Garbage("a content block without index".to_owned()))
+}
+
+fn show(out: &mut Vec<ModelEvent>, event: fn(String) -> ModelEvent, piece: &str) {
+    if !piece.is_empty() {
+        out.push(event(piece.to_owned()));
+    }
+}
+
+/// Arguments come in pieces; where none came, the block's own start holds them (`{}` as a rule).
+fn call_of(block: &Map<String, Value>, input: &str) -> ToolCall {
+    let text_of = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
+    let arguments = match block.get("input") {
+        Some(Value::Object(map)) if input.trim().is_empty() => Arguments::Object(map.clone()),
+        Some(_) | None => Arguments::parse(input),
+    };
+    ToolCall { id: CallId::new(text_of("id")), wire_id: None, name: text_of("name").to_owned(), arguments }
+}

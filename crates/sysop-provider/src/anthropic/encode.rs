@@ -1,0 +1,376 @@
+//! Writes a request. A message is encoded once, as its content blocks with commas between them; roles, merging
+//! and cache marks are put around those bytes for each request.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+use sysop_core::message::{Arguments, Finish, HistoryMessage, Message, ModelRequest, Reply, ToolResult};
+
+use crate::wire::Attempt;
+
+/// Names in `Attempt::without`: what the server was found not to take.
+pub(super) mod lesson {
+    /// The whole `thinking` parameter.
+    pub(crate) const THINKING: &str = "thinking";
+    /// `thinking.display`.
+    pub(crate) const DISPLAY: &str = "thinking.display";
+    /// Thinking that is bound to the very words before it: from now on the server is asked to drop it.
+    pub(crate) const STRICT_BINDING: &str = "strict thinking binding";
+    /// `thinking.block_binding` and its beta header.
+    pub(crate) const BLOCK_BINDING: &str = "thinking.block_binding";
+    /// Thinking blocks of earlier replies.
+    pub(crate) const THINKING_BLOCKS: &str = "thinking blocks";
+    /// More than [`super::SHORT_ANSWER_TOKENS`] in `max_tokens`.
+    pub(crate) const LONG_ANSWERS: &str = "long answers";
+}
+
+/// What `max_tokens` is where nobody asked for another; thinking counts too.
+const ANSWER_TOKENS: u32 = 16_000;
+/// The same for models that allow no more.
+const SHORT_ANSWER_TOKENS: u32 = 4_096;
+/// The first generation that decides by itself how much it thinks.
+const ADAPTIVE_SINCE: (u32, u32) = (4, 6);
+/// Longest run of digits that is a version; a longer one is a date.
+const VERSION_DIGITS_MAX: usize = 2;
+/// How many of the newest user turns end in a cache mark; the other two of four are for tools and system.
+const MARKED_TURNS: usize = 2;
+/// The longest tool name, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+/// What is said where the API wants a user's words and there are none.
+const CONTINUE: &str = r#"{"type":"text","text":"Continue."}"#;
+/// What stands around arguments that are no object.
+pub(super) const INVALID_ARGUMENTS: &str = "invalid_arguments";
+
+/// In which form a message goes out; each is a function of the message alone, so it may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The server's own blocks, verbatim.
+    Echo,
+    /// The same without thinking.
+    EchoWithoutThinking,
+    /// Text and calls, written afresh: another model said them.
+    Afresh,
+}
+
+impl Form {
+    fn wire(self) -> &'static str {
+        match self {
+            Self::Echo => "anthropic",
+            Self::EchoWithoutThinking => "anthropic without thinking",
+            Self::Afresh => "anthropic afresh",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    User,
+    Assistant,
+}
+
+/// One message of the API: a role and encoded content blocks, never none.
+struct Turn<'a> {
+    role: Role,
+    blocks: Vec<Cow<'a, str>>,
+}
+
+/// The request's body.
+pub(super) fn body(request: &ModelRequest, attempt: &Attempt) -> String {
+    let mut head = Map::new();
+    head.insert("model".to_owned(), json!(request.model.name));
+    head.insert("max_tokens".to_owned(), json!(max_tokens(request, attempt)));
+    head.insert("stream".to_owned(), json!(true));
+    if !request.system.trim().is_empty() {
+        let block = json!({"type": "text", "text": &*request.system, "cache_control": {"type": "ephemeral"}});
+        head.insert("system".to_owned(), json!([block]));
+    }
+    insert_tools(&mut head, request);
+    if let Some(thinking) = thinking(request, attempt) {
+        head.insert("thinking".to_owned(), thinking);
+    }
+    let mut body = Value::Object(head).to_string();
+    body.pop();
+    body.push_str(",\"messages\":[");
+    push_turns(&mut body, &turns(request, attempt));
+    body.push_str("]}");
+    body
+}
+
+/// Whether the server is asked to drop thinking whose conversation has changed.
+pub(super) fn drops_unbound_thinking(request: &ModelRequest, attempt: &Attempt) -> bool {
+    (request.trimmed || attempt.without.contains(&lesson::STRICT_BINDING))
+        && thinks_adaptively(request, attempt)
+        && !attempt.without.contains(&lesson::BLOCK_BINDING)
+}
+
+fn thinks_adaptively(request: &ModelRequest, attempt: &Attempt) -> bool {
+    is_adaptive(&request.model.name) && !attempt.without.contains(&lesson::THINKING)
+}
+
+fn thinking(request: &ModelRequest, attempt: &Attempt) -> Option<Value> {
+    if !thinks_adaptively(request, attempt) {
+        return None;
+    }
+    let mut thinking = json!({"type": "adaptive"});
+    if !attempt.without.contains(&lesson::DISPLAY) {
+        thinking["display"] = json!("summarized");
+    }
+    if drops_unbound_thinking(request, attempt) {
+        thinking["block_binding"] = json!({"prefix_mismatch_behavior": "drop_block"});
+    }
+    Some(thinking)
+}
+
+/// Whether thinking blocks must stay at home.
+fn strips_thinking(request: &ModelRequest, attempt: &Attempt) -> bool {
+    attempt.without.contains(&lesson::THINKING_BLOCKS)
+        || (request.trimmed && !drops_unbound_thinking(request, attempt))
+}
+
+/// Whether a model of this name takes `thinking: adaptive`; names that do not say their generation do not.
+fn is_adaptive(model: &str) -> bool {
+    let Some(rest) = model.strip_prefix("claude-") else { return false };
+    let mut words = rest.split('-');
+    if !words.next().is_some_and(|family| family.chars().all(char::is_alphabetic)) {
+        return false; // the oldest have their number first
+    }
+    let mut number = || {
+        let word = words.next().filter(|word| word.len() <= VERSION_DIGITS_MAX)?;
+        word.parse::<u32>().ok()
+    };
+    number().is_some_and(|major| (major, number().unwrap_or(0)) >= ADAPTIVE_SINCE)
+}
+
+fn max_tokens(request: &ModelRequest, attempt: &Attempt) -> u32 {
+    let most =
+        if request.model.name.starts_with("claude-3-") || attempt.without.contains(&lesson::LONG_ANSWERS) {
+            SHORT_ANSWER_TOKENS
+        } else {
+            u32::MAX
+        };
+    request.max_output_tokens.unwrap_or(ANSWER_TOKENS).min(most).max(1)
+}
+
+/// Writes the tools, with a cache mark on the last. Where none may be called but the history holds calls, the API
+/// still wants to know of them.
+fn insert_tools(head: &mut Map<String, Value>, request: &ModelRequest) {
+    let mut tools: Vec<Value> = request
+        .tools
+        .iter()
+        .map(|tool| {
+            json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
+        })
+        .collect();
+    if tools.is_empty() {
+        tools = called_names(request)
+            .into_iter()
+            .map(|name| json!({"name": name, "input_schema": {"type": "object"}}))
+            .collect();
+        if !tools.is_empty() {
+            head.insert("tool_choice".to_owned(), json!({"type": "none"}));
+        }
+    }
+    if let Some(last) = tools.last_mut() {
+        last["cache_control"] = json!({"type": "ephemeral"});
+        head.insert("tools".to_owned(), Value::Array(tools));
+    }
+}
+
+fn called_names(request: &ModelRequest) -> Vec<String> {
+    let mut names = Vec::new();
+    for message in &request.messages {
+        let Message::Assistant { reply } = message.message() else { continue };
+        for call in &reply.calls {
+            let name = tool_name(&call.name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+fn turns<'a>(request: &'a ModelRequest, attempt: &Attempt) -> Vec<Turn<'a>> {
+    let strips = strips_thinking(request, attempt);
+    let mut turns = Vec::new();
+    let mut answered = Form::Echo;
+    for message in &request.messages {
+        let (role, form) = match message.message() {
+            Message::User { .. } => (Role::User, Form::Echo),
+            Message::Assistant { reply } => {
+                let form = form_of(reply, request, strips);
+                answered = if form == Form::Afresh { Form::Afresh } else { Form::Echo };
+                (Role::Assistant, form)
+            }
+            Message::ToolResults { .. } => (Role::User, answered),
+        };
+        push_turn(&mut turns, role, encoded(message, form));
+    }
+    if turns.first().is_some_and(|turn| turn.role == Role::Assistant) {
+        turns.insert(0, Turn { role: Role::User, blocks: vec![Cow::Borrowed(CONTINUE)] });
+    }
+    if turns.last().is_none_or(|turn| turn.role == Role::Assistant) {
+        push_turn(&mut turns, Role::User, Cow::Borrowed(CONTINUE));
+    }
+    turns
+}
+
+fn form_of(reply: &Reply, request: &ModelRequest, strips: bool) -> Form {
+    match &reply.raw {
+        Some(raw) if raw.model == request.model && raw.value.is_array() => {
+            if strips {
+                Form::EchoWithoutThinking
+            } else {
+                Form::Echo
+            }
+        }
+        Some(_) | None => Form::Afresh,
+    }
+}
+
+fn encoded(message: &HistoryMessage, form: Form) -> Cow<'_, str> {
+    match message.encoded(form.wire(), |message| blocks_of(message, form)) {
+        Some(blocks) => Cow::Borrowed(blocks),
+        None => Cow::Owned(blocks_of(message.message(), form)),
+    }
+}
+
+/// Adds blocks to the conversation; consecutive messages of one role become one.
+fn push_turn<'a>(turns: &mut Vec<Turn<'a>>, role: Role, blocks: Cow<'a, str>) {
+    if blocks.is_empty() {
+        return;
+    }
+    match turns.last_mut() {
+        Some(turn) if turn.role == role => turn.blocks.push(blocks),
+        Some(_) | None => turns.push(Turn { role, blocks: vec![blocks] }),
+    }
+}
+
+fn push_turns(body: &mut String, turns: &[Turn<'_>]) {
+    let users = turns.iter().filter(|turn| turn.role == Role::User).count();
+    let mut user = 0;
+    for (index, turn) in turns.iter().enumerate() {
+        if index > 0 {
+            body.push(',');
+        }
+        let role = match turn.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        body.push_str(r#"{"role":""#);
+        body.push_str(role);
+        body.push_str(r#"","content":["#);
+        for (place, blocks) in turn.blocks.iter().enumerate() {
+            if place > 0 {
+                body.push(',');
+            }
+            body.push_str(blocks);
+        }
+        if turn.role == Role::User {
+            user += 1;
+            if user + MARKED_TURNS > users {
+                body.pop();
+                body.push_str(r#","cache_control":{"type":"ephemeral"}}"#);
+            }
+        }
+        body.push_str("]}");
+    }
+}
+
+/// The content blocks of a message, commas between them; empty where there is nothing to say.
+fn blocks_of(message: &Message, form: Form) -> String {
+    let blocks: Vec<Value> = match message {
+        Message::User { text } => text_block(text).into_iter().collect(),
+        Message::Assistant { reply } => reply_blocks(reply, form),
+        Message::ToolResults { results } => results.iter().map(|result| result_block(result, form)).collect(),
+    };
+    let texts: Vec<String> = blocks.iter().map(Value::to_string).collect();
+    texts.join(",")
+}
+
+/// The API refuses blocks without visible text.
+fn text_block(text: &str) -> Option<Value> {
+    let text = text.trim_end();
+    (!text.is_empty()).then(|| json!({"type": "text", "text": text}))
+}
+
+fn reply_blocks(reply: &Reply, form: Form) -> Vec<Value> {
+    if reply.finish == Finish::Refused {
+        return Vec::new(); // what was refused must not come back
+    }
+    let raw = reply.raw.as_ref().and_then(|raw| raw.value.as_array());
+    match (form, raw) {
+        (Form::Echo, Some(blocks)) => blocks.clone(),
+        (Form::EchoWithoutThinking, Some(blocks)) => {
+            blocks.iter().filter(|block| !is_thinking(block)).cloned().collect()
+        }
+        (Form::Echo | Form::EchoWithoutThinking, None) | (Form::Afresh, _) => fresh_blocks(reply),
+    }
+}
+
+/// Whether a content block is the model's thinking, in clear or not.
+pub(super) fn is_thinking(block: &Value) -> bool {
+    matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
+}
+
+fn fresh_blocks(reply: &Reply) -> Vec<Value> {
+    let calls = reply.calls.iter().map(|call| {
+        json!({
+            "type": "tool_use",
+            "id": tool_id(call.id.as_str()),
+            "name": tool_name(&call.name),
+            "input": input_of(&call.arguments),
+        })
+    });
+    text_block(&reply.text).into_iter().chain(calls).collect()
+}
+
+/// The arguments as the object that the API wants.
+pub(super) fn input_of(arguments: &Arguments) -> Value {
+    match arguments {
+        Arguments::Object(map) => Value::Object(map.clone()),
+        Arguments::Invalid(text) => json!({ INVALID_ARGUMENTS: text }),
+    }
+}
+
+/// Under the server's own id where its call is echoed, under ours (unique in the session) where it is not.
+fn result_block(result: &ToolResult, form: Form) -> Value {
+    let id = match form {
+        Form::Echo | Form::EchoWithoutThinking => result.wire_id().to_owned(),
+        Form::Afresh => tool_id(result.call.as_str()),
+    };
+    let mut block = json!({"type": "tool_result", "tool_use_id": id});
+    if !result.output.trim().is_empty() {
+        block["content"] = json!(result.output);
+    }
+    if result.is_error {
+        block["is_error"] = json!(true);
+    }
+    block
+}
+
+/// The id in the characters that the API takes, `[A-Za-z0-9_-]+`; different ids stay different.
+fn tool_id(id: &str) -> String {
+    let mut text = String::with_capacity(id.len());
+    for character in id.chars() {
+        if is_plain(character) {
+            text.push(character);
+        } else {
+            text.push_str(&format!("_{:x}", u32::from(character)));
+        }
+    }
+    if text.is_empty() { "_".to_owned() } else { text }
+}
+
+fn tool_name(name: &str) -> String {
+    let text: String = name
+        .chars()
+        .map(|character| if is_plain(character) { character } else { '_' })
+        .take(NAME_BYTES_MAX)
+        .collect();
+    if text.is_empty() { "_".to_owned() } else { text }
+}
+
+fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-')
+}

@@ -1,0 +1,113 @@
+//! The Gemini Developer API; request and stream are Vertex AI's too.
+//!
+//! Facts: `google-genai` 3.4.0 (Python) types; ai.google.dev, "Thought signatures". The key is a header and never
+//! a part of the address, which ends up in logs.
+
+use secrecy::{ExposeSecret as _, SecretString};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use url::Url;
+
+use crate::server_text::{failure, has_own_header, with_own_headers};
+use crate::settings::{Endpoint, SILENCE_MAX};
+use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
+
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod refuse;
+#[cfg(test)]
+mod tests;
+
+use refuse::Place;
+
+/// The vendor's address.
+const BASE_URL: &str = "https://generativelanguage.googleapis.com";
+/// The version that serves everything here.
+const VERSION: &str = "v1beta";
+/// Where the key goes.
+pub(crate) const KEY_HEADER: &str = "x-goog-api-key";
+
+/// Speaks to the Gemini Developer API.
+pub(crate) struct Gemini {
+    endpoint: Endpoint,
+}
+
+impl Gemini {
+    /// Keeps what is needed to speak; does no IO.
+    pub(crate) fn new(endpoint: &Endpoint) -> Self {
+        Self { endpoint: endpoint.clone() }
+    }
+
+    fn headers(&self) -> Result<Vec<(String, SecretString)>, ModelFailure> {
+        let mut headers = Vec::new();
+        match &self.endpoint.api_key {
+            Some(key) if !key.expose_secret().is_empty() => {
+                headers.push((KEY_HEADER.to_owned(), key.clone()));
+            }
+            Some(_) | None if has_own_header(&self.endpoint, &[KEY_HEADER, "authorization"]) => {}
+            Some(_) | None => {
+                return Err(failure(
+                    FailureKind::Auth,
+                    "there is no key for Gemini; set GEMINI_API_KEY (aistudio.google.com gives one)",
+                ));
+            }
+        }
+        Ok(with_own_headers(headers, &self.endpoint))
+    }
+}
+
+impl Wire for Gemini {
+    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
+        let base = self.endpoint.base_url.as_deref().unwrap_or(BASE_URL);
+        let method = method(&request.model.name);
+        Ok(Built {
+            url: address(base, VERSION, &["models", &method])?,
+            headers: self.headers()?,
+            body: encode::body(request, attempt),
+            framing: Framing::Sse,
+            first_byte: self.endpoint.timeout.unwrap_or(SILENCE_MAX),
+        })
+    }
+
+    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
+        Box::new(decode::Stream::new(request, attempt, self.endpoint.api_key.clone()))
+    }
+
+    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
+        refuse::refused(status, body, attempt, self.endpoint.api_key.as_ref(), &Place::Gemini)
+    }
+}
+
+/// The last segment of the address: model and method.
+pub(crate) fn method(model: &str) -> String {
+    format!("{}:streamGenerateContent", bare(model))
+}
+
+/// A model's name without the folder that lists show it in.
+pub(crate) fn bare(model: &str) -> &str {
+    model.strip_prefix("models/").unwrap_or(model)
+}
+
+/// `base`, the version unless it ends in one, the segments, and the wish for server-sent events.
+pub(crate) fn address(base: &str, version: &str, segments: &[&str]) -> Result<String, ModelFailure> {
+    let wrong = || {
+        let sentence = "base_url is no http address; write it as https://host";
+        failure(FailureKind::BadRequest, sentence)
+    };
+    let mut url = Url::parse(base).map_err(|_| wrong())?;
+    let last = url.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty()));
+    let has_version = last.is_some_and(is_version);
+    {
+        let mut path = url.path_segments_mut().map_err(|()| wrong())?;
+        path.pop_if_empty();
+        if !has_version {
+            path.push(version);
+        }
+        path.extend(segments);
+    }
+    url.set_query(Some("alt=sse"));
+    Ok(url.into())
+}
+
+fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}

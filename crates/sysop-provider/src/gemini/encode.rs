@@ -1,0 +1,316 @@
+//! Writes a request. A message is encoded once, as its parts with commas between them; roles and merging are put
+//! around those bytes for each request.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+use sysop_core::message::{Arguments, Finish, HistoryMessage, Message, ModelRequest, Reply, ToolResult};
+use sysop_core::text_protocol::{self, WrittenCall};
+
+use super::bare;
+use crate::wire::Attempt;
+
+/// Names in `Attempt::without`: what the server was found not to take.
+pub(crate) mod lesson {
+    /// Signatures of thoughts; a word that stands for one goes instead.
+    pub(crate) const SIGNATURES: &str = "thought signatures";
+    /// `thinkingConfig`.
+    pub(crate) const THINKING: &str = "thinkingConfig";
+    /// `systemInstruction`; the same words begin the conversation instead.
+    pub(crate) const SYSTEM: &str = "systemInstruction";
+}
+
+/// Stands for the signature of a call that this model did not make; the vendor's own client sends it too.
+const SIGNATURE_DUMMY: &str = "skip_thought_signature_validator";
+/// The first generation that shows its thoughts and signs its calls.
+const SIGNED_SINCE: u32 = 3;
+/// The longest function name, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+/// What is said where the API wants a user's words and there are none.
+const CONTINUE: &str = r#"{"text":"Continue."}"#;
+/// What stands around arguments that are no object.
+const INVALID_ARGUMENTS: &str = "invalid_arguments";
+
+/// In which form a message goes out; each is a function of the message alone, so it may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The server's own parts, verbatim; results with the ids that it gave.
+    Echo,
+    /// The same of a server that gave no ids.
+    EchoWithoutIds,
+    /// Text and calls, written afresh, the first call signed with the dummy: another model said them.
+    Signed,
+    /// The same for models that know no signatures.
+    Unsigned,
+    /// Calls and results as text, for models without tools.
+    Written,
+}
+
+impl Form {
+    fn wire(self) -> &'static str {
+        match self {
+            Self::Echo => "gemini",
+            Self::EchoWithoutIds => "gemini without ids",
+            Self::Signed => "gemini afresh",
+            Self::Unsigned => "gemini afresh without signature",
+            Self::Written => "gemini in text",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    User,
+    Model,
+}
+
+/// One content of the API: a role and encoded parts, never none.
+struct Turn<'a> {
+    role: Role,
+    parts: Vec<Cow<'a, str>>,
+}
+
+/// The request's body.
+pub(crate) fn body(request: &ModelRequest, attempt: &Attempt) -> String {
+    let mut turns = turns(request, attempt);
+    let mut body = String::from("{");
+    let system = system(request, attempt);
+    if !system.trim().is_empty() {
+        let part = json!({"text": &*system}).to_string();
+        if attempt.without.contains(&lesson::SYSTEM) {
+            turns[0].parts.insert(0, Cow::Owned(part));
+        } else {
+            body.push_str(&format!(r#""systemInstruction":{{"parts":[{part}]}},"#));
+        }
+    }
+    if let Some(tools) = tools(request).filter(|_| !attempt.text_protocol) {
+        body.push_str(&format!(r#""tools":{tools},"#));
+    }
+    let options = options(request, attempt);
+    if !options.is_empty() {
+        body.push_str(&format!(r#""generationConfig":{},"#, Value::Object(options)));
+    }
+    body.push_str(r#""contents":["#);
+    push_turns(&mut body, &turns);
+    body.push_str("]}");
+    body
+}
+
+/// The generation that a name tells of; `u32::MAX` for names that move with the newest.
+fn generation(model: &str) -> Option<u32> {
+    let rest = bare(model).strip_prefix("gemini-")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    if digits.is_empty() && rest.ends_with("-latest") { Some(u32::MAX) } else { digits.parse().ok() }
+}
+
+/// Whether the model is known to show its thoughts.
+fn shows_thoughts(model: &str) -> bool {
+    generation(model).is_some_and(|number| number >= SIGNED_SINCE)
+}
+
+/// Whether the model is known to come from before signatures.
+fn is_old(model: &str) -> bool {
+    bare(model).starts_with("gemma") || generation(model).is_some_and(|number| number < SIGNED_SINCE)
+}
+
+fn system<'a>(request: &'a ModelRequest, attempt: &Attempt) -> Cow<'a, str> {
+    if attempt.text_protocol {
+        let contract = text_protocol::instructions(&request.tools);
+        return Cow::Owned(format!("{}\n\n{contract}", request.system));
+    }
+    Cow::Borrowed(&request.system)
+}
+
+/// All functions in one entry; the API wants no schema of an object without properties.
+fn tools(request: &ModelRequest) -> Option<Value> {
+    let functions: Vec<Value> = request
+        .tools
+        .iter()
+        .map(|tool| {
+            let mut function = json!({"name": tool.name, "description": tool.description});
+            if tool.parameters["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
+                function["parametersJsonSchema"] = tool.parameters.clone();
+            }
+            function
+        })
+        .collect();
+    (!functions.is_empty()).then(|| json!([{ "functionDeclarations": functions }]))
+}
+
+fn options(request: &ModelRequest, attempt: &Attempt) -> Map<String, Value> {
+    let model = &request.model.name;
+    let mut options = Map::new();
+    if let Some(tokens) = request.max_output_tokens {
+        options.insert("maxOutputTokens".to_owned(), json!(tokens));
+    }
+    if let Some(temperature) = request.temperature.filter(|_| is_old(model)) {
+        options.insert("temperature".to_owned(), json!(temperature));
+    }
+    if shows_thoughts(model) && !attempt.without.contains(&lesson::THINKING) {
+        options.insert("thinkingConfig".to_owned(), json!({"includeThoughts": true}));
+    }
+    options
+}
+
+fn turns<'a>(request: &'a ModelRequest, attempt: &Attempt) -> Vec<Turn<'a>> {
+    let mut turns = Vec::new();
+    let mut answered = Form::Unsigned;
+    for message in &request.messages {
+        let (role, form) = match message.message() {
+            Message::User { .. } => (Role::User, Form::Echo),
+            Message::Assistant { reply } => {
+                answered = form_of(reply, request, attempt);
+                // The model's own parts are the same with and without ids: only results differ.
+                (Role::Model, if answered == Form::EchoWithoutIds { Form::Echo } else { answered })
+            }
+            Message::ToolResults { .. } => (Role::User, answered),
+        };
+        push_turn(&mut turns, role, encoded(message, form));
+    }
+    if turns.first().is_none_or(|turn| turn.role == Role::Model) {
+        turns.insert(0, Turn { role: Role::User, parts: vec![Cow::Borrowed(CONTINUE)] });
+    }
+    if turns.last().is_some_and(|turn| turn.role == Role::Model) {
+        push_turn(&mut turns, Role::User, Cow::Borrowed(CONTINUE));
+    }
+    turns
+}
+
+fn form_of(reply: &Reply, request: &ModelRequest, attempt: &Attempt) -> Form {
+    let distrusted = attempt.without.contains(&lesson::SIGNATURES);
+    if attempt.text_protocol {
+        return Form::Written;
+    }
+    match &reply.raw {
+        Some(raw) if raw.model == request.model && raw.value.is_array() && !distrusted => {
+            let mut calls =
+                raw.value.as_array().into_iter().flatten().filter_map(|part| part.get("functionCall"));
+            let named = calls.all(|call| call["id"].as_str().is_some_and(|id| !id.is_empty()));
+            if named { Form::Echo } else { Form::EchoWithoutIds }
+        }
+        Some(_) | None if is_old(&request.model.name) && !distrusted => Form::Unsigned,
+        Some(_) | None => Form::Signed,
+    }
+}
+
+fn encoded(message: &HistoryMessage, form: Form) -> Cow<'_, str> {
+    match message.encoded(form.wire(), |message| parts_of(message, form)) {
+        Some(parts) => Cow::Borrowed(parts),
+        None => Cow::Owned(parts_of(message.message(), form)),
+    }
+}
+
+/// Adds parts to the conversation; consecutive messages of one role become one.
+fn push_turn<'a>(turns: &mut Vec<Turn<'a>>, role: Role, parts: Cow<'a, str>) {
+    if parts.is_empty() {
+        return;
+    }
+    match turns.last_mut() {
+        Some(turn) if turn.role == role => turn.parts.push(parts),
+        Some(_) | None => turns.push(Turn { role, parts: vec![parts] }),
+    }
+}
+
+fn push_turns(body: &mut String, turns: &[Turn<'_>]) {
+    for (index, turn) in turns.iter().enumerate() {
+        if index > 0 {
+            body.push(',');
+        }
+        body.push_str(match turn.role {
+            Role::User => r#"{"role":"user","parts":["#,
+            Role::Model => r#"{"role":"model","parts":["#,
+        });
+        for (place, parts) in turn.parts.iter().enumerate() {
+            if place > 0 {
+                body.push(',');
+            }
+            body.push_str(parts);
+        }
+        body.push_str("]}");
+    }
+}
+
+/// The parts of a message, commas between them; empty where there is nothing to say.
+fn parts_of(message: &Message, form: Form) -> String {
+    let parts: Vec<Value> = match message {
+        Message::User { text } => text_part(text).into_iter().collect(),
+        Message::Assistant { reply } => reply_parts(reply, form),
+        Message::ToolResults { results } if form == Form::Written => {
+            text_part(&text_protocol::results(results)).into_iter().collect()
+        }
+        Message::ToolResults { results } => results.iter().map(|result| result_part(result, form)).collect(),
+    };
+    let texts: Vec<String> = parts.iter().map(Value::to_string).collect();
+    texts.join(",")
+}
+
+fn text_part(text: &str) -> Option<Value> {
+    (!text.is_empty()).then(|| json!({ "text": text }))
+}
+
+fn reply_parts(reply: &Reply, form: Form) -> Vec<Value> {
+    if reply.finish == Finish::Refused {
+        return Vec::new(); // what was refused must not come back
+    }
+    let raw = reply.raw.as_ref().and_then(|raw| raw.value.as_array());
+    match (form, raw) {
+        (Form::Echo | Form::EchoWithoutIds, Some(parts)) => parts.clone(),
+        (Form::Echo | Form::EchoWithoutIds | Form::Unsigned, _) => fresh_parts(reply, false),
+        (Form::Signed, _) => fresh_parts(reply, true),
+        (Form::Written, _) => text_part(&written(reply)).into_iter().collect(),
+    }
+}
+
+/// Without ids: they were another server's, and order and name match a call with its result.
+fn fresh_parts(reply: &Reply, signed: bool) -> Vec<Value> {
+    let calls = reply.calls.iter().enumerate().map(|(index, call)| {
+        let args = match &call.arguments {
+            Arguments::Object(map) => Value::Object(map.clone()),
+            Arguments::Invalid(text) => json!({ INVALID_ARGUMENTS: text }),
+        };
+        let mut part = json!({"functionCall": {"name": function_name(&call.name), "args": args}});
+        if signed && index == 0 {
+            part["thoughtSignature"] = json!(SIGNATURE_DUMMY);
+        }
+        part
+    });
+    text_part(&reply.text).into_iter().chain(calls).collect()
+}
+
+fn written(reply: &Reply) -> String {
+    let calls = reply.calls.iter().map(|call| {
+        text_protocol::written(&WrittenCall { name: call.name.clone(), arguments: call.arguments.clone() })
+    });
+    let said = (!reply.text.is_empty()).then(|| reply.text.clone());
+    said.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
+}
+
+fn result_part(result: &ToolResult, form: Form) -> Value {
+    let name = match form {
+        Form::Echo | Form::EchoWithoutIds => result.name.clone(),
+        Form::Signed | Form::Unsigned | Form::Written => function_name(&result.name),
+    };
+    let key = if result.is_error { "error" } else { "output" };
+    let mut response = json!({"name": name, "response": { key: result.output }});
+    if form == Form::Echo {
+        response["id"] = json!(result.wire_id());
+    }
+    json!({ "functionResponse": response })
+}
+
+/// The name in the characters that the API takes.
+fn function_name(name: &str) -> String {
+    let plain = |character: char| {
+        if character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | ':' | '-') {
+            character
+        } else {
+            '_'
+        }
+    };
+    let mut text: String = name.chars().map(plain).collect();
+    if !text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        text.insert(0, '_');
+    }
+    text.truncate(NAME_BYTES_MAX);
+    text
+}

@@ -1,0 +1,115 @@
+//! Writes and reads JSON the fast and forgiving way: bodies as text, frames without a tree of values.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize as DeserializeDerive, Serialize};
+
+/// Adds `value` to a body as JSON.
+pub(crate) fn push<T: Serialize + ?Sized>(body: &mut String, value: &T) {
+    body.push_str(&text(value));
+}
+
+/// A value as JSON.
+pub(crate) fn text<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).expect("strings, numbers and JSON values can be written as JSON")
+}
+
+/// Text where a server should send text: `null`, numbers and whatever else do no harm.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Lax<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Lax<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Lax<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Lax<'de>, E> {
+                Ok(Lax(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Lax<'de>, E> {
+                Ok(Lax(Cow::Owned(text.to_owned())))
+            }
+            fn visit_unit<E>(self) -> Result<Lax<'de>, E> {
+                Ok(Lax::default())
+            }
+            fn visit_bool<E>(self, _: bool) -> Result<Lax<'de>, E> {
+                Ok(Lax::default())
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Lax<'de>, E> {
+                Ok(Lax(Cow::Owned(number.to_string())))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Lax<'de>, E> {
+                Ok(Lax(Cow::Owned(number.to_string())))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Lax<'de>, E> {
+                Ok(Lax(Cow::Owned(number.to_string())))
+            }
+            /// Text in parts, `[{"type":"text","text":".."}]`; other parts are passed over.
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Lax<'de>, A::Error> {
+                let mut text = String::new();
+                while let Some(part) = parts.next_element::<serde_json::Value>()? {
+                    text.push_str(part["text"].as_str().unwrap_or_default());
+                }
+                Ok(Lax(Cow::Owned(text)))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Lax<'de>, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Lax::default())
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
+}
+
+/// A count of something; servers write `3`, `3.0` and `null`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, DeserializeDerive)]
+#[serde(transparent)]
+pub(crate) struct Count(Option<f64>);
+
+impl Count {
+    /// The count; none counts as 0.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
+    pub(crate) fn number(self) -> u64 {
+        self.0.unwrap_or_default() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_text_from_whatever_stands_there() {
+        for (json, text) in [
+            (r#""a""#, "a"),
+            (r#""a\n""#, "a\n"),
+            ("null", ""),
+            ("7", "7"),
+            ("-7", "-7"),
+            ("true", ""),
+            (r#"{"a":1}"#, ""),
+            (r#"[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]"#, "ab"),
+        ] {
+            assert_eq!(serde_json::from_str::<Lax<'_>>(json).unwrap().0, text, "{json}");
+        }
+    }
+
+    #[test]
+    fn borrows_what_needs_no_unescaping() {
+        let json = r#""plain""#;
+        assert!(matches!(serde_json::from_str::<Lax<'_>>(json).unwrap().0, Cow::Borrowed("plain")));
+    }
+
+    #[test]
+    fn counts_forgivingly() {
+        for (json, number) in [("3", 3), ("3.0", 3), ("null", 0), ("-1", 0), ("1e300", u64::MAX)] {
+            assert_eq!(serde_json::from_str::<Count>(json).unwrap().number(), number, "{json}");
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Ollama's own API, because the one that imitates OpenAI cannot set the context window.
+//!
+//! Facts: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `api/types.go`, `envconfig/config.go`.
+
+mod address;
+mod decode;
+mod encode;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Value, json};
+use sysop_core::message::{FailureKind, Message, ModelFailure, ModelRequest, Reply};
+
+use crate::settings::OllamaSettings;
+use crate::transport::{body_up_to, error_text, header_map};
+use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
+
+pub(crate) use address::BASE_URL;
+pub use address::ollama_base_url;
+use decode::{ChatDecoder, Sent};
+use encode::Style;
+
+/// The longest silence by default: loading a model takes minutes, and a call is said only when it is whole.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
+/// The context window by default, in tokens: what an agent needs at least.
+pub const NUM_CTX_DEFAULT: u32 = 32_768;
+/// The longest that asking what a model can do may take.
+const QUESTION_MAX: Duration = Duration::from_secs(3);
+/// The most bytes of an answer about models.
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The most models that are remembered.
+const MODELS_MAX: usize = 256;
+
+/// The parameter that switches thinking.
+const THINK: &str = "think";
+/// The parameter that binds a reply to a schema.
+const FORMAT: &str = "format";
+
+/// One server, and what is known of its models.
+pub(crate) struct Ollama {
+    base_url: Result<String, String>,
+    key: Option<SecretString>,
+    headers: Vec<(String, SecretString)>,
+    silence: Duration,
+    num_ctx: u32,
+    keep_alive: Option<String>,
+    models: Mutex<HashMap<String, Known>>,
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    /// Whether the server was asked what it can do.
+    asked: bool,
+    tools: Option<bool>,
+    thinking: bool,
+    /// Whether the window was looked at.
+    looked: bool,
+    /// The window that it was loaded with, in tokens.
+    window: Option<u64>,
+}
+
+impl Ollama {
+    /// Takes the settings; does no IO.
+    pub(crate) fn new(settings: &OllamaSettings) -> Self {
+        let endpoint = &settings.endpoint;
+        Self {
+            base_url: ollama_base_url(endpoint.base_url.as_deref().unwrap_or_default()),
+            key: endpoint.api_key.clone(),
+            headers: endpoint.headers.clone(),
+            silence: endpoint.timeout.unwrap_or(SILENCE_MAX),
+            num_ctx: settings.num_ctx.unwrap_or(NUM_CTX_DEFAULT),
+            keep_alive: settings.keep_alive.clone(),
+            models: Mutex::default(),
+        }
+    }
+
+    /// The wire to one of its models.
+    pub(crate) fn model(self: &Arc<Self>, name: &str) -> OllamaModel {
+        OllamaModel { server: Arc::clone(self), name: name.to_owned() }
+    }
+
+    /// An address below the base.
+    pub(crate) fn address(&self, path: &str) -> Result<String, ModelFailure> {
+        match &self.base_url {
+            Ok(base) => Ok(format!("{base}{path}")),
+            Err(problem) => Err(ModelFailure { kind: FailureKind::BadRequest, message: problem.clone() }),
+        }
+    }
+
+    /// The headers of every request.
+    pub(crate) fn headers(&self) -> Vec<(String, SecretString)> {
+        let mut headers = self.headers.clone();
+        let authorized = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if let Some(key) = self.key.as_ref().filter(|_| !authorized) {
+            headers.push(("authorization".to_owned(), format!("Bearer {}", key.expose_secret()).into()));
+        }
+        headers
+    }
+
+    /// The longest silence between two bytes.
+    pub(crate) fn silence(&self) -> Duration {
+        self.silence
+    }
+
+    fn models(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, model: &str) -> Known {
+        self.models().get(model).copied().unwrap_or_default()
+    }
+
+    fn learn(&self, model: &str, change: impl FnOnce(&mut Known)) {
+        let mut models = self.models();
+        if models.len() >= MODELS_MAX && !models.contains_key(model) {
+            models.clear();
+        }
+        change(models.entry(model.to_owned()).or_default());
+    }
+
+    /// Asks about models; none where the answer is no answer.
+    async fn question(&self, request: reqwest::RequestBuilder) -> Option<Value> {
+        let headers = header_map(&self.headers()).ok()?;
+        let asking = async {
+            let response = request.headers(headers).send().await.ok()?;
+            if response.status().is_redirection() {
+                return None;
+            }
+            serde_json::from_str(&body_up_to(response, ANSWER_BYTES_MAX).await).ok()
+        };
+        tokio::time::timeout(QUESTION_MAX, asking).await.ok().flatten()
+    }
+}
+
+/// The wire to one model.
+pub(crate) struct OllamaModel {
+    server: Arc<Ollama>,
+    name: String,
+}
+
+impl OllamaModel {
+    fn speaks_text(&self, attempt: &Attempt) -> bool {
+        attempt.text_protocol || self.server.known(&self.name).tools == Some(false)
+    }
+
+    async fn ask_capabilities(&self, http: &reqwest::Client) {
+        let Ok(address) = self.server.address("/api/show") else { return };
+        if self.server.known(&self.name).asked {
+            return;
+        }
+        let question = http.post(address).body(json!({"model": self.name}).to_string());
+        let Some(shown) = self.server.question(question).await else { return };
+        let capabilities = shown["capabilities"].as_array();
+        let has =
+            |name: &str| capabilities.is_some_and(|list| list.iter().any(|capability| capability == name));
+        let (known, tools, thinking) = (capabilities.is_some(), has("tools"), has("thinking"));
+        self.server.learn(&self.name, |model| {
+            model.asked = true;
+            model.tools = known.then_some(tools);
+            model.thinking = thinking;
+        });
+    }
+
+    async fn look_at_window(&self, http: &reqwest::Client) -> Option<String> {
+        if self.server.known(&self.name).looked {
+            return None;
+        }
+        let address = self.server.address("/api/ps").ok()?;
+        let loaded = self.server.question(http.get(address)).await?;
+        let window = loaded["models"]
+            .as_array()?
+            .iter()
+            .find(|model| model["name"].as_str().is_some_and(|name| is_same_model(name, &self.name)))?["context_length"]
+            .as_u64();
+        self.server.learn(&self.name, |model| {
+            model.looked = true;
+            model.window = window;
+        });
+        let (window, asked) = (window?, u64::from(self.server.num_ctx));
+        (window < asked).then(|| {
+            format!(
+                "Ollama gave {} a window of {window} tokens and not the {asked} that were asked for; \
+                 longer sessions will not fit",
+                self.name
+            )
+        })
+    }
+}
+
+impl Wire for OllamaModel {
+    fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
+        Box::pin(async {
+            self.ask_capabilities(http).await;
+            Ok(())
+        })
+    }
+
+    fn afterwards<'a>(
+        &'a self,
+        http: &'a reqwest::Client,
+        _reply: &'a Reply,
+    ) -> BoxFuture<'a, Option<String>> {
+        Box::pin(self.look_at_window(http))
+    }
+
+    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
+        let text_protocol = self.speaks_text(attempt);
+        // A schema is only kept to behind the thoughts, and small models think for ever.
+        let quiet =
+            text_protocol && self.server.known(&self.name).thinking && !attempt.without.contains(&THINK);
+        let style = Style {
+            text_protocol,
+            think: quiet.then_some(false),
+            num_ctx: self.server.num_ctx,
+            keep_alive: self.server.keep_alive.as_deref(),
+            without: &attempt.without,
+        };
+        Ok(Built {
+            url: self.server.address("/api/chat")?,
+            headers: self.server.headers(),
+            body: encode::body(request, &style),
+            framing: Framing::Lines,
+            first_byte: self.server.silence,
+        })
+    }
+
+    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
+        let asked = u64::from(self.server.num_ctx);
+        let window = self.server.known(&self.name).window.map_or(asked, |window| window.min(asked));
+        let sent = Sent { bytes: prompt_bytes(request), window };
+        Box::new(ChatDecoder::new(request.model.clone(), self.speaks_text(attempt), sent))
+    }
+
+    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
+        let text = error_text(body);
+        let lower = text.to_ascii_lowercase();
+        let fail = |kind, message| Some(Refusal::Fail(ModelFailure { kind, message }));
+        let name = &self.name;
+        if status == 403 && text.trim().is_empty() {
+            let message = "Ollama refuses the host name that it is called by (403); call it by its IP address or as localhost";
+            return fail(FailureKind::Auth, message.to_owned());
+        }
+        if lower.contains("does not support tools") && !attempt.text_protocol {
+            attempt.text_protocol = true;
+            return Some(Refusal::Again);
+        }
+        if lower.contains("does not support thinking") && leave_out(attempt, THINK) {
+            return Some(Refusal::Again);
+        }
+        let refuses_format = lower.contains("grammar") || lower.contains("format");
+        if refuses_format && self.speaks_text(attempt) && leave_out(attempt, FORMAT) {
+            return Some(Refusal::Again);
+        }
+        if lower.contains("does not support chat") {
+            return fail(
+                FailureKind::BadRequest,
+                format!("{name} is no model for chats; choose another with --model"),
+            );
+        }
+        if words::is_overflow(&lower) {
+            let message = format!(
+                "the prompt does not fit the window ({text}); raise num_ctx of [providers.ollama], or begin a new chat"
+            );
+            return fail(FailureKind::ContextOverflow, message);
+        }
+        if words::is_memory(&lower) {
+            let message = format!(
+                "the machine is too small for {name} ({text}); choose a smaller model, or lower num_ctx of [providers.ollama]"
+            );
+            return fail(FailureKind::BadRequest, message);
+        }
+        if status == 404 && lower.contains("not found") && lower.contains("model") {
+            return fail(
+                FailureKind::UnknownModel,
+                format!("Ollama has no model {name}; get it with `ollama pull {name}`"),
+            );
+        }
+        None
+    }
+}
+
+fn leave_out(attempt: &mut Attempt, name: &'static str) -> bool {
+    if attempt.without.contains(&name) {
+        return false;
+    }
+    attempt.without.push(name);
+    true
+}
+
+/// Whether two names mean one model: `phi3` is `phi3:latest`.
+fn is_same_model(name: &str, other: &str) -> bool {
+    let full = |name: &str| {
+        let tagged = name.rsplit('/').next().unwrap_or(name).contains(':');
+        if tagged { name.to_ascii_lowercase() } else { format!("{}:latest", name.to_ascii_lowercase()) }
+    };
+    full(name) == full(other)
+}
+
+/// The bytes of a prompt that a tokenizer sees, roughly and rather too few.
+fn prompt_bytes(request: &ModelRequest) -> u64 {
+    let said = request.messages.iter().map(|message| match message.message() {
+        Message::User { text } => text.len(),
+        Message::Assistant { reply } => reply.text.len(),
+        Message::ToolResults { results } => results.iter().map(|result| result.output.len()).sum(),
+    });
+    (request.system.len() + said.sum::<usize>()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_tag_means_the_latest() {
+        assert!(is_same_model("phi3:latest", "phi3"));
+        assert!(is_same_model("Phi3", "phi3"));
+        assert!(is_same_model("host:80/a/phi3", "host:80/a/phi3:latest"));
+        assert!(!is_same_model("phi3:mini", "phi3"));
+    }
+}

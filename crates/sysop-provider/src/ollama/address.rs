@@ -1,0 +1,115 @@
+//! Reads `OLLAMA_HOST` as Ollama itself does, for a client.
+//!
+//! Facts: ollama v0.33.0-rc2, `envconfig/config.go`.
+
+use std::net::Ipv6Addr;
+
+use url::{Host, Url};
+
+/// Where Ollama listens by default.
+pub(crate) const BASE_URL: &str = "http://127.0.0.1:11434";
+/// The port of an address without scheme and port.
+const PORT: u16 = 11434;
+
+/// The base URL that a value of `OLLAMA_HOST` (or `base_url`) means, without a slash at its end.
+///
+/// `host`, `host:port` and `[::1]:port` get `http` and the port 11434; with a scheme, the port is the scheme's own.
+/// An address to listen on (`0.0.0.0`, `::`) becomes one to connect to; empty means the default.
+///
+/// # Errors
+/// One sentence that names what is wrong.
+pub fn ollama_base_url(host: &str) -> Result<String, String> {
+    let host = host.trim().trim_matches(['"', '\'']).trim();
+    if host.is_empty() {
+        return Ok(BASE_URL.to_owned());
+    }
+    let has_scheme = host.contains("://");
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let written = if has_scheme {
+        host.to_owned()
+    } else if bare.parse::<Ipv6Addr>().is_ok() {
+        format!("http://[{bare}]")
+    } else if host.starts_with(':') {
+        format!("http://127.0.0.1{host}")
+    } else {
+        format!("http://{host}")
+    };
+    let wrong = |why: &str| {
+        format!("`{}` is no address of Ollama ({why}); write it like 127.0.0.1:11434", without_login(host))
+    };
+    let mut url = Url::parse(&written).map_err(|error| wrong(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("only http and https are spoken"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("it has a query"));
+    }
+    if !has_scheme && url.host_str() == Some("ollama.com") {
+        url.set_scheme("https").map_err(|()| wrong("it has no host"))?;
+    } else if !has_scheme && !names_port(&written) {
+        url.set_port(Some(PORT)).map_err(|()| wrong("it has no host"))?;
+    }
+    let unspecified = match url.host() {
+        Some(Host::Ipv4(address)) if address.is_unspecified() => Some("127.0.0.1"),
+        Some(Host::Ipv6(address)) if address.is_unspecified() => Some("[::1]"),
+        Some(Host::Ipv4(_) | Host::Ipv6(_) | Host::Domain(_)) => None,
+        None => return Err(wrong("it has no host")),
+    };
+    if let Some(address) = unspecified {
+        url.set_host(Some(address)).map_err(|error| wrong(&error.to_string()))?;
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// Whether a port is written, be it the scheme's own.
+fn names_port(address: &str) -> bool {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let behind_host = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
+    behind_host.contains(':')
+}
+
+/// An address as it may be shown: a name and password before `@` are no one's business.
+fn without_login(address: &str) -> &str {
+    address.rsplit_once('@').map_or(address, |(_, behind)| behind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_form() {
+        for (host, base) in [
+            ("", "http://127.0.0.1:11434"),
+            (" \"10.0.0.7\" ", "http://10.0.0.7:11434"),
+            ("box", "http://box:11434"),
+            ("box:80", "http://box"),
+            ("box:8080/ollama/", "http://box:8080/ollama"),
+            ("box/ollama", "http://box:11434/ollama"),
+            (":9999", "http://127.0.0.1:9999"),
+            ("http://box", "http://box"),
+            ("http://box:11434/", "http://box:11434"),
+            ("https://box", "https://box"),
+            ("https://box/path", "https://box/path"),
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            ("0.0.0.0:8000", "http://127.0.0.1:8000"),
+            ("http://0.0.0.0:8000", "http://127.0.0.1:8000"),
+            ("::1", "http://[::1]:11434"),
+            ("[::]", "http://[::1]:11434"),
+            ("[::1]:9000", "http://[::1]:9000"),
+            ("ollama.com", "https://ollama.com"),
+        ] {
+            assert_eq!(ollama_base_url(host).as_deref(), Ok(base), "{host}");
+        }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for host in ["box:port", "box:99999", "ftp://box", "a b", "http://", "http://box?x=1"] {
+            let problem = ollama_base_url(host).unwrap_err();
+            assert!(problem.contains("write it like 127.0.0.1:11434"), "{host}: {problem}");
+        }
+        assert!(!ollama_base_url("http://me:secret@box:x").unwrap_err().contains("secret"));
+    }
+}

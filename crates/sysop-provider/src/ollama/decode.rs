@@ -1,0 +1,214 @@
+//! Reads a streamed reply of Ollama's own API: one object a line, the last with `done`.
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use sysop_core::id::CallId;
+use sysop_core::message::{FailureKind, Finish, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage};
+use sysop_driver::port::ModelEvent;
+
+use crate::calls;
+use crate::json::{Count, Lax};
+use crate::think::Thinking;
+use crate::transport::error_text;
+use crate::wire::{Decoder, FrameError, push_reasoning, push_text};
+
+use super::words;
+
+/// The most tool calls of one reply; more are not taken.
+const CALLS_MAX: usize = 128;
+/// No prompt has more bytes to a token, so that one with more than this many times the window cannot fit.
+const BYTES_PER_TOKEN_MAX: u64 = 16;
+/// Prose and code have about so many bytes to a token.
+const BYTES_PER_TOKEN: u64 = 4;
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, default)]
+    message: Option<Said<'a>>,
+    #[serde(default)]
+    done: Option<bool>,
+    #[serde(borrow, default)]
+    done_reason: Option<Lax<'a>>,
+    #[serde(default)]
+    prompt_eval_count: Count,
+    #[serde(default)]
+    eval_count: Count,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Said<'a> {
+    #[serde(borrow, default)]
+    content: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    thinking: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    tool_calls: Option<Vec<Called<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Called<'a> {
+    #[serde(borrow, default)]
+    id: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow, default)]
+    name: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// What was sent, to judge by whether all of it was read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    /// The bytes of the prompt, roughly.
+    pub(super) bytes: u64,
+    /// The window in tokens, as asked for or as known.
+    pub(super) window: u64,
+}
+
+/// Reads one reply.
+pub(super) struct ChatDecoder {
+    model: ModelRef,
+    sent: Sent,
+    thinking: Thinking,
+    reply: Reply,
+    /// Reasoning that the server told from the text; it goes back with the message.
+    thought: String,
+    done: bool,
+}
+
+impl ChatDecoder {
+    pub(super) fn new(model: ModelRef, text_protocol: bool, sent: Sent) -> Self {
+        let protocol = if text_protocol { ToolProtocol::Text } else { ToolProtocol::Native };
+        Self {
+            model,
+            sent,
+            thinking: Thinking::default(),
+            reply: Reply { protocol, ..Reply::default() },
+            thought: String::new(),
+            done: false,
+        }
+    }
+
+    fn said(&mut self, said: Said<'_>, out: &mut Vec<ModelEvent>) {
+        if let Some(Lax(thought)) = said.thinking {
+            push_reasoning(out, &thought);
+            self.reply.reasoning.push_str(&thought);
+            self.thought.push_str(&thought);
+        }
+        if let Some(Lax(content)) = said.content {
+            let Reply { text, reasoning, .. } = &mut self.reply;
+            // Both closures push into `out`, one at a time.
+            let out = std::cell::RefCell::new(out);
+            self.thinking.push(
+                &content,
+                &mut |more| {
+                    push_text(&mut out.borrow_mut(), more);
+                    text.push_str(more);
+                },
+                &mut |more| {
+                    push_reasoning(&mut out.borrow_mut(), more);
+                    reasoning.push_str(more);
+                },
+            );
+        }
+        for call in said.tool_calls.unwrap_or_default() {
+            let Some(function) = call.function.filter(|_| self.reply.calls.len() < CALLS_MAX) else {
+                continue;
+            };
+            self.reply.calls.push(ToolCall {
+                id: CallId::new(call.id.unwrap_or_default().0),
+                wire_id: None,
+                name: function.name.unwrap_or_default().0.into_owned(),
+                arguments: calls::arguments(function.arguments.map_or("", RawValue::get)),
+            });
+        }
+    }
+
+    /// Gives out what was held back.
+    fn end_thinking(&mut self, out: &mut Vec<ModelEvent>) {
+        let (mut text, mut reasoning) = (String::new(), String::new());
+        self.thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
+        push_text(out, &text);
+        push_reasoning(out, &reasoning);
+        self.reply.text.push_str(&text);
+        self.reply.reasoning.push_str(&reasoning);
+    }
+
+    /// Whether Ollama may have left out the beginning of the prompt, which it does without a word.
+    fn judge_window(&self, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
+        let Sent { bytes, window } = self.sent;
+        let read = self.reply.usage.input_tokens;
+        if bytes > window.saturating_mul(BYTES_PER_TOKEN_MAX) {
+            return Err(FrameError::InStream {
+                message: format!(
+                    "the prompt ({bytes} bytes) cannot fit the window of {window} tokens, and Ollama cut it without a word"
+                ),
+                retry: false,
+                kind: FailureKind::ContextOverflow,
+            });
+        }
+        // A prefix that is cached lowers the count on old versions, so that a low one alone means nothing.
+        let full = read > 0 && read >= window - window / 50;
+        let lost =
+            read > 0 && bytes > window.saturating_mul(BYTES_PER_TOKEN) && read < bytes / BYTES_PER_TOKEN_MAX;
+        if full || lost {
+            out.push(ModelEvent::Notice(format!(
+                "the prompt may not fit the window of {window} tokens, and Ollama may have left out its beginning; \
+                 raise num_ctx of [providers.ollama], or begin a new chat"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Decoder for ChatDecoder {
+    fn frame(&mut self, _event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<bool, FrameError> {
+        let line: Line<'_> = serde_json::from_str(data).map_err(|_| FrameError::Garbage(data.to_owned()))?;
+        if line.error.is_some() {
+            let message = error_text(data);
+            let (kind, retry) = words::judge(&message);
+            return Err(FrameError::InStream { message, retry, kind });
+        }
+        if let Some(said) = line.message {
+            self.said(said, out);
+        }
+        if line.done != Some(true) {
+            return Ok(false);
+        }
+        self.done = true;
+        self.end_thinking(out);
+        self.reply.usage = Usage {
+            input_tokens: line.prompt_eval_count.number(),
+            output_tokens: line.eval_count.number(),
+            cached_tokens: 0,
+        };
+        if line.done_reason.is_some_and(|reason| reason.0 == "length") {
+            self.reply.finish = Finish::Length;
+        }
+        self.judge_window(out)?;
+        Ok(true)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Reply, FrameError> {
+        if !self.done {
+            return Err(FrameError::InStream {
+                message: "the reply was cut before its end".to_owned(),
+                retry: true,
+                kind: FailureKind::Unreachable,
+            });
+        }
+        if !self.thought.is_empty() {
+            let value = json!({"thinking": self.thought});
+            self.reply.raw = Some(RawReply { model: self.model, value });
+        }
+        Ok(self.reply)
+    }
+}

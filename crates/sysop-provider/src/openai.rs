@@ -1,0 +1,317 @@
+//! The Chat Completions API of OpenAI and of the many servers that speak it.
+//!
+//! Facts: `openai` 3.52.0 (Python) types and retry code; the servers' own documents and issue threads.
+
+mod decode;
+mod encode;
+
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use url::Url;
+
+use crate::settings::Endpoint;
+use crate::transport::error_text;
+use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
+
+use decode::ChatDecoder;
+use encode::Dialect;
+pub(crate) use encode::{push_tools, reply_as_text};
+
+/// The vendor's own address.
+pub(crate) const BASE_URL: &str = "https://api.openai.com/v1";
+/// The longest wait for the first byte by default: a local server may read a long prompt for minutes.
+const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
+/// The most tokens of a reply in the text protocol, where the request has no limit of its own.
+const TEXT_TOKENS_MAX: u32 = 2048;
+
+const STREAM_OPTIONS: &str = "stream_options";
+const RESPONSE_FORMAT: &str = "response_format";
+const REASONING_EFFORT: &str = "reasoning_effort";
+const TEMPERATURE: &str = "temperature";
+const MAX_TOKENS: &str = "max_tokens";
+const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+/// Not a parameter: the server refuses replies without `reasoning_content` in the history.
+const ASSISTANT_REASONING: &str = "replies without reasoning_content";
+
+/// What may be left out when a server refuses it.
+const OPTIONAL: [&str; 6] =
+    [STREAM_OPTIONS, RESPONSE_FORMAT, TEMPERATURE, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT];
+
+/// Words by which servers say that they, or the model, have no tools.
+const NO_TOOLS: [&str; 9] = [
+    "does not support tools",
+    "does not support function calling",
+    "does not support tool",
+    "tool choice requires",
+    "tools param requires",
+    "support tool use",
+    "tool calling is not supported",
+    "tools are not supported",
+    "tools is not supported",
+];
+
+/// Words by which servers say that the prompt is too long.
+const OVERFLOW: [&str; 9] = [
+    "context_length_exceeded",
+    "exceed_context_size",
+    "maximum context length",
+    "context length exceeded",
+    "exceeds the context",
+    "context overflow",
+    "exceeds the available context size",
+    "prompt is too long",
+    "input is too long",
+];
+
+/// One server.
+pub(crate) struct OpenAi {
+    base_url: String,
+    key: Option<SecretString>,
+    headers: Vec<(String, SecretString)>,
+    first_byte: Duration,
+    dialect: Dialect,
+}
+
+impl OpenAi {
+    /// Takes the settings; does no IO.
+    pub(crate) fn new(endpoint: &Endpoint) -> Self {
+        let base_url = endpoint.base_url.clone().unwrap_or_else(|| BASE_URL.to_owned());
+        let host = Url::parse(&base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let dialect = match host.as_deref() {
+            Some("api.openai.com") => Dialect::OpenAi,
+            Some("api.mistral.ai") => Dialect::Mistral,
+            Some(_) | None => Dialect::Other,
+        };
+        Self {
+            base_url,
+            key: endpoint.api_key.clone(),
+            headers: endpoint.headers.clone(),
+            first_byte: endpoint.timeout.unwrap_or(FIRST_BYTE_MAX),
+            dialect,
+        }
+    }
+
+    /// An address below the base; the query of the base (`?api-version=`) stays behind it.
+    pub(crate) fn address(&self, path: &str) -> Result<String, ModelFailure> {
+        let (base, query) = match self.base_url.trim().split_once('?') {
+            Some((base, query)) => (base, format!("?{query}")),
+            None => (self.base_url.trim(), String::new()),
+        };
+        let address = format!("{}{path}{query}", base.strip_suffix('/').unwrap_or(base));
+        match Url::parse(base) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(address),
+            Ok(_) | Err(_) => Err(ModelFailure {
+                kind: FailureKind::BadRequest,
+                message: "the base_url of [providers.openai] is no http address; write it like \
+                          http://127.0.0.1:8000/v1"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// The headers of every request.
+    pub(crate) fn headers(&self) -> Result<Vec<(String, SecretString)>, ModelFailure> {
+        let mut headers = self.headers.clone();
+        let has = |headers: &[(String, SecretString)], name: &str| {
+            headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name))
+        };
+        let authorized = has(&headers, "authorization") || has(&headers, "api-key");
+        match &self.key {
+            Some(key) if !has(&headers, "authorization") => {
+                let bearer = format!("Bearer {}", key.expose_secret());
+                headers.push(("authorization".to_owned(), bearer.into()));
+            }
+            None if self.dialect == Dialect::OpenAi && !authorized => {
+                return Err(ModelFailure {
+                    kind: FailureKind::Auth,
+                    message: "api.openai.com needs a key; set OPENAI_API_KEY".to_owned(),
+                });
+            }
+            Some(_) | None => {}
+        }
+        Ok(headers)
+    }
+}
+
+impl Wire for OpenAi {
+    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
+        Ok(Built {
+            url: self.address("/chat/completions")?,
+            headers: self.headers()?,
+            body: encode::body(request, attempt, self.dialect),
+            framing: Framing::Sse,
+            first_byte: self.first_byte,
+        })
+    }
+
+    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
+        Box::new(ChatDecoder::new(request.model.clone(), attempt.text_protocol))
+    }
+
+    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
+        let words = error_text(body);
+        let lower = format!("{words} {}", if body.len() < 8_192 { body } else { "" }).to_ascii_lowercase();
+        if matches!(status, 400 | 413 | 422 | 500) && OVERFLOW.iter().any(|word| lower.contains(word)) {
+            return Some(fail(
+                FailureKind::ContextOverflow,
+                format!(
+                    "the prompt does not fit the model's window ({words}); shorten the task, or begin a new chat"
+                ),
+            ));
+        }
+        if status == 429 && lower.contains("request too large") {
+            return Some(fail(
+                FailureKind::ContextOverflow,
+                format!(
+                    "the prompt is larger than the account's limit ({words}); shorten the task, or begin a new chat"
+                ),
+            ));
+        }
+        if status == 429 && (lower.contains("insufficient_quota") || lower.contains("billing_hard_limit")) {
+            return Some(fail(
+                FailureKind::RateLimited,
+                format!(
+                    "the account has no quota left ({words}); check its plan and billing, or choose another model"
+                ),
+            ));
+        }
+        if status == 429 {
+            return Some(Refusal::Later(wait_in_words(&lower)));
+        }
+        if !matches!(status, 400 | 404 | 422 | 500 | 501) {
+            return None;
+        }
+        if adapt(&lower, body, attempt) {
+            return Some(Refusal::Again);
+        }
+        if status == 404 && lower.contains("model") {
+            return Some(fail(
+                FailureKind::UnknownModel,
+                format!(
+                    "there is no such model here ({words}); choose another with --model, or check the base_url"
+                ),
+            ));
+        }
+        (status == 400 && lower.contains("content_filter")).then(|| {
+            fail(
+                FailureKind::BadRequest,
+                format!("the server's content filter refused the prompt ({words}); say it in other words"),
+            )
+        })
+    }
+}
+
+/// The wait that a text asks for: `Please try again in 1m2.5s`, `Please retry after 20 seconds`.
+fn wait_in_words(lower: &str) -> Option<Duration> {
+    let behind = ["try again in ", "retry after "]
+        .iter()
+        .find_map(|words| Some(&lower[lower.find(words)? + words.len()..]))?;
+    let mut rest = behind;
+    let mut seconds = 0.0;
+    loop {
+        let digits = rest.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(rest.len());
+        let Ok(number) = rest[..digits].parse::<f64>() else { break };
+        let unit = rest[digits..].trim_start();
+        let (length, factor) = match unit.as_bytes() {
+            [b'm', b's', ..] => (2, 0.001),
+            [b'm', ..] => (1, 60.0),
+            [b's', ..] => (1, 1.0),
+            _ => break,
+        };
+        seconds += number * factor;
+        rest = &unit[length..];
+    }
+    (rest.len() < behind.len()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
+}
+
+fn fail(kind: FailureKind, message: String) -> Refusal {
+    Refusal::Fail(ModelFailure { kind, message })
+}
+
+/// Changes the form of the request by what the server refused; false where there is nothing to change.
+fn adapt(lower: &str, body: &str, attempt: &mut Attempt) -> bool {
+    let parameter = serde_json::from_str::<serde_json::Value>(body)
+        .ok()
+        .and_then(|body| body.pointer("/error/param")?.as_str().map(str::to_ascii_lowercase));
+    let refuses_tools = NO_TOOLS.iter().any(|word| lower.contains(word))
+        || parameter.as_deref() == Some("tools")
+        || (lower.contains("unsupportedparams") && lower.contains("'tools'"));
+    if refuses_tools && !attempt.text_protocol {
+        attempt.text_protocol = true;
+        return true;
+    }
+    if lower.contains("reasoning_content") && lower.contains("passed back") {
+        return leave_out(attempt, ASSISTANT_REASONING);
+    }
+    let named = OPTIONAL.into_iter().find(|name| parameter.as_deref() == Some(name));
+    let named = named.or_else(|| {
+        let kept = OPTIONAL.into_iter().filter(|name| !attempt.without.contains(name));
+        let places = kept.filter_map(|name| Some((lower.find(name)?, name)));
+        places.min_by_key(|(place, _)| *place).map(|(_, name)| name)
+    });
+    match named {
+        Some(REASONING_EFFORT) if !attempt.reasoning_none => {
+            attempt.reasoning_none = true;
+            true
+        }
+        Some(name) => leave_out(attempt, name),
+        None => false,
+    }
+}
+
+fn leave_out(attempt: &mut Attempt, name: &'static str) -> bool {
+    if attempt.without.contains(&name) {
+        return false;
+    }
+    attempt.without.push(name);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(base_url: &str) -> OpenAi {
+        OpenAi::new(&Endpoint { base_url: Some(base_url.to_owned()), ..Endpoint::default() })
+    }
+
+    #[test]
+    fn adds_its_path_to_the_base_and_nothing_else() {
+        for (base, address) in [
+            ("http://h:1", "http://h:1/chat/completions"),
+            ("http://h:1/", "http://h:1/chat/completions"),
+            ("https://h/v1/", "https://h/v1/chat/completions"),
+            (
+                "https://h/openai/deployments/d?api-version=2",
+                "https://h/openai/deployments/d/chat/completions?api-version=2",
+            ),
+        ] {
+            assert_eq!(server(base).address("/chat/completions").unwrap(), address);
+        }
+        for base in ["", "h:1", "file:///x", "http://"] {
+            assert_eq!(server(base).address("/x").unwrap_err().kind, FailureKind::BadRequest, "{base}");
+        }
+    }
+
+    #[test]
+    fn reads_waits_from_words() {
+        for (words, milliseconds) in [
+            ("rate limit reached. please try again in 120ms. visit", Some(120)),
+            ("please try again in 1m2.5s.", Some(62_500)),
+            ("please retry after 20 seconds.", Some(20_000)),
+            ("please try again in a while", None),
+            ("try again in 5 apples", None),
+            ("slow down", None),
+        ] {
+            assert_eq!(wait_in_words(words), milliseconds.map(Duration::from_millis), "{words}");
+        }
+    }
+
+    #[test]
+    fn asks_for_a_key_where_one_is_needed() {
+        assert_eq!(OpenAi::new(&Endpoint::default()).headers().unwrap_err().kind, FailureKind::Auth);
+        assert!(server("http://h").headers().unwrap().is_empty());
+    }
+}

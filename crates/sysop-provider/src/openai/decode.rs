@@ -1,0 +1,468 @@
+//! Reads a streamed (or whole) reply of the Chat Completions API, as the servers of the wild send it.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sysop_core::id::CallId;
+use sysop_core::message::{FailureKind, Finish, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage};
+use sysop_driver::port::ModelEvent;
+
+use crate::calls;
+use crate::json::{Count, Lax};
+use crate::think::Thinking;
+use crate::transport::error_text;
+use crate::wire::{Decoder, FrameError, push_reasoning, push_text};
+
+/// The most tool calls of one reply; more are not taken.
+const CALLS_MAX: usize = 128;
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow, default)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    usage: Option<UsageChunk>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
+    /// In place of `delta` where the server does not stream.
+    #[serde(borrow, default)]
+    message: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    finish_reason: Option<Lax<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    refusal: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    reasoning_content: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    reasoning: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    thinking_blocks: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    extra_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta<'a> {
+    #[serde(default)]
+    index: Option<f64>,
+    #[serde(borrow, default)]
+    id: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    function: Option<FunctionDelta<'a>>,
+    #[serde(borrow, default)]
+    extra_content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct FunctionDelta<'a> {
+    #[serde(borrow, default)]
+    name: Option<Lax<'a>>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct UsageChunk {
+    #[serde(default)]
+    prompt_tokens: Count,
+    #[serde(default)]
+    completion_tokens: Count,
+    #[serde(default)]
+    prompt_tokens_details: Option<TokenDetails>,
+    /// DeepSeek's name for the cached ones.
+    #[serde(default)]
+    prompt_cache_hit_tokens: Count,
+}
+
+#[derive(Deserialize)]
+struct TokenDetails {
+    #[serde(default)]
+    cached_tokens: Count,
+}
+
+/// A tool call that is being put together.
+#[derive(Default)]
+struct Slot {
+    /// Compared only, never counted with: servers send whatever.
+    index: Option<f64>,
+    id: String,
+    name: String,
+    arguments: String,
+    extra: Value,
+}
+
+/// Reads one reply.
+pub(super) struct ChatDecoder {
+    model: ModelRef,
+    protocol: ToolProtocol,
+    text: String,
+    reasoning: String,
+    thinking: Thinking,
+    /// What is to be sent back with this message, by name.
+    extras: serde_json::Map<String, Value>,
+    /// Under which name reasoning came.
+    reasoning_name: Option<&'static str>,
+    slots: Vec<Slot>,
+    usage: Usage,
+    finish: Option<String>,
+    refused: bool,
+    ended: bool,
+}
+
+impl ChatDecoder {
+    pub(super) fn new(model: ModelRef, text_protocol: bool) -> Self {
+        Self {
+            model,
+            protocol: if text_protocol { ToolProtocol::Text } else { ToolProtocol::Native },
+            text: String::new(),
+            reasoning: String::new(),
+            thinking: Thinking::default(),
+            extras: serde_json::Map::new(),
+            reasoning_name: None,
+            slots: Vec::new(),
+            usage: Usage::default(),
+            finish: None,
+            refused: false,
+            ended: false,
+        }
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) {
+        let reasoning = match (&delta.reasoning_content, &delta.reasoning) {
+            (Some(text), Some(other)) if text.0.is_empty() && !other.0.is_empty() => {
+                Some(("reasoning", other))
+            }
+            (Some(text), _) => Some(("reasoning_content", text)),
+            (None, Some(text)) => Some(("reasoning", text)),
+            (None, None) => None,
+        };
+        if let Some((name, text)) = reasoning {
+            self.reasoning_name.get_or_insert(name);
+            push_reasoning(out, &text.0);
+            self.reasoning.push_str(&text.0);
+        }
+        for (name, raw) in [
+            ("reasoning_details", delta.reasoning_details),
+            ("thinking_blocks", delta.thinking_blocks),
+            ("extra_content", delta.extra_content),
+        ] {
+            if let Some(value) = raw.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok()) {
+                self.extra(name, value);
+            }
+        }
+        if let Some(content) = delta.content {
+            self.content(content.get(), out);
+        }
+        if let Some(refusal) = delta.refusal.filter(|refusal| !refusal.0.is_empty()) {
+            self.refused = true;
+            push_text(out, &refusal.0);
+            self.text.push_str(&refusal.0);
+        }
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.call(call);
+        }
+    }
+
+    fn content(&mut self, content: &str, out: &mut Vec<ModelEvent>) {
+        if content.starts_with('[') {
+            self.parts(content, out);
+            return;
+        }
+        let Ok(Lax(content)) = serde_json::from_str::<Lax<'_>>(content) else { return };
+        let (text, reasoning) = (&mut self.text, &mut self.reasoning);
+        // Both closures push into `out`, one at a time.
+        let out = std::cell::RefCell::new(out);
+        self.thinking.push(
+            &content,
+            &mut |more| {
+                push_text(&mut out.borrow_mut(), more);
+                text.push_str(more);
+            },
+            &mut |more| {
+                push_reasoning(&mut out.borrow_mut(), more);
+                reasoning.push_str(more);
+            },
+        );
+    }
+
+    /// Gives out what was held back.
+    fn end_thinking(&mut self, out: &mut Vec<ModelEvent>) {
+        let (mut text, mut reasoning) = (String::new(), String::new());
+        self.thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
+        push_text(out, &text);
+        push_reasoning(out, &reasoning);
+        self.text.push_str(&text);
+        self.reasoning.push_str(&reasoning);
+    }
+
+    /// Mistral's content in parts, thoughts among them.
+    fn parts(&mut self, parts: &str, out: &mut Vec<ModelEvent>) {
+        let Ok(parts) = serde_json::from_str::<Vec<Value>>(parts) else { return };
+        for part in parts {
+            for thought in part["thinking"].as_array().into_iter().flatten() {
+                let thought = thought["text"].as_str().unwrap_or_default();
+                push_reasoning(out, thought);
+                self.reasoning.push_str(thought);
+            }
+            let text = part["text"].as_str().unwrap_or_default();
+            push_text(out, text);
+            self.text.push_str(text);
+        }
+    }
+
+    fn extra(&mut self, name: &str, value: Value) {
+        match (self.extras.get_mut(name), value) {
+            (Some(Value::Array(before)), Value::Array(more)) => {
+                for item in more {
+                    join(before, item);
+                }
+            }
+            (_, value) if value.is_null() => {}
+            (_, value) => {
+                self.extras.insert(name.to_owned(), value);
+            }
+        }
+    }
+
+    fn call(&mut self, delta: CallDelta<'_>) {
+        let id = delta.id.unwrap_or_default().0;
+        let (name, arguments) = match delta.function {
+            Some(function) => (function.name.unwrap_or_default().0, argument_text(function.arguments)),
+            None => Default::default(),
+        };
+        let Some(slot) = self.slot(delta.index, &id, &name, &arguments) else { return };
+        if slot.id.is_empty() {
+            slot.id.push_str(&id);
+        }
+        if slot.name.is_empty() {
+            slot.name.push_str(&name);
+        }
+        slot.arguments.push_str(&arguments);
+        if let Some(extra) = delta.extra_content
+            && let Ok(extra) = serde_json::from_str(extra.get())
+        {
+            slot.extra = extra;
+        }
+    }
+
+    /// The call that a piece belongs to; none where there are too many.
+    fn slot(&mut self, index: Option<f64>, id: &str, name: &str, arguments: &str) -> Option<&mut Slot> {
+        let found =
+            match index {
+                Some(_) => self.slots.iter().rposition(|slot| slot.index == index),
+                None if id.is_empty() => self.slots.len().checked_sub(1),
+                None => self.slots.iter().rposition(|slot| slot.id == id).or_else(|| {
+                    self.slots.len().checked_sub(1).filter(|last| self.slots[*last].id.is_empty())
+                }),
+            };
+        let found = found.filter(|found| {
+            let slot = &self.slots[*found];
+            !(is_other_call(slot, id) || begins_again(slot, id, name, arguments))
+        });
+        match found {
+            Some(found) => self.slots.get_mut(found),
+            None if self.slots.len() < CALLS_MAX => {
+                self.slots.push(Slot { index, ..Slot::default() });
+                self.slots.last_mut()
+            }
+            None => None,
+        }
+    }
+
+    fn raw(&mut self) -> Option<RawReply> {
+        if let Some(name) = self.reasoning_name {
+            self.extras.insert(name.to_owned(), Value::from(self.reasoning.clone()));
+        }
+        let extras: Vec<Value> = self.slots.iter_mut().map(|slot| slot.extra.take()).collect();
+        let mut value = serde_json::Map::new();
+        if !self.extras.is_empty() {
+            value.insert("message".to_owned(), Value::Object(std::mem::take(&mut self.extras)));
+        }
+        if extras.iter().any(|extra| !extra.is_null()) {
+            value.insert("calls".to_owned(), Value::Array(extras));
+        }
+        (!value.is_empty()).then(|| RawReply { model: self.model.clone(), value: Value::Object(value) })
+    }
+
+    /// How the reply ended; `Err` where its end is a failure.
+    fn ending(&self) -> Result<Finish, FrameError> {
+        let stream_error = |message: &str, retry: bool| FrameError::InStream {
+            message: message.to_owned(),
+            retry,
+            kind: FailureKind::Unreachable,
+        };
+        match self.finish.as_deref() {
+            Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => {
+                Ok(Finish::Length)
+            }
+            Some("content_filter" | "sensitive" | "refusal") => Ok(Finish::Refused),
+            Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {
+                Err(stream_error(&format!("it ended with `{reason}`"), true))
+            }
+            Some(_) if self.refused => Ok(Finish::Refused),
+            Some(_) => Ok(Finish::Stop),
+            None if self.ended => Ok(if self.refused { Finish::Refused } else { Finish::Stop }),
+            None => Err(stream_error("the reply was cut before its end", true)),
+        }
+    }
+}
+
+impl Decoder for ChatDecoder {
+    fn frame(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<bool, FrameError> {
+        if data.starts_with("[DONE]") {
+            self.ended = true;
+            self.end_thinking(out);
+            return Ok(true);
+        }
+        if event == "error" {
+            return Err(refusal(data));
+        }
+        if data.trim().is_empty() {
+            return Ok(false);
+        }
+        let chunk: Chunk<'_> =
+            serde_json::from_str(data).map_err(|_| FrameError::Garbage(data.to_owned()))?;
+        if chunk.error.is_some() {
+            return Err(refusal(data));
+        }
+        if let Some(usage) = chunk.usage {
+            let details = usage.prompt_tokens_details.map_or(0, |details| details.cached_tokens.number());
+            self.usage = Usage {
+                input_tokens: usage.prompt_tokens.number(),
+                output_tokens: usage.completion_tokens.number(),
+                cached_tokens: details.max(usage.prompt_cache_hit_tokens.number()),
+            };
+        }
+        if let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() {
+            if let Some(delta) = choice.delta.or(choice.message) {
+                self.delta(delta, out);
+            }
+            if let Some(Lax(reason)) = choice.finish_reason.filter(|reason| !reason.0.is_empty()) {
+                self.finish = Some(reason.into_owned());
+                self.end_thinking(out);
+            }
+        }
+        Ok(false)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Reply, FrameError> {
+        let finish = self.ending()?;
+        self.end_thinking(&mut Vec::new());
+        self.slots.retain(|slot| !(slot.name.is_empty() && slot.arguments.is_empty()));
+        if finish != Finish::Stop && self.slots.last().is_some_and(|slot| !calls::is_whole(&slot.arguments)) {
+            self.slots.pop();
+        }
+        let raw = self.raw();
+        let calls = self.slots.iter().map(|slot| ToolCall {
+            id: CallId::new(slot.id.clone()),
+            wire_id: None,
+            name: slot.name.clone(),
+            arguments: calls::arguments(&slot.arguments),
+        });
+        Ok(Reply {
+            calls: calls.collect(),
+            text: self.text,
+            reasoning: self.reasoning,
+            protocol: self.protocol,
+            finish,
+            usage: self.usage,
+            raw,
+        })
+    }
+}
+
+/// Servers that number every call 0 tell them apart by their ids.
+fn is_other_call(slot: &Slot, id: &str) -> bool {
+    !id.is_empty() && !slot.id.is_empty() && slot.id != id
+}
+
+/// A name behind arguments begins a new call, unless it is the same name repeated with each piece.
+fn begins_again(slot: &Slot, id: &str, name: &str, arguments: &str) -> bool {
+    if !id.is_empty() || name.is_empty() || slot.arguments.is_empty() {
+        return false;
+    }
+    slot.name != name
+        || (!arguments.is_empty() && slot.arguments.ends_with('}') && calls::is_whole(&slot.arguments))
+}
+
+/// The text of arguments that are written as a string, or stand there as an object.
+fn argument_text(raw: Option<&RawValue>) -> std::borrow::Cow<'_, str> {
+    let Some(raw) = raw.map(RawValue::get) else { return "".into() };
+    if raw.starts_with('"') {
+        return serde_json::from_str::<Lax<'_>>(raw).unwrap_or_default().0;
+    }
+    raw.into()
+}
+
+/// Joins a piece of a typed list (`reasoning_details`, `thinking_blocks`) to its beginning.
+fn join(list: &mut Vec<Value>, piece: Value) {
+    const TEXTS: [&str; 3] = ["text", "summary", "thinking"];
+    let continues = list.last().is_some_and(|last| {
+        let has_text = |value: &Value| TEXTS.iter().any(|name| value[name].is_string());
+        let signed = last["signature"].as_str().is_some_and(|signature| !signature.is_empty());
+        let more_text = TEXTS.iter().any(|name| piece[name].as_str().is_some_and(|text| !text.is_empty()));
+        last["type"] == piece["type"]
+            && last["index"] == piece["index"]
+            && has_text(last)
+            && !(signed && more_text)
+            && piece["data"].is_null()
+    });
+    match (list.last_mut().filter(|_| continues), piece) {
+        (Some(Value::Object(last)), Value::Object(piece)) => {
+            for (name, value) in piece {
+                match (last.get_mut(&name), value) {
+                    (Some(Value::String(before)), Value::String(more)) if TEXTS.contains(&name.as_str()) => {
+                        before.push_str(&more);
+                    }
+                    (_, value) if value.is_null() || value == "" => {}
+                    (_, value) => {
+                        last.insert(name, value);
+                    }
+                }
+            }
+        }
+        (_, piece) => list.push(piece),
+    }
+}
+
+/// An error that came in place of a frame.
+fn refusal(data: &str) -> FrameError {
+    let lower = data.to_ascii_lowercase();
+    let code = serde_json::from_str::<Value>(data).ok().and_then(|value| {
+        let code = value.pointer("/error/code").or_else(|| value.pointer("/error/status"))?;
+        code.as_u64().or_else(|| code.as_str()?.parse().ok())
+    });
+    let limited = code == Some(429) || lower.contains("rate_limit") || lower.contains("rate limit");
+    let quota = lower.contains("insufficient_quota");
+    let transient =
+        ["overloaded", "server_error", "timeout", "timed out", "temporarily", "service unavailable"]
+            .iter()
+            .any(|word| lower.contains(word));
+    let (kind, retry) = match code {
+        _ if quota => (FailureKind::RateLimited, false),
+        _ if limited => (FailureKind::RateLimited, true),
+        Some(408 | 500..=599) => (FailureKind::Unreachable, true),
+        Some(401 | 403) => (FailureKind::Auth, false),
+        Some(402) => (FailureKind::RateLimited, false),
+        Some(_) => (FailureKind::BadRequest, false),
+        None if transient => (FailureKind::Unreachable, true),
+        None => (FailureKind::BadRequest, false),
+    };
+    FrameError::InStream { message: error_text(data), retry, kind }
+}

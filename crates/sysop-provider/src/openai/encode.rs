@@ -1,0 +1,380 @@
+//! Writes a request of the Chat Completions API. Each message is encoded once and kept beside it.
+
+use serde_json::{Value, json};
+use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
+use sysop_core::text_protocol::{self, WrittenCall};
+
+use crate::calls::{sendable_arguments, sendable_name};
+use crate::json::{push, text};
+use crate::wire::Attempt;
+
+use super::{
+    ASSISTANT_REASONING, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT, RESPONSE_FORMAT,
+    STREAM_OPTIONS, TEMPERATURE, TEXT_TOKENS_MAX,
+};
+
+/// The longest id of a call that api.openai.com takes, in bytes.
+const ID_BYTES_MAX: usize = 40;
+/// The length of Mistral's ids, in signs.
+const MISTRAL_ID_SIGNS: usize = 9;
+
+/// What a server wants of a request beyond the rules of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// api.openai.com.
+    OpenAi,
+    /// api.mistral.ai.
+    Mistral,
+    /// Everyone else.
+    Other,
+}
+
+/// The whole body.
+pub(super) fn body(request: &ModelRequest, attempt: &Attempt, dialect: Dialect) -> String {
+    let sends = |name: &str| !attempt.without.contains(&name);
+    let mut body = String::from("{\"model\":");
+    push(&mut body, &request.model.name);
+    body.push_str(",\"messages\":[");
+    push_system(&mut body, request, attempt);
+    for message in &request.messages {
+        push_message(&mut body, message, request, attempt, dialect);
+    }
+    if body.ends_with(',') {
+        body.pop();
+    }
+    body.push_str("],\"stream\":true");
+    if sends(STREAM_OPTIONS) {
+        body.push_str(",\"stream_options\":{\"include_usage\":true}");
+    }
+    if attempt.text_protocol {
+        if sends(RESPONSE_FORMAT) {
+            let schema = text_protocol::schema(&request.tools);
+            let format = json!({"type": "json_schema",
+                "json_schema": {"name": "reply", "strict": true, "schema": schema}});
+            body.push_str(",\"response_format\":");
+            push(&mut body, &format);
+        }
+    } else if !request.tools.is_empty() {
+        body.push_str(",\"tools\":[");
+        push_tools(&mut body, request);
+        body.push(']');
+    }
+    if attempt.reasoning_none && sends(REASONING_EFFORT) {
+        body.push_str(",\"reasoning_effort\":\"none\"");
+    }
+    push_limits(&mut body, request, attempt, dialect);
+    body.push('}');
+    body
+}
+
+fn push_limits(body: &mut String, request: &ModelRequest, attempt: &Attempt, dialect: Dialect) {
+    let sends = |name: &str| !attempt.without.contains(&name);
+    let names = match dialect {
+        Dialect::OpenAi => [MAX_COMPLETION_TOKENS, MAX_TOKENS],
+        Dialect::Mistral | Dialect::Other => [MAX_TOKENS, MAX_COMPLETION_TOKENS],
+    };
+    let limit = request.max_output_tokens.or(attempt.text_protocol.then_some(TEXT_TOKENS_MAX));
+    if let (Some(limit), Some(name)) = (limit, names.into_iter().find(|name| sends(name))) {
+        body.push_str(&format!(",\"{name}\":{limit}"));
+    }
+    let temperature = request.temperature.or(attempt.text_protocol.then_some(0.0));
+    if let Some(temperature) = temperature.filter(|_| sends(TEMPERATURE)) {
+        body.push_str(",\"temperature\":");
+        push(body, &temperature);
+    }
+}
+
+fn push_system(body: &mut String, request: &ModelRequest, attempt: &Attempt) {
+    let mut system = request.system.to_string();
+    if attempt.text_protocol {
+        if !system.is_empty() {
+            system.push_str("\n\n");
+        }
+        system.push_str(&text_protocol::instructions(&request.tools));
+    }
+    if !system.is_empty() {
+        body.push_str("{\"role\":\"system\",\"content\":");
+        push(body, &system);
+        body.push_str("},");
+    }
+}
+
+/// Adds the tools, as OpenAI writes them and others after it.
+pub(crate) fn push_tools(body: &mut String, request: &ModelRequest) {
+    for (index, tool) in request.tools.iter().enumerate() {
+        if index > 0 {
+            body.push(',');
+        }
+        body.push_str("{\"type\":\"function\",\"function\":{\"name\":");
+        push(body, &tool.name);
+        body.push_str(",\"description\":");
+        push(body, &tool.description);
+        body.push_str(",\"parameters\":");
+        push(body, &tool.parameters);
+        body.push_str("}}");
+    }
+}
+
+/// Adds a message, or several for several results, each with a comma behind it.
+fn push_message(
+    body: &mut String,
+    message: &HistoryMessage,
+    request: &ModelRequest,
+    attempt: &Attempt,
+    dialect: Dialect,
+) {
+    let form = Form::of(message.message(), &request.model, attempt, dialect);
+    let (name, encode) = (form.name(), |message: &Message| form.encode(message));
+    match message.encoded(name, encode) {
+        Some(kept) => body.push_str(kept),
+        None => body.push_str(&form.encode(message.message())),
+    }
+}
+
+/// All that the encoded form of a message depends on, beside the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The same for every server.
+    Plain,
+    /// Without tools of the API's own.
+    Text,
+    /// With what the same model sent along.
+    Native { dialect: Dialect, own: bool, reasoning: bool },
+}
+
+impl Form {
+    fn of(message: &Message, model: &ModelRef, attempt: &Attempt, dialect: Dialect) -> Self {
+        let own = match message {
+            Message::User { .. } => return Self::Plain,
+            Message::Assistant { .. } | Message::ToolResults { .. } if attempt.text_protocol => {
+                return Self::Text;
+            }
+            Message::Assistant { reply } => reply.raw.as_ref().is_some_and(|raw| raw.model == *model),
+            Message::ToolResults { .. } => false,
+        };
+        let reasoning = !own && attempt.without.contains(&ASSISTANT_REASONING);
+        Self::Native { dialect, own, reasoning }
+    }
+
+    /// The name under which the encoded form is kept.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "openai",
+            Self::Text => "openai text",
+            Self::Native { dialect, own, reasoning } => match (dialect, own, reasoning) {
+                (Dialect::OpenAi, true, _) => "openai.com own",
+                (Dialect::OpenAi, false, true) => "openai.com reasoning",
+                (Dialect::OpenAi, false, false) => "openai.com",
+                (Dialect::Mistral, true, _) => "mistral own",
+                (Dialect::Mistral, false, true) => "mistral reasoning",
+                (Dialect::Mistral, false, false) => "mistral",
+                (Dialect::Other, true, _) => "openai-like own",
+                (Dialect::Other, false, true) => "openai-like reasoning",
+                (Dialect::Other, false, false) => "openai-like",
+            },
+        }
+    }
+
+    fn encode(self, message: &Message) -> String {
+        #[cfg(test)]
+        tests::ENCODED.with(|count| count.set(count.get() + 1));
+        match (message, self) {
+            (Message::User { text }, _) => said("user", text),
+            (Message::Assistant { reply }, Self::Native { dialect, own, reasoning }) => {
+                assistant(reply, dialect, own, reasoning)
+            }
+            (Message::Assistant { reply }, Self::Plain | Self::Text) => {
+                said("assistant", &reply_as_text(reply))
+            }
+            (Message::ToolResults { results }, Self::Native { dialect, .. }) => {
+                results.iter().map(|result| tool_result(result, dialect)).collect()
+            }
+            (Message::ToolResults { results }, Self::Plain | Self::Text) => {
+                said("user", &text_protocol::results(results))
+            }
+        }
+    }
+}
+
+fn said(role: &str, content: &str) -> String {
+    format!("{{\"role\":\"{role}\",\"content\":{}}},", text(content))
+}
+
+/// A reply as a model without tools would have written it.
+pub(crate) fn reply_as_text(reply: &Reply) -> String {
+    if reply.calls.is_empty() {
+        return json!({"type": "answer", "text": reply.text}).to_string();
+    }
+    let calls = reply.calls.iter().map(|call| {
+        text_protocol::written(&WrittenCall { name: call.name.clone(), arguments: call.arguments.clone() })
+    });
+    let before = (!reply.text.is_empty()).then(|| reply.text.clone());
+    before.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
+}
+
+fn assistant(reply: &Reply, dialect: Dialect, own: bool, reasoning: bool) -> String {
+    let mut message = json!({"role": "assistant", "content": reply.text});
+    if !reply.calls.is_empty() {
+        if reply.text.is_empty() {
+            message["content"] = Value::Null;
+        }
+        let calls = reply.calls.iter().map(|call| {
+            json!({"id": call_id(call.wire_id(), dialect), "type": "function", "function": {
+                "name": sendable_name(&call.name),
+                "arguments": text(&sendable_arguments(&call.arguments)),
+            }})
+        });
+        message["tool_calls"] = calls.collect();
+    }
+    if reasoning && !reply.calls.is_empty() {
+        message["reasoning_content"] = Value::from("");
+    }
+    if let Some(raw) = reply.raw.as_ref().filter(|_| own) {
+        echo(&mut message, &raw.value);
+    }
+    format!("{message},")
+}
+
+/// Adds what the model sent along: `{"message":{..},"calls":[null|{..}]}`.
+fn echo(message: &mut Value, raw: &Value) {
+    for (name, value) in raw["message"].as_object().into_iter().flatten() {
+        message[name] = value.clone();
+    }
+    let (Some(calls), Some(extras)) = (message["tool_calls"].as_array_mut(), raw["calls"].as_array()) else {
+        return;
+    };
+    if calls.len() != extras.len() {
+        return;
+    }
+    for (call, extra) in calls.iter_mut().zip(extras) {
+        if !extra.is_null() {
+            call["extra_content"] = extra.clone();
+        }
+    }
+}
+
+fn tool_result(result: &ToolResult, dialect: Dialect) -> String {
+    let id = call_id(result.wire_id(), dialect);
+    format!("{{\"role\":\"tool\",\"tool_call_id\":{},\"content\":{}}},", text(&id), text(&result.output))
+}
+
+/// An id as the server takes it; the same for a call and its result.
+fn call_id(id: &str, dialect: Dialect) -> String {
+    let fits = match dialect {
+        Dialect::OpenAi => id.len() <= ID_BYTES_MAX,
+        Dialect::Mistral => {
+            id.len() == MISTRAL_ID_SIGNS && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        }
+        Dialect::Other => true,
+    };
+    if fits { id.to_owned() } else { short_id(id) }
+}
+
+/// Nine letters and digits that depend on the id alone (FNV-1a, base 62).
+fn short_id(id: &str) -> String {
+    const SIGNS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in id.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let mut short = String::with_capacity(MISTRAL_ID_SIGNS);
+    for _ in 0..MISTRAL_ID_SIGNS {
+        let sign = usize::try_from(hash % 62).expect("less than 62");
+        short.push(char::from(SIGNS[sign]));
+        hash /= 62;
+    }
+    short
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use sysop_core::id::CallId;
+    use sysop_core::message::{Arguments, RawReply, ToolCall};
+
+    use super::*;
+
+    thread_local! {
+        pub(super) static ENCODED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn request(messages: Vec<HistoryMessage>) -> ModelRequest {
+        ModelRequest {
+            model: ModelRef::new("openai", "m"),
+            system: Arc::from("be good"),
+            messages,
+            trimmed: false,
+            tools: Arc::from([]),
+            max_output_tokens: None,
+            temperature: None,
+        }
+    }
+
+    fn step(number: usize) -> [HistoryMessage; 2] {
+        let id = CallId::new(format!("call_{number}"));
+        let call = ToolCall {
+            id: id.clone(),
+            wire_id: None,
+            name: "bash".to_owned(),
+            arguments: Arguments::parse(r#"{"command":"ls"}"#),
+        };
+        let raw = RawReply {
+            model: ModelRef::new("openai", "m"),
+            value: json!({"message": {"reasoning_content": "hm"}, "calls": [{"a": 1}]}),
+        };
+        let reply = Reply { calls: vec![call], raw: Some(raw), ..Reply::default() };
+        let result = ToolResult {
+            call: id,
+            wire_id: None,
+            name: "bash".to_owned(),
+            output: "a.txt".to_owned(),
+            is_error: false,
+        };
+        [
+            HistoryMessage::new(Message::Assistant { reply }),
+            HistoryMessage::new(Message::ToolResults { results: vec![result] }),
+        ]
+    }
+
+    #[test]
+    fn encodes_each_message_once_over_many_steps() {
+        let mut messages = vec![HistoryMessage::new(Message::User { text: "go".to_owned() })];
+        for number in 0..50 {
+            messages.extend(step(number));
+            let request = request(messages.clone());
+            let body = body(&request, &Attempt::default(), Dialect::Other);
+            assert!(serde_json::from_str::<Value>(&body).is_ok());
+        }
+        assert_eq!(ENCODED.with(Cell::get), messages.len());
+    }
+
+    #[test]
+    fn echoes_a_raw_form_to_its_own_model_alone() {
+        let mut request = request(step(1).to_vec());
+        let own: Value = serde_json::from_str(&body(&request, &Attempt::default(), Dialect::Other)).unwrap();
+        assert_eq!(own["messages"][1]["reasoning_content"], "hm");
+        assert_eq!(own["messages"][1]["tool_calls"][0]["extra_content"], json!({"a": 1}));
+        request.model.name = "other".to_owned();
+        let other: Value =
+            serde_json::from_str(&body(&request, &Attempt::default(), Dialect::Other)).unwrap();
+        assert_eq!(
+            other["messages"][1],
+            json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1", "type": "function",
+                "function": {"name": "bash", "arguments": "{\"command\":\"ls\"}"}}]})
+        );
+    }
+
+    #[test]
+    fn writes_ids_as_each_server_takes_them() {
+        let long = "x".repeat(41);
+        assert_eq!(call_id(&long, Dialect::Other), long);
+        assert_eq!(call_id(&long, Dialect::OpenAi).len(), 9);
+        assert_eq!(call_id("call_1", Dialect::OpenAi), "call_1");
+        assert_eq!(call_id("aB3dE6gH9", Dialect::Mistral), "aB3dE6gH9");
+        let short = call_id("call_1", Dialect::Mistral);
+        assert!(short.len() == 9 && short.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{short}");
+        assert_ne!(short, call_id("call_2", Dialect::Mistral));
+    }
+}

@@ -1,0 +1,102 @@
+//! The HTTP clients: made when first needed, never following a redirect, never logging.
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use sysop_core::message::{FailureKind, ModelFailure};
+use url::Url;
+
+/// The longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an unused connection is kept.
+const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
+
+/// One client for the network, which honours the system's proxies, and one for this machine, which needs none.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    network: OnceLock<Result<reqwest::Client, String>>,
+    local: OnceLock<Result<reqwest::Client, String>>,
+}
+
+impl Clients {
+    /// The client for an address.
+    pub(crate) fn for_address(&self, address: &str) -> Result<reqwest::Client, ModelFailure> {
+        let local = Url::parse(address).is_ok_and(|url| is_loopback(&url));
+        let client = if local {
+            self.local.get_or_init(|| make(builder().no_proxy()))
+        } else {
+            self.network.get_or_init(|| make(builder()))
+        };
+        client.clone().map_err(|error| ModelFailure {
+            kind: FailureKind::Unreachable,
+            message: format!(
+                "no HTTP client can be made: {error}; check the proxy variables and the system's certificates"
+            ),
+        })
+    }
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    // Fails only where the process has a provider already, which is as good.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_CONNECTION_MAX)
+        .tcp_nodelay(true)
+        .user_agent(concat!("sysop/", env!("CARGO_PKG_VERSION")))
+}
+
+fn make(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
+    builder.build().map_err(|error| causes(&error))
+}
+
+/// An error and what caused it, without the address.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// Whether an address is on this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_this_machine() {
+        for (address, local) in [
+            ("http://127.0.0.1:1", true),
+            ("http://127.9.9.9", true),
+            ("http://[::1]:8000/v1", true),
+            ("http://localhost", true),
+            ("http://a.localhost", true),
+            ("http://192.168.1.2", false),
+            ("http://localhost.example.org", false),
+            ("http://127.0.0.1.example.org", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(address).unwrap()), local, "{address}");
+        }
+    }
+
+    #[test]
+    fn makes_each_client_once() {
+        let clients = Clients::default();
+        assert!(clients.for_address("http://127.0.0.1").is_ok());
+        assert!(clients.local.get().is_some());
+        assert!(clients.network.get().is_none());
+    }
+}

@@ -1,0 +1,126 @@
+//! When a failed request is made again, and how long that waits.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::HeaderMap;
+
+/// How often, and how long apart, a request is made again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RetrySettings {
+    /// How often; 0 for never.
+    pub retries: u32,
+    /// The first wait; each further one is twice as long.
+    pub wait: Duration,
+    /// The longest wait of our own.
+    pub wait_max: Duration,
+    /// The longest wait that a server may ask for; one that asks for more is given up.
+    pub asked_wait_max: Duration,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self {
+            retries: 4,
+            wait: Duration::from_millis(500),
+            wait_max: Duration::from_secs(8),
+            asked_wait_max: Duration::from_secs(120),
+        }
+    }
+}
+
+impl RetrySettings {
+    /// The wait before the `number`th retry (from 0); `random` in 0..1 takes up to a quarter of it away.
+    pub(crate) fn backoff(&self, number: u32, random: f64) -> Duration {
+        let doubled = self.wait.saturating_mul(2_u32.saturating_pow(number)).min(self.wait_max);
+        doubled.mul_f64(1.0 - random.clamp(0.0, 1.0) / 4.0)
+    }
+}
+
+/// Whether a status may be gone the next time.
+pub(crate) fn is_transient(status: u16) -> bool {
+    matches!(status, 408 | 409 | 425 | 429 | 500..=599)
+}
+
+/// What a server says itself about making a request again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Advice {
+    /// `x-should-retry`.
+    pub(crate) retry: Option<bool>,
+    /// `retry-after-ms`, else `retry-after`.
+    pub(crate) wait: Option<Duration>,
+}
+
+impl Advice {
+    /// Reads the headers of an answer; `now` for waits that are given as a date.
+    pub(crate) fn read(headers: &HeaderMap, now: SystemTime) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+        let retry = match text("x-should-retry") {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            Some(_) | None => None,
+        };
+        let milliseconds = text("retry-after-ms").and_then(|value| seconds(value, 1000.0));
+        let wait = milliseconds.or_else(|| {
+            let value = text("retry-after")?;
+            seconds(value, 1.0).or_else(|| until(value, now))
+        });
+        Self { retry, wait }
+    }
+}
+
+fn seconds(number: &str, unit: f64) -> Option<Duration> {
+    let number: f64 = number.parse().ok()?;
+    Duration::try_from_secs_f64(number / unit).ok()
+}
+
+/// The time until an HTTP date (RFC 9110, 5.6.7); one that has passed means no wait at all.
+fn until(date: &str, now: SystemTime) -> Option<Duration> {
+    let at = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
+    Some(SystemTime::from(at).duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn advice(headers: &[(&'static str, &str)]) -> Advice {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        }
+        // 2015-10-21T07:28:00Z
+        Advice::read(&map, SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_480))
+    }
+
+    #[test]
+    fn doubles_the_wait_up_to_a_bound_and_spreads_it() {
+        let settings = RetrySettings::default();
+        let waits: Vec<f64> = (0..6).map(|number| settings.backoff(number, 0.0).as_secs_f64()).collect();
+        assert_eq!(waits, [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]);
+        assert_eq!(settings.backoff(1, 1.0), Duration::from_millis(750));
+        assert_eq!(settings.backoff(u32::MAX, 0.0), Duration::from_secs(8));
+    }
+
+    #[test]
+    fn reads_every_form_of_wait() {
+        let wait = |headers: &[(&'static str, &str)]| advice(headers).wait.map(|wait| wait.as_millis());
+        assert_eq!(wait(&[("retry-after", "7")]), Some(7_000));
+        assert_eq!(wait(&[("retry-after", "0.25")]), Some(250));
+        assert_eq!(wait(&[("retry-after", "Wed, 21 Oct 2015 07:28:30 GMT")]), Some(30_000));
+        assert_eq!(wait(&[("retry-after", "Wed, 21 Oct 2015 07:00:00 GMT")]), Some(0));
+        assert_eq!(wait(&[("retry-after", "9"), ("retry-after-ms", "1500")]), Some(1_500));
+        assert_eq!(wait(&[("retry-after", "soon")]), None);
+        assert_eq!(wait(&[("retry-after", "-3")]), None);
+        assert_eq!(wait(&[("retry-after", "inf")]), None);
+        assert_eq!(wait(&[]), None);
+    }
+
+    #[test]
+    fn takes_a_server_at_its_word() {
+        assert_eq!(advice(&[("x-should-retry", "true")]).retry, Some(true));
+        assert_eq!(advice(&[("x-should-retry", "false")]).retry, Some(false));
+        assert_eq!(advice(&[("x-should-retry", "perhaps")]).retry, None);
+    }
+}

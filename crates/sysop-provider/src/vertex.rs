@@ -1,0 +1,195 @@
+//! Vertex AI: the Gemini wire at other addresses, with an account's token or, in express mode, a key.
+//!
+//! Facts: docs.cloud.google.com, "Gemini API in Vertex AI" and "Application Default Credentials". Reads no
+//! environment; asks nobody before the first request.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use secrecy::{ExposeSecret as _, SecretString};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+
+use crate::gemini::refuse::Place;
+use crate::gemini::{KEY_HEADER, address, decode, encode, method, refuse};
+use crate::server_text::{failure, has_own_header, with_own_headers};
+use crate::settings::{SILENCE_MAX, VertexSettings};
+use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
+
+mod account;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use account::Account;
+use token::Access;
+
+/// The version of the API.
+const VERSION: &str = "v1";
+/// Where everything is served.
+const GLOBAL: &str = "global";
+/// Locations that are several regions under one name.
+const MULTI_REGIONS: [&str; 2] = ["us", "eu"];
+/// Says whose quota and bill a person's own login counts against.
+const QUOTA_HEADER: &str = "x-goog-user-project";
+/// In `Attempt::without` or not: changes with each token that the server did not take.
+const OLD_TOKEN: &str = "an old token";
+
+/// Speaks to Vertex AI.
+pub(crate) struct Vertex {
+    settings: VertexSettings,
+    /// Held while an account is looked for or a token is fetched, so that this happens once.
+    account: tokio::sync::Mutex<Option<Account>>,
+    access: Mutex<Option<Access>>,
+    /// Whether the newest token was refused, and no request succeeded since.
+    rejected: AtomicBool,
+}
+
+impl Vertex {
+    /// Keeps what is needed to speak; does no IO.
+    pub(crate) fn new(settings: &VertexSettings) -> Self {
+        Self {
+            settings: settings.clone(),
+            account: tokio::sync::Mutex::new(None),
+            access: Mutex::new(None),
+            rejected: AtomicBool::new(false),
+        }
+    }
+
+    fn location(&self) -> &str {
+        self.settings.location.as_deref().filter(|location| !location.is_empty()).unwrap_or(GLOBAL)
+    }
+
+    /// The server's address, without version and path.
+    pub(crate) fn base_url(&self) -> String {
+        if let Some(base) = &self.settings.endpoint.base_url {
+            return base.clone();
+        }
+        match self.location() {
+            GLOBAL => "https://aiplatform.googleapis.com".to_owned(),
+            _ if self.key().is_some() => "https://aiplatform.googleapis.com".to_owned(),
+            location if MULTI_REGIONS.contains(&location) => {
+                format!("https://aiplatform.{location}.rep.googleapis.com")
+            }
+            location => format!("https://{location}-aiplatform.googleapis.com"),
+        }
+    }
+
+    /// The key of express mode.
+    fn key(&self) -> Option<&SecretString> {
+        self.settings.endpoint.api_key.as_ref().filter(|key| !key.expose_secret().is_empty())
+    }
+
+    fn needs_token(&self) -> bool {
+        self.key().is_none() && !has_own_header(&self.settings.endpoint, &["authorization", KEY_HEADER])
+    }
+
+    fn access(&self) -> Option<Access> {
+        let access = self.access.lock().unwrap_or_else(PoisonError::into_inner);
+        access.clone().filter(|access| access.is_good(Instant::now()))
+    }
+
+    fn keep(&self, access: Option<Access>) {
+        *self.access.lock().unwrap_or_else(PoisonError::into_inner) = access;
+    }
+
+    async fn sign_in(&self, http: &reqwest::Client) -> Result<(), ModelFailure> {
+        if !self.needs_token() || self.access().is_some() {
+            return Ok(());
+        }
+        let mut account = self.account.lock().await;
+        if self.access().is_some() {
+            return Ok(()); // another request fetched it meanwhile
+        }
+        let found = match account.take() {
+            Some(known) => known,
+            None => account::find(&self.settings.credentials).await?,
+        };
+        // After a failure the files are read again: the person may have logged in anew.
+        let access = token::fetch(http, &found).await?;
+        *account = Some(found);
+        self.keep(Some(access));
+        Ok(())
+    }
+
+    fn headers(&self) -> Result<Vec<(String, SecretString)>, ModelFailure> {
+        let mut headers = Vec::new();
+        if let Some(key) = self.key() {
+            headers.push((KEY_HEADER.to_owned(), key.clone()));
+        } else if self.needs_token() {
+            let access = self
+                .access()
+                .ok_or_else(|| failure(FailureKind::Auth, "there is no token for Vertex AI; ask again"))?;
+            headers.push(("authorization".to_owned(), access.bearer()));
+            let quota = access.quota_project.map(|project| (QUOTA_HEADER.to_owned(), project.into()));
+            headers.extend(quota);
+        }
+        Ok(with_own_headers(headers, &self.settings.endpoint))
+    }
+
+    fn url(&self, model: &str) -> Result<String, ModelFailure> {
+        let base = self.base_url();
+        let method = method(model);
+        if self.key().is_some() {
+            return address(&base, VERSION, &["publishers", "google", "models", &method]);
+        }
+        let location = self.location();
+        if !location.chars().all(|sign| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == '-') {
+            return Err(failure(
+                FailureKind::BadRequest,
+                "the location of [providers.vertex] is none; write it as `global` or `europe-west4`",
+            ));
+        }
+        let project = self.project()?;
+        let path = ["projects", &project, "locations", location, "publishers", "google", "models", &method];
+        address(&base, VERSION, &path)
+    }
+
+    fn project(&self) -> Result<String, ModelFailure> {
+        let own = self.settings.project.clone().filter(|project| !project.is_empty());
+        own.or_else(|| self.access().and_then(|access| access.project)).ok_or_else(|| {
+            failure(
+                FailureKind::BadRequest,
+                "Vertex AI needs a project and the credentials name none; set GOOGLE_CLOUD_PROJECT or project in [providers.vertex]",
+            )
+        })
+    }
+}
+
+impl Wire for Vertex {
+    fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
+        Box::pin(self.sign_in(http))
+    }
+
+    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
+        Ok(Built {
+            headers: self.headers()?,
+            url: self.url(&request.model.name)?,
+            body: encode::body(request, attempt),
+            framing: Framing::Sse,
+            first_byte: self.settings.endpoint.timeout.unwrap_or(SILENCE_MAX),
+        })
+    }
+
+    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
+        self.rejected.store(false, Ordering::Relaxed);
+        Box::new(decode::Stream::new(request, attempt, self.key().cloned()))
+    }
+
+    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
+        // A token may be revoked before it expires: a new one is tried once.
+        if status == 401 && self.needs_token() && !self.rejected.swap(true, Ordering::Relaxed) {
+            self.keep(None);
+            match attempt.without.iter().position(|word| *word == OLD_TOKEN) {
+                Some(place) => {
+                    attempt.without.remove(place);
+                }
+                None => attempt.without.push(OLD_TOKEN),
+            }
+            return Some(Refusal::Again);
+        }
+        let place = Place::Vertex(self.location().to_owned());
+        refuse::refused(status, body, attempt, self.key(), &place)
+    }
+}

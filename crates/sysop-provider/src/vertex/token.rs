@@ -1,0 +1,236 @@
+//! Trades an account for a token that works for an hour or so.
+//!
+//! Written by hand: `gcp_auth` 0.12 asks a person's token at one fixed address, sends no quota project, does not
+//! know `GCE_METADATA_HOST`, and brings an HTTP client that honours no proxy.
+//!
+//! Facts: developers.google.com/identity/protocols/oauth2/service-account; cloud.google.com/compute/docs/metadata.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::StatusCode;
+use rustls::SignatureScheme;
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sysop_core::message::{FailureKind, ModelFailure};
+
+use super::account::{Account, Service, User, nobody};
+use crate::server_text::{failure, words};
+
+/// What the token may be used for.
+const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
+/// How a signed claim is traded.
+const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+/// How long a signed claim holds, in seconds; the most that is allowed.
+const CLAIM_SECONDS: u64 = 3_600;
+/// How long before its end a token is replaced.
+const MARGIN: Duration = Duration::from_secs(240);
+/// The shortest and the longest life that is believed of a token.
+const LIFE_MIN: Duration = Duration::from_secs(60);
+const LIFE_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// The longest wait for a token.
+const TOKEN_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The longest wait for the metadata server: elsewhere than in Google's cloud, nobody answers.
+const METADATA_WAIT_MAX: Duration = Duration::from_secs(3);
+/// How often a token is asked for where the server is in trouble.
+const TRIES: u32 = 3;
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Most bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Proves that the metadata server is one, in both directions.
+const FLAVOR: (&str, &str) = ("metadata-flavor", "Google");
+
+/// A token and what goes with it.
+#[derive(Clone)]
+pub(super) struct Access {
+    token: SecretString,
+    /// From when on it is replaced.
+    pub(super) until: Instant,
+    /// The project of the account.
+    pub(super) project: Option<String>,
+    /// The project that a person's requests count against.
+    pub(super) quota_project: Option<String>,
+}
+
+impl Access {
+    /// Whether the token will do for a request.
+    pub(super) fn is_good(&self, now: Instant) -> bool {
+        now < self.until
+    }
+
+    /// The header's value.
+    pub(super) fn bearer(&self) -> SecretString {
+        SecretString::from(format!("Bearer {}", self.token.expose_secret()))
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    access_token: SecretString,
+    #[serde(default)]
+    expires_in: u64,
+}
+
+/// Fetches a token.
+pub(super) async fn fetch(http: &reqwest::Client, account: &Account) -> Result<Access, ModelFailure> {
+    match account {
+        Account::Service(service) => for_service(http, service).await,
+        Account::User(user) => for_user(http, user).await,
+        Account::Machine(host) => for_machine(host).await,
+    }
+}
+
+async fn for_service(http: &reqwest::Client, service: &Service) -> Result<Access, ModelFailure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let claim = signed_claim(service, now)?;
+    let form = [("grant_type", JWT_GRANT), ("assertion", claim.as_str())];
+    let answer = trade(http, &service.token_uri, &form, &service.private_key).await?;
+    Ok(access(answer, service.project_id.clone(), None))
+}
+
+async fn for_user(http: &reqwest::Client, user: &User) -> Result<Access, ModelFailure> {
+    let form = [
+        ("grant_type", "refresh_token"),
+        ("client_id", user.client_id.as_str()),
+        ("client_secret", user.client_secret.expose_secret()),
+        ("refresh_token", user.refresh_token.expose_secret()),
+    ];
+    let answer = trade(http, &user.token_uri, &form, &user.refresh_token).await?;
+    Ok(access(answer, user.quota_project_id.clone(), user.quota_project_id.clone()))
+}
+
+fn access(answer: Answer, project: Option<String>, quota_project: Option<String>) -> Access {
+    let until = good_until(Instant::now(), Duration::from_secs(answer.expires_in));
+    Access { token: answer.access_token, until, project, quota_project }
+}
+
+/// When a token that lives `life` from `now` must be replaced.
+pub(super) fn good_until(now: Instant, life: Duration) -> Instant {
+    let life = life.clamp(LIFE_MIN, LIFE_MAX);
+    now + life.saturating_sub(MARGIN.min(life / 2))
+}
+
+/// The claim that a service account signs, as a JSON Web Token.
+pub(super) fn signed_claim(service: &Service, now: u64) -> Result<String, ModelFailure> {
+    let header = json!({"alg": "RS256", "typ": "JWT", "kid": service.private_key_id});
+    let claims = json!({
+        "iss": service.client_email,
+        "scope": SCOPE,
+        "aud": service.token_uri,
+        "iat": now,
+        "exp": now + CLAIM_SECONDS,
+    });
+    let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let unsigned = format!("{}.{}", encode(&header), encode(&claims));
+    let signature = signature(service.private_key.expose_secret(), unsigned.as_bytes()).ok_or_else(|| {
+        failure(
+            FailureKind::Auth,
+            "the private key in the Google key file is broken; download the key file again",
+        )
+    })?;
+    Ok(format!("{unsigned}.{}", URL_SAFE_NO_PAD.encode(signature)))
+}
+
+fn signature(pem: &str, message: &[u8]) -> Option<Vec<u8>> {
+    let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).ok()?;
+    let key = any_supported_type(&der).ok()?;
+    key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])?.sign(message).ok()
+}
+
+/// Sends a form and reads the token; tries again where the server is in trouble.
+async fn trade(
+    http: &reqwest::Client,
+    uri: &str,
+    form: &[(&str, &str)],
+    secret: &SecretString,
+) -> Result<Answer, ModelFailure> {
+    let mut tries = 1;
+    loop {
+        let trouble = match http.post(uri).form(form).timeout(TOKEN_WAIT_MAX).send().await {
+            Ok(response) => {
+                let status = response.status();
+                let text = text_of(response).await;
+                if status.is_success() {
+                    return serde_json::from_str(&text).map_err(|_| no_token());
+                }
+                if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
+                    return Err(refused(status, &text, secret));
+                }
+                format!("status {status}")
+            }
+            Err(error) => words(&error.without_url().to_string(), None),
+        };
+        if tries == TRIES {
+            let sentence = format!(
+                "no Google token can be fetched ({trouble}, {TRIES} times); check the network and try again"
+            );
+            return Err(failure(FailureKind::Unreachable, sentence));
+        }
+        tokio::time::sleep(PAUSE * tries).await;
+        tries += 1;
+    }
+}
+
+fn no_token() -> ModelFailure {
+    failure(FailureKind::Protocol, "Google answered without a token; try again")
+}
+
+fn refused(status: StatusCode, text: &str, secret: &SecretString) -> ModelFailure {
+    let answer: Value = serde_json::from_str(text).unwrap_or_default();
+    let code = words(answer["error"].as_str().unwrap_or_default(), Some(secret));
+    let said = words(answer["error_description"].as_str().unwrap_or_default(), Some(secret));
+    let sentence = format!(
+        "Google does not accept the credentials any more ({status} {code} {said}); run `gcloud auth application-default login`, or use a new key file"
+    );
+    failure(FailureKind::Auth, sentence)
+}
+
+async fn for_machine(host: &str) -> Result<Access, ModelFailure> {
+    // A proxy would answer for itself: the metadata server is on the machine's own link.
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(METADATA_WAIT_MAX)
+        .build()
+        .map_err(|_| nobody())?;
+    let token = format!("instance/service-accounts/default/token?scopes={SCOPE}");
+    let text = metadata(&http, host, &token).await?.ok_or_else(nobody)?;
+    let answer = serde_json::from_str(&text).map_err(|_| no_token())?;
+    let project = metadata(&http, host, "project/project-id").await?;
+    let project = project.map(|project| project.trim().to_owned()).filter(|project| !project.is_empty());
+    Ok(access(answer, project, None))
+}
+
+/// Asks for one value; none where there is no such server or value.
+async fn metadata(http: &reqwest::Client, host: &str, path: &str) -> Result<Option<String>, ModelFailure> {
+    let url = format!("http://{host}/computeMetadata/v1/{path}");
+    let Ok(response) = http.get(url).header(FLAVOR.0, FLAVOR.1).send().await else { return Ok(None) };
+    let genuine = response.headers().get(FLAVOR.0).is_some_and(|value| value == FLAVOR.1);
+    let status = response.status();
+    if !genuine || status == StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    if !status.is_success() {
+        let sentence =
+            format!("the metadata server answered with {status}; check the service account of this machine");
+        return Err(failure(FailureKind::Auth, sentence));
+    }
+    Ok(Some(text_of(response).await))
+}
+
+/// The body, as far as it is of use.
+async fn text_of(mut response: reqwest::Response) -> String {
+    let mut bytes = Vec::new();
+    while bytes.len() < ANSWER_BYTES_MAX
+        && let Ok(Some(piece)) = response.chunk().await
+    {
+        bytes.extend_from_slice(&piece);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

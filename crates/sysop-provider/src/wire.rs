@@ -1,0 +1,119 @@
+//! What is particular to one API: how a request is written and how its stream is read. No IO.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use sysop_core::message::{ModelFailure, ModelRequest, Reply};
+use sysop_driver::port::ModelEvent;
+
+/// How frames are cut out of a response body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events.
+    Sse,
+    /// One JSON value a line.
+    Lines,
+}
+
+/// A request, ready to be sent by POST.
+pub(crate) struct Built {
+    /// The whole address.
+    pub(crate) url: String,
+    /// Headers beside `content-type: application/json`; values may be secrets.
+    pub(crate) headers: Vec<(String, secrecy::SecretString)>,
+    /// The JSON body.
+    pub(crate) body: String,
+    /// How the answer is framed.
+    pub(crate) framing: Framing,
+    /// The longest silence before the first byte.
+    pub(crate) first_byte: Duration,
+}
+
+/// One API. Cheap to make; lives as long as its client.
+pub(crate) trait Wire: Send + Sync {
+    /// Gets what `build` needs and cannot get by itself: a token, what a model can do.
+    fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
+        let _ = http;
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Looks back at a reply before it is given out; may return something that the person should know.
+    fn afterwards<'a>(
+        &'a self,
+        http: &'a reqwest::Client,
+        reply: &'a Reply,
+    ) -> BoxFuture<'a, Option<String>> {
+        let _ = (http, reply);
+        Box::pin(async { None })
+    }
+
+    /// Writes a request. `attempt` remembers what earlier tries of the same request taught.
+    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure>;
+
+    /// Reads one response.
+    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder>;
+
+    /// What a refused request (status other than 2xx) means, by its body; `None` leaves it to the rules for all.
+    /// May change `attempt` so that the request can be made in another form at once.
+    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal>;
+}
+
+/// What was learnt about a model or server while trying; kept for later requests to the same model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// The model has no native tools: the text protocol is used.
+    pub(crate) text_protocol: bool,
+    /// Parameters that the server refused and that are left out.
+    pub(crate) without: Vec<&'static str>,
+    /// The server wants `reasoning_effort: none` beside tools.
+    pub(crate) reasoning_none: bool,
+}
+
+/// What to do about a refusal.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Refusal {
+    /// Make the request again at once, in the form that `Attempt` now says.
+    Again,
+    /// Wait as long as the server says (or by backoff), then make it again.
+    Later(Option<Duration>),
+    /// Give up.
+    Fail(ModelFailure),
+}
+
+/// What a frame may say that ends the reading.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum FrameError {
+    /// The server failed in the middle of the stream; may be tried again where the flag says so.
+    InStream { message: String, retry: bool, kind: sysop_core::message::FailureKind },
+    /// The frame is not what the API sends.
+    Garbage(String),
+}
+
+/// Reads the frames of one response.
+pub(crate) trait Decoder: Send {
+    /// Takes a frame (`event` is the SSE event name, empty for lines); pushes what is to be shown.
+    /// Returns true when the API's own end marker was seen.
+    fn frame(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<bool, FrameError>;
+
+    /// The whole reply, after the end marker or at the end of the body. `Err` where the stream was cut before
+    /// its end (`InStream` with `retry`), or ended in a way that is a failure.
+    fn finish(self: Box<Self>) -> Result<Reply, FrameError>;
+}
+
+/// Adds text to what is to be shown; pieces that come together are shown together.
+pub(crate) fn push_text(out: &mut Vec<ModelEvent>, text: &str) {
+    match out.last_mut() {
+        _ if text.is_empty() => {}
+        Some(ModelEvent::Text(before)) => before.push_str(text),
+        _ => out.push(ModelEvent::Text(text.to_owned())),
+    }
+}
+
+/// Adds reasoning to what is to be shown, in the same way.
+pub(crate) fn push_reasoning(out: &mut Vec<ModelEvent>, text: &str) {
+    match out.last_mut() {
+        _ if text.is_empty() => {}
+        Some(ModelEvent::Reasoning(before)) => before.push_str(text),
+        _ => out.push(ModelEvent::Reasoning(text.to_owned())),
+    }
+}

@@ -1,0 +1,191 @@
+//! Whole streams: recorded ones with what they come to, and any bytes at all, cut anywhere.
+//!
+//! `UPDATE_EXPECT=1` writes the expectations anew; read the difference before it is committed.
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use sysop_provider::{Endpoint, OllamaSettings, Providers, ProvidersSettings, RetrySettings};
+
+use crate::server::{Answer, Server};
+use crate::world::{Heard, QUICK, ask, request, user};
+
+/// A wire, by how its streams are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recorded {
+    OpenAi,
+    Ollama,
+}
+
+impl Recorded {
+    fn folder(self) -> PathBuf {
+        let name = match self {
+            Self::OpenAi => "openai",
+            Self::Ollama => "ollama",
+        };
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora").join(name)
+    }
+
+    fn is_stream(self, path: &Path) -> bool {
+        let extension = match self {
+            Self::OpenAi => "sse",
+            Self::Ollama => "ndjson",
+        };
+        path.extension().is_some_and(|found| found == extension)
+    }
+
+    fn streams(self) -> Vec<(PathBuf, Vec<u8>)> {
+        let files = std::fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
+        let mut streams: Vec<_> = files
+            .filter(|path| self.is_stream(path))
+            .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+            .collect();
+        streams.sort();
+        assert!(streams.len() >= 4, "the recorded streams are there");
+        streams
+    }
+
+    /// Answers each of `bodies` in turn, from one server, without retries.
+    async fn hear(self, bodies: Vec<Vec<Vec<u8>>>) -> Vec<Heard> {
+        let answers: Vec<Answer> = bodies
+            .into_iter()
+            .map(|pieces| match self {
+                Self::OpenAi => Answer::events("").pieces(pieces),
+                Self::Ollama => Answer::lines("").pieces(pieces),
+            })
+            .collect();
+        let count = answers.len();
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let server = Server::with_routes(move |seen, _| match seen.path() {
+            "/api/show" | "/api/ps" => Answer::json(200, "{}"),
+            _ => answers[next.fetch_add(1, std::sync::atomic::Ordering::SeqCst)].clone(),
+        })
+        .await;
+        let endpoint = Endpoint { base_url: Some(server.url.clone()), ..Endpoint::default() };
+        let settings = match self {
+            Self::OpenAi => ProvidersSettings { openai: endpoint, ..ProvidersSettings::default() },
+            Self::Ollama => ProvidersSettings {
+                ollama: OllamaSettings { endpoint, ..OllamaSettings::default() },
+                ..ProvidersSettings::default()
+            },
+        };
+        let providers = Providers::new(settings).with_retries(RetrySettings { retries: 0, ..QUICK });
+        let model = match self {
+            Self::OpenAi => "openai/m",
+            Self::Ollama => "ollama/m",
+        };
+        let mut heard = Vec::new();
+        for _ in 0..count {
+            let mut one = ask(&providers, request(model, vec![user("hi")])).await;
+            if let Err(failure) = &mut one.end {
+                failure.message = failure.message.replace(&server.url, "URL");
+            }
+            heard.push(one);
+        }
+        heard
+    }
+}
+
+fn told(heard: &Heard) -> String {
+    match &heard.end {
+        Ok(reply) => {
+            assert_eq!(
+                (&heard.text, &heard.reasoning),
+                (&reply.text, &reply.reasoning),
+                "what was shown is the reply"
+            );
+            format!("{}\n", serde_json::to_string_pretty(reply).unwrap())
+        }
+        Err(failure) => format!("{}\n", serde_json::to_string_pretty(failure).unwrap()),
+    }
+}
+
+async fn replay(recorded: Recorded) {
+    for (path, stream) in recorded.streams() {
+        let bytes = stream.iter().map(|byte| vec![*byte]).collect();
+        let halves = stream.chunks(stream.len() / 2 + 1).map(<[u8]>::to_vec).collect();
+        let heard = recorded.hear(vec![vec![stream], bytes, halves]).await;
+        let expected = path.with_extension("expected.json");
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(&expected, told(&heard[0])).unwrap();
+        }
+        let expected = std::fs::read_to_string(&expected).unwrap_or_default();
+        for heard in &heard {
+            assert_eq!(told(heard), expected, "{}", path.display());
+        }
+    }
+}
+
+#[tokio::test]
+async fn recorded_streams_of_openai_like_servers_come_to_what_they_did() {
+    replay(Recorded::OpenAi).await;
+}
+
+#[tokio::test]
+async fn recorded_streams_of_ollama_come_to_what_they_did() {
+    replay(Recorded::Ollama).await;
+}
+
+/// Recorded streams with pieces taken out, put in, and broken.
+fn streams() -> impl Strategy<Value = (Recorded, Vec<u8>)> {
+    let broken = |recorded: Recorded| {
+        let streams: Vec<Vec<u8>> = recorded.streams().into_iter().map(|(_, stream)| stream).collect();
+        let noise = prop::collection::vec(
+            prop_oneof![
+                any::<u8>().prop_map(|byte| vec![byte]),
+                prop::sample::select(vec![
+                    "data: ",
+                    "\n\n",
+                    "{",
+                    "}",
+                    "null",
+                    "[DONE]",
+                    "event: error\n",
+                    "\"",
+                    "\\u00",
+                    "-1e999"
+                ])
+                .prop_map(|text| text.as_bytes().to_vec()),
+            ],
+            0..6,
+        );
+        let places = prop::collection::vec(any::<prop::sample::Index>(), 6);
+        let cut = prop::option::of(any::<prop::sample::Index>());
+        (prop::sample::select(streams), noise, places, cut).prop_map(
+            move |(mut stream, noise, places, cut)| {
+                for (piece, place) in noise.into_iter().zip(places) {
+                    let at = place.index(stream.len() + 1);
+                    stream.splice(at..at, piece);
+                }
+                if let Some(cut) = cut {
+                    stream.truncate(cut.index(stream.len() + 1));
+                }
+                (recorded, stream)
+            },
+        )
+    };
+    let any_bytes = prop::collection::vec(any::<u8>(), 0..200);
+    prop_oneof![
+        4 => broken(Recorded::OpenAi),
+        4 => broken(Recorded::Ollama),
+        1 => any_bytes.clone().prop_map(|bytes| (Recorded::OpenAi, bytes)),
+        1 => any_bytes.prop_map(|bytes| (Recorded::Ollama, bytes)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_bytes_end_once_and_the_same_however_they_are_cut(
+        (recorded, stream) in streams(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 1..12),
+    ) {
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
+        cuts.extend([0, stream.len()]);
+        cuts.sort_unstable();
+        let pieces = cuts.windows(2).map(|pair| stream[pair[0]..pair[1]].to_vec()).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let heard = runtime.block_on(recorded.hear(vec![vec![stream.clone()], pieces]));
+        prop_assert_eq!(&heard[0], &heard[1]);
+    }
+}

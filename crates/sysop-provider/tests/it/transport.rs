@@ -1,0 +1,352 @@
+//! What holds for every API: retries, bounds, redirects, secrets, cancelling.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use sysop_core::message::FailureKind;
+use sysop_driver::port::{ModelEvent, Provider as _};
+use sysop_provider::{Endpoint, Providers, ProvidersSettings, RetrySettings};
+
+use sysop_mock_llm::{MockServer, Scenarios};
+
+use crate::server::{Answer, DEADLINE, End, Server};
+use crate::world::{QUICK, ask, openai, openai_at, request, user};
+
+const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n\
+    data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+const HALF: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hel\"}}]}\n\n";
+
+fn hello() -> sysop_core::message::ModelRequest {
+    request("openai/m", vec![user("hi")])
+}
+
+#[tokio::test]
+async fn retries_what_may_be_gone_the_next_time_and_shows_it() {
+    for status in [408, 409, 425, 429, 500, 502, 503, 529] {
+        let server = Server::start(vec![
+            Answer::json(status, r#"{"error":{"message":"slow down"}}"#),
+            Answer::events(HELLO),
+        ])
+        .await;
+        let heard = ask(&openai_at(&server.url), hello()).await;
+        assert_eq!(heard.notices.len(), 1, "{status}");
+        let notice = &heard.notices[0];
+        assert!(notice.contains(&format!("answered {status}: slow down; trying again in")), "{notice}");
+        assert!(notice.ends_with("(1 of 4)"), "{notice}");
+        assert_eq!((heard.restarts, heard.text.as_str()), (0, "hello"));
+        assert_eq!(heard.reply().text, "hello");
+    }
+}
+
+#[tokio::test]
+async fn gives_up_after_all_retries_by_kind() {
+    for (status, kind) in [(429, FailureKind::RateLimited), (503, FailureKind::Unreachable)] {
+        let server = Server::start(vec![Answer::json(status, r#"{"error":"busy"}"#)]).await;
+        let heard = ask(&openai_at(&server.url), hello()).await;
+        assert_eq!(heard.notices.len(), 4);
+        assert_eq!(server.seen().len(), 5);
+        let failure = heard.failure();
+        assert_eq!(failure.kind, kind);
+        assert!(failure.message.contains("busy (tried 5 times); "), "{}", failure.message);
+    }
+}
+
+#[tokio::test]
+async fn does_not_retry_what_stays_wrong() {
+    for (status, kind) in [
+        (400, FailureKind::BadRequest),
+        (401, FailureKind::Auth),
+        (402, FailureKind::RateLimited),
+        (403, FailureKind::Auth),
+        (404, FailureKind::Protocol),
+        (413, FailureKind::ContextOverflow),
+        (422, FailureKind::BadRequest),
+    ] {
+        let server = Server::start(vec![Answer::json(status, r#"{"message":"no"}"#)]).await;
+        let heard = ask(&openai_at(&server.url), hello()).await;
+        assert_eq!((server.seen().len(), heard.failure().kind), (1, kind), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn does_as_the_server_says_about_retries() {
+    let never = Answer::status(500, "x-should-retry: false\r\n", "");
+    let server = Server::start(vec![never]).await;
+    assert_eq!(ask(&openai_at(&server.url), hello()).await.notices.len(), 0);
+    let please = Answer::status(418, "x-should-retry: true\r\nretry-after-ms: 7\r\n", "");
+    let server = Server::start(vec![please, Answer::events(HELLO)]).await;
+    assert_eq!(ask(&openai_at(&server.url), hello()).await.reply().text, "hello");
+}
+
+#[tokio::test]
+async fn gives_up_at_once_where_the_wait_is_too_long() {
+    let server = Server::start(vec![Answer::status(429, "retry-after: 600\r\n", "{}")]).await;
+    let heard = ask(&openai_at(&server.url), hello()).await;
+    assert!(heard.notices.is_empty());
+    let failure = heard.failure();
+    assert_eq!(failure.kind, FailureKind::RateLimited);
+    assert!(failure.message.contains("asks to wait 600 s"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn waits_as_long_as_the_server_asks() {
+    let server =
+        Server::start(vec![Answer::status(429, "retry-after-ms: 80\r\n", ""), Answer::events(HELLO)]).await;
+    let begin = std::time::Instant::now();
+    let heard = ask(&openai_at(&server.url), hello()).await;
+    assert!(begin.elapsed() >= Duration::from_millis(80));
+    assert!(heard.notices[0].contains("in 0.1 s"), "{}", heard.notices[0]);
+}
+
+#[tokio::test]
+async fn makes_a_broken_stream_again_and_voids_what_was_shown() {
+    for end in [End::Cut, End::Reset, End::Whole] {
+        let server = Server::start(vec![Answer::events(HALF).end(end), Answer::events(HELLO)]).await;
+        let heard = ask(&openai_at(&server.url), hello()).await;
+        assert_eq!(heard.notices.len(), 1, "{end:?}");
+        assert_eq!(heard.text, "hello");
+        if end != End::Reset {
+            assert_eq!(heard.restarts, 1, "{end:?}");
+        }
+        assert_eq!(heard.reply().text, "hello");
+    }
+}
+
+#[tokio::test]
+async fn tells_when_nobody_is_there() {
+    let url = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let failure = ask(&openai_at(&url), hello()).await.failure();
+    assert_eq!(failure.kind, FailureKind::Unreachable);
+    assert!(
+        failure.message.contains(&url) && failure.message.contains("tried 5 times"),
+        "{}",
+        failure.message
+    );
+    assert!(failure.message.contains("base_url"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn ends_a_silence() {
+    let silence = Duration::from_millis(60);
+    for answer in [Answer::events(HALF).end(End::Silence), Answer::events("").end(End::Silence)] {
+        let server = Server::start(vec![answer]).await;
+        let endpoint =
+            Endpoint { base_url: Some(server.url.clone()), timeout: Some(silence), ..Endpoint::default() };
+        let heard = ask(&openai(endpoint), hello()).await;
+        assert_eq!(heard.notices.len(), 4);
+        let failure = heard.failure();
+        assert_eq!(failure.kind, FailureKind::Unreachable);
+        assert!(failure.message.contains("said nothing for 0.1 s"), "{}", failure.message);
+        assert!(failure.message.contains("timeout_s"), "{}", failure.message);
+    }
+}
+
+#[tokio::test]
+async fn follows_no_redirect_and_sends_no_key_there() {
+    let other = Server::start(vec![Answer::events(HELLO)]).await;
+    for status in [301, 302, 303, 307, 308] {
+        let location = format!("location: {}/v1/chat?secret=1\r\n", other.url);
+        let server = Server::start(vec![Answer::status(status, &location, "")]).await;
+        let endpoint = Endpoint {
+            base_url: Some(server.url.clone()),
+            api_key: Some("sk-canary".into()),
+            headers: vec![("x-api-key".to_owned(), "canary-2".into())],
+            ..Endpoint::default()
+        };
+        let failure = ask(&openai(endpoint), hello()).await.failure();
+        assert_eq!(failure.kind, FailureKind::Protocol);
+        assert!(
+            failure.message.contains(&other.url) && !failure.message.contains("secret"),
+            "{}",
+            failure.message
+        );
+        assert_eq!(server.seen().len(), 1);
+    }
+    assert!(other.seen().is_empty());
+}
+
+#[tokio::test]
+async fn never_shows_a_key() {
+    let body = r#"{"error":{"message":"Incorrect key sk-canary\u001b[31m and canary-2 provided"}}"#;
+    for status in [401, 500] {
+        let server = Server::start(vec![Answer::json(status, body)]).await;
+        let endpoint = Endpoint {
+            base_url: Some(server.url.clone()),
+            api_key: Some("sk-canary".into()),
+            headers: vec![("x-gate".to_owned(), "canary-2".into())],
+            ..Endpoint::default()
+        };
+        let heard = ask(&openai(endpoint), hello()).await;
+        let all = format!("{heard:?}");
+        assert!(!all.contains("canary") && !all.contains('\u{1b}'), "{all}");
+        assert!(all.contains("Incorrect key [key] and [key] provided"), "{all}");
+        assert_eq!(server.seen()[0].header("authorization"), Some("Bearer sk-canary"));
+        assert_eq!(server.seen()[0].header("x-gate"), Some("canary-2"));
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_sent_is_named_and_not_shown() {
+    let endpoint = Endpoint {
+        base_url: Some("http://127.0.0.1:9".to_owned()),
+        api_key: Some("sk-canary\nx".into()),
+        ..Endpoint::default()
+    };
+    let failure = ask(&openai(endpoint), hello()).await.failure();
+    assert_eq!(failure.kind, FailureKind::BadRequest);
+    assert!(
+        failure.message.contains("`authorization`") && !failure.message.contains("canary"),
+        "{}",
+        failure.message
+    );
+}
+
+#[tokio::test]
+async fn warns_once_of_a_key_without_encryption() {
+    let endpoint = Endpoint {
+        base_url: Some("http://sysop.invalid".to_owned()),
+        api_key: Some("sk-canary".into()),
+        ..Endpoint::default()
+    };
+    let settings = ProvidersSettings { openai: endpoint, ..ProvidersSettings::default() };
+    let providers = Providers::new(settings).with_retries(RetrySettings { retries: 0, ..QUICK });
+    for warnings in [1, 0] {
+        let heard = ask(&providers, hello()).await;
+        let found = heard.notices.iter().filter(|notice| notice.contains("without encryption")).count();
+        assert_eq!(found, warnings, "{heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn shows_pages_as_their_title() {
+    let page = "<html><head><title>Sign in</title></head><body>x</body></html>";
+    let server =
+        Server::start(vec![Answer::status(200, "content-type: text/html; charset=utf-8\r\n", page)]).await;
+    let failure = ask(&openai_at(&server.url), hello()).await.failure();
+    assert_eq!(failure.kind, FailureKind::Protocol);
+    assert!(failure.message.contains("a web page: Sign in; check the base_url"), "{}", failure.message);
+    let server = Server::start(vec![Answer::status(502, "content-type: text/html\r\n", page)]).await;
+    let heard = ask(&openai_at(&server.url), hello()).await;
+    assert_eq!(heard.notices.len(), 4);
+    assert!(heard.failure().message.contains("answered 502: a web page: Sign in"));
+}
+
+#[tokio::test]
+async fn names_what_is_no_reply_of_a_model() {
+    let server =
+        Server::start(vec![Answer::status(200, "content-type: text/plain\r\n", "It works!\x07")]).await;
+    let failure = ask(&openai_at(&server.url), hello()).await.failure();
+    assert_eq!(failure.kind, FailureKind::Protocol);
+    assert!(failure.message.contains("no reply of a model: It works!;"), "{}", failure.message);
+    let server = Server::start(vec![Answer::events("data: {\"choices\":\n\n")]).await;
+    let failure = ask(&openai_at(&server.url), hello()).await.failure();
+    assert_eq!(failure.kind, FailureKind::Protocol);
+    assert!(failure.message.contains("cannot be read"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_asked_for_again() {
+    let server = Server::start(vec![Answer::events(""), Answer::events(HELLO)]).await;
+    assert_eq!(ask(&openai_at(&server.url), hello()).await.reply().text, "hello");
+}
+
+#[tokio::test]
+async fn bounds_a_line_without_an_end() {
+    let piece = vec![b'x'; 1 << 20];
+    let server = Server::start(vec![Answer::events("").pieces(vec![piece]).end(End::Forever)]).await;
+    let failure = ask(&openai_at(&server.url), hello()).await.failure();
+    assert_eq!(failure.kind, FailureKind::Protocol);
+    assert!(failure.message.contains("a line of more than 16 MiB"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn bounds_a_reply_without_an_end() {
+    let piece = ": keep alive\n\n".repeat(1 << 16).into_bytes();
+    let server = Server::start(vec![Answer::events("").pieces(vec![piece]).end(End::Forever)]).await;
+    let failure = ask(&openai_at(&server.url), hello()).await.failure();
+    assert_eq!(failure.kind, FailureKind::Protocol);
+    assert!(failure.message.contains("does not end (after 64 MiB)"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn takes_a_long_line_that_has_an_end() {
+    let long = "y".repeat(10 << 20);
+    let body = HELLO.replace("hello", &long);
+    let server = Server::start(vec![Answer::events(&body)]).await;
+    assert_eq!(ask(&openai_at(&server.url), hello()).await.reply().text.len(), 10 << 20);
+}
+
+#[tokio::test]
+async fn a_dropped_stream_closes_its_connection() {
+    let mut server = Server::start(vec![Answer::events(HALF).end(End::Silence)]).await;
+    let mut stream = openai_at(&server.url).stream(hello());
+    let first = tokio::time::timeout(DEADLINE, stream.next()).await.unwrap();
+    assert_eq!(first, Some(ModelEvent::Text("hel".to_owned())));
+    drop(stream);
+    server.wait_for_gone(1).await;
+}
+
+#[tokio::test]
+async fn does_nothing_before_it_is_polled() {
+    let server = Server::start(vec![Answer::events(HELLO)]).await;
+    let providers = openai_at(&server.url);
+    let stream = providers.stream(hello());
+    let heard = ask(&providers, hello()).await;
+    assert_eq!(heard.text, "hello");
+    assert_eq!(server.seen().len(), 1);
+    drop(stream);
+}
+
+#[tokio::test]
+async fn an_unknown_provider_is_a_failure() {
+    let failure = ask(&Providers::new(ProvidersSettings::default()), request("nobody/m", vec![user("hi")]))
+        .await
+        .failure();
+    assert_eq!(failure.kind, FailureKind::UnknownModel);
+    assert!(failure.message.contains("`nobody`"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn probing_any_provider_lists_its_models_or_names_the_missing_key() {
+    let mock = MockServer::start(Scenarios::builtin()).await.unwrap();
+    let endpoint =
+        || Endpoint { base_url: Some(mock.url()), api_key: Some("sk-canary".into()), ..Endpoint::default() };
+    let providers = Providers::new(ProvidersSettings {
+        gemini: endpoint(),
+        anthropic: endpoint(),
+        ..ProvidersSettings::default()
+    });
+    for provider in ["gemini", "anthropic"] {
+        let probe = providers.probe(provider).await;
+        assert!(
+            probe.reachable && !probe.models.is_empty() && probe.problem.is_none(),
+            "{provider}: {probe:?}"
+        );
+        assert!(probe.models.iter().all(|model| !model.contains('/')), "{probe:?}");
+    }
+    let providers = Providers::new(ProvidersSettings::default());
+    for (provider, word) in [
+        ("openai", "OPENAI_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("vertex", "--model"),
+        ("nobody", "PROVIDER/NAME"),
+    ] {
+        let probe = providers.probe(provider).await;
+        assert!(!probe.reachable, "{provider}");
+        let problem = probe.problem.unwrap();
+        assert!(problem.contains(word), "{provider}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_a_probe_is_left() {
+    let server = Server::start(vec![Answer::events("").end(End::Silence)]).await;
+    let begin = std::time::Instant::now();
+    let probe = openai_at(&server.url).probe("openai").await;
+    assert!(begin.elapsed() < DEADLINE / 2);
+    assert!(!probe.reachable && probe.problem.unwrap().contains("did not answer within 3 s"));
+}
