@@ -39,7 +39,9 @@ fn a_host_that_cannot_be_opened_says_what_to_do() {
 #[ignore = "it is the victim of the test below, and runs for ever by itself"]
 async fn victim() {
     let world = Local.full();
-    let command = "sleep 1000 & echo pid $!; (sleep 1000; echo more) & echo pid $!; echo pid $$; wait";
+    // Only what runs for longer than a moment is watched.
+    let command =
+        "sleep 1000 & echo pid $!; (sleep 1000; echo more) & echo pid $!; sleep 0.5; echo pid $$; wait";
     let sink = DeltaSink::new(|text| println!("{text}"));
     world
         .host
