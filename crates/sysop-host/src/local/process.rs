@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
@@ -24,6 +23,8 @@ use super::tree::Tree;
 use crate::machine::{End, Exec};
 use crate::output::capture::Capture;
 
+/// Commands that are over sooner are not put under the guard, which would cost them more than they take.
+const GUARD_AFTER: Duration = Duration::from_millis(100);
 /// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
 const PIPE_BYTES: usize = 1024 * 1024;
 /// The first read; most commands print less.
@@ -113,14 +114,14 @@ impl Processes {
             output: write.as_fd(),
         })?;
         let child = Child::new(pid, mark);
-        let watch = self.guard.watch(&self.guard_shell, pid);
         let pipe = Receiver::from_owned_fd_unchecked(read)?;
         Ok(Running {
+            processes: self,
             child,
-            _watch: watch,
+            watch: None,
+            watch_at: Instant::now() + GUARD_AFTER,
             pipe,
-            read_bytes: READ_BYTES_MIN,
-            buffer: BytesMut::new(),
+            buffer: vec![0; READ_BYTES_MIN],
             ended: false,
         })
     }
@@ -157,11 +158,12 @@ impl Drop for Processes {
 }
 
 struct Running<'a> {
+    processes: &'a Processes,
     child: Child,
-    _watch: Watch<'a>,
+    watch: Option<Watch<'a>>,
+    watch_at: Instant,
     pipe: Receiver,
-    read_bytes: usize,
-    buffer: BytesMut,
+    buffer: Vec<u8>,
     /// Whether nobody can write to the pipe any more.
     ended: bool,
 }
@@ -178,12 +180,10 @@ impl Running<'_> {
             capture.settle().await;
             let display = capture.display_due();
             tokio::select! {
-                chunk = next_chunk(&self.pipe, &mut self.buffer, &mut self.read_bytes), if !self.ended => {
-                    match chunk? {
-                        Some(bytes) => capture.take(bytes),
-                        None => self.ended = true,
-                    }
-                }
+                read = read(&self.pipe, &mut self.buffer), if !self.ended => match read? {
+                    0 => self.ended = true,
+                    bytes => self.taken(bytes, capture),
+                },
                 ended = self.child.ended(), if drained.is_none() => {
                     ended?;
                     drained = Some(Instant::now() + DRAIN);
@@ -191,10 +191,22 @@ impl Running<'_> {
                 () = sleep_until(display.unwrap_or_else(Instant::now)), if display.is_some() => {
                     capture.display();
                 }
+                () = sleep_until(self.watch_at), if self.watch.is_none() && drained.is_none() => {
+                    let Processes { guard, guard_shell, .. } = self.processes;
+                    self.watch = Some(guard.watch(guard_shell, self.child.pid));
+                }
                 () = sleep_until(drained.unwrap_or_else(Instant::now)), if drained.is_some() => {
                     return Ok(true);
                 }
             }
+        }
+    }
+
+    /// Passes on what was read; after a full read the next may be larger.
+    fn taken(&mut self, bytes: usize, capture: &mut Capture<'_>) {
+        capture.take(&self.buffer[..bytes]);
+        if bytes == self.buffer.len() && bytes < READ_BYTES_MAX {
+            self.buffer = vec![0; (bytes * 4).min(READ_BYTES_MAX)];
         }
     }
 
@@ -218,9 +230,9 @@ impl Running<'_> {
     async fn pump_rest(&mut self, capture: &mut Capture<'_>) {
         while !self.ended {
             capture.settle().await;
-            match next_chunk(&self.pipe, &mut self.buffer, &mut self.read_bytes).await {
-                Ok(Some(bytes)) => capture.take(bytes),
-                Ok(None) | Err(_) => return,
+            match read(&self.pipe, &mut self.buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(bytes) => self.taken(bytes, capture),
             }
         }
     }
@@ -238,24 +250,13 @@ async fn in_background<T: Default + Send + 'static>(
     }
 }
 
-async fn next_chunk(
-    pipe: &Receiver,
-    buffer: &mut BytesMut,
-    read_bytes: &mut usize,
-) -> io::Result<Option<Bytes>> {
+/// Reads what there is; 0 is the end.
+async fn read(pipe: &Receiver, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         pipe.readable().await?;
-        buffer.reserve(*read_bytes);
-        match pipe.try_read_buf(buffer) {
-            Ok(0) => return Ok(None),
-            Ok(read) => {
-                if read >= *read_bytes {
-                    *read_bytes = (*read_bytes * 4).min(READ_BYTES_MAX);
-                }
-                return Ok(Some(buffer.split().freeze()));
-            }
+        match pipe.try_read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+            result => return result,
         }
     }
 }

@@ -6,14 +6,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// Folder of the earlier bytes of files, by their BLAKE3.
 const PREIMAGES: &str = "preimages";
-/// Chunks that wait for the disk; what comes faster waits in its pipe.
-const QUEUE_CHUNKS_MAX: usize = 16;
+/// Bytes that are written at once.
+const BATCH_BYTES: usize = 512 * 1024;
+/// Batches that wait for the disk; what comes faster waits in its pipe.
+const BATCHES_WAITING_MAX: usize = 2;
 
 /// The folder.
 #[derive(Debug, Clone)]
@@ -36,21 +37,19 @@ impl Artefacts {
     pub(crate) fn begin(&self) -> ArtefactWriter {
         let name = format!("output-{:016x}.txt", rand::random::<u64>());
         let path = self.folder.join(&name);
-        let (chunks, mut queue) = mpsc::channel::<Bytes>(QUEUE_CHUNKS_MAX);
-        let bytes_max = self.bytes_max;
+        let (full, mut to_write) = mpsc::channel::<Vec<u8>>(BATCHES_WAITING_MAX);
+        let (done, empty) = mpsc::channel(BATCHES_WAITING_MAX);
         let writing = tokio::task::spawn_blocking(move || {
             let mut file = create_private(&path)?;
-            let mut room = bytes_max;
-            let mut cut = false;
-            while let Some(chunk) = queue.blocking_recv() {
-                let fits = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
-                file.write_all(&chunk[..fits])?;
-                room -= fits as u64;
-                cut |= fits < chunk.len();
+            while let Some(mut batch) = to_write.blocking_recv() {
+                file.write_all(&batch)?;
+                batch.clear();
+                // Used again, because fresh memory costs more than the writing. At the end nobody takes it.
+                let _ = done.try_send(batch);
             }
-            Ok(cut)
+            Ok(())
         });
-        ArtefactWriter { name, chunks, writing }
+        ArtefactWriter { name, filling: Vec::new(), room: self.bytes_max, cut: false, full, empty, writing }
     }
 
     /// Keeps the bytes of a file as they were; the name finds them again. The same bytes are kept once.
@@ -88,12 +87,16 @@ impl Artefacts {
     }
 }
 
-/// Writes one artefact beside the stream that it keeps.
+/// Writes one artefact beside the stream that it keeps, in batches.
 #[derive(Debug)]
 pub(crate) struct ArtefactWriter {
     name: String,
-    chunks: mpsc::Sender<Bytes>,
-    writing: JoinHandle<io::Result<bool>>,
+    filling: Vec<u8>,
+    room: u64,
+    cut: bool,
+    full: mpsc::Sender<Vec<u8>>,
+    empty: mpsc::Receiver<Vec<u8>>,
+    writing: JoinHandle<io::Result<()>>,
 }
 
 /// A finished artefact.
@@ -105,16 +108,38 @@ pub(crate) struct Kept {
 }
 
 impl ArtefactWriter {
-    /// Waits until there is room for one more chunk. After an error there always is.
-    pub(crate) async fn room(&self) -> Option<mpsc::Permit<'_, Bytes>> {
-        self.chunks.reserve().await.ok()
+    /// Takes the next bytes, as far as the bound allows. `settle` must follow before more are taken.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
+        self.cut |= fits < bytes.len();
+        self.room -= fits as u64;
+        self.filling.extend_from_slice(&bytes[..fits]);
+    }
+
+    /// Hands a full batch to the disk; waits while others wait for it. Nothing is lost if this is dropped.
+    pub(crate) async fn settle(&mut self) {
+        if self.filling.len() >= BATCH_BYTES {
+            self.hand_over().await;
+        }
+    }
+
+    async fn hand_over(&mut self) {
+        match self.full.reserve().await {
+            Ok(place) => {
+                let next = self.empty.try_recv().unwrap_or_default();
+                place.send(std::mem::replace(&mut self.filling, next));
+            }
+            // The disk has refused; why is said at the end.
+            Err(_) => self.filling.clear(),
+        }
     }
 
     /// Waits until all is written.
-    pub(crate) async fn finish(self) -> io::Result<Kept> {
-        drop(self.chunks);
-        let cut = self.writing.await.map_err(io::Error::other)??;
-        Ok(Kept { name: self.name, cut })
+    pub(crate) async fn finish(mut self) -> io::Result<Kept> {
+        self.hand_over().await;
+        drop(self.full);
+        self.writing.await.map_err(io::Error::other)??;
+        Ok(Kept { name: self.name, cut: self.cut })
     }
 }
 
@@ -129,9 +154,7 @@ fn create_private(path: &Path) -> io::Result<File> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use bytes::Bytes;
-
-    use super::Artefacts;
+    use super::{Artefacts, BATCH_BYTES};
 
     #[test]
     fn preimages_come_back_and_are_private() {
@@ -161,12 +184,30 @@ mod tests {
     async fn an_output_is_kept_up_to_its_bound() {
         let home = tempfile::tempdir().unwrap();
         let artefacts = Artefacts::new(home.path().to_owned(), 10);
-        let writer = artefacts.begin();
+        let mut writer = artefacts.begin();
         for chunk in ["12345", "67", "890ab", "c"] {
-            writer.room().await.expect("nothing is wrong").send(Bytes::from_static(chunk.as_bytes()));
+            writer.take(chunk.as_bytes());
+            writer.settle().await;
         }
         let kept = writer.finish().await.unwrap();
         assert!(kept.cut);
         assert_eq!(std::fs::read(home.path().join(kept.name)).unwrap(), b"1234567890");
+    }
+
+    #[tokio::test]
+    async fn many_batches_are_kept_in_order() {
+        let home = tempfile::tempdir().unwrap();
+        let artefacts = Artefacts::new(home.path().to_owned(), u64::MAX);
+        let mut writer = artefacts.begin();
+        let mut expected = Vec::new();
+        for number in 0..20_u8 {
+            let chunk = vec![number; BATCH_BYTES / 3];
+            writer.take(&chunk);
+            writer.settle().await;
+            expected.extend(chunk);
+        }
+        let kept = writer.finish().await.unwrap();
+        assert!(!kept.cut);
+        assert!(std::fs::read(home.path().join(kept.name)).unwrap() == expected);
     }
 }

@@ -1,10 +1,8 @@
 //! One command's output on its way: secrets out, then to the model's excerpt, the live display and the artefact.
 
-use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use bytes::Bytes;
 use sysop_core::text::strip_controls;
 use sysop_driver::port::DeltaSink;
 use tokio::time::Instant;
@@ -45,8 +43,6 @@ impl<'a> Capture<'a> {
             pace: Pace::new(sink),
             artefacts: Some(artefacts),
             writer: None,
-            unwritten: VecDeque::new(),
-            written: 0,
         };
         let secrets = (!secrets.is_empty()).then_some(secrets);
         Self { secrets, redaction: Redaction::default(), stream }
@@ -59,8 +55,6 @@ impl<'a> Capture<'a> {
             pace: Pace::new(DeltaSink::none()),
             artefacts: None,
             writer: None,
-            unwritten: VecDeque::new(),
-            written: 0,
         };
         Self { secrets: None, redaction: Redaction::default(), stream }
     }
@@ -71,19 +65,19 @@ impl<'a> Capture<'a> {
     }
 
     /// Takes the next bytes. `settle` must follow before more are taken.
-    pub(crate) fn take(&mut self, bytes: Bytes) {
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
         let Self { secrets, redaction, stream } = self;
         match secrets {
-            Some(secrets) => {
-                redaction.push(secrets, &bytes, |piece| stream.keep(Bytes::copy_from_slice(piece)));
-            }
+            Some(secrets) => redaction.push(secrets, bytes, |piece| stream.keep(piece)),
             None => stream.keep(bytes),
         }
     }
 
     /// Waits until the disk has taken what there is for it. Nothing is lost if this is dropped.
     pub(crate) async fn settle(&mut self) {
-        self.stream.settle().await;
+        if let Some(writer) = &mut self.stream.writer {
+            writer.settle().await;
+        }
     }
 
     /// When `display` has something to do.
@@ -100,7 +94,7 @@ impl<'a> Capture<'a> {
     pub(crate) async fn finish(mut self) -> Captured {
         let Self { secrets, redaction, stream } = &mut self;
         if let Some(secrets) = secrets {
-            redaction.finish(secrets, |piece| stream.keep(Bytes::copy_from_slice(piece)));
+            redaction.finish(secrets, |piece| stream.keep(piece));
         }
         self.stream.finish(self.secrets).await
     }
@@ -111,44 +105,24 @@ struct Stream<'a> {
     pace: Pace,
     artefacts: Option<&'a Artefacts>,
     writer: Option<ArtefactWriter>,
-    unwritten: VecDeque<Bytes>,
-    written: u64,
 }
 
 impl Stream<'_> {
-    fn keep(&mut self, bytes: Bytes) {
-        self.pace.push(&bytes);
-        if self.writer.is_none() && self.excerpt.would_exceed(&bytes) {
+    fn keep(&mut self, bytes: &[u8]) {
+        self.pace.push(bytes);
+        if self.writer.is_none() && self.excerpt.would_exceed(bytes) {
             self.begin_artefact();
         }
-        self.excerpt.push(&bytes);
-        self.write(bytes);
+        self.excerpt.push(bytes);
+        if let Some(writer) = &mut self.writer {
+            writer.take(bytes);
+        }
     }
 
     fn begin_artefact(&mut self) {
         self.writer = self.artefacts.map(Artefacts::begin);
-        self.write(self.excerpt.whole().into());
-    }
-
-    fn write(&mut self, bytes: Bytes) {
-        // One byte past the bound tells the writer that it keeps a beginning only; more need not be sent.
-        if self.writer.is_some() && self.written <= self.bytes_max() && !bytes.is_empty() {
-            self.written += bytes.len() as u64;
-            self.unwritten.push_back(bytes);
-        }
-    }
-
-    fn bytes_max(&self) -> u64 {
-        self.artefacts.map_or(0, Artefacts::bytes_max)
-    }
-
-    async fn settle(&mut self) {
-        let Some(writer) = &self.writer else { return };
-        while !self.unwritten.is_empty() {
-            match writer.room().await {
-                Some(room) => room.send(self.unwritten.pop_front().expect("it is not empty")),
-                None => self.unwritten.clear(),
-            }
+        if let Some(writer) = &mut self.writer {
+            writer.take(&self.excerpt.whole());
         }
     }
 
@@ -166,7 +140,7 @@ impl Stream<'_> {
             Ok(kept) => kept,
             Err(_) => Err(io::Error::other("the disk does not answer")),
         };
-        let notice = notice(gap, &kept, self.bytes_max());
+        let notice = notice(gap, &kept, self.artefacts.map_or(0, Artefacts::bytes_max));
         Captured {
             text: joined(&shown(&excerpt.head), &notice, &shown(&excerpt.tail)),
             truncated: true,
@@ -175,7 +149,6 @@ impl Stream<'_> {
     }
 
     async fn finish_artefact(&mut self) -> io::Result<Kept> {
-        self.settle().await;
         match self.writer.take() {
             Some(writer) => writer.finish().await,
             None => Err(io::Error::other("it was not begun")),

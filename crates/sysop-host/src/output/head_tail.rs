@@ -37,6 +37,7 @@ pub(crate) struct Gap {
 }
 
 impl HeadTail {
+    /// Without a limit of lines they are not counted either, and gaps have none.
     pub(crate) fn new(limits: OutputLimits) -> Self {
         let limits = OutputLimits { bytes: limits.bytes.max(1), lines: limits.lines.max(1) };
         Self {
@@ -54,7 +55,9 @@ impl HeadTail {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.bytes += bytes.len() as u64;
-        self.newlines += newlines(bytes);
+        if self.limits.lines < usize::MAX {
+            self.newlines += newlines(bytes);
+        }
         self.ends_in_line = *last != b'\n';
         let taken = self.fill_head(bytes);
         self.tail.push(&bytes[taken..]);
@@ -109,7 +112,7 @@ impl HeadTail {
         let (tail_text, tail_bytes) = lossy_tail(newest(&tail, lines, budget), budget);
         let shown_newlines = newlines(&self.head[..head_bytes]) + newlines(&tail[tail.len() - tail_bytes..]);
         let gap = Gap {
-            lines: self.newlines - shown_newlines,
+            lines: self.newlines.saturating_sub(shown_newlines),
             bytes: self.bytes - head_bytes as u64 - tail_bytes as u64,
         };
         Excerpt { head, gap: Some(gap), tail: tail_text }

@@ -122,7 +122,7 @@ impl Toolbox {
     /// A tool's own text, within the limits.
     async fn told(&self, text: String) -> Outcome {
         let mut capture = self.capture(DeltaSink::none());
-        capture.take(text.into());
+        capture.take(text.as_bytes());
         outcome(Status::Ok, capture.finish().await)
     }
 

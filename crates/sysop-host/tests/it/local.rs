@@ -44,7 +44,9 @@ async fn victim() {
         return;
     }
     let world = Local.full();
-    let command = "sleep 1000 & echo pid $!; (sleep 1000; echo more) & echo pid $!; echo pid $$; wait";
+    // Only what runs for longer than a moment is watched.
+    let command =
+        "sleep 1000 & echo pid $!; (sleep 1000; echo more) & echo pid $!; sleep 0.5; echo pid $$; wait";
     let sink = DeltaSink::new(|text| println!("{text}"));
     world
         .host

@@ -1,5 +1,6 @@
 //! What a host promises, as one suite: every function of it takes a `Factory`, so that each machine that
 //! tools can run on goes through the same tests. What only this machine can show is in `local`.
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of the test")]
 
 mod bash;
 mod files;
