@@ -24,6 +24,7 @@ pub use frames::FRAME_BYTES_MAX;
 pub use ollama::{NUM_CTX_DEFAULT, ollama_base_url};
 pub use providers::{PROBE_MAX, Probe, Providers, default_model};
 pub use settings::{
-    Endpoint, GoogleCredentials, MetadataServer, OllamaSettings, ProvidersSettings, SILENCE_MAX, VertexSettings,
+    Endpoint, GoogleCredentials, MetadataServer, OllamaSettings, ProvidersSettings, SILENCE_MAX,
+    VertexSettings,
 };
 pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings};

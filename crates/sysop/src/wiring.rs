@@ -17,7 +17,7 @@ use sysop_driver::port::{Host, ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
 use sysop_host::{LocalHost, LocalSettings, OutputLimits};
 use sysop_provider::{
-    CredentialSources, Endpoint, OllamaSettings, Providers, ProvidersSettings, VertexSettings,
+    Endpoint, GoogleCredentials, MetadataServer, OllamaSettings, Providers, ProvidersSettings, VertexSettings,
 };
 use sysop_store::SqliteStore;
 
