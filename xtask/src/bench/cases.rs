@@ -40,6 +40,7 @@ fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
         .env("OPENAI_API_KEY", "bench")
         .env("LLM_BASE_URL", format!("http://127.0.0.1:{port}/v1"))
         .env("SYSOP_MAX_ITERATIONS", "1000")
+        .env("SYSOP_MAX_HISTORY_MESSAGES", "10000")
         .current_dir(&bench.folder)
         .args(["exec", "--model", "openai/mock", "--approve", "auto", prompt]);
     command

@@ -164,7 +164,7 @@ impl Session {
         };
         let Some(call) = call else { return };
         if !self.state.direct {
-            let again = self.state.repeated.as_ref().is_some_and(|last| last.is(&call, outcome));
+            let again = self.state.repeated.as_ref().is_some_and(|last| last.is_call(&call));
             results.push(result_of(&call, edited, outcome, again));
         }
         let done = pending.is_empty() && *work == Work::Between && !self.state.direct;
@@ -206,7 +206,7 @@ impl Session {
     }
 }
 
-/// What the model is told of a call; `again` where the call before was the same and ended the same.
+/// What the model is told of a call; `again` where the call before was the same.
 fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome, again: bool) -> ToolResult {
     let mut output = match edited {
         Some(command) => {

@@ -73,7 +73,12 @@ impl Repeated {
 
     /// Whether this call had this result too.
     pub(super) fn is(&self, call: &ToolCall, outcome: &Outcome) -> bool {
-        self.name == call.name && self.arguments == call.arguments && self.output == outcome.output
+        self.is_call(call) && self.output == outcome.output
+    }
+
+    /// Whether this is the same call, whatever came of it.
+    pub(super) fn is_call(&self, call: &ToolCall) -> bool {
+        self.name == call.name && self.arguments == call.arguments
     }
 }
 
