@@ -234,7 +234,10 @@ impl Session {
         let id = self.state.fresh_id(&format!("direct_{}", self.state.turn));
         let call = ToolCall { id, wire_id: None, name: tool, arguments: Arguments::Object(arguments) };
         match origin {
-            Origin::Typed => self.run(out, call, origin),
+            Origin::Typed => match self.forbidden(&call) {
+                Some(why) => self.finish(out, call.id, Outcome::new(Status::Rejected, why)),
+                None => self.run(out, call, origin),
+            },
             Origin::Routine | Origin::Model => self.consider(out, call, origin),
         }
     }
@@ -272,9 +275,8 @@ impl Session {
             Some(command) => decide::with_command(call, command),
             None => call,
         };
-        if let Some(rule) = call.text_argument("command").and_then(|command| self.policy().denies(command)) {
-            let text = format!("refused by the rule `{rule}`; nothing ran");
-            return self.finish(out, id, Outcome::new(Status::Rejected, text));
+        if let Some(why) = self.forbidden(&call) {
+            return self.finish(out, id, Outcome::new(Status::Rejected, why));
         }
         self.run(out, call, origin);
     }

@@ -91,6 +91,37 @@ fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_edits_it_in() {
 }
 
 #[test]
+fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_types_it() {
+    for origin in [Origin::Typed, Origin::Routine] {
+        let mut world = World::auto();
+        world.direct("bash", "echo a; forbidden thing", origin);
+        assert!(world.ran.is_empty(), "{origin:?}");
+        assert!(world.lines().contains("rejected: refused by the rule `forbidden`"), "{}", world.lines());
+        assert_eq!(world.session.activity(), Activity::Idle);
+    }
+}
+
+#[test]
+fn never_is_kept_for_what_a_person_types_undoes_or_had_been_asked() {
+    let mut world = World::auto();
+    let write = calls(vec![call("1", "write_file", json!({"path": "a"}))]);
+    world.prompt("go").reply(write).outcome(changed("a")).reply(says("ok"));
+    world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Ask) });
+    world.prompt("go").reply(calls(vec![bash("2", "touch a")]));
+    world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Never) });
+    world.allow();
+    assert!(
+        world.lines().contains("finished 2 rejected: refused: this session only looks"),
+        "{}",
+        world.lines()
+    );
+    world.reply(says("ok")).direct("bash", "touch a", Origin::Typed).direct("undo", "", Origin::Typed);
+    assert_eq!(world.ran.len(), 1, "only the write from before");
+    world.direct("bash", "ls", Origin::Typed);
+    assert_eq!(world.ran.len(), 2, "who only looks may");
+}
+
+#[test]
 fn only_a_command_can_be_edited() {
     let mut world = World::ask();
     world.prompt("try").reply(calls(vec![call("w", "write_file", json!({"path": "a"}))]));
