@@ -8,6 +8,7 @@ mod decide;
 mod state;
 mod step;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -365,7 +366,19 @@ impl Session {
         if self.state.running_call().is_none_or(|running| running.id != call) {
             return; // a stale answer: the call was given up after its grace
         }
+        self.finish_in_time(out, call, outcome);
+    }
+
+    /// The running call ended while this process watched: prompts that came after the wish to stop are kept.
+    fn finish_in_time(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
+        let later = match self.state.stopping {
+            Some(_) => self.state.queue.clone(),
+            None => VecDeque::new(),
+        };
         self.finish(out, call, outcome);
+        for text in later {
+            self.emit(out, Event::PromptQueued { text });
+        }
     }
 
     /// The running call ended: a direct turn and a turn that is being stopped end with it.
@@ -386,7 +399,7 @@ impl Session {
         if given_up {
             let text =
                 format!("it did not stop within {} s; nobody knows how it ended", STOP_GRACE.as_secs());
-            self.finish(out, call, Outcome::new(Status::Unknown, text));
+            self.finish_in_time(out, call, Outcome::new(Status::Unknown, text));
         }
     }
 
@@ -427,9 +440,11 @@ impl Session {
         match &self.state.phase {
             Phase::Idle => {}
             Phase::Acting { work: Work::Running { call, .. }, .. } => {
-                if self.state.stopping.is_none() {
-                    let call = call.id.clone();
-                    self.emit(out, Event::CancelAsked { then });
+                let (call, before) = (call.id.clone(), self.state.stopping);
+                if before != Some(then) || !self.state.queue.is_empty() {
+                    self.emit(out, Event::CancelAsked { then }); // the newest wish counts
+                }
+                if before.is_none() {
                     out.effects.push(Effect::CancelTool { call: call.clone() });
                     out.effects.push(Effect::SetTimer { call, after: STOP_GRACE });
                 }

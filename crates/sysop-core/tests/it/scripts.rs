@@ -339,6 +339,35 @@ fn stopping_waits_for_the_tool_and_keeps_what_it_said() {
 }
 
 #[test]
+fn a_prompt_that_comes_while_a_tool_is_being_stopped_is_kept() {
+    let ends = [
+        Input::Outcome { call: CallId::new("1"), outcome: Outcome::new(Status::Cancelled, "half") },
+        Input::Timer { call: CallId::new("1") },
+    ];
+    for end in ends {
+        let mut world = World::auto();
+        world.prompt("go").reply(calls(vec![bash("1", "make")])).prompt("no more").tell(Input::Cancel);
+        world.prompt("else");
+        world.running = None;
+        world.tell(end);
+        let after = world.lines().split_once('\n').expect("more than the end of the tool").1.to_owned();
+        assert_eq!(after, "turn 1 ended cancelled\nqueued else\nturn 2 Model: else\nstep 2.1");
+    }
+}
+
+#[test]
+fn of_two_wishes_to_stop_the_newest_counts() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Cancel).tell(Input::Clear);
+    assert!(world.last.effects.is_empty(), "the tool is stopped once");
+    let end = Outcome::new(Status::Cancelled, "");
+    assert_eq!(world.outcome(end).lines(), "finished 1 cancelled: \nturn 1 ended cancelled\ncleared");
+    world.prompt("go").reply(calls(vec![bash("2", "make")])).tell(Input::Cancel).prompt("else");
+    world.tell(Input::Cancel).outcome(Outcome::new(Status::Cancelled, ""));
+    assert_eq!(world.session.activity(), Activity::Idle, "the prompt between them was stopped too");
+}
+
+#[test]
 fn a_tool_that_does_not_stop_is_given_up() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Cancel);
