@@ -104,6 +104,7 @@ impl Session {
             state.phase = Phase::Ready;
             return; // no provider takes an empty message back
         }
+        state.empty_replies = 0;
         state.history.push(Message::Assistant { reply: reply.clone() });
         for call in &reply.calls {
             state.used_ids.insert(call.id.as_str().to_owned());

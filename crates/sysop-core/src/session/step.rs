@@ -16,7 +16,7 @@ use crate::tool::{ToolEffect, ToolSpec};
 
 /// How often the same call may have the same result in a row before the turn pauses.
 const REPEATS_MAX: u32 = 3;
-/// How many replies of a turn may hold nothing.
+/// How many replies in a row may hold nothing.
 const EMPTY_REPLIES_MAX: u32 = 2;
 /// How many problems with a call's arguments are told.
 const ARGUMENT_ERRORS_MAX: usize = 5;

@@ -482,6 +482,19 @@ fn an_empty_reply_is_asked_again_once() {
 }
 
 #[test]
+fn a_model_that_has_come_back_to_its_task_is_not_told_again_that_it_said_nothing() {
+    let mut world = World::auto();
+    world.prompt("go").reply(says(""));
+    let sent = |world: &World| world.asked.as_ref().expect("the model is asked").1.messages.clone();
+    assert_eq!(sent(&world).len(), 2, "the prompt and a word about the empty reply");
+    world.reply(calls(vec![bash("1", "make")])).outcome(Outcome::ok("made"));
+    let last = sent(&world).last().expect("messages").message().clone();
+    assert!(matches!(last, Message::ToolResults { .. }), "{last:?}");
+    assert_eq!(world.reply(says("")).lines(), "replied \"\" []\nstep 1.4", "once more in a row is allowed");
+    assert!(world.reply(says("")).lines().ends_with("turn 1 ended end_turn"));
+}
+
+#[test]
 fn a_cut_answer_and_a_refusal_are_said() {
     let mut world = World::ask();
     world.prompt("go").reply(Reply { finish: Finish::Length, ..says("so f") });
