@@ -216,11 +216,30 @@ impl Session {
         self.emit(out, Event::TurnStarted { turn, prompt, origin });
     }
 
-    /// One call without a model. While a turn runs it is not taken.
+    /// One call without a model. A paused turn is given up for it; while a turn runs it is not taken.
     fn on_direct(&mut self, out: &mut Output, tool: String, arguments: Map<String, Value>, origin: Origin) {
-        if self.activity() != Activity::Idle {
-            return;
+        let waiting = match self.activity() {
+            Activity::Idle => VecDeque::new(),
+            Activity::Paused => {
+                let waiting = self.state.queue.clone();
+                self.stop_as(out, StopReason::Paused, AfterStop::Nothing);
+                waiting
+            }
+            Activity::Thinking | Activity::Waiting | Activity::Running => return,
+        };
+        self.call_directly(out, tool, arguments, origin);
+        for text in waiting {
+            self.emit(out, Event::PromptQueued { text });
         }
+    }
+
+    fn call_directly(
+        &mut self,
+        out: &mut Output,
+        tool: String,
+        arguments: Map<String, Value>,
+        origin: Origin,
+    ) {
         self.start_turn(out, String::new(), origin);
         let arguments = if tool == UNDO_TOOL {
             let Some(changes) = self.state.changes.last() else {

@@ -635,6 +635,21 @@ fn a_new_prompt_gives_up_a_paused_turn() {
 }
 
 #[test]
+fn a_direct_call_gives_up_a_paused_turn_too() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make")])).prompt("later").crash();
+    shows(
+        world.direct("bash", "uptime", Origin::Typed),
+        expect![[r#"
+            turn 1 ended paused
+            turn 2 Typed: 
+            started direct_2 {"command":"uptime"}
+            queued later"#]],
+    );
+    assert!(world.outcome(Outcome::ok("")).lines().ends_with("turn 3 Model: later\nstep 3.1"));
+}
+
+#[test]
 fn the_model_and_the_mode_can_be_changed() {
     let mut world = World::ask();
     world.tell(Input::Configure { change: Change::Model(ModelRef::new("ollama", "phi3")) });
