@@ -279,6 +279,16 @@ async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session
 }
 
 #[tokio::test]
+async fn a_session_that_runs_is_not_created_again() {
+    let world = World::new(12);
+    let (driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("hello")).expect("open");
+    until(&mut updates, ended).await;
+    let again = driver.create(handle.id().clone(), spec(), world.host()).await;
+    assert!(matches!(again.err(), Some(DriverError::Store(StoreError::Conflict { .. }))));
+}
+
+#[tokio::test]
 async fn two_writers_of_one_session_do_not_mix() {
     let world = World::new(10);
     let (_driver, handle, mut updates) = begin(&world);
