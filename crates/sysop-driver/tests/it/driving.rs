@@ -10,7 +10,7 @@ use sysop_core::outcome::Status;
 use sysop_driver::port::StoreError;
 use sysop_driver::{Driver, DriverError, Handle, Updates};
 
-use crate::world::{World, spec};
+use crate::world::{PANIC, World, spec};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -196,6 +196,22 @@ async fn a_store_that_cannot_keep_it_closes_the_session_and_nothing_runs() {
     assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
     assert!(matches!(handle.send(prompt("x")), Err(DriverError::Closed(why)) if why == "the disk is full"));
     assert!(world.ran.lock().expect("unpoisoned").is_empty(), "what is not durable is not done");
+}
+
+#[tokio::test]
+async fn a_session_that_ends_for_good_leaves_nothing_running() {
+    for why in ["the disk is full", PANIC] {
+        let world = World::new(5);
+        let (_driver, handle, mut updates) = begin(&world);
+        handle.send(direct("wait")).expect("open");
+        until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+        let broken = StoreError::Unavailable(why.to_owned());
+        *world.broken_disk.lock().expect("unpoisoned") = Some(broken);
+        handle.send(Input::Pause).expect("open");
+        while next(&mut updates).await.is_some() {}
+        let stopped = tokio::time::timeout(DEADLINE, world.stopped.notified()).await;
+        assert!(stopped.is_ok(), "the tool runs on: {why}");
+    }
 }
 
 #[tokio::test]
