@@ -57,6 +57,8 @@ impl Hub {
         let mailbox = Arc::new(Mailbox::default());
         let mut state = lock(&self.state);
         let from_recent = state.recent.front().is_some_and(|oldest| oldest.seq <= after.next());
+        // `last` was read before; what was published since then is known here only.
+        let last = state.recent.back().map_or(last, |newest| newest.seq.max(last));
         let catching_up = !from_recent && after < last;
         {
             let mut box_state = lock(&mailbox.state);
@@ -68,7 +70,7 @@ impl Hub {
             box_state.closed = state.closed;
         }
         state.faces.push(Arc::downgrade(&mailbox));
-        Updates { mailbox, store, id, seen: after, page: VecDeque::new() }
+        Updates { mailbox, store, id, seen: after, reading: false, page: VecDeque::new() }
     }
 
     /// Publishes events that are durable.
@@ -164,6 +166,8 @@ pub struct Updates {
     store: Arc<dyn Store>,
     id: SessionId,
     seen: Seq,
+    /// The log is to be read from `seen` to its end before anything is taken from the mailbox.
+    reading: bool,
     /// Events read from the log that are still to be handed out.
     page: VecDeque<Logged>,
 }
@@ -203,6 +207,9 @@ impl Updates {
             self.seen = logged.seq;
             return Taken::Update(Update::Logged(Arc::new(logged)));
         }
+        if self.reading {
+            return Taken::Behind;
+        }
         let mut state = lock(&self.mailbox.state);
         match state.waiting.pop_front() {
             Some(Update::Logged(logged)) if logged.seq <= self.seen => Taken::Seen,
@@ -212,31 +219,29 @@ impl Updates {
                 }
                 Taken::Update(update)
             }
-            None if state.behind => Taken::Behind,
+            None if state.behind => {
+                // From here on new events wait in the mailbox; what came before is durable, so the log has it.
+                state.behind = false;
+                self.reading = true;
+                Taken::Behind
+            }
             None if state.closed => Taken::Closed,
             None => Taken::Nothing,
         }
     }
 
-    /// Reads on in the log. New events wait in the mailbox from the moment that its end is in sight.
+    /// Reads on in the log. Changes nothing before it has the page, so that it can be given up and begun again.
     async fn read_log(&mut self) -> Option<()> {
         let page = self.store.load(&self.id, self.seen, LOAD_EVENTS_MAX).await.ok()?;
-        let whole = page.len() == LOAD_EVENTS_MAX;
-        let after = page.last().map_or(self.seen, |last| last.seq);
+        self.reading = page.len() == LOAD_EVENTS_MAX;
+        if let Some(last) = page.last() {
+            // What waits from before the page's end is in the page, or was for that moment only.
+            let waiting = &mut lock(&self.mailbox.state).waiting;
+            let old = |update: &Update| matches!(update, Update::Logged(logged) if logged.seq <= last.seq);
+            let covered = waiting.iter().rposition(old).map_or(0, |newest| newest + 1);
+            waiting.drain(..covered);
+        }
         self.page.extend(page);
-        if whole {
-            return Some(());
-        }
-        lock(&self.mailbox.state).behind = false;
-        // What was appended between the read and the line before is neither in the page nor in the mailbox: one
-        // more read closes the gap, and what it doubles is skipped by its seq.
-        let rest = self.store.load(&self.id, after, LOAD_EVENTS_MAX).await.ok()?;
-        if rest.len() == LOAD_EVENTS_MAX {
-            let mut state = lock(&self.mailbox.state);
-            state.waiting.clear();
-            state.behind = true;
-        }
-        self.page.extend(rest);
         Some(())
     }
 }
@@ -249,3 +254,6 @@ enum Taken {
     Closed,
     Nothing,
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,16 +76,28 @@ impl Driver {
         spec: SessionSpec,
         host: Arc<dyn Host>,
     ) -> Result<Handle, DriverError> {
-        let handle = self.begin(id, spec, host);
-        handle.live.flush().await?;
-        Ok(handle)
+        match self.keep(self.opening(id, spec, host), None) {
+            Kept::New(live) => {
+                live.flush().await?;
+                Ok(Handle { live })
+            }
+            Kept::Running(live) => {
+                let (id, found) = (live.id().clone(), live.last_seq());
+                Err(StoreError::Conflict { id, expected: Seq(0), found }.into())
+            }
+        }
     }
 
     /// Opens a new session that becomes durable with its first input: one that is never used leaves no trace.
     pub fn begin(&self, id: SessionId, spec: SessionSpec, host: Arc<dyn Host>) -> Handle {
+        match self.keep(self.opening(id, spec, host), None) {
+            Kept::New(live) | Kept::Running(live) => Handle { live },
+        }
+    }
+
+    fn opening(&self, id: SessionId, spec: SessionSpec, host: Arc<dyn Host>) -> Arc<Live> {
         let (session, out) = Session::open(spec);
-        let live = Live::new(id, self.inner.ports.clone(), host, session, Seq(0), out.events);
-        self.keep(live)
+        Live::new(id, self.inner.ports.clone(), host, session, Seq(0), out.events)
     }
 
     /// Opens a session from its log. What was running when its process ended is marked as interrupted.
@@ -98,13 +110,11 @@ impl Driver {
             return Ok(Handle { live });
         }
         let (session, seq) = replay(self.inner.ports.store.as_ref(), id).await?;
-        if let Some(live) = self.running(id) {
-            return Ok(Handle { live });
-        }
         let live = Live::new(id.clone(), self.inner.ports.clone(), host, session, seq, Vec::new());
-        let handle = self.keep(live);
-        handle.send(Input::Recovered)?;
-        Ok(handle)
+        match self.keep(live, Some(Input::Recovered)) {
+            // Where somebody resumed it meanwhile, what it does now is not interrupted.
+            Kept::New(live) | Kept::Running(live) => Ok(Handle { live }),
+        }
     }
 
     fn running(&self, id: &SessionId) -> Option<Arc<Live>> {
@@ -115,11 +125,25 @@ impl Driver {
         sessions.get(id).cloned()
     }
 
-    fn keep(&self, live: Arc<Live>) -> Handle {
+    /// Keeps a session, unless one of its id runs already. Nobody else can tell it anything before `first`.
+    fn keep(&self, live: Arc<Live>, first: Option<Input>) -> Kept {
         let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let live = sessions.entry(live.id().clone()).or_insert(live).clone();
-        Handle { live }
+        match sessions.get(live.id()) {
+            Some(running) if running.last_error().is_none() => Kept::Running(Arc::clone(running)),
+            Some(_) | None => {
+                if let Some(first) = first {
+                    live.send(first).expect("a session that nobody has seen is open");
+                }
+                sessions.insert(live.id().clone(), Arc::clone(&live));
+                Kept::New(live)
+            }
+        }
     }
+}
+
+enum Kept {
+    New(Arc<Live>),
+    Running(Arc<Live>),
 }
 
 async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {

@@ -152,7 +152,7 @@ impl Live {
                 effects.extend(output.effects);
             }
             if let Err(error) = self.log(&mut worker).await {
-                worker.cancel_all();
+                drop(worker);
                 return self.close(&error.to_string());
             }
             for effect in effects {
@@ -299,8 +299,11 @@ impl Worker {
             self.model.take_if(|(asked, _)| asked == step);
         }
     }
+}
 
-    fn cancel_all(&mut self) {
+/// A session that ends for good, by an error or a panic, leaves nothing running.
+impl Drop for Worker {
+    fn drop(&mut self) {
         if let Some((_, cancel)) = self.model.take() {
             cancel.cancel();
         }

@@ -103,7 +103,10 @@ impl Encoder {
                 now.state = SessionState::Running;
                 self.names.insert(call.id.clone(), call.name.clone());
             }
-            Event::CancelAsked { .. } => now.state = SessionState::Stopping,
+            Event::CancelAsked { .. } => {
+                now.state = SessionState::Stopping;
+                now.queued = 0;
+            }
             Event::Paused { reason } => {
                 now.state = SessionState::Paused;
                 now.pause_reason = Some(*reason);
@@ -120,7 +123,7 @@ impl Encoder {
             Event::TurnEnded { reason, .. } => {
                 now.state = SessionState::Idle;
                 now.pause_reason = None;
-                if *reason == StopReason::Cancelled {
+                if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
                     now.queued = 0;
                 }
                 self.names.clear();

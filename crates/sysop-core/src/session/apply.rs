@@ -47,7 +47,10 @@ impl Session {
             Event::Decided { decision, .. } => self.apply_decided(decision),
             Event::ToolStarted { call, .. } => self.apply_tool_started(call),
             Event::ToolFinished { call, outcome } => self.apply_tool_finished(call, outcome),
-            Event::CancelAsked { then } => state.stopping = Some(*then),
+            Event::CancelAsked { then } => {
+                state.stopping = Some(*then);
+                state.queue.clear(); // who stops a turn does not want the next one
+            }
             Event::Paused { reason } => {
                 state.gate = Some(*reason);
                 if *reason == PauseReason::Loop {
@@ -65,7 +68,7 @@ impl Session {
                 state.gate = None;
                 state.stopping = None;
                 if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
-                    state.queue.clear(); // who stops a turn does not want the next one
+                    state.queue.clear(); // likewise
                 }
             }
         }
@@ -101,6 +104,7 @@ impl Session {
             state.phase = Phase::Ready;
             return; // no provider takes an empty message back
         }
+        state.empty_replies = 0;
         state.history.push(Message::Assistant { reply: reply.clone() });
         for call in &reply.calls {
             state.used_ids.insert(call.id.as_str().to_owned());

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Session;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Status};
-use crate::policy::Assessment;
+use crate::policy::{ApprovalMode, Assessment, Verdict};
 use crate::tool::{ToolEffect, ToolSpec};
 
 /// A call with all that the decision on it needs.
@@ -42,6 +42,36 @@ impl Considered {
             .unwrap_or_default()
             .to_owned();
         Self { assessment, command: shown(spec, call), reason, completes }
+    }
+}
+
+impl Session {
+    /// Why a call does not run whatever a person says of it: a rule forbids it, or the session only looks.
+    pub(super) fn forbidden(&self, call: &ToolCall) -> Option<String> {
+        let policy = self.policy();
+        let command = call.text_argument("command");
+        if let Some(rule) = command.and_then(|command| policy.denies(command)) {
+            return Some(format!("refused by the rule `{rule}`; nothing ran"));
+        }
+        let never = ApprovalMode::Never;
+        if self.state.spec.approve != never {
+            return None;
+        }
+        let looks_only = self.tools.named(&call.name).is_some_and(|spec| {
+            let assessment = match (spec.effect, command) {
+                (ToolEffect::Command, Some(command)) => policy.command(never, &[], command),
+                (
+                    ToolEffect::Command
+                    | ToolEffect::Reads
+                    | ToolEffect::Writes
+                    | ToolEffect::Keys
+                    | ToolEffect::Completes,
+                    _,
+                ) => policy.tool(never, &[], spec),
+            };
+            assessment.verdict == Verdict::Allow
+        });
+        (!looks_only).then(|| "refused: this session only looks (approve = never); nothing ran".to_owned())
     }
 }
 

@@ -8,6 +8,7 @@ mod decide;
 mod state;
 mod step;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -215,11 +216,30 @@ impl Session {
         self.emit(out, Event::TurnStarted { turn, prompt, origin });
     }
 
-    /// One call without a model. While a turn runs it is not taken.
+    /// One call without a model. A paused turn is given up for it; while a turn runs it is not taken.
     fn on_direct(&mut self, out: &mut Output, tool: String, arguments: Map<String, Value>, origin: Origin) {
-        if self.activity() != Activity::Idle {
-            return;
+        let waiting = match self.activity() {
+            Activity::Idle => VecDeque::new(),
+            Activity::Paused => {
+                let waiting = self.state.queue.clone();
+                self.stop_as(out, StopReason::Paused, AfterStop::Nothing);
+                waiting
+            }
+            Activity::Thinking | Activity::Waiting | Activity::Running => return,
+        };
+        self.call_directly(out, tool, arguments, origin);
+        for text in waiting {
+            self.emit(out, Event::PromptQueued { text });
         }
+    }
+
+    fn call_directly(
+        &mut self,
+        out: &mut Output,
+        tool: String,
+        arguments: Map<String, Value>,
+        origin: Origin,
+    ) {
         self.start_turn(out, String::new(), origin);
         let arguments = if tool == UNDO_TOOL {
             let Some(changes) = self.state.changes.last() else {
@@ -234,7 +254,10 @@ impl Session {
         let id = self.state.fresh_id(&format!("direct_{}", self.state.turn));
         let call = ToolCall { id, wire_id: None, name: tool, arguments: Arguments::Object(arguments) };
         match origin {
-            Origin::Typed => self.run(out, call, origin),
+            Origin::Typed => match self.forbidden(&call) {
+                Some(why) => self.finish(out, call.id, Outcome::new(Status::Rejected, why)),
+                None => self.run(out, call, origin),
+            },
             Origin::Routine | Origin::Model => self.consider(out, call, origin),
         }
     }
@@ -272,9 +295,8 @@ impl Session {
             Some(command) => decide::with_command(call, command),
             None => call,
         };
-        if let Some(rule) = call.text_argument("command").and_then(|command| self.policy().denies(command)) {
-            let text = format!("refused by the rule `{rule}`; nothing ran");
-            return self.finish(out, id, Outcome::new(Status::Rejected, text));
+        if let Some(why) = self.forbidden(&call) {
+            return self.finish(out, id, Outcome::new(Status::Rejected, why));
         }
         self.run(out, call, origin);
     }
@@ -363,7 +385,19 @@ impl Session {
         if self.state.running_call().is_none_or(|running| running.id != call) {
             return; // a stale answer: the call was given up after its grace
         }
+        self.finish_in_time(out, call, outcome);
+    }
+
+    /// The running call ended while this process watched: prompts that came after the wish to stop are kept.
+    fn finish_in_time(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
+        let later = match self.state.stopping {
+            Some(_) => self.state.queue.clone(),
+            None => VecDeque::new(),
+        };
         self.finish(out, call, outcome);
+        for text in later {
+            self.emit(out, Event::PromptQueued { text });
+        }
     }
 
     /// The running call ended: a direct turn and a turn that is being stopped end with it.
@@ -384,7 +418,7 @@ impl Session {
         if given_up {
             let text =
                 format!("it did not stop within {} s; nobody knows how it ended", STOP_GRACE.as_secs());
-            self.finish(out, call, Outcome::new(Status::Unknown, text));
+            self.finish_in_time(out, call, Outcome::new(Status::Unknown, text));
         }
     }
 
@@ -425,9 +459,11 @@ impl Session {
         match &self.state.phase {
             Phase::Idle => {}
             Phase::Acting { work: Work::Running { call, .. }, .. } => {
-                if self.state.stopping.is_none() {
-                    let call = call.id.clone();
-                    self.emit(out, Event::CancelAsked { then });
+                let (call, before) = (call.id.clone(), self.state.stopping);
+                if before != Some(then) || !self.state.queue.is_empty() {
+                    self.emit(out, Event::CancelAsked { then }); // the newest wish counts
+                }
+                if before.is_none() {
                     out.effects.push(Effect::CancelTool { call: call.clone() });
                     out.effects.push(Effect::SetTimer { call, after: STOP_GRACE });
                 }

@@ -41,7 +41,7 @@ pub(super) struct State {
     pub(super) used_ids: HashSet<String>,
     /// The last call with its result, and how often it came in a row.
     pub(super) repeated: Option<Repeated>,
-    /// Replies of this turn that held nothing.
+    /// Replies in a row that held nothing.
     pub(super) empty_replies: u32,
     /// Whether a tool ran in this turn.
     pub(super) acted: bool,

@@ -16,7 +16,7 @@ use crate::tool::{ToolEffect, ToolSpec};
 
 /// How often the same call may have the same result in a row before the turn pauses.
 const REPEATS_MAX: u32 = 3;
-/// How many replies of a turn may hold nothing.
+/// How many replies in a row may hold nothing.
 const EMPTY_REPLIES_MAX: u32 = 2;
 /// How many problems with a call's arguments are told.
 const ARGUMENT_ERRORS_MAX: usize = 5;
@@ -204,14 +204,19 @@ impl OfferedTools {
         Self { specs: Arc::from(spec.tools.clone()), system: Arc::from(spec.system.as_str()), validators }
     }
 
+    /// The tool of this name.
+    pub(super) fn named(&self, name: &str) -> Option<&ToolSpec> {
+        self.specs.iter().find(|tool| tool.name == name)
+    }
+
     /// Whether a call of this tool says that the task is complete.
     pub(super) fn completes(&self, name: &str) -> bool {
-        self.specs.iter().any(|tool| tool.name == name && tool.effect == ToolEffect::Completes)
+        self.named(name).is_some_and(|tool| tool.effect == ToolEffect::Completes)
     }
 
     /// The tool of a call, if there is one and the arguments fit its schema; else what to tell the model.
     pub(super) fn check(&self, call: &ToolCall) -> Result<&ToolSpec, String> {
-        let Some(spec) = self.specs.iter().find(|tool| tool.name == call.name) else {
+        let Some(spec) = self.named(&call.name) else {
             let names: Vec<_> = self.specs.iter().map(|tool| tool.name.as_str()).collect();
             return Err(format!("there is no tool `{}`; the tools are: {}", call.name, names.join(", ")));
         };

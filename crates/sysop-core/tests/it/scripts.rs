@@ -91,6 +91,37 @@ fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_edits_it_in() {
 }
 
 #[test]
+fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_types_it() {
+    for origin in [Origin::Typed, Origin::Routine] {
+        let mut world = World::auto();
+        world.direct("bash", "echo a; forbidden thing", origin);
+        assert!(world.ran.is_empty(), "{origin:?}");
+        assert!(world.lines().contains("rejected: refused by the rule `forbidden`"), "{}", world.lines());
+        assert_eq!(world.session.activity(), Activity::Idle);
+    }
+}
+
+#[test]
+fn never_is_kept_for_what_a_person_types_undoes_or_had_been_asked() {
+    let mut world = World::auto();
+    let write = calls(vec![call("1", "write_file", json!({"path": "a"}))]);
+    world.prompt("go").reply(write).outcome(changed("a")).reply(says("ok"));
+    world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Ask) });
+    world.prompt("go").reply(calls(vec![bash("2", "touch a")]));
+    world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Never) });
+    world.allow();
+    assert!(
+        world.lines().contains("finished 2 rejected: refused: this session only looks"),
+        "{}",
+        world.lines()
+    );
+    world.reply(says("ok")).direct("bash", "touch a", Origin::Typed).direct("undo", "", Origin::Typed);
+    assert_eq!(world.ran.len(), 1, "only the write from before");
+    world.direct("bash", "ls", Origin::Typed);
+    assert_eq!(world.ran.len(), 2, "who only looks may");
+}
+
+#[test]
 fn only_a_command_can_be_edited() {
     let mut world = World::ask();
     world.prompt("try").reply(calls(vec![call("w", "write_file", json!({"path": "a"}))]));
@@ -308,6 +339,35 @@ fn stopping_waits_for_the_tool_and_keeps_what_it_said() {
 }
 
 #[test]
+fn a_prompt_that_comes_while_a_tool_is_being_stopped_is_kept() {
+    let ends = [
+        Input::Outcome { call: CallId::new("1"), outcome: Outcome::new(Status::Cancelled, "half") },
+        Input::Timer { call: CallId::new("1") },
+    ];
+    for end in ends {
+        let mut world = World::auto();
+        world.prompt("go").reply(calls(vec![bash("1", "make")])).prompt("no more").tell(Input::Cancel);
+        world.prompt("else");
+        world.running = None;
+        world.tell(end);
+        let after = world.lines().split_once('\n').expect("more than the end of the tool").1.to_owned();
+        assert_eq!(after, "turn 1 ended cancelled\nqueued else\nturn 2 Model: else\nstep 2.1");
+    }
+}
+
+#[test]
+fn of_two_wishes_to_stop_the_newest_counts() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Cancel).tell(Input::Clear);
+    assert!(world.last.effects.is_empty(), "the tool is stopped once");
+    let end = Outcome::new(Status::Cancelled, "");
+    assert_eq!(world.outcome(end).lines(), "finished 1 cancelled: \nturn 1 ended cancelled\ncleared");
+    world.prompt("go").reply(calls(vec![bash("2", "make")])).tell(Input::Cancel).prompt("else");
+    world.tell(Input::Cancel).outcome(Outcome::new(Status::Cancelled, ""));
+    assert_eq!(world.session.activity(), Activity::Idle, "the prompt between them was stopped too");
+}
+
+#[test]
 fn a_tool_that_does_not_stop_is_given_up() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Cancel);
@@ -419,6 +479,19 @@ fn an_empty_reply_is_asked_again_once() {
             replied " " []
             turn 1 ended failed: the model answered with nothing, twice; try again or another model"#]],
     );
+}
+
+#[test]
+fn a_model_that_has_come_back_to_its_task_is_not_told_again_that_it_said_nothing() {
+    let mut world = World::auto();
+    world.prompt("go").reply(says(""));
+    let sent = |world: &World| world.asked.as_ref().expect("the model is asked").1.messages.clone();
+    assert_eq!(sent(&world).len(), 2, "the prompt and a word about the empty reply");
+    world.reply(calls(vec![bash("1", "make")])).outcome(Outcome::ok("made"));
+    let last = sent(&world).last().expect("messages").message().clone();
+    assert!(matches!(last, Message::ToolResults { .. }), "{last:?}");
+    assert_eq!(world.reply(says("")).lines(), "replied \"\" []\nstep 1.4", "once more in a row is allowed");
+    assert!(world.reply(says("")).lines().ends_with("turn 1 ended end_turn"));
 }
 
 #[test]
@@ -559,6 +632,21 @@ fn a_new_prompt_gives_up_a_paused_turn() {
             turn 2 Model: else
             step 2.1"#]],
     );
+}
+
+#[test]
+fn a_direct_call_gives_up_a_paused_turn_too() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "make")])).prompt("later").crash();
+    shows(
+        world.direct("bash", "uptime", Origin::Typed),
+        expect![[r#"
+            turn 1 ended paused
+            turn 2 Typed: 
+            started direct_2 {"command":"uptime"}
+            queued later"#]],
+    );
+    assert!(world.outcome(Outcome::ok("")).lines().ends_with("turn 3 Model: later\nstep 3.1"));
 }
 
 #[test]

@@ -258,9 +258,13 @@ impl World {
                     }
                     Decision::Reject { .. } => {}
                 },
-                Event::ToolStarted { origin: Origin::Typed, .. } => {}
-                Event::ToolStarted { call, .. } => {
+                Event::ToolStarted { call, origin } => {
                     let command = call.text_argument("command");
+                    let rule = command.and_then(|command| policy.denies(command));
+                    assert_eq!(rule, None, "invariant 2: {call:?} ran against a rule");
+                    if *origin == Origin::Typed {
+                        continue;
+                    }
                     if let Some(edited) = allowed.get(&call.id) {
                         let proposed = asked[&call.id].0;
                         let expected = edited.as_deref().or(proposed.text_argument("command"));

@@ -10,7 +10,7 @@ use sysop_core::outcome::Status;
 use sysop_driver::port::StoreError;
 use sysop_driver::{Driver, DriverError, Handle, Updates};
 
-use crate::world::{World, spec};
+use crate::world::{PANIC, World, spec};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -199,6 +199,22 @@ async fn a_store_that_cannot_keep_it_closes_the_session_and_nothing_runs() {
 }
 
 #[tokio::test]
+async fn a_session_that_ends_for_good_leaves_nothing_running() {
+    for why in ["the disk is full", PANIC] {
+        let world = World::new(5);
+        let (_driver, handle, mut updates) = begin(&world);
+        handle.send(direct("wait")).expect("open");
+        until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+        let broken = StoreError::Unavailable(why.to_owned());
+        *world.broken_disk.lock().expect("unpoisoned") = Some(broken);
+        handle.send(Input::Pause).expect("open");
+        while next(&mut updates).await.is_some() {}
+        let stopped = tokio::time::timeout(DEADLINE, world.stopped.notified()).await;
+        assert!(stopped.is_ok(), "the tool runs on: {why}");
+    }
+}
+
+#[tokio::test]
 async fn who_subscribes_late_sees_every_event_once_and_in_order() {
     let world = World::new(6);
     let (_driver, handle, mut first) = begin(&world);
@@ -276,6 +292,16 @@ async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session
     assert_eq!(seen.len(), world.disk.lock().expect("unpoisoned")[handle.id()].len());
     let missing = driver.resume(&SessionId::new("none"), world.host()).await;
     assert!(matches!(missing.err(), Some(DriverError::Store(StoreError::NotFound(_)))));
+}
+
+#[tokio::test]
+async fn a_session_that_runs_is_not_created_again() {
+    let world = World::new(12);
+    let (driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("hello")).expect("open");
+    until(&mut updates, ended).await;
+    let again = driver.create(handle.id().clone(), spec(), world.host()).await;
+    assert!(matches!(again.err(), Some(DriverError::Store(StoreError::Conflict { .. }))));
 }
 
 #[tokio::test]

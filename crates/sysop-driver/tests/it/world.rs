@@ -41,7 +41,12 @@ pub(crate) struct World {
     calls: AtomicU64,
     /// What the disk says instead of keeping anything.
     pub(crate) broken_disk: Mutex<Option<StoreError>>,
+    /// Told when a host was made to stop a call.
+    pub(crate) stopped: Notify,
 }
+
+/// A disk that says this panics instead.
+pub(crate) const PANIC: &str = "panic";
 
 impl World {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
@@ -54,6 +59,7 @@ impl World {
             time: AtomicI64::new(0),
             calls: AtomicU64::new(0),
             broken_disk: Mutex::default(),
+            stopped: Notify::new(),
         })
     }
 
@@ -212,6 +218,7 @@ impl Host for LyingHost {
             Some("panic") => panic!("as the command says"),
             Some("wait") => {
                 cancel.cancelled().await;
+                self.world.stopped.notify_one();
                 return Outcome::new(Status::Cancelled, "half");
             }
             Some("hang") => std::future::pending().await,
@@ -239,6 +246,7 @@ impl Store for Disk {
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
         self.0.pause().await;
         if let Some(error) = self.0.broken_disk.lock().expect("no test panics with it").clone() {
+            assert_ne!(error.to_string(), PANIC, "as the test wants it");
             return Err(error);
         }
         let seq = {

@@ -281,6 +281,21 @@ fn pauses_and_changes_are_states() {
 }
 
 #[test]
+fn a_turn_that_is_given_up_or_being_stopped_drops_what_waited_before() {
+    let queued = |text: &str| Event::PromptQueued { text: text.into() };
+    let last = |events: Vec<Event>| {
+        messages(events).into_iter().rev().find_map(|message| {
+            let ServerMessage::State { now, .. } = message else { return None };
+            Some(now.queued)
+        })
+    };
+    let given_up = ended(1, StopReason::Paused, None);
+    assert_eq!(last(vec![turn(1, "a"), queued("b"), given_up, queued("b"), queued("c")]), Some(2));
+    let stopping = Event::CancelAsked { then: AfterStop::Nothing };
+    assert_eq!(last(vec![turn(1, "a"), queued("b"), stopping, queued("c")]), Some(1));
+}
+
+#[test]
 fn what_waits_is_dropped_with_a_cancelled_turn() {
     let events =
         vec![turn(1, "a"), Event::PromptQueued { text: "b".into() }, ended(1, StopReason::Cancelled, None)];

@@ -1,0 +1,146 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use sysop_core::event::Event;
+use sysop_core::id::{CallId, StepId, Timestamp, TurnId};
+
+use super::*;
+use crate::port::{SessionSummary, StoreError};
+
+fn event(seq: u64) -> Arc<Logged> {
+    let event = Event::PromptQueued { text: seq.to_string() };
+    Arc::new(Logged { seq: Seq(seq), at: Timestamp(0), event })
+}
+
+/// A log that grows by one event with each look at it, and that once does not answer.
+struct Busy {
+    hub: Arc<Hub>,
+    log: Mutex<Vec<Arc<Logged>>>,
+    loads: AtomicUsize,
+    silent_load: usize,
+}
+
+impl Busy {
+    fn grow(&self) {
+        let mut log = lock(&self.log);
+        let next = event(log.len() as u64 + 1);
+        log.push(Arc::clone(&next));
+        self.hub.publish(&[next]);
+    }
+}
+
+#[async_trait]
+impl Store for Busy {
+    async fn append(&self, _: &SessionId, _: Seq, _: &[Arc<Logged>]) -> Result<Seq, StoreError> {
+        Err(StoreError::Unavailable("it is only read".to_owned()))
+    }
+
+    async fn load(&self, _: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        let page = lock(&self.log)
+            .iter()
+            .filter(|logged| logged.seq > after)
+            .take(limit)
+            .map(|logged| Logged::clone(logged))
+            .collect();
+        self.grow();
+        if self.loads.fetch_add(1, Ordering::SeqCst) + 1 == self.silent_load {
+            std::future::pending::<()>().await;
+        }
+        Ok(page)
+    }
+
+    async fn list(&self, _: usize) -> Result<Vec<SessionSummary>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        Err(StoreError::NotFound(id.clone()))
+    }
+}
+
+fn busy(events: u64, silent_load: usize) -> Arc<Busy> {
+    let log = Mutex::new((1..=events).map(event).collect());
+    Arc::new(Busy { hub: Arc::default(), log, loads: AtomicUsize::new(0), silent_load })
+}
+
+/// What has come by now; a look that does not answer is given up, as `select!` does.
+fn taken(updates: &mut Updates) -> Vec<Update> {
+    std::iter::from_fn(|| updates.next().now_or_never().flatten()).collect()
+}
+
+fn seqs(updates: &[Update]) -> Vec<u64> {
+    let seq = |update: &Update| match update {
+        Update::Logged(logged) => Some(logged.seq.0),
+        Update::Delta(_) => None,
+    };
+    updates.iter().filter_map(seq).collect()
+}
+
+#[test]
+fn giving_up_a_wait_at_any_moment_loses_nothing() {
+    for silent_load in 1..=3 {
+        let store = busy(5, silent_load);
+        let id = SessionId::new("s");
+        let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, Seq(0), Seq(5));
+        let mut seen = taken(&mut updates);
+        store.grow();
+        seen.extend(taken(&mut updates));
+        store.grow();
+        seen.extend(taken(&mut updates));
+        let last = lock(&store.log).len() as u64;
+        assert_eq!(seqs(&seen), (1..=last).collect::<Vec<_>>(), "load {silent_load} did not answer");
+    }
+}
+
+#[test]
+fn who_subscribes_while_many_events_are_published_misses_none() {
+    let store = busy(0, 0);
+    let stale = Seq(1);
+    for _ in 0..=RECENT_EVENTS_MAX + 1 {
+        store.grow();
+    }
+    let id = SessionId::new("s");
+    let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, stale, stale);
+    let seen = seqs(&taken(&mut updates));
+    assert_eq!(seen, (2..=lock(&store.log).len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_delta_that_is_older_than_an_event_read_from_the_log_is_not_handed_out_after_it() {
+    struct Late(Arc<Busy>);
+    #[async_trait]
+    impl Store for Late {
+        async fn append(
+            &self,
+            id: &SessionId,
+            after: Seq,
+            events: &[Arc<Logged>],
+        ) -> Result<Seq, StoreError> {
+            self.0.append(id, after, events).await
+        }
+
+        async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
+            let step = StepId { turn: TurnId(1), step: 1 };
+            self.0.hub.delta(&Delta::Text { step, text: "old".to_owned() });
+            self.0.grow();
+            self.0.hub.delta(&Delta::Output { call: CallId::new("c"), text: "new".to_owned() });
+            self.0.load(id, after, limit).await
+        }
+
+        async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
+            self.0.list(limit).await
+        }
+
+        async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+            self.0.delete(id).await
+        }
+    }
+    let inner = busy(2, 0);
+    let store = Arc::new(Late(Arc::clone(&inner)));
+    let mut updates = inner.hub.subscribe(store, SessionId::new("s"), Seq(0), Seq(2));
+    let seen = taken(&mut updates);
+    assert_eq!(seqs(&seen), (1..=lock(&inner.log).len() as u64).collect::<Vec<_>>());
+    let old = seen.iter().any(|update| matches!(update, Update::Delta(Delta::Text { .. })));
+    assert!(!old, "{seen:?}");
+}
