@@ -233,6 +233,7 @@ impl Run {
     fn updated(&mut self, update: &Update, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
         self.transcript.apply(update);
         if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
+            self.printer.replayed(update);
             return None;
         }
         if self.printer.update(update, &self.transcript).is_err() && self.ending.is_none() {
@@ -450,6 +451,13 @@ impl Printer {
         match &mut self.out {
             Out::Terminal { screen, .. } => screen.last_row(None),
             Out::Json { .. } | Out::Pipe { .. } => Ok(()),
+        }
+    }
+
+    /// What was before this task is not printed, but what is printed builds on it.
+    fn replayed(&mut self, update: &Update) {
+        if let Out::Json { messages, .. } = &mut self.out {
+            messages.messages(update);
         }
     }
 

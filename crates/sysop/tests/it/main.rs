@@ -3,6 +3,8 @@
 
 mod cli;
 mod config;
+mod support;
+mod wires;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
