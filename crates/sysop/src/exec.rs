@@ -173,9 +173,13 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
         ending: None,
         withdrawn: Arc::new(AtomicBool::new(false)),
     };
-    if let Err(error) = session.send(input_of(context.task)) {
-        run.printer.told(&error);
-        return Exit::Failed;
+    // A turn that was left under way gives way to the task: there may be nobody to answer what it asks.
+    let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
+    for input in left.into_iter().chain([input_of(context.task)]) {
+        if let Err(error) = session.send(input) {
+            run.printer.told(&error);
+            return Exit::Failed;
+        }
     }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
     loop {

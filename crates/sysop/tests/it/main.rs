@@ -3,6 +3,7 @@
 
 mod cli;
 mod config;
+mod kill;
 mod support;
 mod wires;
 
