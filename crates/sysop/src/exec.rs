@@ -240,8 +240,10 @@ impl Run {
             self.printer.replayed(update);
             return None;
         }
-        if self.printer.update(update, &self.transcript).is_err() && self.ending.is_none() {
-            return self.end(Exit::PipeClosed);
+        if let Err(error) = self.printer.update(update, &self.transcript)
+            && self.ending.is_none()
+        {
+            return self.unwritable(&error);
         }
         let Update::Logged(logged) = update else { return None };
         match &logged.event {
@@ -310,8 +312,8 @@ impl Run {
         };
         let question = question_of(plan, &self.transcript, self.printer.look());
         // Where standard output is the terminal too, its unfinished row must not run into the question.
-        if self.printer.pause().is_err() {
-            return self.end(Exit::PipeClosed);
+        if let Err(error) = self.printer.pause() {
+            return self.unwritable(&error);
         }
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
@@ -321,6 +323,16 @@ impl Run {
             let _ = answers.send((call, answer));
         });
         None
+    }
+
+    /// Standard output takes nothing more: a reader that has gone knows, of anything else the person is told.
+    fn unwritable(&mut self, error: &io::Error) -> Option<Exit> {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return self.end(Exit::PipeClosed);
+        }
+        self.printer
+            .told(&format!("standard output cannot be written: {error}; send it to where there is room"));
+        self.end(Exit::Failed)
     }
 
     fn answered(&mut self, call: CallId, answer: io::Result<Answer>) -> Option<Exit> {

@@ -22,7 +22,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// A scripted model server with a thread of its own.
 pub(crate) struct Mock {
     server: MockServer,
-    runtime: tokio::runtime::Runtime,
+    _runtime: tokio::runtime::Runtime,
 }
 
 impl Mock {
@@ -41,7 +41,7 @@ impl Mock {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let scenarios = Scenarios::parse("test.json", &text.to_string()).unwrap();
         let server = runtime.block_on(MockServer::start(scenarios)).unwrap();
-        Self { server, runtime }
+        Self { server, _runtime: runtime }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -59,14 +59,6 @@ impl Mock {
     /// The body of the newest request.
     pub(crate) fn last_body(&self) -> Value {
         self.requests().pop().expect("the model was asked").body
-    }
-
-    /// Waits until so many requests are being answered.
-    pub(crate) fn wait_for_open_replies(&self, count: usize) {
-        self.runtime.block_on(async {
-            let waiting = self.server.wait_for_open_replies(count);
-            tokio::time::timeout(DEADLINE, waiting).await.expect("the model is asked in time");
-        });
     }
 }
 
