@@ -173,9 +173,13 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
         ending: None,
         withdrawn: Arc::new(AtomicBool::new(false)),
     };
-    if let Err(error) = session.send(input_of(context.task)) {
-        run.printer.told(&error);
-        return Exit::Failed;
+    // A turn that was left under way gives way to the task: there may be nobody to answer what it asks.
+    let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
+    for input in left.into_iter().chain([input_of(context.task)]) {
+        if let Err(error) = session.send(input) {
+            run.printer.told(&error);
+            return Exit::Failed;
+        }
     }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
     loop {
@@ -233,10 +237,13 @@ impl Run {
     fn updated(&mut self, update: &Update, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
         self.transcript.apply(update);
         if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
+            self.printer.replayed(update);
             return None;
         }
-        if self.printer.update(update, &self.transcript).is_err() && self.ending.is_none() {
-            return self.end(Exit::PipeClosed);
+        if let Err(error) = self.printer.update(update, &self.transcript)
+            && self.ending.is_none()
+        {
+            return self.unwritable(&error);
         }
         let Update::Logged(logged) = update else { return None };
         match &logged.event {
@@ -305,8 +312,8 @@ impl Run {
         };
         let question = question_of(plan, &self.transcript, self.printer.look());
         // Where standard output is the terminal too, its unfinished row must not run into the question.
-        if self.printer.pause().is_err() {
-            return self.end(Exit::PipeClosed);
+        if let Err(error) = self.printer.pause() {
+            return self.unwritable(&error);
         }
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
@@ -316,6 +323,16 @@ impl Run {
             let _ = answers.send((call, answer));
         });
         None
+    }
+
+    /// Standard output takes nothing more: a reader that has gone knows, of anything else the person is told.
+    fn unwritable(&mut self, error: &io::Error) -> Option<Exit> {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return self.end(Exit::PipeClosed);
+        }
+        self.printer
+            .told(&format!("standard output cannot be written: {error}; send it to where there is room"));
+        self.end(Exit::Failed)
     }
 
     fn answered(&mut self, call: CallId, answer: io::Result<Answer>) -> Option<Exit> {
@@ -450,6 +467,13 @@ impl Printer {
         match &mut self.out {
             Out::Terminal { screen, .. } => screen.last_row(None),
             Out::Json { .. } | Out::Pipe { .. } => Ok(()),
+        }
+    }
+
+    /// What was before this task is not printed, but what is printed builds on it.
+    fn replayed(&mut self, update: &Update) {
+        if let Out::Json { messages, .. } = &mut self.out {
+            messages.messages(update);
         }
     }
 

@@ -44,6 +44,14 @@ impl OpenFault {
         }
     }
 
+    /// Whether a connection that may not write cannot go on: a crash left a journal that must be rolled back first.
+    pub(super) fn is_read_only(&self) -> bool {
+        match self {
+            Self::Sql(error) => primary_code(error) == Some(READONLY),
+            Self::Refused(_) => false,
+        }
+    }
+
     /// In the words of a store.
     pub(super) fn into_store_error(self, path: &Path) -> StoreError {
         match self {

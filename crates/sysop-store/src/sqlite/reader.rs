@@ -125,8 +125,16 @@ impl Reader {
         Ok(slot)
     }
 
-    /// None where the tables are not those of today.
+    /// None where a writer has to put the file in order first: its tables are not those of today, or a crash left
+    /// something half done.
     async fn connect(&self) -> Result<Option<SqliteConnection>, OpenFault> {
+        match self.try_connect().await {
+            Err(fault) if fault.is_read_only() => Ok(None),
+            result => result,
+        }
+    }
+
+    async fn try_connect(&self) -> Result<Option<SqliteConnection>, OpenFault> {
         let mut connection = self.file.for_reading().connect().await?;
         let current = schema::is_current(&mut connection, self.file.path()).await?;
         Ok(current.then_some(connection))

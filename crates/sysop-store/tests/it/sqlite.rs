@@ -168,6 +168,31 @@ async fn a_damaged_page_is_told() {
 }
 
 #[tokio::test]
+async fn a_reader_that_comes_first_after_a_crash_finds_what_was_committed() {
+    let (_folder, path) = place();
+    fill(&path).await;
+    // A transaction with a rollback journal, cut in the middle: so is the change of a new file's journal mode.
+    let mut connection = raw(&path).await;
+    for sql in [
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA cache_size = 1",
+        "BEGIN IMMEDIATE",
+        "UPDATE events SET body = 'half'",
+    ] {
+        connection.execute(sql).await.unwrap();
+    }
+    let (_crashed, crashed) = place();
+    let journal = |path: &Path| path.with_extension("db-journal");
+    std::fs::copy(&path, &crashed).unwrap();
+    std::fs::copy(journal(&path), journal(&crashed)).unwrap();
+    connection.execute("ROLLBACK").await.unwrap();
+    let store = SqliteStore::open(&crashed).unwrap();
+    assert_eq!(store.list(10).await.unwrap().len(), 2);
+    assert_eq!(store.load(&id("a"), Seq(0), 1000).await.unwrap().len(), 100);
+    assert!(!journal(&crashed).exists(), "the journal was needed");
+}
+
+#[tokio::test]
 async fn a_newer_schema_is_refused() {
     let (_folder, path) = place();
     fill(&path).await;

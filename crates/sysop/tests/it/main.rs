@@ -3,6 +3,10 @@
 
 mod cli;
 mod config;
+mod kill;
+mod support;
+mod survive;
+mod wires;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -13,7 +17,7 @@ use tempfile::TempDir;
 /// A home and a workspace for one test.
 pub(crate) struct World {
     dir: TempDir,
-    environment: Vec<(String, String)>,
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 impl World {
@@ -71,7 +75,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code(),
             out: String::from_utf8(output.stdout).unwrap(),

@@ -1,0 +1,363 @@
+//! The binary killed at any moment: what it told is kept, what ran is known, and nothing runs twice.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use sysop_core::event::{Event, Logged};
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::message::ToolCall;
+use sysop_core::outcome::Status;
+use sysop_core::session::{Activity, Session};
+use sysop_driver::port::Store;
+use sysop_store::SqliteStore;
+
+use crate::World;
+use crate::support::{Mock, bash, calls, lines_of_json, processes_with, say, wait_until_gone};
+
+/// How many times the binary is killed in one run of the test.
+const KILLS: usize = 200;
+/// How many of them one session suffers.
+const KILLS_A_SESSION: usize = 10;
+/// How many sessions are tormented at a time.
+const THREADS: usize = 4;
+/// The steps of the scenario; each appends two lines.
+const STEPS: usize = 8;
+/// The file of the lines, in the workspace.
+const FILE: &str = "lines";
+
+/// Small and repeatable: SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: Duration) -> Duration {
+        Duration::from_micros(self.next() % u64::try_from(limit.as_micros()).unwrap().max(1))
+    }
+}
+
+/// The prompt of one life of a session, and what its steps append: lines that nothing else appends.
+fn trigger(life: usize) -> String {
+    format!("life {life} of the task")
+}
+
+fn append(life: usize, number: usize) -> String {
+    format!("echo {life}-{number} >> {FILE}")
+}
+
+fn scenario() -> Mock {
+    let lives: Vec<(String, Vec<Value>)> = (0..=KILLS_A_SESSION)
+        .map(|life| {
+            let mut responses = Vec::new();
+            for step in 0..STEPS {
+                // Two calls are two results: the step after that is two further on.
+                let both = [2 * step, 2 * step + 1]
+                    .map(|number| ("", "bash", serde_json::json!({ "command": append(life, number) })));
+                responses.push(calls("Two more.", &both));
+                responses.push(say("out of step"));
+            }
+            responses.push(say("All lines are there."));
+            (trigger(life), responses)
+        })
+        .collect();
+    let lives: Vec<(&str, Vec<Value>)> =
+        lives.iter().map(|(trigger, responses)| (trigger.as_str(), responses.clone())).collect();
+    Mock::start(&lives)
+}
+
+/// The log as it is in the file.
+fn logs(world: &World) -> Vec<(SessionId, Vec<Logged>)> {
+    let path = world.data().join("sysop.db");
+    if !path.exists() {
+        return Vec::new();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open(&path).unwrap();
+        let mut logs = Vec::new();
+        for summary in store.list(100).await.unwrap() {
+            let log = store.load(&summary.id, Seq(0), 100_000).await.unwrap();
+            logs.push((summary.id, log));
+        }
+        store.close().await;
+        logs
+    })
+}
+
+/// What the log says of each call.
+#[derive(Default)]
+struct Calls {
+    started: BTreeMap<String, ToolCall>,
+    finished: BTreeMap<String, Status>,
+}
+
+impl Calls {
+    fn of(log: &[Logged]) -> Self {
+        let mut calls = Self::default();
+        for logged in log {
+            if let Event::ToolStarted { call, .. } = &logged.event {
+                let before = calls.started.insert(call.id.to_string(), call.clone());
+                assert!(before.is_none(), "{} started twice", call.id);
+            } else if let Event::ToolFinished { call, outcome } = &logged.event {
+                let before = calls.finished.insert(call.to_string(), outcome.status);
+                assert!(before.is_none(), "{call} finished twice");
+            }
+        }
+        calls
+    }
+
+    /// Started, and nobody knows how it ended.
+    fn open(&self) -> Vec<&String> {
+        self.started.keys().filter(|id| !self.finished.contains_key(*id)).collect()
+    }
+}
+
+/// Checks a log against what was printed and what is on the disk.
+fn check(world: &World, log: &[Logged], printed: &str) -> Calls {
+    let seqs: Vec<u64> = log.iter().map(|logged| logged.seq.0).collect();
+    assert_eq!(seqs, (1..=log.len() as u64).collect::<Vec<_>>(), "the log has no gap");
+    let session = Session::replay(log.iter().map(|logged| &logged.event)).unwrap();
+    let calls = Calls::of(log);
+    assert_eq!(session.activity() == Activity::Running, !calls.open().is_empty());
+    assert!(calls.open().len() <= 1, "{:?}", calls.open());
+
+    // A message that is cut in the middle was not printed.
+    let whole = printed.rfind('\n').map_or("", |end| &printed[..end]);
+    let events: HashMap<u64, &Event> = log.iter().map(|logged| (logged.seq.0, &logged.event)).collect();
+    for message in lines_of_json(whole) {
+        let Some(seq) = message["seq"].as_u64() else { continue };
+        let event = events.get(&seq).unwrap_or_else(|| panic!("printed and not kept: {message}"));
+        match (message["type"].as_str().unwrap(), event) {
+            ("tool.call", Event::ToolStarted { call, .. }) => {
+                assert_eq!(message["toolCallId"], call.id.to_string());
+            }
+            ("tool.finished", Event::ToolFinished { call, .. }) => {
+                assert_eq!(message["toolCallId"], call.to_string());
+            }
+            ("tool.call" | "tool.finished", other) => panic!("{message} is not {other:?}"),
+            _ => {}
+        }
+    }
+
+    let text = fs::read_to_string(world.work().join(FILE)).unwrap_or_default();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert!(lines.windows(2).all(|pair| pair[0] != pair[1]), "a line appears twice: {lines:?}");
+    let command_of = |line: &str| format!("echo {line} >> {FILE}");
+    for line in &lines {
+        let started =
+            calls.started.values().any(|call| call.text_argument("command") == Some(&command_of(line)));
+        assert!(started, "{line} was written by a call that the log does not know");
+    }
+    for (id, status) in &calls.finished {
+        if *status == Status::Ok {
+            let command = calls.started[id].text_argument("command").unwrap();
+            assert!(lines.iter().any(|line| command_of(line) == command), "{command} did not run");
+        }
+    }
+    calls
+}
+
+/// One session that is killed again and again and then goes on to its end. Gives how many calls were interrupted.
+fn torment(seed: u64, whole: Duration) -> usize {
+    let mock = scenario();
+    let world = World::with_openai(&mock.url());
+    let mut random = Random(seed);
+    let mut interrupted = Vec::new();
+    for life in 0..KILLS_A_SESSION {
+        let task = trigger(life);
+        let before = logs(&world).pop();
+        let resume = before.as_ref().map(|(id, _)| format!("--resume={id}"));
+        let mut arguments = vec!["exec", "--approve", "auto", "--json", &task];
+        arguments.extend(resume.as_deref());
+        let mut running = world.start(&arguments);
+        running.ends_within(random.below(whole));
+        let run = running.kill();
+        assert!(matches!(run.code, None | Some(0)), "{run:?}");
+        let Some((_, log)) = logs(&world).pop() else {
+            assert_eq!(run.out.lines().count(), 0, "printed and not kept: {run:?}");
+            continue;
+        };
+        let calls = check(&world, &log, &run.out);
+        // A life that was too short to log anything left it as it was.
+        let nothing_new = before.is_some_and(|(_, before)| before.len() == log.len());
+        for id in &interrupted {
+            let status = calls.finished.get(id);
+            assert!(status == Some(&Status::Interrupted) || nothing_new, "{id} ended as {status:?}");
+        }
+        interrupted.extend(calls.open().into_iter().cloned());
+        interrupted.sort();
+        interrupted.dedup();
+    }
+    let task = trigger(KILLS_A_SESSION);
+    let resumed = logs(&world).pop().is_some();
+    let mut arguments = vec!["exec", "--approve", "auto", "--json", &task];
+    arguments.extend(resumed.then_some("--resume"));
+    let run = world.finish(&arguments);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let (_, log) = logs(&world).pop().unwrap();
+    let calls = check(&world, &log, &run.out);
+    assert!(calls.open().is_empty());
+    for id in &interrupted {
+        assert_eq!(calls.finished.get(id), Some(&Status::Interrupted), "{id}");
+    }
+    let text = world.read(FILE);
+    for number in 0..2 * STEPS {
+        let line = format!("{KILLS_A_SESSION}-{number}");
+        assert!(text.lines().any(|found| found == line), "the last life did its work: {line}\n{text}");
+    }
+    assert_eq!(logs(&world).len(), 1, "all of it is one session");
+    interrupted.len()
+}
+
+/// How long an undisturbed life takes on this machine now.
+fn whole_life() -> Duration {
+    let mock = scenario();
+    let world = World::with_openai(&mock.url());
+    let begun = Instant::now();
+    let run = world.finish(&["exec", "--approve", "auto", "--json", &trigger(0)]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    begun.elapsed()
+}
+
+#[test]
+fn killed_at_any_moment_it_keeps_what_it_told_and_runs_nothing_twice() {
+    let seed = match std::env::var("SYSOP_TEST_SEED") {
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap(),
+    };
+    println!("SYSOP_TEST_SEED={seed} repeats the kill points of this run");
+    let whole = whole_life();
+    let (next, interrupted) = (AtomicUsize::new(0), Mutex::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= KILLS / KILLS_A_SESSION {
+                        return;
+                    }
+                    let count = torment(seed.wrapping_add(number as u64), whole);
+                    *interrupted.lock().unwrap() += count;
+                }
+            });
+        }
+    });
+    let interrupted = interrupted.into_inner().unwrap();
+    println!("{KILLS} kills within {whole:?} of a start; {interrupted} hit a running command");
+    assert!(interrupted > 0, "no kill hit a running command, so nothing was shown");
+}
+
+#[test]
+fn what_ran_when_it_was_killed_is_killed_too_and_told_as_interrupted() {
+    let name = format!("sleep 4{}", std::process::id());
+    let command = format!("echo before >> {FILE}; echo ready; {name}; echo after >> {FILE}");
+    let mock = Mock::start(&[
+        ("the long one", vec![bash(&command), say("never said")]),
+        ("go on", vec![say("Going on.")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    let running = world.start(&["exec", "--approve", "auto", "--json", "the long one"]);
+    running.out.wait_for_text("ready");
+    assert!(!processes_with(&name).is_empty());
+    let run = running.kill();
+    assert_eq!(run.code, None);
+    wait_until_gone(&name, Duration::from_secs(5));
+    let (id, log) = logs(&world).pop().unwrap();
+    let open = check_open(&log);
+    let run = world.finish(&["exec", &format!("--resume={id}"), "go on"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Going on.\n"), "{run:?}");
+    let (_, log) = logs(&world).pop().unwrap();
+    assert_eq!(Calls::of(&log).finished.get(&open), Some(&Status::Interrupted));
+    assert_eq!(world.read(FILE), "before\n", "it was not run again");
+    let told = mock.last_body()["messages"].to_string();
+    assert!(told.contains("nobody knows how far it came"), "the model is told: {told}");
+    let shown = world.finish(&["sessions", "show", id.as_str()]).out;
+    assert!(shown.contains("interrupted"), "{shown}");
+}
+
+fn check_open(log: &[Logged]) -> String {
+    let calls = Calls::of(log);
+    let open = calls.open();
+    assert_eq!(open.len(), 1, "{open:?}");
+    open[0].clone()
+}
+
+#[test]
+fn a_chat_shows_what_was_interrupted_and_goes_on() {
+    let mock = Mock::start(&[
+        ("the long one", vec![bash("echo ready; sleep 77"), say("never said")]),
+        ("go on", vec![say("Going on.")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    let running = world.start(&["exec", "--approve", "auto", "--json", "the long one"]);
+    running.out.wait_for_text("ready");
+    running.kill();
+    let mut chat = world.start_with_input(&["chat", "--plain", "--resume"]);
+    chat.out.wait_for_text("You: ");
+    chat.type_text("go on\n");
+    chat.end_input();
+    let run = chat.finish();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.out.contains("Agent: Going on."), "{run:?}");
+    let (_, log) = logs(&world).pop().unwrap();
+    assert!(Calls::of(&log).finished.values().any(|status| *status == Status::Interrupted));
+}
+
+#[test]
+fn a_question_that_was_open_at_the_kill_does_not_keep_a_later_task_waiting() {
+    let mock = Mock::start(&[
+        ("ask me", vec![bash("touch made"), say("never said")]),
+        ("go on", vec![say("Going on.")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    let mut chat = world.start_with_input(&["chat", "--plain"]);
+    chat.type_text("ask me\n");
+    chat.out.wait_for_text("Run it?");
+    chat.kill();
+    let run = world.start(&["exec", "--resume", "go on"]).finish_within(Duration::from_secs(20));
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Going on.\n"), "{run:?}");
+    assert!(!world.has("made"));
+    let (_, log) = logs(&world).pop().unwrap();
+    assert_eq!(Calls::of(&log).finished.len(), 1, "the call that was asked about has its end");
+}
+
+#[test]
+fn a_routine_runs_in_a_session_that_was_killed_in_the_middle() {
+    let mock = Mock::start(&[("ask me", vec![bash("touch made"), say("never said")])]);
+    let world = World::with_openai(&mock.url())
+        .file(".config/sysop/config.toml", "[routines.greet]\ncmd = 'echo hello'\n");
+    let mut chat = world.start_with_input(&["chat", "--plain"]);
+    chat.type_text("ask me\n");
+    chat.out.wait_for_text("Run it?");
+    chat.kill();
+    let run = world.start(&["run", "greet", "--resume"]).finish_within(Duration::from_secs(20));
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "hello\n"), "{run:?}");
+}
+
+#[test]
+fn a_signal_that_ends_a_chat_leaves_no_command_behind() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let name = format!("sleep 5{}{}", std::process::id(), signal.as_raw());
+        let world = World::new().variable("SYSOP_MODEL", "demo");
+        let mut chat = world.start_with_input(&["chat", "--plain"]);
+        chat.type_text(&format!("!echo ready; {name}\n"));
+        chat.out.wait_for_text("ready\n");
+        assert!(!processes_with(&name).is_empty());
+        chat.signal(signal);
+        let run = chat.finish_within(Duration::from_secs(5));
+        assert_eq!(run.code, Some(128 + signal.as_raw()), "{run:?}");
+        wait_until_gone(&name, Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,495 @@
+//! What the tests of the whole binary share: a scripted model, a server that answers byte for byte as a test
+//! wants, and the binary as a child that is waited for with a deadline and never outlives its test.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use sysop_mock_llm::{MockServer, RecordedRequest, Scenarios};
+
+use crate::{Run, World};
+
+/// How long anything that should happen at once may take on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A scripted model server with a thread of its own.
+pub(crate) struct Mock {
+    server: MockServer,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Mock {
+    /// Starts; `scenarios` are trigger and responses.
+    pub(crate) fn start(scenarios: &[(&str, Vec<Value>)]) -> Self {
+        let list: Vec<Value> = scenarios
+            .iter()
+            .map(|(trigger, responses)| {
+                let steps: Vec<Value> =
+                    responses.iter().map(|response| json!({ "response": response })).collect();
+                json!({ "name": trigger, "trigger": trigger, "steps": steps })
+            })
+            .collect();
+        let text = json!({ "scenarios": list, "default_response": { "content": "No scenario fits." } });
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let scenarios = Scenarios::parse("test.json", &text.to_string()).unwrap();
+        let server = runtime.block_on(MockServer::start(scenarios)).unwrap();
+        Self { server, _runtime: runtime }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.server.address().to_string()
+    }
+
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        self.server.requests()
+    }
+
+    /// The body of the newest request.
+    pub(crate) fn last_body(&self) -> Value {
+        self.requests().pop().expect("the model was asked").body
+    }
+}
+
+/// A response that says something and calls nothing.
+pub(crate) fn say(text: &str) -> Value {
+    json!({ "content": text })
+}
+
+/// A response with tool calls: id (made up where it is empty), name, arguments.
+pub(crate) fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Value {
+    let calls: Vec<Value> = calls
+        .iter()
+        .map(|(id, name, arguments)| {
+            let mut call = json!({
+                "type": "function",
+                "function": { "name": name, "arguments": arguments.to_string() },
+            });
+            if !id.is_empty() {
+                call["id"] = json!(id);
+            }
+            call
+        })
+        .collect();
+    json!({ "content": text, "tool_calls": calls })
+}
+
+/// A response with one call.
+pub(crate) fn call(name: &str, arguments: Value) -> Value {
+    calls("", &[("", name, arguments)])
+}
+
+/// A response with one command.
+pub(crate) fn bash(command: &str) -> Value {
+    call("bash", json!({ "command": command }))
+}
+
+/// A server whose answers a test writes itself.
+pub(crate) struct RawServer {
+    address: SocketAddr,
+    bodies: Arc<Mutex<Vec<Value>>>,
+}
+
+impl RawServer {
+    /// Starts; `answer` gets the number of the request, counted from 0, its head, and the connection. The
+    /// connection is closed when it returns.
+    pub(crate) fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answer) = (Arc::clone(&bodies), Arc::new(answer));
+        // Ends with the process; a connection that breaks is the client's choice.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (Ok(mut stream), kept, answer) = (stream, Arc::clone(&kept), Arc::clone(&answer)) else {
+                    return;
+                };
+                std::thread::spawn(move || {
+                    let Some((head, body)) = read_request(&mut stream) else { return };
+                    let number = {
+                        let mut kept = kept.lock().unwrap();
+                        kept.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
+                        kept.len() - 1
+                    };
+                    answer(number, &head, &mut stream);
+                });
+            }
+        });
+        Self { address, bodies }
+    }
+
+    /// A server that gives each request the next of these replies, and the last one again after that.
+    pub(crate) fn replies(replies: Vec<Vec<u8>>) -> Self {
+        Self::start(move |number, _, stream| {
+            let reply = replies.get(number).or(replies.last()).unwrap();
+            let _ = stream.write_all(reply);
+        })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The bodies of the requests so far.
+    pub(crate) fn bodies(&self) -> Vec<Value> {
+        self.bodies.lock().unwrap().clone()
+    }
+}
+
+fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 16 * 1024];
+    let end = loop {
+        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
+        }
+    };
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let length = head
+        .lines()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok())
+        .unwrap_or(0);
+    let mut body = bytes.split_off(end);
+    while body.len() < length {
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => body.extend_from_slice(&chunk[..count]),
+        }
+    }
+    Some((head, body))
+}
+
+/// Says nothing more until the client has gone.
+pub(crate) fn hang(stream: &mut TcpStream) {
+    let mut rest = [0; 1024];
+    while matches!(stream.read(&mut rest), Ok(1..)) {}
+}
+
+/// A whole HTTP answer.
+pub(crate) fn http(status: &str, kind: &str, body: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// The head of a stream of events that ends with the connection.
+pub(crate) const EVENTS_HEAD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+
+/// One event of OpenAI's stream.
+pub(crate) fn event(delta: &Value, finish: Option<&str>) -> String {
+    let chunk = json!({
+        "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }],
+    });
+    format!("data: {chunk}\n\n")
+}
+
+/// A whole streamed answer of OpenAI's that says something.
+pub(crate) fn streamed(text: &str) -> Vec<u8> {
+    let said = event(&json!({ "role": "assistant", "content": text }), None);
+    format!("{EVENTS_HEAD}{said}{}data: [DONE]\n\n", event(&json!({}), Some("stop"))).into_bytes()
+}
+
+/// What a stream of the child has said so far.
+#[derive(Clone)]
+pub(crate) struct Stream(Arc<(Mutex<Heard>, Condvar)>);
+
+#[derive(Default)]
+struct Heard {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+impl Stream {
+    fn read(mut from: impl Read + Send + 'static) -> Self {
+        let stream = Self(Arc::default());
+        let kept = stream.clone();
+        std::thread::spawn(move || {
+            let mut chunk = [0; 16 * 1024];
+            loop {
+                let count = from.read(&mut chunk).unwrap_or(0);
+                let (heard, changed) = &*kept.0;
+                let mut heard = heard.lock().unwrap();
+                heard.bytes.extend_from_slice(&chunk[..count]);
+                heard.ended = count == 0;
+                changed.notify_all();
+                if heard.ended {
+                    return;
+                }
+            }
+        });
+        stream
+    }
+
+    /// Waits until the text so far is as wanted, and gives it.
+    pub(crate) fn wait_for(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let until = Instant::now() + DEADLINE;
+        let (heard, changed) = &*self.0;
+        let mut heard = heard.lock().unwrap();
+        loop {
+            let text = String::from_utf8_lossy(&heard.bytes).into_owned();
+            if wanted(&text) {
+                return text;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!heard.ended && !left.is_zero(), "{what} never came (ended: {}):\n{text}", heard.ended);
+            heard = changed.wait_timeout(heard, left).unwrap().0;
+        }
+    }
+
+    /// Waits until the text so far holds `text`.
+    pub(crate) fn wait_for_text(&self, text: &str) -> String {
+        self.wait_for(text, |heard| heard.contains(text))
+    }
+
+    fn all(&self) -> Vec<u8> {
+        let until = Instant::now() + DEADLINE;
+        let (heard, changed) = &*self.0;
+        let mut heard = heard.lock().unwrap();
+        while !heard.ended {
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "something holds the stream open after the program ended");
+            heard = changed.wait_timeout(heard, left).unwrap().0;
+        }
+        std::mem::take(&mut heard.bytes)
+    }
+}
+
+/// The binary while it runs. It is killed if the test ends first.
+pub(crate) struct Running {
+    pid: Pid,
+    stdin: Option<ChildStdin>,
+    pub(crate) out: Stream,
+    pub(crate) err: Stream,
+    exited: Receiver<ExitStatus>,
+    status: Option<ExitStatus>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (tell, exited) = channel();
+        let running = Self {
+            pid: Pid::from_child(&child),
+            stdin: child.stdin.take(),
+            out: Stream::read(child.stdout.take().unwrap()),
+            err: Stream::read(child.stderr.take().unwrap()),
+            exited,
+            status: None,
+        };
+        std::thread::spawn(move || {
+            // Nobody listens where the test has ended.
+            let _ = tell.send(child.wait().unwrap());
+        });
+        running
+    }
+
+    /// Types something; a program that no longer reads is no error.
+    pub(crate) fn type_text(&mut self, text: &str) {
+        let stdin = self.stdin.as_mut().expect("started with an input");
+        let _ = stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush());
+    }
+
+    /// Ends its input.
+    pub(crate) fn end_input(&mut self) {
+        self.stdin = None;
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).unwrap();
+    }
+
+    /// Whether it ends by itself in time.
+    pub(crate) fn ends_within(&mut self, wait: Duration) -> bool {
+        if self.status.is_none() {
+            self.status = match self.exited.recv_timeout(wait) {
+                Ok(status) => Some(status),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => panic!("the child cannot be waited for"),
+            };
+        }
+        self.status.is_some()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(self) -> Run {
+        self.finish_within(DEADLINE)
+    }
+
+    /// Waits for its end, at most so long.
+    pub(crate) fn finish_within(mut self, wait: Duration) -> Run {
+        if !self.ends_within(wait) {
+            self.signal(Signal::KILL);
+            assert!(self.ends_within(DEADLINE), "a killed process ends");
+            let said = self.said();
+            panic!("it did not end within {wait:?}: {said:?}");
+        }
+        self.said()
+    }
+
+    /// Kills it as a power cut would.
+    pub(crate) fn kill(mut self) -> Run {
+        if self.status.is_none() {
+            // It may have ended just now.
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+        assert!(self.ends_within(DEADLINE), "a killed process ends");
+        self.said()
+    }
+
+    fn said(&self) -> Run {
+        Run {
+            code: self.status.and_then(|status| status.code()),
+            out: String::from_utf8(self.out.all()).expect("standard output is UTF-8"),
+            err: String::from_utf8(self.err.all()).expect("standard error is UTF-8"),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ends_within(Duration::ZERO) {
+            // It may have ended just now.
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+}
+
+impl World {
+    /// A world whose model speaks like OpenAI's, at this address (without `/v1`).
+    pub(crate) fn with_openai(url: &str) -> Self {
+        Self::new()
+            .variable("SYSOP_MODEL", "openai/test-model")
+            .variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &format!("{url}/v1"))
+    }
+
+    /// Starts the binary; it has no input.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = self.plain_command(arguments);
+        command.stdin(Stdio::null());
+        Running::start(command)
+    }
+
+    /// Starts the binary with an input that the test writes.
+    pub(crate) fn start_with_input(&self, arguments: &[&str]) -> Running {
+        let mut command = self.plain_command(arguments);
+        command.stdin(Stdio::piped());
+        Running::start(command)
+    }
+
+    /// Runs the binary to its end, without input.
+    pub(crate) fn finish(&self, arguments: &[&str]) -> Run {
+        self.start(arguments).finish()
+    }
+
+    fn plain_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sysop"));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.home())
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.work())
+            .args(arguments);
+        command
+    }
+
+    /// Where sysop keeps its data.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.home().join(".local/share/sysop")
+    }
+
+    /// The text of a file in the workspace.
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.work().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Whether a file is in the workspace.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.work().join(name).exists()
+    }
+
+    /// The events of the session that changed last, through the binary itself.
+    pub(crate) fn exported(&self, id: &str) -> Vec<Value> {
+        let run = self.finish(&["sessions", "export", id]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        lines_of_json(&run.out)
+    }
+
+    /// The ids of the kept sessions as the list shows them, the latest first.
+    pub(crate) fn session_ids(&self) -> Vec<String> {
+        let run = self.finish(&["sessions", "list"]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        run.out.lines().skip(1).filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect()
+    }
+
+    /// The id of the only session.
+    pub(crate) fn only_session(&self) -> String {
+        let ids = self.session_ids();
+        assert_eq!(ids.len(), 1, "{ids:?}");
+        ids.into_iter().next().unwrap()
+    }
+}
+
+/// Each line as JSON.
+pub(crate) fn lines_of_json(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+/// All files below a folder, whatever they are.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() => found.push(entry.path()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found
+}
+
+/// The processes whose command line holds a text.
+pub(crate) fn processes_with(text: &str) -> Vec<String> {
+    let folders = fs::read_dir("/proc").unwrap().flatten();
+    folders
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(text))
+        .collect()
+}
+
+/// Waits until nothing with this text in its command line runs any more.
+pub(crate) fn wait_until_gone(text: &str, within: Duration) {
+    let until = Instant::now() + within;
+    loop {
+        let left = processes_with(text);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < until, "these still run: {left:?}");
+        std::thread::yield_now();
+    }
+}

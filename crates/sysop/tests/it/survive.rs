@@ -1,0 +1,568 @@
+//! What can go wrong around the binary: servers, disks, files, bytes. Each time it ends with the right code and one
+//! clear sentence, keeps the session, and never tells the key.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    EVENTS_HEAD, Mock, RawServer, bash, call, event, files_below, hang, http, lines_of_json, say, streamed,
+};
+use crate::{Run, World};
+
+/// The key; found anywhere but on the wire, it has leaked.
+const CANARY: &str = "sk-canary-7d21f0b94e6c";
+
+/// A world with a key and a short patience.
+fn world(url: &str) -> World {
+    World::with_openai(url)
+        .variable("OPENAI_API_KEY", CANARY)
+        .variable("SYSOP_PROVIDERS__OPENAI__TIMEOUT_S", "1")
+}
+
+/// Nothing that a person, a program or a disk got holds the key or a trace of a crash.
+fn check_clean(world: &World, run: &Run) {
+    for text in [&run.out, &run.err] {
+        assert!(!text.contains(CANARY), "the key is told: {run:?}");
+        for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace", "hit a bug"] {
+            assert!(!text.contains(trace), "{run:?}");
+        }
+        assert!(!text.contains('\u{1b}'), "{run:?}");
+    }
+    check_disk(world);
+}
+
+fn check_disk(world: &World) {
+    for file in files_below(world.home()) {
+        let bytes = fs::read(&file).unwrap();
+        let found = bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes());
+        assert!(!found, "the key is in {}", file.display());
+    }
+}
+
+/// The one sentence of a run that failed; notices of what it tried are no sentences.
+fn sentence(run: &Run) -> &str {
+    let said: Vec<&str> = run.err.lines().filter(|line| line.starts_with("sysop: ")).collect();
+    assert_eq!(said.len(), 1, "one sentence: {run:?}");
+    said[0]
+}
+
+/// The task failed with 1 and these words, and the session tells it.
+fn check_model_failure(world: &World, run: &Run, words: &[&str]) {
+    check_clean(world, run);
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+    let said = sentence(run);
+    for word in words {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert!(said.contains("openai/test-model"), "which model: {said}");
+    let events = world.exported(&world.only_session());
+    let last = &events.last().unwrap()["event"];
+    assert_eq!((&last["type"], &last["reason"]), (&json!("turn_ended"), &json!("failed")), "{last}");
+    assert!(said.ends_with(last["error"].as_str().unwrap()), "the log says the same: {last}");
+}
+
+/// Asks a server that fails and checks what is said.
+fn fails(server: &RawServer, words: &[&str]) -> Run {
+    let world = world(&server.url());
+    let run = world.finish(&["exec", "go"]);
+    check_model_failure(&world, &run, words);
+    run
+}
+
+#[test]
+fn a_server_that_hangs_before_its_answer() {
+    let server = RawServer::start(|_, _, stream| hang(stream));
+    fails(&server, &["sent nothing for 1 s", "timeout_s"]);
+    assert_eq!(server.bodies().len(), 2, "tried again once");
+}
+
+#[test]
+fn a_server_that_hangs_in_the_middle() {
+    let server = RawServer::start(|_, _, stream| {
+        let begun = event(&json!({ "role": "assistant", "content": "I was about to" }), None);
+        let _ = stream.write_all(format!("{EVENTS_HEAD}{begun}").as_bytes());
+        hang(stream);
+    });
+    fails(&server, &["sent nothing for 1 s"]);
+}
+
+#[test]
+fn a_server_that_breaks_off_in_the_middle() {
+    let begun = event(&json!({ "role": "assistant", "content": "I was about to" }), None);
+    let server = RawServer::replies(vec![format!("{EVENTS_HEAD}{begun}").into_bytes()]);
+    fails(&server, &["broke off in the middle", "try again"]);
+    assert!(server.bodies().len() > 1, "tried again");
+}
+
+#[test]
+fn a_server_that_breaks_off_once_is_asked_again_and_its_half_answer_is_void() {
+    let begun = event(&json!({ "role": "assistant", "content": "Half of an" }), None);
+    let server =
+        RawServer::replies(vec![format!("{EVENTS_HEAD}{begun}").into_bytes(), streamed("A whole answer.")]);
+    let world = world(&server.url());
+    let run = world.finish(&["exec", "go"]);
+    check_clean(&world, &run);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "A whole answer.\n"), "{run:?}");
+    assert!(run.err.contains("trying again"), "a retry is shown: {run:?}");
+}
+
+#[test]
+fn a_server_that_resets_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            // What is not read when a connection is closed makes the system reset it.
+            let _ = stream.read(&mut [0; 1]);
+        }
+    });
+    let world = world(&url);
+    let run = world.finish(&["exec", "go"]);
+    check_model_failure(&world, &run, &["cannot be reached", "reset"]);
+}
+
+#[test]
+fn a_server_that_is_not_there() {
+    // A port that was free a moment ago.
+    let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let world = world(&url);
+    let run = world.finish(&["exec", "go"]);
+    check_model_failure(&world, &run, &["cannot be reached"]);
+}
+
+#[test]
+fn a_server_that_sends_garbage() {
+    let garbage: Vec<u8> =
+        (0..20_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let framed = [EVENTS_HEAD.as_bytes(), &garbage].concat();
+    let words = format!("{EVENTS_HEAD}data: this is \u{1b}[31mno\u{1b}[0m JSON\n\n").into_bytes();
+    let half = http("200 OK", "application/json", "[1, 2");
+    std::thread::scope(|scope| {
+        for (reply, said) in [
+            (garbage, &["cannot be reached"][..]),
+            (framed, &[]),
+            (words, &["is not JSON", "base_url"]),
+            (half, &[]),
+        ] {
+            scope.spawn(move || fails(&RawServer::replies(vec![reply]), said));
+        }
+    });
+}
+
+#[test]
+fn a_server_that_sends_a_web_page() {
+    let page = "<!DOCTYPE html>\n<html><body><h1>Welcome to the proxy</h1></body></html>";
+    fails(&RawServer::replies(vec![http("200 OK", "text/html", page)]), &["web page", "base_url"]);
+    fails(&RawServer::replies(vec![http("404 Not Found", "text/html", page)]), &["404", "base_url"]);
+}
+
+#[test]
+fn a_line_of_ten_megabytes_is_taken_and_one_without_end_is_not() {
+    let long = "long ".repeat(2_000_000);
+    let server = RawServer::replies(vec![streamed(&long)]);
+    let taken = world(&server.url());
+    let run = taken.finish(&["exec", "go"]);
+    check_clean(&taken, &run);
+    assert_eq!((run.code, run.out.len()), (Some(0), long.len()), "{}", run.err);
+    let server = RawServer::start(|_, _, stream| {
+        let _ = stream.write_all(format!("{EVENTS_HEAD}data: ").as_bytes());
+        while stream.write_all(&[b'x'; 64 * 1024]).is_ok() {}
+    });
+    fails(&server, &[]);
+}
+
+#[test]
+fn a_server_that_does_not_close_after_its_end() {
+    let server = RawServer::start(|_, _, stream| {
+        let _ = stream.write_all(&streamed("All said."));
+        hang(stream);
+    });
+    let world = World::with_openai(&server.url());
+    let run = world.start(&["exec", "go"]).finish_within(Duration::from_secs(15));
+    assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(0), "All said.\n", ""), "{run:?}");
+}
+
+/// A refusal in OpenAI's form that repeats the key, as some servers do.
+fn refusal(status: &str, message: &str) -> Vec<u8> {
+    let body =
+        json!({ "error": { "message": format!("{message} (key {CANARY})"), "type": "error", "code": null } });
+    http(status, "application/json", &body.to_string())
+}
+
+#[test]
+fn refusals_are_told_in_the_servers_words_without_the_key() {
+    for (status, words) in [
+        ("401 Unauthorized", "check the key"),
+        ("403 Forbidden", "may use this model"),
+        ("404 Not Found", "check the model's name"),
+        ("400 Bad Request", "does not accept"),
+    ] {
+        let server = RawServer::replies(vec![refusal(status, "So it is")]);
+        fails(&server, &["So it is", &status[..3], words]);
+        assert_eq!(server.bodies().len(), 1, "{status} is not tried again");
+    }
+}
+
+#[test]
+fn a_server_in_trouble_is_asked_again_and_then_given_up() {
+    std::thread::scope(|scope| {
+        for (status, words) in
+            [("500 Internal Server Error", "try again later"), ("429 Too Many Requests", "wait")]
+        {
+            scope.spawn(move || {
+                let server = RawServer::replies(vec![refusal(status, "Not now")]);
+                let run = fails(&server, &["Not now", &status[..3], words]);
+                assert!(run.err.contains("trying again"), "{run:?}");
+                assert!((2..=5).contains(&server.bodies().len()), "{}", server.bodies().len());
+            });
+        }
+        scope.spawn(|| {
+            let server =
+                RawServer::replies(vec![refusal("503 Service Unavailable", "Soon"), streamed("Here I am.")]);
+            let world = world(&server.url());
+            let run = world.finish(&["exec", "go"]);
+            check_clean(&world, &run);
+            assert_eq!((run.code, run.out.as_str()), (Some(0), "Here I am.\n"), "{run:?}");
+        });
+        scope.spawn(|| {
+            let body = r#"{"error":{"message":"Come back tomorrow"}}"#;
+            let reply = format!(
+                "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let server = RawServer::replies(vec![reply.into_bytes()]);
+            fails(&server, &["Come back tomorrow", "86400 s"]);
+            assert_eq!(server.bodies().len(), 1);
+        });
+    });
+}
+
+#[test]
+fn a_redirect_does_not_take_the_key_along() {
+    let other = RawServer::start(|_, head, stream| {
+        assert!(!head.contains(CANARY));
+        let _ = stream.write_all(&streamed("I am another server."));
+    });
+    let reply = format!(
+        "HTTP/1.1 307 Temporary Redirect\r\nLocation: {}/v1/chat/completions\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        other.url()
+    );
+    fails(&RawServer::replies(vec![reply.into_bytes()]), &["307", "not followed"]);
+    assert_eq!(other.bodies().len(), 0);
+}
+
+#[test]
+fn a_session_that_failed_goes_on() {
+    let server = RawServer::replies(vec![refusal("401 Unauthorized", "No"), streamed("Now it works.")]);
+    let world = world(&server.url());
+    assert_eq!(world.finish(&["exec", "the first"]).code, Some(1));
+    let run = world.finish(&["exec", "the second", "--resume"]);
+    check_clean(&world, &run);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Now it works.\n"), "{run:?}");
+    assert!(server.bodies()[1].to_string().contains("the first"), "its history is kept");
+}
+
+// Keys.
+
+#[test]
+fn the_key_reaches_no_command_no_model_and_no_disk() {
+    let mock = Mock::start(&[(
+        "go",
+        vec![
+            bash("env; printenv OPENAI_API_KEY"),
+            bash("cat /proc/$PPID/environ | tr '\\000' '\\n'"),
+            // More than a model is told: the whole is kept in a file.
+            bash("for i in 1 2 3 4 5 6 7 8 9; do cat /proc/$PPID/environ; seq 20000; done"),
+            call("read_file", json!({ "path": "leak.txt" })),
+            say("I looked around."),
+        ],
+    )]);
+    let world = world(&mock.url());
+    // A copy that is not ours to find on the disk afterwards.
+    let leak = world.work().join("leak.txt");
+    fs::write(&leak, format!("the key is {CANARY}, they say\n")).unwrap();
+    let run = world.finish(&["exec", "--approve", "auto", "--json", "go"]);
+    fs::remove_file(&leak).unwrap();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    check_clean(&world, &run);
+    let finished: Vec<Value> =
+        lines_of_json(&run.out).into_iter().filter(|message| message["type"] == "tool.finished").collect();
+    assert_eq!(finished.len(), 4);
+    assert!(finished[0]["output"].as_str().unwrap().contains("HOME="), "the command did run");
+    assert!(finished[2]["artefact"].is_string(), "{}", finished[2]);
+    for request in mock.requests() {
+        assert_eq!(request.header("authorization"), Some(&*format!("Bearer {CANARY}")));
+        assert!(!request.body.to_string().contains(CANARY), "the model is told the key");
+    }
+    for line in [&["config", "show"][..], &["doctor"], &["sessions", "show", &world.only_session()]] {
+        let run = world.finish(line);
+        check_clean(&world, &run);
+    }
+}
+
+// Disks.
+
+/// Runs a task in a world whose storage cannot be used; the model is never asked.
+fn storage_fails(world: &World, words: &[&str]) {
+    let mock_asked = world.finish(&["exec", "go"]);
+    check_clean(world, &mock_asked);
+    assert_eq!((mock_asked.code, mock_asked.out.as_str()), (Some(1), ""), "{mock_asked:?}");
+    let said = sentence(&mock_asked);
+    for word in words {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    for line in [&["sessions", "list"][..], &["exec", "--resume", "go on"]] {
+        let run = world.finish(line);
+        assert_eq!((run.code, run.err.lines().count()), (Some(1), 1), "{line:?}: {run:?}");
+    }
+    let mut chat = world.start_with_input(&["chat", "--plain"]);
+    chat.type_text("go\n");
+    chat.end_input();
+    let run = chat.finish();
+    check_clean(world, &run);
+    assert_eq!(run.code, Some(1), "{run:?}");
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_used() {
+    let mock = Mock::start(&[("go", vec![say("never said")])]);
+    let file_in_its_place =
+        world(&mock.url()).file("data", "a file").variable("XDG_DATA_HOME", "/dev/null/data");
+    storage_fails(&file_in_its_place, &["/dev/null/data", "XDG_DATA_HOME"]);
+    let at = file_in_its_place.home().join("data");
+    let file_in_its_place = file_in_its_place.variable("XDG_DATA_HOME", at.to_str().unwrap());
+    storage_fails(&file_in_its_place, &["data", "XDG_DATA_HOME"]);
+    let no_such_place = world(&mock.url()).variable("XDG_DATA_HOME", "/proc/no-such-place");
+    storage_fails(&no_such_place, &["/proc/no-such-place", "XDG_DATA_HOME"]);
+    let a_folder = world(&mock.url()).file(".local/share/sysop/sysop.db/inside", "x");
+    storage_fails(&a_folder, &["sysop.db", "is a folder"]);
+    assert_eq!(mock.requests().len(), 0, "the model was asked for a task that could not be kept");
+}
+
+#[test]
+fn a_database_that_is_damaged_is_told_and_left_as_it_is() {
+    let mock = Mock::start(&[("go", vec![say("never said")])]);
+    for content in
+        ["this is no database, whatever its name says ".repeat(500), "SQLite format 3\0".repeat(500)]
+    {
+        let world = world(&mock.url()).file(".local/share/sysop/sysop.db", &content);
+        storage_fails(&world, &["sysop.db", "damaged", "move it away"]);
+        assert_eq!(fs::read_to_string(world.data().join("sysop.db")).unwrap(), content, "it was changed");
+    }
+    assert_eq!(mock.requests().len(), 0);
+}
+
+/// A disk of its own with little room; unmounted in the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        fs::create_dir_all(at).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=512k,mode=0700", "sysop-test"])
+            .arg(at)
+            .stderr(Stdio::null())
+            .status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A task that fills the log: each step says 40 KB.
+fn talkative() -> Mock {
+    let steps = (0..18).map(|step| bash(&format!("seq -f 'step {step} line %g of many' 1 450"))).collect();
+    Mock::start(&[("go", steps)])
+}
+
+#[test]
+fn a_disk_that_is_full() {
+    let mock = talkative();
+    // Where disks cannot be mounted, files that may not grow stand in for one; this way runs everywhere.
+    let limited = world(&mock.url());
+    let script = "trap '' XFSZ; ulimit -f 160; exec \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_sysop"), "exec", "--approve", "auto", "go"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", limited.home())
+        .envs(limited.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(limited.work())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    check_full(&limited, &Run::of(output));
+
+    let roomy = world(&mock.url());
+    let place = roomy.home().join("small");
+    let Some(disk) = SmallDisk::mount(&place) else { return };
+    let small = roomy.variable("XDG_DATA_HOME", place.to_str().unwrap());
+    let run = small.finish(&["exec", "--approve", "auto", "go"]);
+    check_clean(&small, &run);
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+    assert!(sentence(&run).contains("there is no room left"), "{run:?}");
+    let kept = small.exported(&small.only_session());
+    assert!(kept.len() > 5, "what was told is kept: {}", kept.len());
+    drop(disk);
+}
+
+fn check_full(world: &World, run: &Run) {
+    check_clean(world, run);
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+    assert!(sentence(run).contains("sysop.db"), "{run:?}");
+    let kept = world.exported(&world.only_session());
+    let seqs: Vec<u64> = kept.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=kept.len() as u64).collect::<Vec<_>>());
+    assert!(kept.len() > 5, "what was told is kept: {}", kept.len());
+    // With room, it goes on.
+    let run = world.finish(&["exec", "--resume", "please continue"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+}
+
+#[test]
+fn outputs_that_cannot_be_written() {
+    let mock = Mock::start(&[("go", vec![say("An answer.")])]);
+    let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let start = |world: &World, json: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sysop"));
+        command
+            .args(["exec", "go"])
+            .args(json)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", world.home())
+            .envs(world.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(world.work())
+            .stdin(Stdio::null());
+        command
+    };
+    for json in [&[][..], &["--json"]] {
+        let world = world(&mock.url());
+        let run = Run::of(start(&world, json).stdout(full()).output().unwrap());
+        check_clean(&world, &run);
+        assert_eq!(run.code, Some(1), "an answer that nobody can read is no success: {run:?}");
+        assert!(sentence(&run).contains("standard output"), "{run:?}");
+        let run = Run::of(start(&world, json).stderr(full()).output().unwrap());
+        assert_eq!(run.code, Some(0), "what happens on the way may be lost: {run:?}");
+        // A reader that has gone is told nothing.
+        let mut child = start(&world, json).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let run = Run::of(child.wait_with_output().unwrap());
+        assert_eq!((run.code, run.err.as_str()), (Some(141), ""), "{run:?}");
+    }
+}
+
+// Files and bytes.
+
+#[test]
+fn a_config_that_cannot_be_read() {
+    let broken =
+        world("http://127.0.0.1:1").file(".config/sysop/config.toml", "max_iterations = 3\nmodel = \n");
+    let run = broken.finish(&["exec", "go"]);
+    check_clean(&broken, &run);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+    assert!(sentence(&run).contains("config.toml:2"), "{run:?}");
+    let folder = world("http://127.0.0.1:1").file(".config/sysop/config.toml/inside", "x");
+    let run = folder.finish(&["exec", "go"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(sentence(&run).contains("config.toml"), "{run:?}");
+    let bytes = world("http://127.0.0.1:1").file(".config/sysop/config.toml", "");
+    fs::write(bytes.home().join(".config/sysop/config.toml"), b"model = 'openai/m'\n# \xff\xfe\n").unwrap();
+    let run = bytes.finish(&["exec", "go"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(sentence(&run).contains("config.toml") && sentence(&run).contains("UTF-8"), "{run:?}");
+    let missing = world("http://127.0.0.1:1");
+    let run = missing.finish(&["exec", "go", "--config", "nowhere.toml"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(sentence(&run).contains("nowhere.toml"), "{run:?}");
+}
+
+#[test]
+fn a_config_with_a_mistake_is_warned_of_and_the_rest_counts() {
+    let mock = Mock::start(&[("go", vec![say("An answer.")])]);
+    let world = world(&mock.url()).file(
+        ".config/sysop/config.toml",
+        "max_iteration = 3\nmax_output_lines = 'many'\nmax_history_messages = 7\n",
+    );
+    let run = world.finish(&["exec", "go"]);
+    check_clean(&world, &run);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "An answer.\n"), "{run:?}");
+    assert!(run.err.contains("config.toml:1") && run.err.contains("config.toml:2"), "{run:?}");
+    assert!(world.finish(&["config", "show"]).out.contains("max_history_messages = 7"));
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let mock = Mock::start(&[(
+        "go",
+        vec![
+            call("read_file", json!({ "path": "latin.txt" })),
+            call("read_file", json!({ "path": "binary" })),
+            bash("printf 'a\\377\\376b\\033]0;title\\007\\033[2Jc\\000d\\n'; cat latin.txt"),
+            call("edit_file", json!({ "path": "latin.txt", "old_string": "plain", "new_string": "simple" })),
+            bash("printf '\\360\\237' ; printf '\\230\\200\\n'"),
+            say("Read \u{1b}[31mall\u{1b}[0m."),
+        ],
+    )]);
+    let world = world(&mock.url()).file("work/latin.txt", "").file("work/binary", "");
+    let latin = b"caf\xe9 is plain\r\nna\xefve\r\n";
+    fs::write(world.work().join("latin.txt"), latin).unwrap();
+    fs::write(world.work().join("binary"), [0, 159, 146, 150, 255, 0]).unwrap();
+    let run = world.finish(&["exec", "--approve", "auto", "go"]);
+    check_clean(&world, &run);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Read all.\n"), "{run:?}");
+    let after = fs::read(world.work().join("latin.txt")).unwrap();
+    let edited = b"caf\xe9 is simple\r\nna\xefve\r\n";
+    assert!(after == latin || after == edited, "bytes that nobody asked to change are changed: {after:?}");
+    let messages = mock.last_body()["messages"].to_string();
+    assert!(messages.contains("\u{1F600}"), "a character that came in two writes is whole: {messages}");
+    assert!(!messages.contains("\\u001b"), "a model is told no control sequences: {messages}");
+    let json = world.finish(&["exec", "--approve", "auto", "--json", "go"]);
+    assert_eq!(json.code, Some(0), "{json:?}");
+    assert!(lines_of_json(&json.out).len() > 10);
+    for line in [&["sessions", "list"][..], &["sessions", "show", &world.session_ids()[0]]] {
+        let run = world.finish(line);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        check_clean(&world, &run);
+    }
+}
+
+#[test]
+fn an_environment_that_is_no_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let mock = Mock::start(&[("go", vec![bash("echo fine"), say("Done.")])]);
+    let world = world(&mock.url());
+    let output = Command::new(env!("CARGO_BIN_EXE_sysop"))
+        .args(["exec", "--approve", "auto", "go"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", world.home())
+        .env("ODD", std::ffi::OsStr::from_bytes(b"\xff\xfe"))
+        .envs(world.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(world.work())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let run = Run::of(output);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Done.\n"), "{run:?}");
+    // A task that is no text cannot be asked of a model.
+    let output = Command::new(env!("CARGO_BIN_EXE_sysop"))
+        .arg("exec")
+        .arg(std::ffi::OsStr::from_bytes(b"go \xff"))
+        .env_clear()
+        .env("HOME", world.home())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
