@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use sysop_core::event::{Input, Update};
+use sysop_core::event::Update;
 use sysop_core::message::ModelRef;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
@@ -49,12 +49,10 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
     let root = settings.root.clone();
     let parts = Parts::new(settings, pick.model)?;
     let opened = parts.open().await?;
-    if let Some(task) = arguments.task {
-        opened.session.send(Input::Prompt { text: task }).map_err(Failure::failed)?;
-    }
     let (opening, listing) = (parts.clone(), parts.clone());
     let context = ChatContext {
         opened,
+        task: arguments.task,
         open: Box::new(move |which| {
             let parts = opening.clone();
             Box::pin(async move {

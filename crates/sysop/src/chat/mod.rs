@@ -101,6 +101,8 @@ impl Form {
 pub(crate) struct ChatContext {
     /// The session to begin with.
     pub(crate) opened: Opened,
+    /// What to ask of it first.
+    pub(crate) task: Option<String>,
     /// Opens others.
     pub(crate) open: Open,
     /// Lists them.

@@ -149,6 +149,9 @@ impl Repl {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.introduce()?;
+        if let Some(text) = self.context.task.take() {
+            self.send_and_expect(Input::Prompt { text }, Expected::Turn)?;
+        }
         loop {
             self.ask_for_what_is_wanted()?;
             if let Some(exit) = self.leaving {
@@ -212,6 +215,8 @@ impl Repl {
             };
         };
         match (&self.expected, &logged.event) {
+            // What was before is not what came of it.
+            _ if logged.seq <= self.replay_until => {}
             (Some((Expected::Turn, _)), Event::TurnStarted { .. }) | (Some((Expected::Event, _)), _) => {
                 self.expected = None;
             }

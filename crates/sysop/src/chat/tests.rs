@@ -67,6 +67,7 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
     earlier.send_as_other(sysop_core::event::Input::Prompt { text: "hello from before".into() });
     ChatContext {
         opened,
+        task: None,
         open: Box::new(move |which| {
             let earlier = earlier.clone();
             async move {

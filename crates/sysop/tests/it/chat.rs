@@ -1,0 +1,398 @@
+//! `sysop chat` with a model that is asked over the network: through pipes, and once in a real terminal.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::World;
+use crate::support::{
+    DEADLINE, Mock, RawServer, Running, bash, call, hang, processes_with, say, wait_until_gone,
+};
+
+/// A conversation through pipes, in which each thing is typed when the program waits for it.
+struct Talk {
+    running: Running,
+    /// How much of the output was there when the last line was typed, in bytes.
+    typed_at: usize,
+}
+
+impl Talk {
+    fn begin(world: &World, arguments: &[&str]) -> Self {
+        let mut line = vec!["chat", "--plain"];
+        line.extend(arguments);
+        let talk = Self { running: world.start_with_input(&line), typed_at: 0 };
+        talk.prompted();
+        talk
+    }
+
+    /// Waits for the prompt after the last line; gives what was said since.
+    fn prompted(&self) -> String {
+        self.comes("You: ")
+    }
+
+    /// Waits for the question after the last line.
+    fn asked(&self) {
+        self.comes("Run it? [y/n/e/a/s] ");
+    }
+
+    fn comes(&self, end: &str) -> String {
+        let out = self.running.out.wait_for(end, |out| out.len() > self.typed_at && out.ends_with(end));
+        out[self.typed_at..].to_owned()
+    }
+
+    /// Types a line; the program is at a question or a prompt.
+    fn types(&mut self, line: &str) {
+        self.typed_at = self.running.out.wait_for("what was said", |_| true).len();
+        self.running.type_text(&format!("{line}\n"));
+    }
+
+    /// Types a line and waits for the prompt after it; gives what was said in between.
+    fn says(&mut self, line: &str) -> String {
+        self.types(line);
+        self.prompted()
+    }
+
+    /// Leaves by ending the input.
+    fn leaves(mut self) {
+        self.running.end_input();
+        let run = self.running.finish();
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
+    }
+}
+
+/// The texts of an OpenAI request's messages with this role.
+fn texts(body: &Value, role: &str) -> Vec<String> {
+    let messages = body["messages"].as_array().unwrap().iter();
+    messages
+        .filter(|message| message["role"] == role)
+        .map(|message| message["content"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_conversation_goes_on_until_the_input_ends() {
+    let mock = Mock::start(&[("first", vec![say("One.")]), ("second", vec![say("Two.")])]);
+    let world = World::with_openai(&mock.url());
+    let mut talk = Talk::begin(&world, &[]);
+    assert!(talk.says("first").contains("Agent: One.\n"));
+    assert!(talk.says("second").contains("Agent: Two.\n"));
+    talk.leaves();
+    assert_eq!(texts(&mock.last_body(), "user"), ["first", "second"]);
+    let mut talk = Talk::begin(&world, &["--resume"]);
+    let said = talk.says("a third");
+    assert!(said.contains("Agent: No scenario fits."), "{said}");
+    talk.leaves();
+    assert_eq!(texts(&mock.last_body(), "user"), ["first", "second", "a third"]);
+    assert_eq!(world.session_ids().len(), 1);
+}
+
+#[test]
+fn lines_that_were_all_there_from_the_start_are_worked_off_in_order() {
+    let mock =
+        Mock::start(&[("first", vec![bash("touch made"), say("One.")]), ("second", vec![say("Two.")])]);
+    let world = World::with_openai(&mock.url());
+    let mut running = world.start_with_input(&["chat", "--plain", "first"]);
+    running.type_text("y\nsecond\n!ls\n/exit\n");
+    let run = running.finish();
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
+    let places: Vec<_> =
+        ["Run it?", "Agent: One.", "Agent: Two.", "\nmade\n"].map(|text| run.out.find(text)).to_vec();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {}", run.out);
+}
+
+#[test]
+fn a_task_given_to_a_resumed_conversation_comes_before_what_is_typed() {
+    let mock =
+        Mock::start(&[("first", vec![say("One.")]), ("second", vec![bash("touch made"), say("Two.")])]);
+    let world = World::with_openai(&mock.url());
+    assert_eq!(world.finish(&["exec", "first"]).code, Some(0));
+    let mut running = world.start_with_input(&["chat", "--plain", "--resume=", "second"]);
+    running.type_text("y\n/exit\n");
+    let run = running.finish();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.out.contains("Agent: Two.") && world.has("made"), "{run:?}");
+    assert_eq!(texts(&mock.last_body(), "user"), ["first", "second"]);
+}
+
+#[test]
+fn an_approval_is_given_edited_refused_or_given_for_the_session() {
+    let mock = Mock::start(&[(
+        "go",
+        vec![
+            bash("touch yes"),
+            bash("touch no"),
+            bash("touch proposed"),
+            bash("echo always >> lines"),
+            bash("echo always >> lines"),
+            bash("touch stop"),
+            say("never said"),
+        ],
+    )]);
+    let world = World::with_openai(&mock.url());
+    let mut talk = Talk::begin(&world, &[]);
+    talk.types("go");
+    for answer in ["y", "n not this one", "e touch edited", "a"] {
+        talk.asked();
+        talk.types(answer);
+    }
+    // The second `echo` is covered: the next question is about `touch stop`.
+    talk.asked();
+    let said = talk.says("s");
+    assert!(said.contains("stopped"), "{said}");
+    talk.leaves();
+    for (name, there) in
+        [("yes", true), ("no", false), ("proposed", false), ("edited", true), ("stop", false)]
+    {
+        assert_eq!(world.has(name), there, "{name}");
+    }
+    assert_eq!(world.read("lines"), "always\nalways\n");
+    let results = texts(&mock.last_body(), "tool");
+    assert!(results[1].contains("not this one"), "{results:?}");
+    assert!(results[2].contains("touch edited"), "the model is told what ran instead: {results:?}");
+    assert_eq!(results.len(), 5);
+}
+
+#[test]
+fn commands_do_what_they_say() {
+    let write = call("write_file", json!({ "path": "notes.txt", "content": "overwritten\n" }));
+    let mock =
+        Mock::start(&[("remember", vec![say("I will.")]), ("overwrite", vec![write, say("Written.")])]);
+    let world = World::with_openai(&mock.url()).file("work/notes.txt", "precious\n");
+    let mut talk = Talk::begin(&world, &["--approve", "auto"]);
+    let help = talk.says("/help");
+    for name in ["/clear", "/undo", "/model", "/approve", "/exit", "!COMMAND"] {
+        assert!(help.contains(name), "{name}: {help}");
+    }
+    assert!(talk.says("/hepl").contains("did you mean /help?"));
+
+    talk.says("remember me");
+    let cleared = talk.says("/clear");
+    assert!(!cleared.contains("remember"), "{cleared}");
+    assert!(talk.says("/model").contains("openai/test-model"));
+    talk.says("/model other-model");
+    talk.says("who am I");
+    let body = mock.last_body();
+    assert_eq!((texts(&body, "user"), &body["model"]), (vec!["who am I".to_owned()], &json!("other-model")));
+
+    assert!(talk.says("overwrite it").contains("Agent: Written."));
+    assert_eq!(world.read("notes.txt"), "overwritten\n");
+    talk.says("/undo");
+    assert_eq!(world.read("notes.txt"), "precious\n");
+    let again = talk.says("/undo");
+    assert!(again.contains("no file change to undo"), "{again}");
+    assert_eq!(world.read("notes.txt"), "precious\n");
+
+    let asked = mock.requests().len();
+    let direct = talk.says("!echo typed by hand; exit 3");
+    assert!(direct.contains("typed by hand\n") && direct.contains("exit code 3"), "{direct}");
+    assert!(talk.says("/cmd echo the same").contains("the same\n"));
+    assert_eq!(mock.requests().len(), asked, "the model is not asked about what was typed");
+    talk.leaves();
+}
+
+#[test]
+fn a_file_that_was_changed_since_is_not_overwritten_by_undo() {
+    let write = call("write_file", json!({ "path": "notes.txt", "content": "by the model\n" }));
+    let mock = Mock::start(&[("overwrite", vec![write, say("Written.")])]);
+    let world = World::with_openai(&mock.url()).file("work/notes.txt", "before\n");
+    let mut talk = Talk::begin(&world, &["--approve", "auto"]);
+    talk.says("overwrite it");
+    std::fs::write(world.work().join("notes.txt"), "by the person\n").unwrap();
+    let said = talk.says("/undo");
+    assert!(said.contains("notes.txt"), "{said}");
+    assert_eq!(world.read("notes.txt"), "by the person\n");
+    talk.leaves();
+}
+
+#[test]
+fn an_interrupt_stops_the_turn_and_the_conversation_goes_on() {
+    let name = format!("sleep 6{}", std::process::id());
+    let mock = Mock::start(&[
+        ("long", vec![bash(&format!("touch started; {name}")), say("never said")]),
+        ("short", vec![say("Here I am.")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    let mut talk = Talk::begin(&world, &["--approve", "auto"]);
+    talk.types("!true");
+    talk.prompted();
+    talk.types("long");
+    talk.running.out.wait_for_text("[Tool: bash(");
+    let until = std::time::Instant::now() + DEADLINE;
+    while processes_with(&name).is_empty() {
+        assert!(std::time::Instant::now() < until, "it never started");
+        std::thread::yield_now();
+    }
+    talk.running.signal(Signal::INT);
+    let said = talk.prompted();
+    assert!(said.contains("stopped"), "{said}");
+    wait_until_gone(&name, Duration::from_secs(5));
+    assert!(talk.says("short").contains("Agent: Here I am."));
+    talk.leaves();
+}
+
+#[test]
+fn the_end_of_the_input_while_a_question_is_open_runs_nothing() {
+    let mock = Mock::start(&[("go", vec![bash("touch made"), say("never said")])]);
+    let world = World::with_openai(&mock.url());
+    let mut running = world.start_with_input(&["chat", "--plain"]);
+    running.type_text("go\n");
+    running.out.wait_for_text("Run it?");
+    running.end_input();
+    let run = running.finish();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(!world.has("made"));
+    let events = world.exported(&world.only_session());
+    assert_eq!(events.last().unwrap()["event"]["type"], "turn_ended", "{events:?}");
+}
+
+/// Someone at a terminal.
+struct Person {
+    read: pty_process::OwnedReadPty,
+    write: pty_process::OwnedWritePty,
+    child: tokio::process::Child,
+    seen: String,
+    /// Up to where it was looked at, in bytes.
+    at: usize,
+}
+
+impl Person {
+    fn sits_down(world: &World, arguments: &[&str]) -> Self {
+        let (pty, pts) = pty_process::open().unwrap();
+        pty.resize(pty_process::Size::new(30, 100)).unwrap();
+        let child = pty_process::Command::new(env!("CARGO_BIN_EXE_sysop"))
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", world.home())
+            .env("TERM", "xterm-256color")
+            .envs(world.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(world.work())
+            .kill_on_drop(true)
+            .spawn(pts)
+            .unwrap();
+        let (read, write) = pty.into_split();
+        Self { read, write, child, seen: String::new(), at: 0 }
+    }
+
+    /// Waits until a text comes after what was seen before.
+    async fn sees(&mut self, text: &str) {
+        let waiting = async {
+            loop {
+                if let Some(found) = self.seen[self.at..].find(text) {
+                    self.at += found + text.len();
+                    return true;
+                }
+                if !self.reads().await {
+                    return false;
+                }
+            }
+        };
+        let came = tokio::time::timeout(DEADLINE, waiting).await;
+        assert_eq!(came, Ok(true), "{text:?} did not come; seen: {}", self.seen);
+    }
+
+    /// Reads more, without control sequences; answers as a terminal does.
+    async fn reads(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        let Ok(count @ 1..) = self.read.read(&mut bytes).await else { return false };
+        let text = String::from_utf8_lossy(&bytes[..count]);
+        for _ in text.matches("\u{1b}[6n") {
+            self.write.write_all(b"\x1b[1;1R").await.unwrap();
+        }
+        self.seen.push_str(&sysop_core::text::strip_controls(&text));
+        true
+    }
+
+    async fn types(&mut self, text: &str) {
+        self.write.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn leaves(mut self) -> (i32, String) {
+        let ended = async {
+            while self.reads().await {}
+            self.child.wait().await.unwrap().code().unwrap_or(-1)
+        };
+        let code = tokio::time::timeout(DEADLINE, ended).await.expect("it ends");
+        (code, self.seen)
+    }
+}
+
+/// Lets a person do something at a terminal.
+fn at_a_terminal<T>(what: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what)
+}
+
+#[test]
+fn at_a_terminal_a_proposal_is_allowed_and_a_turn_is_stopped() {
+    let name = format!("sleep 8{}", std::process::id());
+    let mock = Mock::start(&[
+        ("please make", vec![bash("touch made"), say("It is made.")]),
+        ("take long", vec![bash(&format!("echo begun; {name}")), say("never said")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    let (code, seen) = at_a_terminal(async {
+        let mut person = Person::sits_down(&world, &["chat"]);
+        person.sees("openai/test-model").await;
+        person.sees("›").await;
+        person.types("please make it\r").await;
+        person.sees("touch made").await;
+        person.sees("Run it?").await;
+        assert!(!world.has("made"));
+        person.types("y").await;
+        person.sees("It is made.").await;
+        assert!(world.has("made"));
+        person.sees("›").await;
+        person.types("please take long\r").await;
+        person.sees("Run it?").await;
+        person.types("y").await;
+        person.sees("begun").await;
+        person.types("\u{3}").await;
+        person.sees("stopp").await;
+        person.sees("›").await;
+        wait_until_gone(&name, Duration::from_secs(5));
+        person.types("\u{4}").await;
+        person.leaves().await
+    });
+    assert_eq!(code, 0, "{seen}");
+    // What it says on leaving works as it stands.
+    let hint = seen.rsplit_once("`sysop ").and_then(|(_, rest)| rest.split_once('`')).expect("a hint").0;
+    let mut line: Vec<&str> = hint.split(' ').collect();
+    assert_eq!(line[0], "chat", "{hint}");
+    line[0] = "exec";
+    line.push("and now");
+    let run = world.finish(&line);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "No scenario fits.\n"), "{run:?}");
+    assert_eq!(texts(&mock.last_body(), "user"), ["please make it", "please take long", "and now"]);
+}
+
+#[test]
+fn at_a_terminal_a_task_asks_there_and_ctrl_c_ends_it() {
+    let silent_server = RawServer::start(|_, _, stream| hang(stream));
+    let mock = Mock::start(&[("please make", vec![bash("touch made"), say("It is made.")])]);
+    let (world, silent) = (World::with_openai(&mock.url()), World::with_openai(&silent_server.url()));
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&world, &["exec", "please make it"]);
+        person.sees("Run it?").await;
+        person.types("y").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 0, "{seen}");
+        assert!(seen.contains("It is made.") && world.has("made"), "{seen}");
+
+        let mut person = Person::sits_down(&world, &["exec", "please make it"]);
+        person.sees("Run it?").await;
+        person.types("\u{3}").await;
+        assert_eq!(person.leaves().await.0, 130);
+
+        let mut person = Person::sits_down(&silent, &["exec", "go"]);
+        let asked = async {
+            while silent_server.bodies().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, asked).await.expect("the model is asked");
+        person.types("\u{3}").await;
+        assert_eq!(person.leaves().await.0, 130);
+    });
+}
