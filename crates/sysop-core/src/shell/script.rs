@@ -3,6 +3,7 @@
 //! Every kind of node is named here; one that is not, and every gap between nodes that is not blank, means that the
 //! script cannot be parsed.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
@@ -58,6 +59,9 @@ impl Script<'_> {
 pub(super) fn run(state: &mut State, source: &str, place: Place, input: &Input) {
     let script = Script { source, place };
     let whole = script.span(0, source.len());
+    if !state.read(whole, source.len()) {
+        return;
+    }
     if source.matches('|').count() > CHAIN_MAX || source.matches("=(").count() > CHAIN_MAX {
         state.note(whole, Class::Dangerous, "too complex to analyse");
         return;
@@ -83,7 +87,8 @@ fn longest_delimiter(source: &str) -> usize {
 fn parse(source: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let bytes = source.as_bytes();
+    let masked = masked(source);
+    let bytes = masked.as_ref();
     let mut reports = 0;
     let mut watch = |progress: &ParseState| {
         reports += 1;
@@ -95,6 +100,16 @@ fn parse(source: &str) -> Option<Tree> {
     };
     let options = ParseOptions::new().progress_callback(&mut watch);
     parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
+}
+
+/// The text with each byte of a character beyond ASCII as a letter, which is what it is to a shell. The grammar's
+/// scanner looks characters up in the C library's table of 256 (`isdigit` in tree-sitter-bash 0.25.1) and reads
+/// beyond its end for others. Every offset stays as it is.
+fn masked(source: &str) -> Cow<'_, [u8]> {
+    if source.is_ascii() {
+        return Cow::Borrowed(source.as_bytes());
+    }
+    source.bytes().map(|byte| if byte.is_ascii() { byte } else { b'u' }).collect()
 }
 
 /// A disagreement, or a form that is not known.
@@ -203,9 +218,13 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Inpu
     }
     let closing = if is_compound(node.kind()) { None } else { end };
     let mut separated = true;
+    let mut before = node.start_byte();
     let last = children.iter().rposition(|child| is_statement(child.kind()));
     for (index, child) in children.iter().enumerate() {
         let kind = child.kind();
+        let gap = script.source.get(before..child.start_byte()).unwrap_or("");
+        separated |= gap.replace("\\\n", "").contains('\n');
+        before = child.end_byte();
         if !child.is_named() {
             match kind {
                 "&" => state.raise(Class::Changes),

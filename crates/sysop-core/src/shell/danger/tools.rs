@@ -97,9 +97,16 @@ fn ssh(state: &mut State, call: &Call<'_>) {
     let list = "-46AaCfGgKkMNnqsTtVvXxYy -BbcDEeFIiJLlmOopPQRSWw:";
     match parse(list, arguments, Until::FirstOperand) {
         Some(parsed) => {
-            let inner = arguments.get(parsed.first_operand + 1..).unwrap_or(&[]);
-            let settings =
-                parsed.options.iter().filter(|(name, _)| *name == "o").filter_map(|(_, value)| *value);
+            let behind = arguments.get(parsed.first_operand + 1..).unwrap_or(&[]);
+            let late = parse(list, behind, Until::FirstOperand);
+            let inner = late.as_ref().and_then(|late| behind.get(late.first_operand..)).unwrap_or(behind);
+            let late = late.map_or(Vec::new(), |late| late.options);
+            let settings = parsed
+                .options
+                .iter()
+                .chain(&late)
+                .filter(|(name, _)| *name == "o")
+                .filter_map(|(_, value)| *value);
             for setting in settings {
                 let lower = setting.to_lowercase();
                 let harmless = [
