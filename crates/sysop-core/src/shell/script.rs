@@ -254,7 +254,7 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
         gap.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\n'))
     };
     for child in children {
-        if !blank(at, child.start_byte().max(at)) {
+        if !blank(at, child.start_byte().max(at)) || !stands_alone(script, *child) {
             return false;
         }
         at = child.end_byte().max(at);
@@ -262,6 +262,20 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
     let end = if node.kind() == "program" { script.source.len() } else { node.end_byte() };
     let start = if node.kind() == "program" { 0 } else { node.start_byte() };
     blank(start, node.start_byte()) && blank(at, end.max(at))
+}
+
+/// A keyword is one only as a word of its own.
+fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
+    let text = script.text(token);
+    let keyword = text.starts_with(|c: char| c.is_ascii_alphabetic()) || matches!(text, "!" | "{" | "}");
+    if token.is_named() || !keyword {
+        return true;
+    }
+    let border = |c: char| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>');
+    let before = script.source.get(..token.start_byte()).unwrap_or("?");
+    let after = script.source.get(token.end_byte()..).unwrap_or("?");
+    before.chars().next_back().is_none_or(|c| border(c) || c == '`')
+        && after.chars().next().is_none_or(|c| border(c) || c == '`')
 }
 
 /// A comment is nothing to a script, but a shell that a person types into may take it for arguments.
@@ -332,15 +346,6 @@ fn printed(script: &Script<'_>, node: Node<'_>) -> Input {
             let text: Vec<&str> = words.into_iter().filter(is_text).collect();
             Input::Text { text: text.join(" ").replace("\\n", "\n"), span: script.span_of(node) }
         }
-        (Some("cat"), _) => {
-            simple.redirects.iter().fold(Input::Unseen, |_, (redirect, target)| match redirect.operator {
-                RedirectOperator::Text => target.literal().map_or(Input::Unseen, |text| Input::Text {
-                    text: text.to_owned(),
-                    span: script.span_of(node),
-                }),
-                _ => Input::Unseen,
-            })
-        }
         (Some(_) | None, _) => Input::Unseen,
     }
 }
@@ -361,14 +366,9 @@ fn loops(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) 
                 perhaps(state, |state| visit(state, script, child, input, None))
             }
             "case_item" => case_item(state, script, child, input),
-            "variable_name" => {
-                if super::builtin::poisons(script.text(child)) {
-                    state.note(
-                        script.span_of(child),
-                        Class::Opaque,
-                        "sets a variable that changes what commands do",
-                    );
-                }
+            "variable_name" if super::builtin::poisons(script.text(child)) => {
+                let why = "sets a variable that changes what commands do";
+                state.note(script.span_of(child), Class::Opaque, why);
             }
             "comment" => comment(state, script, child),
             _ if child.is_named() => expansion::pattern(state, script, child),
@@ -646,6 +646,9 @@ fn array(lexer: &mut Lexer<'_>, simple: &mut Simple) -> Result<(), Mismatch> {
             }
             Token::Word(_) | Token::Comment | Token::Operator('\n', _) => {}
             Token::Operator(')', at) => {
+                if !lexer.at_border() {
+                    return Err(Mismatch(lexer.at));
+                }
                 if let Some(word) = simple.words.last_mut() {
                     word.end = at + 1;
                     word.expands = true;

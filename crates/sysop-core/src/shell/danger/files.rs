@@ -17,11 +17,8 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
         "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" | "chcon" | "setcap" => {
             reassign(state, call, name)
         }
-        "dd" => {
-            if !matches!(call.arguments(), [word] if matches!(word.text(), "--version" | "--help")) {
-                danger(state, call, "writes raw blocks");
-            }
-        }
+        "dd" if matches!(call.arguments(), [word] if matches!(word.text(), "--version" | "--help")) => {}
+        "dd" => danger(state, call, "writes raw blocks"),
         "mv" | "rename" => {
             for word in operands_of(call.arguments()) {
                 let target = resolved(state, word);
@@ -32,10 +29,10 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
             destinations(state, call, true);
         }
         "cp" | "install" | "ln" | "rsync" | "scp" | "tee" | "touch" | "mkdir" | "mknod" | "mkfifo"
-        | "split" | "csplit" | "patch" | "sponge" | "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" | "ex" => {
+        | "split" | "csplit" | "patch" | "sponge" | "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => {
             copies(state, call, name)
         }
-        "sed" | "perl" => sed(state, call),
+        "sed" => sed(state, call),
         "find" | "fd" | "fdfind" => find(state, call),
         "tar" | "bsdtar" | "gtar" => tar(state, call),
         "unzip" | "7z" | "cpio" | "zip" => archive(state, call, name),

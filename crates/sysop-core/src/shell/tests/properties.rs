@@ -59,7 +59,7 @@ fn wrapped() -> impl Strategy<Value = String> {
         const AROUND: &[(&str, &str)] = &[
             ("(", ")"),
             ("{ ", "; }"),
-            ("echo $(", ")"),
+            ("echo $( ", ")"),
             ("cat <(", ")"),
             ("if true; then ", "; fi"),
             ("while ", "; do ls; done"),
