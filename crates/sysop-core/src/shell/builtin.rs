@@ -15,111 +15,19 @@ pub(super) const RESERVED: &[&str] = &[
 
 /// Whether setting this variable makes other programs run or load something, or read other settings.
 pub(super) fn poisons(name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "PATH",
-        "ENV",
-        "IFS",
-        "PS0",
-        "PS1",
-        "PS2",
-        "PS3",
-        "PS4",
-        "PROMPT_COMMAND",
-        "SHELL",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "CDPATH",
-        "GLOBIGNORE",
-        "FPATH",
-        "ZDOTDIR",
-        "FCEDIT",
-        "HISTFILE",
-        "INPUTRC",
-        "HOME",
-        "EDITOR",
-        "VISUAL",
-        "BROWSER",
-        "LESS",
-        "CLASSPATH",
-        "TERMINFO",
-        "TERMCAP",
-        "GCONV_PATH",
-        "LOCPATH",
-        "NLSPATH",
-        "MAKEFLAGS",
-        "MAKEFILES",
-        "OPENSSL_CONF",
-        "KUBECONFIG",
-        "SUDO_ASKPASS",
-        "SUDO_EDITOR",
-        "SSH_ASKPASS",
-        "RSYNC_RSH",
-        "CVS_RSH",
-        "SVN_SSH",
-        "TAR_OPTIONS",
-        "GREP_OPTIONS",
-        "RIPGREP_CONFIG_PATH",
-        "MANOPT",
-        "MANROFFOPT",
-        "RUBYOPT",
-        "RUBYLIB",
-        "NODE_OPTIONS",
-        "NODE_PATH",
-        "JAVA_TOOL_OPTIONS",
-        "_JAVA_OPTIONS",
-        "JDK_JAVA_OPTIONS",
-        "MAVEN_OPTS",
-        "GRADLE_OPTS",
-        "RUSTC",
-        "RUSTC_WRAPPER",
-        "CC",
-        "CXX",
-        "LD",
-        "AR",
-        "PHPRC",
-        "PHP_INI_SCAN_DIR",
-        "DOCKER_HOST",
-        "DOCKER_CONFIG",
-        "EXINIT",
-        "VIMINIT",
-        "COMSPEC",
-        "SYSTEMD_EDITOR",
-        "DPKG_PAGER",
-        "APT_CONFIG",
-        "TMUX",
-        "histchars",
-        "prompt",
-        "path",
-        "fpath",
-        "precmd",
-        "preexec",
-    ];
-    const PREFIXES: &[&str] = &[
-        "LD_",
-        "DYLD_",
-        "BASH_",
-        "GIT_",
-        "LESS",
-        "PYTHON",
-        "PERL",
-        "GEM_",
-        "BUNDLE_",
-        "NPM_",
-        "npm_",
-        "PIP_",
-        "CARGO_",
-        "LUA_",
-        "XDG_",
-        "FZF_",
-        "SYSOP_",
-        "LLM_",
-        "RUSTUP_",
-        "DEBUGINFOD_",
-        "GLIBC_",
-        "MALLOC_",
-        "CONDA_",
-    ];
-    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || name.ends_with("PAGER")
+    const NAMES: &str = "PATH ENV IFS PS0 PS1 PS2 PS3 PS4 PROMPT_COMMAND SHELL SHELLOPTS BASHOPTS CDPATH GLOBIGNORE \
+        FPATH ZDOTDIR FCEDIT HISTFILE INPUTRC HOME EDITOR VISUAL BROWSER LESS CLASSPATH TERMINFO \
+        TERMCAP GCONV_PATH LOCPATH NLSPATH MAKEFLAGS MAKEFILES OPENSSL_CONF KUBECONFIG SUDO_ASKPASS \
+        SUDO_EDITOR SSH_ASKPASS RSYNC_RSH CVS_RSH SVN_SSH TAR_OPTIONS GREP_OPTIONS \
+        RIPGREP_CONFIG_PATH MANOPT MANROFFOPT RUBYOPT RUBYLIB NODE_OPTIONS NODE_PATH \
+        JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS MAVEN_OPTS GRADLE_OPTS RUSTC RUSTC_WRAPPER \
+        CC CXX LD AR PHPRC PHP_INI_SCAN_DIR DOCKER_HOST DOCKER_CONFIG EXINIT VIMINIT COMSPEC \
+        SYSTEMD_EDITOR DPKG_PAGER APT_CONFIG TMUX histchars prompt path fpath precmd preexec";
+    const PREFIXES: &str = "LD_ DYLD_ BASH_ GIT_ LESS PYTHON PERL GEM_ BUNDLE_ NPM_ npm_ PIP_ CARGO_ LUA_ XDG_ FZF_ \
+        SYSOP_ LLM_ RUSTUP_ DEBUGINFOD_ GLIBC_ MALLOC_ CONDA_";
+    options::listed(NAMES, name)
+        || PREFIXES.split(' ').any(|prefix| name.starts_with(prefix))
+        || name.ends_with("PAGER")
 }
 
 /// Looks at one `NAME=value` word.

@@ -207,6 +207,9 @@ impl<'a> Call<'a> {
         }
         if text.contains(['=', '^', '$', '`', '\n']) || text.is_empty() {
             state.note(span, Class::Opaque, "the program's name is no plain word");
+            if let Some(rest @ [_, ..]) = self.words.get(1..) {
+                state.deeper(span, |state| self.with(rest, self.feed).judge(state));
+            }
             return;
         }
         let name = text.rsplit('/').next().unwrap_or(text).to_lowercase();

@@ -43,12 +43,23 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     state.raise(Class::Changes);
     let span = script.span_of(node);
     state.deeper(span, |state| match node.kind() {
-        "simple_expansion" => {}
+        "simple_expansion" => simple(state, script, node),
         "command_substitution" => substitution(state, script, node),
         "process_substitution" => process(state, script, node),
         "arithmetic_expansion" => arithmetic(state, script, node),
         _ => parameter(state, script, node),
     });
+}
+
+/// `$name`: nothing may stand between the two, as the grammar allows.
+fn simple(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let name = text.strip_prefix('$').unwrap_or("");
+    let special = matches!(name, "@" | "*" | "#" | "?" | "$" | "!" | "-");
+    if name.is_empty() || !(special || name.chars().all(|c| c.is_alphanumeric() || c == '_' || !c.is_ascii()))
+    {
+        state.note(script.span_of(node), Class::Dangerous, "cannot be parsed");
+    }
 }
 
 fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
@@ -118,7 +129,10 @@ fn surprising(inner: &str) -> Option<&'static str> {
     let (name, mut rest) = body.split_at_checked(name_end)?;
     let positional = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
     if name.is_empty() {
-        rest = rest.strip_prefix(['@', '*', '#', '?', '-', '$', '!'])?;
+        let Some(after) = rest.strip_prefix(['@', '*', '#', '?', '-', '$', '!']) else {
+            return (!rest.is_empty() || inner != "#").then_some("an expansion that is not understood");
+        };
+        rest = after;
     } else if !is_name(name) && !positional {
         return Some("an expansion that is not understood");
     }
@@ -160,6 +174,9 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
     let text = script.source.get(node.byte_range()).unwrap_or("");
     let words: Vec<&str> = text.split_whitespace().collect();
     let span = script.span_of(node);
+    if words.first() != Some(&"[[") || words.last() != Some(&"]]") {
+        state.note(span, Class::Dangerous, "cannot be parsed");
+    }
     let number = |word: Option<&&str>| {
         word.is_some_and(|word| {
             matches!(word.trim_matches('"'), "$?" | "$#" | "$$")
@@ -225,7 +242,8 @@ fn hides_expansion(script: &Script<'_>, node: Node<'_>) -> bool {
         let rest = text.get(offset..).unwrap_or("");
         if !escaped
             && !inside
-            && (c == '`' || ["$(", "${", "$[", "<(", ">("].iter().any(|opening| rest.starts_with(opening)))
+            && (c == '`'
+                || ["$(", "${", "$[", "<(", ">(", "$\\\n"].iter().any(|opening| rest.starts_with(opening)))
         {
             return true;
         }

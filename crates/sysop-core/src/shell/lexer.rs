@@ -192,6 +192,12 @@ impl<'s> Lexer<'s> {
         Ok(Redirect { start, operator: *operator })
     }
 
+    /// Whether no word goes on here.
+    pub(super) fn at_border(&self) -> bool {
+        self.peek().is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')'))
+            || self.rest().starts_with("\\\n")
+    }
+
     /// The target of a redirection: a word must follow on the same line.
     pub(super) fn target(&mut self) -> Result<Word, Mismatch> {
         match self.next()? {
@@ -240,10 +246,12 @@ impl<'s> Lexer<'s> {
             '.' if open.brace && word.shape.ends_with('.') => open.separator = true,
             '}' if open.separator => word.brace = true,
             '!' => word.history |= self.starts_history(),
-            '=' if word.value_at.is_none() && !word.quoted && !word.expands => {
-                if is_assignment_name(&word.shape) {
-                    word.value_at = Some(self.at);
-                }
+            '=' if word.value_at.is_none()
+                && !word.quoted
+                && !word.expands
+                && is_assignment_name(&word.shape) =>
+            {
+                word.value_at = Some(self.at);
             }
             _ => {}
         }
@@ -313,6 +321,9 @@ impl<'s> Lexer<'s> {
     fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), Mismatch> {
         if self.extent_here().is_some() {
             return self.expansion(word, in_quotes);
+        }
+        if self.rest().starts_with("$\\\n") {
+            return Err(Mismatch(self.at));
         }
         let next = self.rest().chars().nth(1);
         match next {

@@ -48,9 +48,7 @@ pub(super) fn parse<'w>(list: &str, words: &'w [Word], until: Until) -> Option<P
     let mut index = 0;
     while let Some(word) = words.get(index) {
         let text = word.text();
-        if word.may_be_option() && !text.starts_with('-') {
-            parsed.operands.push(word);
-        } else if text == "--" {
+        if text == "--" {
             parsed.first_operand = index + 1;
             parsed.operands.extend(words.iter().skip(index + 1));
             return Some(parsed);
@@ -62,7 +60,9 @@ pub(super) fn parse<'w>(list: &str, words: &'w [Word], until: Until) -> Option<P
             }
             parsed.operands.push(word);
         } else {
-            word.literal()?;
+            if word.expands || word.brace || word.glob {
+                return None;
+            }
             let next = words.get(index + 1);
             let used_next = match text.strip_prefix("--") {
                 Some(long) => read_long(list, long, next, &mut parsed)?,
@@ -174,6 +174,11 @@ pub(super) fn given(words: &[Word], short: &str, long: &[&str]) -> bool {
     })
 }
 
+/// Whether a text is one of a list's entries, which stand apart by single spaces.
+pub(super) fn listed(list: &str, text: &str) -> bool {
+    !text.is_empty() && list.split(' ').any(|entry| entry == text)
+}
+
 /// Words before `--` that start with a dash.
 pub(super) fn options_of(words: &[Word]) -> impl Iterator<Item = &str> {
     words
@@ -205,10 +210,9 @@ pub(super) fn values_of<'w>(words: &'w [Word], short: char, long: &str) -> Vec<&
             } else if name.len() >= 3 && long.starts_with(name) {
                 values.extend(next());
             }
-        } else if text.len() > 1 && text.starts_with('-') {
-            if let Some((_, value)) = text.split_once(short) {
-                if value.is_empty() { values.extend(next()) } else { values.push(value) }
-            }
+        } else if let Some((_, value)) = text.strip_prefix('-').and_then(|cluster| cluster.split_once(short))
+        {
+            if value.is_empty() { values.extend(next()) } else { values.push(value) }
         }
     }
     values

@@ -227,7 +227,7 @@ pub(super) fn is_broad(resolved: &str) -> bool {
         let home = parts.first().is_some_and(|first| matches!(*first, "home" | "Users")) && parts.len() <= 2;
         return parts.len() <= 1
             || home
-            || parts.iter().take(2).any(|part| special(&part))
+            || parts.iter().take(2).any(special)
             || protected(resolved).is_some();
     }
     parts.first().is_some_and(all)

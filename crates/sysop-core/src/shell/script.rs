@@ -3,6 +3,7 @@
 //! Every kind of node is named here; one that is not, and every gap between nodes that is not blank, means that the
 //! script cannot be parsed.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
@@ -58,6 +59,9 @@ impl Script<'_> {
 pub(super) fn run(state: &mut State, source: &str, place: Place, input: &Input) {
     let script = Script { source, place };
     let whole = script.span(0, source.len());
+    if !state.read(whole, source.len()) {
+        return;
+    }
     if source.matches('|').count() > CHAIN_MAX || source.matches("=(").count() > CHAIN_MAX {
         state.note(whole, Class::Dangerous, "too complex to analyse");
         return;
@@ -83,7 +87,8 @@ fn longest_delimiter(source: &str) -> usize {
 fn parse(source: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let bytes = source.as_bytes();
+    let masked = masked(source);
+    let bytes = masked.as_ref();
     let mut reports = 0;
     let mut watch = |progress: &ParseState| {
         reports += 1;
@@ -95,6 +100,16 @@ fn parse(source: &str) -> Option<Tree> {
     };
     let options = ParseOptions::new().progress_callback(&mut watch);
     parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
+}
+
+/// The text with each byte of a character beyond ASCII as a letter, which is what it is to a shell. The grammar's
+/// scanner looks characters up in the C library's table of 256 (`isdigit` in tree-sitter-bash 0.25.1) and reads
+/// beyond its end for others. Every offset stays as it is.
+fn masked(source: &str) -> Cow<'_, [u8]> {
+    if source.is_ascii() {
+        return Cow::Borrowed(source.as_bytes());
+    }
+    source.bytes().map(|byte| if byte.is_ascii() { byte } else { b'u' }).collect()
 }
 
 /// A disagreement, or a form that is not known.
@@ -203,9 +218,13 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Inpu
     }
     let closing = if is_compound(node.kind()) { None } else { end };
     let mut separated = true;
+    let mut before = node.start_byte();
     let last = children.iter().rposition(|child| is_statement(child.kind()));
     for (index, child) in children.iter().enumerate() {
         let kind = child.kind();
+        let gap = script.source.get(before..child.start_byte()).unwrap_or("");
+        separated |= gap.replace("\\\n", "").contains('\n');
+        before = child.end_byte();
         if !child.is_named() {
             match kind {
                 "&" => state.raise(Class::Changes),
@@ -235,7 +254,7 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
         gap.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\n'))
     };
     for child in children {
-        if !blank(at, child.start_byte().max(at)) {
+        if !blank(at, child.start_byte().max(at)) || !stands_alone(script, *child) {
             return false;
         }
         at = child.end_byte().max(at);
@@ -243,6 +262,20 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
     let end = if node.kind() == "program" { script.source.len() } else { node.end_byte() };
     let start = if node.kind() == "program" { 0 } else { node.start_byte() };
     blank(start, node.start_byte()) && blank(at, end.max(at))
+}
+
+/// A keyword is one only as a word of its own.
+fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
+    let text = script.text(token);
+    let keyword = text.starts_with(|c: char| c.is_ascii_alphabetic()) || matches!(text, "!" | "{" | "}");
+    if token.is_named() || !keyword {
+        return true;
+    }
+    let border = |c: char| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>');
+    let before = script.source.get(..token.start_byte()).unwrap_or("?");
+    let after = script.source.get(token.end_byte()..).unwrap_or("?");
+    before.chars().next_back().is_none_or(|c| border(c) || c == '`')
+        && after.chars().next().is_none_or(|c| border(c) || c == '`')
 }
 
 /// A comment is nothing to a script, but a shell that a person types into may take it for arguments.
@@ -313,15 +346,6 @@ fn printed(script: &Script<'_>, node: Node<'_>) -> Input {
             let text: Vec<&str> = words.into_iter().filter(is_text).collect();
             Input::Text { text: text.join(" ").replace("\\n", "\n"), span: script.span_of(node) }
         }
-        (Some("cat"), _) => {
-            simple.redirects.iter().fold(Input::Unseen, |_, (redirect, target)| match redirect.operator {
-                RedirectOperator::Text => target.literal().map_or(Input::Unseen, |text| Input::Text {
-                    text: text.to_owned(),
-                    span: script.span_of(node),
-                }),
-                _ => Input::Unseen,
-            })
-        }
         (Some(_) | None, _) => Input::Unseen,
     }
 }
@@ -342,14 +366,9 @@ fn loops(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) 
                 perhaps(state, |state| visit(state, script, child, input, None))
             }
             "case_item" => case_item(state, script, child, input),
-            "variable_name" => {
-                if super::builtin::poisons(script.text(child)) {
-                    state.note(
-                        script.span_of(child),
-                        Class::Opaque,
-                        "sets a variable that changes what commands do",
-                    );
-                }
+            "variable_name" if super::builtin::poisons(script.text(child)) => {
+                let why = "sets a variable that changes what commands do";
+                state.note(script.span_of(child), Class::Opaque, why);
             }
             "comment" => comment(state, script, child),
             _ if child.is_named() => expansion::pattern(state, script, child),
@@ -627,6 +646,9 @@ fn array(lexer: &mut Lexer<'_>, simple: &mut Simple) -> Result<(), Mismatch> {
             }
             Token::Word(_) | Token::Comment | Token::Operator('\n', _) => {}
             Token::Operator(')', at) => {
+                if !lexer.at_border() {
+                    return Err(Mismatch(lexer.at));
+                }
                 if let Some(word) = simple.words.last_mut() {
                     word.end = at + 1;
                     word.expands = true;

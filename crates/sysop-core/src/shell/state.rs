@@ -8,6 +8,10 @@ use crate::policy::{Class, Finding, Risk};
 const FINDINGS_MAX: usize = 64;
 /// Most simple commands looked at, over all nested scripts; past it the command is too complex to judge.
 const STEPS_MAX: usize = 2048;
+/// Most words looked at, over all nested scripts and guesses.
+const WORDS_MAX: usize = 65_536;
+/// Most bytes parsed, over all nested scripts.
+const SCRIPT_BYTES_MAX: usize = 4 * super::COMMAND_BYTES_MAX;
 /// Deepest nesting of grammar nodes, wrappers and quoted scripts together.
 const DEPTH_MAX: usize = 160;
 
@@ -21,6 +25,9 @@ pub(super) struct State {
     findings: Vec<Finding>,
     invocations: Vec<Invocation>,
     steps: usize,
+    words: usize,
+    script_bytes: usize,
+    exhausted: bool,
     depth: usize,
     /// Where relative paths start: empty for the folder it begins in, none once unknown.
     pub(super) folder: Option<String>,
@@ -33,6 +40,9 @@ impl Default for State {
             findings: Vec::new(),
             invocations: Vec::new(),
             steps: 0,
+            words: 0,
+            script_bytes: 0,
+            exhausted: false,
             depth: 0,
             folder: Some(String::new()),
         }
@@ -70,6 +80,9 @@ impl State {
 
     /// Goes one level deeper, or notes that it is too deep and does not.
     pub(super) fn deeper(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
+        if self.exhausted {
+            return;
+        }
         if self.depth >= DEPTH_MAX {
             self.note(span, Class::Dangerous, "nested too deep to analyse");
             return;
@@ -82,15 +95,29 @@ impl State {
     /// Counts one simple command and keeps its words; false when there have been too many.
     pub(super) fn step(&mut self, span: Span, words: &[Word]) -> bool {
         self.steps += 1;
-        if self.steps > STEPS_MAX {
-            if self.steps == STEPS_MAX + 1 {
-                self.note(span, Class::Dangerous, "too complex to analyse");
-            }
+        self.words += words.len();
+        if !self.within_bounds(span) {
             return false;
         }
         let words = words.iter().map(|word| word.literal().map(str::to_owned)).collect();
         self.invocations.push(Invocation { words });
         true
+    }
+
+    /// Counts the bytes of one more script; false when there have been too many.
+    pub(super) fn read(&mut self, span: Span, bytes: usize) -> bool {
+        self.script_bytes += bytes;
+        self.within_bounds(span)
+    }
+
+    fn within_bounds(&mut self, span: Span) -> bool {
+        let within =
+            self.steps <= STEPS_MAX && self.words <= WORDS_MAX && self.script_bytes <= SCRIPT_BYTES_MAX;
+        if !within && !self.exhausted {
+            self.exhausted = true;
+            self.note(span, Class::Dangerous, "too complex to analyse");
+        }
+        within
     }
 
     pub(super) fn into_analysis(mut self) -> Analysis {

@@ -17,11 +17,8 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
         "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" | "chcon" | "setcap" => {
             reassign(state, call, name)
         }
-        "dd" => {
-            if !matches!(call.arguments(), [word] if matches!(word.text(), "--version" | "--help")) {
-                danger(state, call, "writes raw blocks");
-            }
-        }
+        "dd" if matches!(call.arguments(), [word] if matches!(word.text(), "--version" | "--help")) => {}
+        "dd" => danger(state, call, "writes raw blocks"),
         "mv" | "rename" => {
             for word in operands_of(call.arguments()) {
                 let target = resolved(state, word);
@@ -32,10 +29,10 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
             destinations(state, call, true);
         }
         "cp" | "install" | "ln" | "rsync" | "scp" | "tee" | "touch" | "mkdir" | "mknod" | "mkfifo"
-        | "split" | "csplit" | "patch" | "sponge" | "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" | "ex" => {
+        | "split" | "csplit" | "patch" | "sponge" | "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => {
             copies(state, call, name)
         }
-        "sed" | "perl" => sed(state, call),
+        "sed" => sed(state, call),
         "find" | "fd" | "fdfind" => find(state, call),
         "tar" | "bsdtar" | "gtar" => tar(state, call),
         "unzip" | "7z" | "cpio" | "zip" => archive(state, call, name),
@@ -202,36 +199,38 @@ fn unread_script(state: &mut State, call: &Call<'_>, scripts: &[&str]) {
 
 fn find(state: &mut State, call: &Call<'_>) {
     let arguments = call.arguments();
-    for (index, word) in arguments.iter().enumerate() {
+    let is_fd = call.words.first().is_some_and(|name| name.text().contains("fd"));
+    let mut index = 0;
+    while let Some(word) = arguments.get(index) {
+        index += 1;
         match word.text() {
             "-delete" => state.note(call.span_of(word), Class::Dangerous, "deletes what is found"),
-            "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch" => {
-                if word.text().starts_with("-x")
-                    && !call.words.first().is_some_and(|name| name.text().contains("fd"))
-                {
-                    continue;
-                }
-                let rest = arguments.get(index + 1..).unwrap_or(&[]);
-                let length =
-                    rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
-                let inner = rest.get(..length).unwrap_or(&[]);
-                if inner.is_empty() {
-                    opaque(state, call, "runs a program that is not written out");
-                } else {
-                    state.deeper(call.span, |state| call.with(inner, Some(Feed::Found)).judge(state));
-                }
-            }
+            "-exec" | "-execdir" | "-ok" | "-okdir" => index += executed(state, call, index),
+            "-x" | "-X" | "--exec" | "--exec-batch" if is_fd => index += executed(state, call, index),
             "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
-                if let Some(target) = arguments.get(index + 1) {
+                if let Some(target) = arguments.get(index) {
                     write_target(state, target.text(), call.span_of(target));
                 }
             }
             _ if word.may_be_option() => {
-                state.note(call.span_of(word), Class::Opaque, "may be an action that is not written out")
+                state.note(call.span_of(word), Class::Opaque, "may be an action that is not written out");
             }
             _ => {}
         }
     }
+}
+
+/// Judges the command from `start` up to `;` or `+`; tells how many words it has.
+fn executed(state: &mut State, call: &Call<'_>, start: usize) -> usize {
+    let rest = call.arguments().get(start..).unwrap_or(&[]);
+    let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
+    let inner = rest.get(..length).unwrap_or(&[]);
+    if inner.is_empty() {
+        opaque(state, call, "runs a program that is not written out");
+    } else {
+        state.deeper(call.span, |state| call.with(inner, Some(Feed::Found)).judge(state));
+    }
+    length
 }
 
 fn tar(state: &mut State, call: &Call<'_>) {

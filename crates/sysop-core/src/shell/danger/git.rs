@@ -177,7 +177,6 @@ fn runs(state: &mut State, call: &Call<'_>, verb: &str, rest: &[Word]) {
         "extcmd",
         "exec-batch",
         "strategy",
-        "gpg-sign",
     ];
     let short = match verb {
         "grep" => "O",

@@ -50,6 +50,6 @@ fn any_word(words: &[Word], texts: &[&str]) -> bool {
 }
 
 /// The nth word that is no option.
-fn nth<'w>(words: &'w [Word], index: usize) -> &'w str {
+fn nth(words: &[Word], index: usize) -> &str {
     super::options::operands_of(words).nth(index).map_or("", Word::text)
 }

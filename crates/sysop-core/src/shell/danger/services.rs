@@ -2,41 +2,15 @@
 
 use super::super::call::Call;
 use super::super::lexer::Word;
-use super::super::options::{Until, given, operands_of, parse};
+use super::super::options::{Until, given, listed, operands_of, parse, values_of};
 use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
 
 /// Units without which nobody gets in, or the machine does not hold together.
-const VITAL: &[&str] = &[
-    "ssh",
-    "sshd",
-    "network",
-    "networking",
-    "networkmanager",
-    "systemd-networkd",
-    "systemd-resolved",
-    "wpa_supplicant",
-    "firewalld",
-    "ufw",
-    "nftables",
-    "iptables",
-    "dbus",
-    "dbus-broker",
-    "systemd-logind",
-    "systemd-journald",
-    "systemd-udevd",
-    "getty@tty1",
-    "polkit",
-    "fail2ban",
-    "sssd",
-    "multi-user.target",
-    "graphical.target",
-    "default.target",
-    "wg-quick@wg0",
-    "openvpn",
-    "tailscaled",
-    "netplan",
-];
+const VITAL: &str = "ssh sshd network networking networkmanager systemd-networkd systemd-resolved wpa_supplicant \
+    firewalld ufw nftables iptables dbus dbus-broker systemd-logind systemd-journald \
+    systemd-udevd getty@tty1 polkit fail2ban sssd multi-user.target graphical.target \
+    default.target wg-quick@wg0 openvpn tailscaled netplan";
 
 pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
     match name {
@@ -79,7 +53,7 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
 fn is_vital_name(unit: &str) -> bool {
     let unit = unit.to_lowercase();
     let unit = unit.trim_end_matches(".service").trim_end_matches(".socket");
-    VITAL.contains(&unit) || VITAL.iter().any(|vital| unit.split('@').next() == Some(vital))
+    listed(VITAL, unit) || listed(VITAL, unit.split('@').next().unwrap_or(""))
 }
 
 fn is_vital(word: &Word) -> bool {
@@ -262,71 +236,19 @@ fn cloud(state: &mut State, call: &Call<'_>) {
 }
 
 fn packages(state: &mut State, call: &Call<'_>, name: &str) {
-    const CORE: &[&str] = &[
-        "openssh-server",
-        "openssh",
-        "sudo",
-        "systemd",
-        "linux-image",
-        "linux-generic",
-        "kernel",
-        "libc6",
-        "glibc",
-        "bash",
-        "coreutils",
-        "dpkg",
-        "apt",
-        "rpm",
-        "dnf",
-        "network-manager",
-        "networkmanager",
-        "netplan.io",
-        "ifupdown",
-        "grub",
-        "grub-pc",
-        "init",
-        "udev",
-        "login",
-        "passwd",
-    ];
+    const CORE: &str = "openssh-server openssh sudo systemd linux-image linux-generic kernel libc6 glibc bash \
+        coreutils dpkg apt rpm dnf network-manager networkmanager netplan.io ifupdown grub grub-pc \
+        init udev login passwd";
     let arguments = call.arguments();
-    let manages = matches!(
-        name,
-        "apt"
-            | "apt-get"
-            | "aptitude"
-            | "dnf"
-            | "yum"
-            | "zypper"
-            | "apk"
-            | "pacman"
-            | "dpkg"
-            | "rpm"
-            | "brew"
-            | "snap"
-    );
+    let manages = listed("apt apt-get aptitude dnf yum zypper apk pacman dpkg rpm brew snap", name);
     if !manages {
         return;
     }
-    let removes = any_word(
-        arguments,
-        &[
-            "remove",
-            "purge",
-            "autoremove",
-            "autopurge",
-            "erase",
-            "del",
-            "-r",
-            "--remove",
-            "-P",
-            "--purge",
-            "-e",
-            "--erase",
-        ],
-    ) || (name == "pacman" && arguments.iter().any(|word| word.text().starts_with("-R")));
+    let verbs = "remove purge autoremove autopurge erase del -r --remove -P --purge -e --erase";
+    let removes = arguments.iter().any(|word| listed(verbs, word.text()))
+        || (name == "pacman" && arguments.iter().any(|word| word.text().starts_with("-R")));
     let core = operands_of(arguments)
-        .any(|word| CORE.contains(&word.text().to_lowercase().as_str()) || word.literal().is_none());
+        .any(|word| listed(CORE, &word.text().to_lowercase()) || word.literal().is_none());
     if removes && core {
         danger(state, call, "removes a package that the machine needs");
     }
@@ -356,7 +278,7 @@ fn packages(state: &mut State, call: &Call<'_>, name: &str) {
 
 /// `-o Dpkg::Options::=--force-conf…` and `-o DPkg::Lock::Timeout=…` are everyday.
 fn is_harmless_option(arguments: &[Word]) -> bool {
-    let values = super::super::options::values_of(arguments, 'o', "option");
+    let values = values_of(arguments, 'o', "option");
     !values.is_empty()
         && values.iter().all(|value| {
             let value = value.to_lowercase();

@@ -2,7 +2,8 @@
 
 use super::super::call::{Call, Feed};
 use super::super::lexer::Word;
-use super::super::options::{given, operands_of, options_of};
+use super::super::options::{given, listed, operands_of, options_of};
+use super::super::read_only::is_read_only;
 use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
 
@@ -17,89 +18,41 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
 
 fn disks(state: &mut State, call: &Call<'_>, name: &str) {
     let arguments = call.arguments();
-    let lists =
-        matches!(arguments, [word, ..] if matches!(word.text(), "-l" | "--list" | "-x" | "-d" | "--dump"));
-    let words: Vec<&str> = arguments.iter().map(Word::text).collect();
+    let lists = arguments.first().is_some_and(|word| listed("-l --list -x -d --dump", word.text()));
+    let any = |list: &str| arguments.iter().any(|word| listed(list, word.text()));
     let formats = name == "mkfs" || name.starts_with("mkfs.") || name.starts_with("newfs");
-    if formats || matches!(name, "mke2fs" | "mkswap" | "mkdosfs" | "mkntfs" | "mkudffs") {
+    if formats || listed("mke2fs mkswap mkdosfs mkntfs mkudffs", name) {
         return danger(state, call, "makes a new file system over what is there");
     }
-    match name {
-        "wipefs" | "blkdiscard" | "sgdisk" | "badblocks" | "fsck" | "e2fsck" | "resize2fs" | "xfs_repair"
-        | "debugfs" | "tune2fs" | "growpart" | "partprobe" | "testdisk" => {
-            danger(state, call, "changes a file system or a disk directly")
-        }
-        "fdisk" | "sfdisk" | "cfdisk" | "gdisk" | "cgdisk" | "parted" if !lists => {
-            danger(state, call, "changes partitions")
-        }
-        "lvremove" | "vgremove" | "pvremove" | "lvreduce" | "lvresize" | "vgreduce" | "pvcreate"
-        | "vgcfgrestore" => {
-            danger(state, call, "changes volumes");
-        }
+    let direct = "wipefs blkdiscard sgdisk badblocks fsck e2fsck resize2fs xfs_repair debugfs tune2fs growpart testdisk";
+    let volumes = "lvremove vgremove pvremove lvreduce lvresize vgreduce pvcreate vgcfgrestore";
+    let security = ["security-erase", "security-erase-enhanced", "trim-sector-ranges", "write-sector"];
+    let why = match name {
+        _ if listed(direct, name) => "changes a file system or a disk directly",
+        _ if listed(volumes, name) => "changes volumes",
+        "fdisk" | "sfdisk" | "cfdisk" | "gdisk" | "cgdisk" | "parted" if !lists => "changes partitions",
         "zpool" | "zfs" | "btrfs"
-            if words.iter().any(|word| {
-                matches!(
-                    *word,
-                    "destroy"
-                        | "delete"
-                        | "labelclear"
-                        | "rollback"
-                        | "offline"
-                        | "detach"
-                        | "remove"
-                        | "export"
-                )
-            }) =>
+            if any("destroy delete labelclear rollback offline detach remove export") =>
         {
-            danger(state, call, "destroys a file system or a pool");
+            "destroys a file system or a pool"
         }
         "mdadm" if given(arguments, "SCr", &["stop", "create", "zero-superblock", "remove", "fail"]) => {
-            danger(state, call, "changes a raid")
+            "changes a raid"
         }
-        "cryptsetup"
-            if words.iter().any(|word| {
-                matches!(
-                    *word,
-                    "luksFormat" | "erase" | "luksErase" | "reencrypt" | "luksKillSlot" | "luksRemoveKey"
-                )
-            }) =>
-        {
-            danger(state, call, "destroys an encrypted disk's keys");
+        "cryptsetup" if any("luksFormat erase luksErase reencrypt luksKillSlot luksRemoveKey") => {
+            "destroys an encrypted disk's keys"
         }
-        "hdparm"
-            if given(
-                arguments,
-                "",
-                &[
-                    "security-erase",
-                    "security-erase-enhanced",
-                    "trim-sector-ranges",
-                    "make-bad-sector",
-                    "write-sector",
-                ],
-            ) =>
-        {
-            danger(state, call, "destroys a disk's content");
+        "hdparm" if given(arguments, "", &security) => "destroys a disk's content",
+        "nvme" if any("format sanitize write write-zeroes delete-ns") => "destroys a disk's content",
+        "diskutil" if any("eraseDisk eraseVolume erasedisk secureErase partitionDisk apfs zeroDisk") => {
+            "erases a disk"
         }
-        "nvme" if any_word(arguments, &["format", "sanitize", "write", "write-zeroes", "delete-ns"]) => {
-            danger(state, call, "destroys a disk's content")
-        }
-        "diskutil"
-            if words.iter().any(|word| {
-                word.to_lowercase().starts_with("erase")
-                    || matches!(*word, "partitionDisk" | "apfs" | "zeroDisk")
-            }) =>
-        {
-            danger(state, call, "erases a disk");
-        }
-        "umount" | "swapoff" if any_word(arguments, &["-a", "--all", "/", "/home", "/var", "/usr"]) => {
-            danger(state, call, "takes file systems away")
-        }
-        "mount" if words.iter().any(|word| word.contains("remount")) || nth(arguments, 1) == "/" => {
-            danger(state, call, "mounts over the system")
-        }
-        _ => {}
-    }
+        "umount" | "swapoff" if any("-a --all / /home /var /usr") => "takes file systems away",
+        "mount" if arguments.iter().any(|word| word.text().contains("remount")) => "mounts over the system",
+        "mount" if nth(arguments, 1) == "/" => "mounts over the system",
+        _ => return,
+    };
+    danger(state, call, why);
 }
 
 fn power(state: &mut State, call: &Call<'_>, name: &str) {
@@ -185,7 +138,7 @@ fn accounts(state: &mut State, call: &Call<'_>, name: &str) {
 
 fn network(state: &mut State, call: &Call<'_>, name: &str) {
     let arguments = call.arguments();
-    let looks = super::super::read_only::is_read_only(name, call.words, false);
+    let looks = is_read_only(name, call.words, false);
     match name {
         "iptables"
         | "ip6tables"
@@ -231,11 +184,8 @@ fn network(state: &mut State, call: &Call<'_>, name: &str) {
         "route" if any_word(arguments, &["add", "del", "delete", "flush", "change"]) => {
             danger(state, call, "changes routes")
         }
-        "ifdown" | "ifup" | "dhclient" | "wpa_cli" | "ethtool"
-            if name != "ethtool" || options_of(arguments).next().is_some() =>
-        {
-            danger(state, call, "changes the network");
-        }
+        "ifdown" | "ifup" | "dhclient" | "wpa_cli" => danger(state, call, "changes the network"),
+        "ethtool" if options_of(arguments).next().is_some() => danger(state, call, "changes the network"),
         "nmcli"
             if any_word(
                 arguments,
@@ -275,7 +225,6 @@ fn kernel(state: &mut State, call: &Call<'_>, name: &str) {
         {
             danger(state, call, "changes the running kernel");
         }
-        "ldconfig" => {}
         _ => {}
     }
 }

@@ -3,6 +3,7 @@
 use super::super::call::{Call, Input, write_target};
 use super::super::lexer::Word;
 use super::super::options::{Until, given, options_of, parse, values_of};
+use super::super::read_only::is_read_only;
 use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
 
@@ -50,31 +51,22 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
         "rg" if given(arguments, "z", &["pre", "hostname-bin", "search-zip"]) => {
             opaque(state, call, "runs a program on what it reads")
         }
-        "fd" | "fdfind" | "entr" | "run-parts" | "logrotate" | "anacron" | "inotifywait" | "incrond"
-            if name != "fd" && name != "fdfind" && name != "inotifywait" =>
-        {
+        "entr" | "run-parts" | "logrotate" | "anacron" | "incrond" => {
             opaque(state, call, "runs programs that are named elsewhere");
         }
-        "tmux" | "screen" | "zellij" | "byobu" => {
-            if !super::super::read_only::is_read_only(name, call.words, false) {
-                opaque(state, call, "types into another terminal, or runs commands in it");
-                last_text(state, call);
-            }
+        "tmux" | "screen" | "zellij" | "byobu" if !is_read_only(name, call.words, false) => {
+            opaque(state, call, "types into another terminal, or runs commands in it");
+            last_text(state, call);
         }
         "ansible" | "ansible-playbook" | "salt" | "pssh" | "parallel-ssh" | "pdsh" | "clush" | "dsh"
         | "fab" => {
             opaque(state, call, "runs commands on other machines");
             last_text(state, call);
         }
-        "write" | "wall" | "mesg" | "xdotool" | "ydotool" | "tiocsti"
-            if matches!(name, "xdotool" | "ydotool") =>
-        {
-            opaque(state, call, "types into other programs")
-        }
+        "xdotool" | "ydotool" => opaque(state, call, "types into other programs"),
         "openssl" if has_text(arguments, &["-engine", "-provider-path"]) => opaque(state, call, "loads code"),
         "ssh-keygen" if given(arguments, "D", &[]) => opaque(state, call, "loads code"),
         "ssh-copy-id" => danger(state, call, "changes who may log in"),
-        "base64" | "xxd" | "gpg" => {}
         _ => {}
     }
 }
@@ -97,9 +89,16 @@ fn ssh(state: &mut State, call: &Call<'_>) {
     let list = "-46AaCfGgKkMNnqsTtVvXxYy -BbcDEeFIiJLlmOopPQRSWw:";
     match parse(list, arguments, Until::FirstOperand) {
         Some(parsed) => {
-            let inner = arguments.get(parsed.first_operand + 1..).unwrap_or(&[]);
-            let settings =
-                parsed.options.iter().filter(|(name, _)| *name == "o").filter_map(|(_, value)| *value);
+            let behind = arguments.get(parsed.first_operand + 1..).unwrap_or(&[]);
+            let late = parse(list, behind, Until::FirstOperand);
+            let inner = late.as_ref().and_then(|late| behind.get(late.first_operand..)).unwrap_or(behind);
+            let late = late.map_or(Vec::new(), |late| late.options);
+            let settings = parsed
+                .options
+                .iter()
+                .chain(&late)
+                .filter(|(name, _)| *name == "o")
+                .filter_map(|(_, value)| *value);
             for setting in settings {
                 let lower = setting.to_lowercase();
                 let harmless = [

@@ -1,1 +1,124 @@
-//! Todo.
+//! Input of any size and shape ends, and ends well.
+
+use super::super::{COMMAND_BYTES_MAX, analyse};
+use super::class_of;
+use crate::policy::Class;
+
+/// Pieces that nest, chain or open something.
+const PIECES: &[&str] = &[
+    "(",
+    "{",
+    "$(",
+    "\"",
+    ";",
+    "a|",
+    "`",
+    "[",
+    "[[ ",
+    "((",
+    "$((",
+    "${x:-",
+    "<(",
+    "if ",
+    "case x in ",
+    "'",
+    "\\",
+    "a=(",
+    "a=( ",
+    "<<A ",
+    "<<<a ",
+    "{a,",
+    "|",
+    "||",
+    "&&",
+    "a&&",
+    "a;",
+    "a\n",
+    "!",
+    "! ",
+    "f(){ ",
+    "$x",
+    "${",
+    "\"$(",
+    "a b ",
+    ">a ",
+    "A=1 ",
+    "é",
+    "*",
+    "#",
+    "sudo ",
+    "sudo -Z ",
+    "env ",
+    "eval ",
+    "sh -c ",
+    "xargs ",
+    "find . -exec ",
+    "$'",
+    "\t",
+    "\n",
+    "}",
+    ")",
+    "]]",
+    "&",
+    "!!",
+    "~",
+    "x|\n",
+    "su -c ",
+    "nice -Z sudo -Z ",
+];
+
+#[test]
+fn a_mebibyte_is_refused_unread() {
+    for piece in PIECES {
+        let command = piece.repeat((1 << 20) / piece.len());
+        let (class, why) = class_of(&command);
+        assert_eq!((class, why.as_str()), (Class::Dangerous, "too long to analyse"), "{piece:?}");
+    }
+}
+
+#[test]
+fn the_longest_command_is_analysed() {
+    for piece in PIECES {
+        let command = piece.repeat(COMMAND_BYTES_MAX / piece.len());
+        let analysis = analyse(&command);
+        assert!(analysis.risk.findings.len() <= 64, "{piece:?}");
+        assert!(analysis.invocations.len() <= 2048, "{piece:?}");
+    }
+    let long = format!("echo {}", "x".repeat(COMMAND_BYTES_MAX - 5));
+    assert_eq!(class_of(&long).0, Class::ReadOnly);
+    assert_eq!(class_of(&format!("{long}x")).0, Class::Dangerous);
+}
+
+#[test]
+fn closed_nests_are_refused_when_deep() {
+    for (open, close) in [
+        ("( ", ")"),
+        ("{ ", "; }"),
+        ("$(", ")"),
+        ("echo \"$(", ")\""),
+        ("if ls; then ", "; fi"),
+        ("! ", ""),
+        ("sudo ", ""),
+    ] {
+        for depth in [2_usize, 400] {
+            let command = format!("{}ls{}", open.repeat(depth), close.repeat(depth));
+            let (class, why) = class_of(&command);
+            assert_eq!(class == Class::Dangerous, depth > 100 || open == "! ", "{depth} x {open:?}: {why}");
+        }
+    }
+}
+
+#[test]
+fn many_commands_are_too_complex() {
+    let (class, why) = class_of(&"ls;".repeat(3000));
+    assert_eq!((class, why.as_str()), (Class::Dangerous, "too complex to analyse"));
+    assert_eq!(class_of(&"ls\n".repeat(1000)).0, Class::ReadOnly);
+}
+
+#[test]
+fn a_danger_behind_many_findings_is_kept() {
+    let command = format!("{} rm -rf /", "sudo true; ".repeat(200));
+    let analysis = analyse(&command);
+    assert_eq!(analysis.risk.class, Class::Dangerous);
+    assert!(analysis.risk.findings.iter().any(|finding| finding.why == "recursive delete"));
+}

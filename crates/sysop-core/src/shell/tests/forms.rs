@@ -1,1 +1,328 @@
-//! Todo.
+//! Wrappers, disguises, findings, words: one test a rule.
+
+use super::super::{Invocation, analyse};
+use super::class_of;
+use crate::policy::Class;
+
+/// Ways to start a command; `@` stands for it.
+const WRAPPERS: &[&str] = &[
+    "sudo @",
+    "sudo -n @",
+    "sudo -u root @",
+    "sudo -u root -g root -E @",
+    "sudo --user=root @",
+    "sudo --user root @",
+    "sudo -H -- @",
+    "sudo A=1 @",
+    "sudo -X @",
+    "doas @",
+    "doas -u root @",
+    "pkexec @",
+    "env @",
+    "env -i A=1 @",
+    "env -u PATH @",
+    "env -C / @",
+    "nice @",
+    "nice -n 5 @",
+    "nice -5 @",
+    "ionice -c 3 @",
+    "time @",
+    "time -p @",
+    "timeout 5 @",
+    "timeout -s KILL -k 1 5s @",
+    "nohup @",
+    "setsid @",
+    "setsid -w @",
+    "stdbuf -o0 @",
+    "stdbuf -oL -e 0 @",
+    "flock f @",
+    "flock -n -w 5 f @",
+    "flock f -c '@'",
+    "strace -o /dev/null @",
+    "strace -f -e trace=open @",
+    "busybox @",
+    "chroot /mnt @",
+    "unshare -m @",
+    "nsenter -t 1 -m @",
+    "systemd-run --scope @",
+    "systemd-run -p A=b --unit=x @",
+    "command @",
+    "command -p @",
+    "builtin @",
+    "exec @",
+    "exec -a x @",
+    "coproc @",
+    "xargs @",
+    "xargs -n1 -I{} @",
+    "xargs -0 -P 4 @",
+    "parallel @",
+    "watch @",
+    "watch -n 1 -d @",
+    "watch '@'",
+    "script -qc '@'",
+    "script -q -c '@' f",
+    "su -c '@'",
+    "su root -c '@'",
+    "su --command='@' root",
+    "runuser -u root -- @",
+    "sg root -c '@'",
+    "chrt 1 @",
+    "taskset 1 @",
+    "setpriv --reuid=0 @",
+    "eatmydata @",
+    "proxychains @",
+    "noglob @",
+    "sh -c '@'",
+    "bash -c '@'",
+    "bash -lc '@'",
+    "bash -o pipefail -c '@'",
+    "bash -e -c '@' x y",
+    "dash -c '@'",
+    "zsh -c '@'",
+    "busybox sh -c '@'",
+    "/bin/sh -c '@'",
+    "sudo sh -c '@'",
+    "sh -c \"sh -c '@'\"",
+    "eval '@'",
+    "eval @",
+    "trap '@' EXIT",
+    "find . -exec @ \\;",
+    "find . -execdir @ +",
+    "find . -ok @ \\;",
+    "ssh host @",
+    "ssh host '@'",
+    "ssh -p 22 -l u host @",
+    "echo '@' | sh",
+    "echo '@' | sudo bash",
+    "bash <<< '@'",
+    "docker exec x @",
+    "docker run --rm x @",
+    "kubectl exec x -- @",
+    "time nice nohup @",
+    "sudo env timeout 5 nice @",
+    "unknown-option-wrapper; sudo --zz @",
+];
+
+/// Places in a script where a command runs.
+const PLACES: &[&str] = &[
+    "@",
+    "@;",
+    "@ &",
+    "ls; @",
+    "ls && @",
+    "ls || @",
+    "ls | @",
+    "ls |& @",
+    "! @",
+    "(@)",
+    "{ @; }",
+    "$(@)",
+    "echo $(@)",
+    "echo \"$(@)\"",
+    "echo `@`",
+    "echo \"`@`\"",
+    "cat <(@)",
+    "cat >(@)",
+    "if @; then ls; fi",
+    "if ls; then @; fi",
+    "if ls; then ls; else @; fi",
+    "if ls; then ls; elif @; then ls; fi",
+    "while @; do ls; done",
+    "while ls; do @; done",
+    "until @; do ls; done",
+    "for x in a; do @; done",
+    "for x in $(@); do ls; done",
+    "case x in x) @;; esac",
+    "case $(@) in x) ls;; esac",
+    "f() { @; }",
+    "function f { @; }",
+    "x=$(@)",
+    "x=$(@) ls",
+    "x=(a $(@))",
+    "export x=$(@)",
+    "echo ${x:-$(@)}",
+    "echo ${x:=$(@)}",
+    "echo \"${x:+$(@)}\"",
+    "echo $((1 + $(@)))",
+    "((x = $(@)))",
+    "[ -n \"$(@)\" ]",
+    "[[ -n $(@) ]]",
+    "ls > $(@)",
+    "ls <<< $(@)",
+    "cat <<E\n$(@)\nE",
+    "cat <<E && @\nx\nE",
+    "cat <<E | @\nx\nE",
+    "# x\n@",
+    "ls # x\n@",
+    "ls\n@\nls",
+    "ls \\\n; @",
+    "select x in a; do @; done",
+    "{ ls; } | { @; }",
+    "ls 2>&1 | tee x | @",
+    "for ((i=0;i<1;i++)); do @; done",
+    "(ls; (ls; (@)))",
+    "A=1 B=2 @",
+    ">x @",
+    "2>/dev/null @",
+];
+
+const DESTRUCTIVE: &str = "rm -rf /";
+
+#[test]
+fn every_wrapper_lets_the_danger_through() {
+    for wrapper in WRAPPERS {
+        let command = wrapper.replace('@', DESTRUCTIVE);
+        let (class, why) = class_of(&command);
+        assert_eq!(class, Class::Dangerous, "{command:?}: {why}");
+    }
+}
+
+#[test]
+fn every_place_lets_the_danger_through() {
+    for place in PLACES {
+        let command = place.replace('@', DESTRUCTIVE);
+        let (class, why) = class_of(&command);
+        assert_eq!(class, Class::Dangerous, "{command:?}: {why}");
+    }
+}
+
+#[test]
+fn no_wrapper_is_read_only() {
+    for wrapper in WRAPPERS {
+        let (class, why) = class_of(&wrapper.replace('@', "ls"));
+        assert!(class >= Class::Changes, "{wrapper:?}: {why}");
+    }
+}
+
+#[test]
+fn the_places_alone_are_understood() {
+    for place in PLACES {
+        let (class, why) = class_of(&place.replace('@', "ls"));
+        assert!(class < Class::Dangerous, "{place:?}: {why}");
+    }
+}
+
+#[test]
+fn quoting_does_not_hide_a_program() {
+    for disguise in [
+        "r\\m",
+        "r''m",
+        "r\"\"m",
+        "'r'm",
+        "\"r\"'m'",
+        "$'rm'",
+        "$'\\x72m'",
+        "$'\\162m'",
+        "$'\\u0072m'",
+        "\\r\\m",
+        "r\\\nm",
+    ] {
+        let (class, why) = class_of(&format!("{disguise} -rf /"));
+        assert_eq!(class, Class::Dangerous, "{disguise:?}");
+        assert!(why.contains("recursive delete"), "{disguise:?}: {why}");
+        let (class, why) = class_of(&format!("{} x", disguise.replace('m', "mdir")));
+        assert_eq!(class, Class::Opaque, "{disguise:?}");
+        assert!(why.contains("disguised"), "{disguise:?}: {why}");
+    }
+}
+
+#[test]
+fn hidden_characters_are_dangerous() {
+    for hidden in [
+        '\0',
+        '\r',
+        '\u{8}',
+        '\u{1b}',
+        '\u{7f}',
+        '\u{9b}',
+        '\u{a0}',
+        '\u{ad}',
+        '\u{200b}',
+        '\u{200d}',
+        '\u{202e}',
+        '\u{2066}',
+        '\u{2028}',
+        '\u{2003}',
+        '\u{3000}',
+        '\u{feff}',
+        '\u{e0020}',
+        '\u{fe0f}',
+        '\u{3164}',
+    ] {
+        let analysis = analyse(&format!("ls {hidden}x"));
+        assert_eq!(analysis.risk.class, Class::Dangerous, "{hidden:?}");
+        let finding = analysis.risk.findings.first().expect("a finding");
+        assert_eq!((finding.start, finding.end), (3, 3 + hidden.len_utf8()));
+    }
+    assert_eq!(class_of("echo 'Grüße, 世界 🦀'").0, Class::ReadOnly);
+}
+
+#[test]
+fn findings_point_at_what_they_mean() {
+    for (command, part, why) in [
+        ("ls; rm -rf /; ls", "rm -rf /", "recursive delete"),
+        ("sudo apt update", "sudo", "runs as another user, root by default"),
+        ("sh -c 'ls; rm -rf /'", "'ls; rm -rf /'", "recursive delete"),
+        ("echo x > /dev/sda", "> /dev/sda", "writes to a block device"),
+        ("ls && $x", "$x", "the program is not written out"),
+        ("echo \"é$(rm -rf x)\"", "rm -rf x", "recursive delete"),
+        ("echo \"é`rm -rf x`\"", "`rm -rf x`", "recursive delete"),
+    ] {
+        let analysis = analyse(command);
+        let found = analysis.risk.findings.iter().find(|finding| finding.why == why).expect(command);
+        assert_eq!(command.get(found.start..found.end), Some(part), "{command}");
+    }
+}
+
+#[test]
+fn what_changes_says_so() {
+    for command in ["touch x", "frobnicate", "ls -Q9", "./ls"] {
+        let analysis = analyse(command);
+        assert_eq!(analysis.risk.class, Class::Changes, "{command}");
+        assert!(!analysis.risk.findings.is_empty(), "{command}");
+    }
+    assert!(analyse("ls -la | wc -l").risk.findings.is_empty());
+}
+
+fn words(words: &[Option<&str>]) -> Invocation {
+    Invocation { words: words.iter().map(|word| word.map(str::to_owned)).collect() }
+}
+
+#[test]
+fn invocations_are_unwrapped() {
+    let analysis = analyse("sudo -u x ls \"a b\" $y *.c; sh -c 'cat f'");
+    let expected = [
+        words(&[Some("sudo"), Some("-u"), Some("x"), Some("ls"), Some("a b"), None, None]),
+        words(&[Some("ls"), Some("a b"), None, None]),
+        words(&[Some("sh"), Some("-c"), Some("cat f")]),
+        words(&[Some("cat"), Some("f")]),
+    ];
+    assert_eq!(analysis.invocations, expected);
+}
+
+#[test]
+fn nothing_to_run_is_read_only() {
+    for command in ["", " ", "\n\n", "# only a comment"] {
+        let analysis = analyse(command);
+        assert_eq!(analysis.risk.class, Class::ReadOnly, "{command:?}");
+        assert!(analysis.invocations.is_empty());
+    }
+}
+
+#[test]
+fn folders_are_followed() {
+    for (command, class) in [
+        ("cd /etc && echo x > passwd", Class::Dangerous),
+        ("cd /tmp; cd ../etc; echo x > passwd", Class::Dangerous),
+        ("pushd /etc; echo x > passwd", Class::Dangerous),
+        ("cd \"$d\"; echo x > passwd", Class::Opaque),
+        ("cd -; echo x > passwd", Class::Opaque),
+        ("cd /etc || cd /tmp; echo x > passwd", Class::Opaque),
+        ("(cd /etc); echo x > passwd", Class::Changes),
+        ("cd /etc; (cd /tmp); echo x > passwd", Class::Dangerous),
+        ("cd build && echo x > passwd", Class::Changes),
+        ("cd /etc && ls passwd", Class::ReadOnly),
+    ] {
+        assert_eq!(class_of(command).0, class, "{command}");
+    }
+}

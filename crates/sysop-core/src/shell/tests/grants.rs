@@ -1,1 +1,144 @@
-//! Todo.
+//! What "for this session" covers.
+
+use super::super::{analyse, covers, grant_for};
+use crate::policy::Grant;
+
+fn grant(command: &str) -> Grant {
+    grant_for(command, &analyse(command))
+}
+
+fn covered(grant: &Grant, command: &str) -> bool {
+    covers(grant, command, &analyse(command))
+}
+
+fn program(program: &str, subcommand: Option<&str>) -> Grant {
+    Grant::Program { program: program.to_owned(), subcommand: subcommand.map(str::to_owned) }
+}
+
+#[test]
+fn one_plain_command_grants_its_subcommand() {
+    for (command, name, subcommand) in [
+        ("git status", "git", "status"),
+        ("git commit -m 'one thing'", "git", "commit"),
+        ("systemctl restart nginx", "systemctl", "restart"),
+        ("apt update", "apt", "update"),
+        ("cargo test --lib", "cargo", "test"),
+        ("kubectl apply -f x.yaml", "kubectl", "apply"),
+    ] {
+        assert_eq!(grant(command), program(name, Some(subcommand)), "{command}");
+    }
+}
+
+#[test]
+fn a_program_without_subcommands_is_granted_only_where_it_looks() {
+    assert_eq!(grant("ls -la"), program("ls", None));
+    assert_eq!(grant("grep -rn x ."), program("grep", None));
+    for command in ["touch x", "curl https://x.example", "make", "sort -o f f"] {
+        assert_eq!(grant(command), Grant::Exact { command: command.to_owned() }, "{command}");
+    }
+}
+
+#[test]
+fn anything_less_plain_is_granted_byte_for_byte() {
+    for command in [
+        "git status; ls",
+        "git status && ls",
+        "git status | cat",
+        "git status > f",
+        "git status &",
+        "git status # x",
+        "GIT_DIR=x git status",
+        "X=1 git status",
+        "sudo git status",
+        "env git status",
+        "timeout 5 git status",
+        "./git status",
+        "/usr/bin/git status",
+        "git -C x status",
+        "git -c a=b status",
+        "git $x",
+        "git \"$x\"",
+        "git add *",
+        "git add {a,b}",
+        "git add $'a'",
+        "git",
+        "git stash drop",
+        "git stash list",
+        "git config alias.x '!ls'",
+        "git push --force",
+        "git reset --hard",
+        "npm run build",
+        "docker exec web ls",
+        "docker compose up",
+        "bash -c ls",
+        "bash",
+        "python3 x.py",
+        "awk '{print}' f",
+        "rm x",
+        "rm -rf /",
+        "find . -name x",
+        "xargs ls",
+        "ssh host ls",
+        "eval ls",
+        "(git status)",
+        "! git status",
+        "git status\nls",
+        "git statu(",
+        "",
+    ] {
+        assert_eq!(grant(command), Grant::Exact { command: command.to_owned() }, "{command}");
+    }
+}
+
+#[test]
+fn an_exact_grant_covers_the_same_bytes_alone() {
+    let exact = grant("touch x");
+    assert!(covered(&exact, "touch x"));
+    for command in ["touch  x", "touch x ", "touch x; ls", "touch y"] {
+        assert!(!covered(&exact, command), "{command}");
+    }
+}
+
+#[test]
+fn a_program_grant_covers_its_own_kind_alone() {
+    let status = program("git", Some("status"));
+    assert!(covered(&status, "git status"));
+    assert!(covered(&status, "git status -sb"));
+    for command in [
+        "git status; rm -rf /",
+        "git status && rm -rf /",
+        "git status | sh",
+        "git status > /etc/passwd",
+        "git status $(rm -rf /)",
+        "git status `ls`",
+        "git -c x status",
+        "git -c core.fsmonitor=./x status",
+        "git statusx",
+        "git commit",
+        "git stat''us --x $y",
+        "sudo git status",
+        "GIT_DIR=x git status",
+        "./git status",
+        "git",
+    ] {
+        assert!(!covered(&status, command), "{command}");
+    }
+    let push = program("git", Some("push"));
+    assert!(covered(&push, "git push origin main"));
+    assert!(!covered(&push, "git push --force"));
+    assert!(!covered(&push, "git push origin +main"));
+    let restart = program("systemctl", Some("restart"));
+    assert!(covered(&restart, "systemctl restart nginx"));
+    assert!(!covered(&restart, "systemctl restart sshd"));
+}
+
+#[test]
+fn a_program_grant_without_subcommand_covers_only_looking() {
+    let sort = program("sort", None);
+    assert!(covered(&sort, "sort -u f"));
+    assert!(!covered(&sort, "sort -o f f"));
+    assert!(!covered(&sort, "sort --compress-program=./x f"));
+    assert!(!covered(&program("rm", None), "rm x"));
+    assert!(!covered(&program("bash", None), "bash --version"));
+    assert!(!covered(&Grant::Tool { name: "bash".to_owned() }, "ls"));
+}

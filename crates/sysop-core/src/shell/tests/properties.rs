@@ -1,1 +1,181 @@
-//! Todo.
+//! Properties: danger stays danger however it is wrapped; no input panics; the class is the worst finding.
+
+use std::path::PathBuf;
+
+use proptest::collection::vec;
+use proptest::prelude::{
+    Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
+use proptest::sample::select;
+
+use super::super::{Analysis, analyse, covers, grant_for};
+use crate::policy::Class;
+
+/// Commands that are dangerous by themselves, without quotes in them.
+const DANGEROUS: &[&str] = &[
+    "rm -rf /",
+    "rm -r --no-preserve-root /",
+    "mkfs.ext4 /dev/sda",
+    "dd if=/dev/zero of=/dev/sda",
+    "shred x",
+    "reboot",
+    "kill -9 -1",
+    "iptables -F",
+    "userdel x",
+    "crontab -r",
+    "systemctl stop sshd",
+    "git push --force",
+    "kubectl delete pod x",
+    "chmod -R 777 /",
+];
+
+fn wrapped() -> impl Strategy<Value = String> {
+    let leaf = select(DANGEROUS).prop_map(str::to_owned);
+    leaf.prop_recursive(5, 32, 1, |inner| {
+        const PREFIXES: &[&str] = &[
+            "sudo ",
+            "sudo -u root ",
+            "env ",
+            "env A=1 ",
+            "nice -n 3 ",
+            "timeout 9 ",
+            "nohup ",
+            "setsid ",
+            "time ",
+            "command ",
+            "exec ",
+            "stdbuf -oL ",
+            "ionice -c2 ",
+            "xargs ",
+            "chroot /x ",
+            "ls; ",
+            "ls && ",
+            "true || ",
+            "cat f | ",
+            "A=1 ",
+            "! true; ",
+            "ls\n",
+        ];
+        const AROUND: &[(&str, &str)] = &[
+            ("(", ")"),
+            ("{ ", "; }"),
+            ("echo $( ", ")"),
+            ("cat <(", ")"),
+            ("if true; then ", "; fi"),
+            ("while ", "; do ls; done"),
+            ("f() { ", "; }"),
+            ("", "; ls"),
+            ("", " &"),
+            ("", " > x"),
+        ];
+        prop_oneof![
+            (select(PREFIXES), inner.clone()).prop_map(|(prefix, inner)| format!("{prefix}{inner}")),
+            (select(AROUND), inner.clone())
+                .prop_map(|((open, close), inner)| format!("{open}{inner}{close}")),
+            inner.clone().prop_map(|inner| format!("sh -c {}", shell_words::quote(&inner))),
+            inner.clone().prop_map(|inner| format!("eval {}", shell_words::quote(&inner))),
+            inner.clone().prop_map(|inner| format!("su -c {}", shell_words::quote(&inner))),
+            inner.prop_map(|inner| format!("trap {} EXIT", shell_words::quote(&inner))),
+        ]
+    })
+}
+
+/// The first word of a dangerous command, quoted in a way that changes nothing.
+fn disguised() -> impl Strategy<Value = String> {
+    (select(DANGEROUS), vec(0_u8..5, 1..12)).prop_map(|(command, ways)| {
+        let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
+        let mut ways = ways.into_iter().cycle();
+        let quoted = |c: char| match ways.next() {
+            Some(0) => format!("\\{c}"),
+            Some(1) => format!("'{c}'"),
+            Some(2) => format!("\"{c}\""),
+            Some(3) => format!("$'\\x{:02x}'", u32::from(c)),
+            Some(_) | None => c.to_string(),
+        };
+        format!("{} {rest}", program.chars().map(quoted).collect::<String>())
+    })
+}
+
+/// Text made of what shells care about.
+fn soup() -> impl Strategy<Value = String> {
+    const PIECES: &[&str] = &[
+        "rm", "ls", "-rf", "/", " ", "\n", ";", "&", "|", "(", ")", "{", "}", "[", "]", "<", ">", "<<",
+        "EOF", "'", "\"", "`", "$", "\\", "#", "=", "!", "*", "?", "~", "if", "then", "fi", "do", "done",
+        "for", "in", "case", "esac", "while", "function", "x", "1", "$(", "${", "$((", "))", "<(", "sudo",
+        "eval", "sh -c", "é", "\t", "time", "[[", "]]", "-", ",", "..", "@", "%", "+",
+    ];
+    vec(
+        prop_oneof![8 => select(PIECES).prop_map(str::to_owned), 1 => any::<char>().prop_map(String::from)],
+        0..40,
+    )
+    .prop_map(|pieces| pieces.concat())
+}
+
+/// What holds of every analysis.
+fn is_sound(command: &str, analysis: &Analysis) -> bool {
+    let worst = analysis.risk.findings.iter().map(|finding| finding.class).max().unwrap_or(Class::ReadOnly);
+    let spans = analysis.risk.findings.iter().all(|finding| {
+        finding.start <= finding.end && finding.end <= command.len() && !finding.why.is_empty()
+    });
+    let explained = analysis.risk.class == worst || analysis.risk.class == Class::Changes;
+    let grant = grant_for(command, analysis);
+    spans && explained && covers(&grant, command, analysis)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn wrapping_keeps_danger(command in wrapped()) {
+        let analysis = analyse(&command);
+        prop_assert_eq!(analysis.risk.class, Class::Dangerous, "{}", command);
+    }
+
+    #[test]
+    fn quoting_keeps_danger(command in disguised()) {
+        let analysis = analyse(&command);
+        prop_assert_eq!(analysis.risk.class, Class::Dangerous, "{}", command);
+    }
+
+    #[test]
+    fn shell_soup_is_analysed(command in soup()) {
+        prop_assert!(is_sound(&command, &analyse(&command)), "{:?}", command);
+    }
+
+    #[test]
+    fn any_text_is_analysed(command in any::<String>()) {
+        prop_assert!(is_sound(&command, &analyse(&command)), "{:?}", command);
+    }
+
+    #[test]
+    fn an_added_command_never_lowers_the_class(command in soup(), added in prop_oneof![Just("touch x"), Just("ls")]) {
+        let alone = analyse(added).risk.class;
+        let both = analyse(&format!("{added}\n{command}")).risk.class;
+        prop_assert!(both >= alone, "{:?}", command);
+    }
+}
+
+#[test]
+fn arbitrary_bytes_are_analysed() {
+    arbtest::arbtest(|unstructured| {
+        let bytes: Vec<u8> = unstructured.arbitrary()?;
+        let command = String::from_utf8_lossy(&bytes);
+        assert!(is_sound(&command, &analyse(&command)), "{command:?}");
+        Ok(())
+    })
+    .budget_ms(500);
+}
+
+#[test]
+fn kept_inputs_are_analysed() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/shell/inputs");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder of kept inputs") {
+        let path = entry.expect("an entry").path();
+        let bytes = std::fs::read(&path).expect("a readable file");
+        let command = String::from_utf8_lossy(&bytes);
+        assert!(is_sound(&command, &analyse(&command)), "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 10);
+}
