@@ -14,7 +14,7 @@ use crate::session::{UNDO_TOOL, step};
 
 /// What ends most loops of small models.
 const AGAIN: &str =
-    "\n[the same call with the same result as before: do not repeat it; do something else, or answer]";
+    "\n[you made the same call just before: do not make it again; do something else, or answer now]";
 
 impl Session {
     pub(super) fn apply(&mut self, event: &Event) {

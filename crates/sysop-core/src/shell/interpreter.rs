@@ -144,7 +144,12 @@ fn shell(state: &mut State, call: &Call<'_>) {
     }
     match operands.first() {
         Some(file) if !parsed.has("s") && !matches!(file.text(), "-" | "/dev/stdin") => {
-            state.note(call.span_of(file), Class::Opaque, "runs the commands of a file");
+            // A script that is named runs as a program does, like `./script`; what comes from a pipe does not.
+            let named =
+                file.literal().is_some_and(|name| !name.starts_with("/dev/") && !name.starts_with("/proc/"));
+            if !named {
+                state.note(call.span_of(file), Class::Opaque, "runs the commands of a file");
+            }
         }
         Some(_) | None => standard_input(state, call),
     }

@@ -201,7 +201,7 @@ fn refusals_are_told_in_the_servers_words_without_the_key() {
     for (status, words) in [
         ("401 Unauthorized", "check the key"),
         ("403 Forbidden", "check the key"),
-        ("404 Not Found", "model"),
+        ("404 Not Found", "check the base_url"),
         ("400 Bad Request", "refuse"),
     ] {
         let server = RawServer::replies(vec![refusal(status, "So it is")]);
