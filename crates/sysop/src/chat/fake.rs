@@ -179,6 +179,9 @@ impl State {
     }
 
     fn prompt(&mut self, text: &str) {
+        if self.open.is_some() {
+            return self.publish(Event::PromptQueued { text: text.into() });
+        }
         self.begin(text, Origin::Typed);
         self.stubborn = text.contains("stubborn");
         self.next_step();
