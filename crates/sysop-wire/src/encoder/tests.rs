@@ -11,7 +11,7 @@ use sysop_core::session::SessionSpec;
 
 use super::Encoder;
 use crate::line::to_line;
-use crate::server::ServerMessage;
+use crate::server::{ServerMessage, SessionState};
 
 fn opened() -> Event {
     Event::SessionOpened {
@@ -293,6 +293,35 @@ fn a_turn_that_is_given_up_or_being_stopped_drops_what_waited_before() {
     assert_eq!(last(vec![turn(1, "a"), queued("b"), given_up, queued("b"), queued("c")]), Some(2));
     let stopping = Event::CancelAsked { then: AfterStop::Nothing };
     assert_eq!(last(vec![turn(1, "a"), queued("b"), stopping, queued("c")]), Some(1));
+}
+
+#[test]
+fn a_pause_lets_a_tool_end_and_is_a_pause_then() {
+    let call = ToolCall {
+        id: CallId::new("c"),
+        wire_id: None,
+        name: "bash".into(),
+        arguments: Arguments::Object(serde_json::Map::new()),
+    };
+    let (step, origin) = (StepId { turn: TurnId(1), step: 1 }, Origin::Model);
+    let started = Event::ToolStarted { call: call.clone(), origin };
+    let finished = Event::ToolFinished { call: call.id, outcome: Outcome::ok("") };
+    let paused = Event::Paused { reason: PauseReason::Asked };
+    let before = vec![turn(1, "go"), Event::StepStarted { step }];
+    let last = |rest: Vec<Event>| {
+        let events = before.iter().cloned().chain(rest).collect();
+        messages(events).into_iter().rev().find_map(|message| {
+            let ServerMessage::State { now, .. } = message else { return None };
+            Some(now.state)
+        })
+    };
+    let while_thinking = vec![paused.clone(), started.clone(), finished];
+    assert_eq!(last(while_thinking), Some(SessionState::Paused), "nothing runs any more");
+    assert_eq!(
+        last(vec![started, paused, Event::Resumed]),
+        Some(SessionState::Running),
+        "the tool still runs"
+    );
 }
 
 #[test]
