@@ -169,6 +169,7 @@ impl Encoder {
                     tool_call_id: call.id.clone(),
                     name: call.name.clone(),
                     command: command.clone(),
+                    arguments: call.arguments.to_value(),
                     reason: reason.clone(),
                     risk: risk.class,
                     findings: risk.findings.clone(),
