@@ -37,8 +37,6 @@ const CANCEL_WAIT: Duration = Duration::from_secs(10);
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The longest command in a sentence, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
-/// Where a session opens in its log; one that ends there has had no turn.
-const OPENING: Seq = Seq(1);
 /// The name under which this face answers approvals.
 const BY: &str = "exec";
 
@@ -175,13 +173,9 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
         ending: None,
         withdrawn: Arc::new(AtomicBool::new(false)),
     };
-    // What an older turn left open, an approval above all, must not hold up the task.
-    let left_over = (run.opened.last > OPENING).then_some(Input::Cancel);
-    for input in left_over.into_iter().chain([input_of(context.task)]) {
-        if let Err(error) = session.send(input) {
-            run.printer.told(&error);
-            return Exit::Failed;
-        }
+    if let Err(error) = session.send(input_of(context.task)) {
+        run.printer.told(&error);
+        return Exit::Failed;
     }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
     loop {
@@ -239,19 +233,14 @@ impl Run {
     fn updated(&mut self, update: &Update, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
         self.transcript.apply(update);
         if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
-            self.printer.known(update);
             return None;
         }
-        let told = match self.turn {
-            None if !self.printer.is_json() => Ok(()), // the end of an older turn is not the task
-            Some(_) | None => self.printer.update(update, &self.transcript),
-        };
-        if told.is_err() && self.ending.is_none() {
+        if self.printer.update(update, &self.transcript).is_err() && self.ending.is_none() {
             return self.end(Exit::PipeClosed);
         }
         let Update::Logged(logged) = update else { return None };
         match &logged.event {
-            // A turn that was under way before ours has been stopped; it is not the task.
+            // A turn that was under way before ours is ended by our prompt; it is not the task.
             Event::TurnStarted { turn, .. } if self.turn.is_none() => {
                 self.turn = Some(*turn);
                 None
@@ -461,17 +450,6 @@ impl Printer {
         match &mut self.out {
             Out::Terminal { screen, .. } => screen.last_row(None),
             Out::Json { .. } | Out::Pipe { .. } => Ok(()),
-        }
-    }
-
-    fn is_json(&self) -> bool {
-        matches!(self.out, Out::Json { .. })
-    }
-
-    /// An event from before: it is not written, but the messages that follow build on it.
-    fn known(&mut self, update: &Update) {
-        if let Out::Json { messages, .. } = &mut self.out {
-            let _ = messages.messages(update);
         }
     }
 

@@ -179,9 +179,6 @@ impl State {
     }
 
     fn prompt(&mut self, text: &str) {
-        if self.open.is_some() {
-            return self.publish(Event::PromptQueued { text: text.into() });
-        }
         self.begin(text, Origin::Typed);
         self.stubborn = text.contains("stubborn");
         self.next_step();

@@ -303,18 +303,6 @@ async fn an_older_turn_of_a_resumed_session_is_not_the_task() {
 }
 
 #[tokio::test]
-async fn an_approval_that_an_older_turn_left_open_does_not_hold_up_the_task() {
-    for task in [Task::Prompt("hello".into()), Task::Routine("echo hi".into())] {
-        let rig = rig(task);
-        rig.fake.send_as_other(Input::Prompt { text: "clean".into() });
-        let mut context = rig.context;
-        context.opened = rig.fake.opened();
-        assert_eq!(exit(context).await, Exit::Done);
-        assert!(!rig.err.text().contains("rejected"), "the older turn is not the task: {}", rig.err.text());
-    }
-}
-
-#[tokio::test]
 async fn a_routine_prints_its_output_and_passes_its_failure_on() {
     check(
         rig(Task::Routine("echo hi".into())),
@@ -394,41 +382,6 @@ async fn json_has_standard_output_for_itself() {
     assert_eq!(exit(rig.context).await, Exit::Done);
     assert!(rig.out.text().lines().all(|line| line.starts_with("{\"seq\":") && line.ends_with('}')));
     assert_eq!(rig.out.text().lines().count(), 8);
-}
-
-/// Encodes as `--json` does.
-struct Wire(sysop_wire::Encoder);
-
-impl JsonMessages for Wire {
-    fn messages(&mut self, update: &Update) -> Vec<String> {
-        match update {
-            Update::Logged(logged) => self.0.logged(logged).iter().map(sysop_wire::to_line).collect(),
-            Update::Delta(_) => vec![],
-        }
-    }
-}
-
-#[tokio::test]
-async fn json_of_a_resumed_session_is_what_a_socket_would_say() {
-    let mut rig = prompt("hello");
-    rig.fake.send_as_other(Input::Prompt { text: "auto".into() });
-    rig.context.opened = rig.fake.opened();
-    rig.context.form =
-        Form::Json(Box::new(Wire(sysop_wire::Encoder::new(rig.fake.opened().session.id().clone()))));
-    let last = rig.context.opened.last;
-    assert_eq!(exit(rig.context).await, Exit::Done);
-    let text = rig.out.text();
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(
-        lines.iter().all(|line| line["seq"].as_u64() > Some(last.0)),
-        "what was there before is not told again"
-    );
-    let states: Vec<_> = lines.iter().filter(|line| line["type"] == "state").collect();
-    assert!(!states.is_empty());
-    for state in states {
-        assert_eq!((&state["model"], &state["maxIterations"]), (&json!("demo/one"), &json!(20)), "{state}");
-    }
 }
 
 #[test]
