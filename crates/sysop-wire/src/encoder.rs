@@ -97,8 +97,7 @@ impl Encoder {
                 self.usage = Usage::default();
             }
             Event::StepStarted { step } => {
-                self.active = SessionState::Thinking;
-                now.state = self.active;
+                (self.active, now.state) = (SessionState::Thinking, SessionState::Thinking);
                 now.iteration = step.step;
             }
             Event::Replied { reply, .. } => {
@@ -106,13 +105,11 @@ impl Encoder {
                 self.names = reply.calls.iter().map(|call| (call.id.clone(), call.name.clone())).collect();
             }
             Event::ApprovalAsked { call, .. } => {
-                self.active = SessionState::Waiting;
-                now.state = self.active;
+                (self.active, now.state) = (SessionState::Waiting, SessionState::Waiting);
                 self.names.insert(call.id.clone(), call.name.clone());
             }
             Event::ToolStarted { call, .. } => {
-                self.active = SessionState::Running;
-                now.state = self.active;
+                (self.active, now.state) = (SessionState::Running, SessionState::Running);
                 self.names.insert(call.id.clone(), call.name.clone());
             }
             Event::CancelAsked { .. } => {

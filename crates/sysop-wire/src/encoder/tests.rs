@@ -307,7 +307,7 @@ fn a_pause_lets_a_tool_end_and_is_a_pause_then() {
     let started = Event::ToolStarted { call: call.clone(), origin };
     let finished = Event::ToolFinished { call: call.id, outcome: Outcome::ok("") };
     let paused = Event::Paused { reason: PauseReason::Asked };
-    let before = vec![turn(1, "go"), Event::StepStarted { step }];
+    let before = [turn(1, "go"), Event::StepStarted { step }];
     let last = |rest: Vec<Event>| {
         let events = before.iter().cloned().chain(rest).collect();
         messages(events).into_iter().rev().find_map(|message| {
