@@ -18,6 +18,8 @@ pub struct Encoder {
     session: SessionId,
     now: State,
     usage: Usage,
+    /// What the turn does, paused or not: a pause lets what is under way come to its end.
+    active: SessionState,
     /// The tools of the calls of the last reply or direct call.
     names: HashMap<CallId, String>,
 }
@@ -25,7 +27,13 @@ pub struct Encoder {
 impl Encoder {
     /// Begins before the first event of a session.
     pub fn new(session: SessionId) -> Self {
-        Self { session, now: State::default(), usage: Usage::default(), names: HashMap::new() }
+        Self {
+            session,
+            now: State::default(),
+            usage: Usage::default(),
+            active: SessionState::Idle,
+            names: HashMap::new(),
+        }
     }
 
     /// The messages of an event, in order. All carry its `seq`; some events say nothing to a client.
@@ -81,14 +89,15 @@ impl Encoder {
             Event::PromptQueued { .. } => now.queued += 1,
             Event::TurnStarted { turn, prompt, .. } => {
                 let direct = prompt.is_empty();
-                now.state = if direct { SessionState::Running } else { SessionState::Thinking };
+                self.active = if direct { SessionState::Running } else { SessionState::Thinking };
+                now.state = self.active;
                 now.turn = *turn;
                 now.iteration = 0;
                 now.queued = now.queued.saturating_sub(u32::from(!direct));
                 self.usage = Usage::default();
             }
             Event::StepStarted { step } => {
-                now.state = SessionState::Thinking;
+                (self.active, now.state) = (SessionState::Thinking, SessionState::Thinking);
                 now.iteration = step.step;
             }
             Event::Replied { reply, .. } => {
@@ -96,11 +105,11 @@ impl Encoder {
                 self.names = reply.calls.iter().map(|call| (call.id.clone(), call.name.clone())).collect();
             }
             Event::ApprovalAsked { call, .. } => {
-                now.state = SessionState::Waiting;
+                (self.active, now.state) = (SessionState::Waiting, SessionState::Waiting);
                 self.names.insert(call.id.clone(), call.name.clone());
             }
             Event::ToolStarted { call, .. } => {
-                now.state = SessionState::Running;
+                (self.active, now.state) = (SessionState::Running, SessionState::Running);
                 self.names.insert(call.id.clone(), call.name.clone());
             }
             Event::CancelAsked { .. } => {
@@ -112,7 +121,7 @@ impl Encoder {
                 now.pause_reason = Some(*reason);
             }
             Event::Resumed => {
-                now.state = SessionState::Thinking;
+                now.state = self.active;
                 now.pause_reason = None;
             }
             Event::Compacted { keep } => now.kept_messages = Some(*keep),
@@ -128,7 +137,13 @@ impl Encoder {
                 }
                 self.names.clear();
             }
-            Event::ModelFailed { .. } | Event::Decided { .. } | Event::ToolFinished { .. } => {}
+            Event::ModelFailed { .. } | Event::ToolFinished { .. } => {
+                self.active = SessionState::Thinking;
+                if now.pause_reason.is_some() && now.state != SessionState::Stopping {
+                    now.state = SessionState::Paused;
+                }
+            }
+            Event::Decided { .. } => {}
         }
     }
 
@@ -151,6 +166,7 @@ impl Encoder {
                     tool_call_id: call.id.clone(),
                     name: call.name.clone(),
                     command: command.clone(),
+                    arguments: call.arguments.to_value(),
                     reason: reason.clone(),
                     risk: risk.class,
                     findings: risk.findings.clone(),

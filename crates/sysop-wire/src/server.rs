@@ -175,6 +175,8 @@ pub enum ServerMessage {
         name: String,
         /// What would run, byte for byte; for other tools a short form of the call.
         command: String,
+        /// The arguments, whole: what a file tool would write is in them only.
+        arguments: Value,
         /// The model's reason.
         reason: String,
         /// How much it can do.

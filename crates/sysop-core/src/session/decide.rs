@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Session;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Status};
-use crate::policy::{ApprovalMode, Assessment, Verdict};
+use crate::policy::{ApprovalMode, Assessment, Grant, Policy, Verdict};
 use crate::tool::{ToolEffect, ToolSpec};
 
 /// A call with all that the decision on it needs.
@@ -23,17 +23,7 @@ impl Considered {
     pub(super) fn new(session: &Session, spec: &ToolSpec, call: &ToolCall) -> Self {
         let (policy, state) = (session.policy(), &session.state);
         let mode = state.spec.approve;
-        let assessment = match (spec.effect, call.text_argument("command")) {
-            (ToolEffect::Command, Some(command)) => policy.command(mode, &state.grants, command),
-            (
-                ToolEffect::Command
-                | ToolEffect::Reads
-                | ToolEffect::Writes
-                | ToolEffect::Keys
-                | ToolEffect::Completes,
-                _,
-            ) => policy.tool(mode, &state.grants, spec),
-        };
+        let assessment = assess(policy, mode, &state.grants, spec, call);
         let completes = (spec.effect == ToolEffect::Completes)
             .then(|| call.text_argument("summary").unwrap_or_default().to_owned());
         let reason = call
@@ -45,12 +35,33 @@ impl Considered {
     }
 }
 
+fn assess(
+    policy: &Policy,
+    mode: ApprovalMode,
+    grants: &[Grant],
+    spec: &ToolSpec,
+    call: &ToolCall,
+) -> Assessment {
+    let argument = match spec.effect {
+        ToolEffect::Command => call.text_argument("command"),
+        ToolEffect::Keys => call.text_argument("keys"),
+        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
+    };
+    match argument {
+        Some(keys) if spec.effect == ToolEffect::Keys => policy.keys(mode, grants, spec, keys),
+        Some(command) => policy.command(mode, grants, command),
+        None => policy.tool(mode, grants, spec),
+    }
+}
+
 impl Session {
     /// Why a call does not run whatever a person says of it: a rule forbids it, or the session only looks.
     pub(super) fn forbidden(&self, call: &ToolCall) -> Option<String> {
         let policy = self.policy();
-        let command = call.text_argument("command");
-        if let Some(rule) = command.and_then(|command| policy.denies(command)) {
+        let types = self.tools.named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Keys);
+        let typed = call.text_argument("keys").filter(|_| types).and_then(|keys| policy.denies_keys(keys));
+        let rule = call.text_argument("command").and_then(|command| policy.denies(command)).or(typed);
+        if let Some(rule) = rule {
             return Some(format!("refused by the rule `{rule}`; nothing ran"));
         }
         let never = ApprovalMode::Never;
@@ -58,17 +69,7 @@ impl Session {
             return None;
         }
         let looks_only = self.tools.named(&call.name).is_some_and(|spec| {
-            let assessment = match (spec.effect, command) {
-                (ToolEffect::Command, Some(command)) => policy.command(never, &[], command),
-                (
-                    ToolEffect::Command
-                    | ToolEffect::Reads
-                    | ToolEffect::Writes
-                    | ToolEffect::Keys
-                    | ToolEffect::Completes,
-                    _,
-                ) => policy.tool(never, &[], spec),
-            };
+            let assessment = assess(policy, never, &[], spec, call);
             assessment.verdict == Verdict::Allow
         });
         (!looks_only).then(|| "refused: this session only looks (approve = never); nothing ran".to_owned())

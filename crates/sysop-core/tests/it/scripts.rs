@@ -10,8 +10,9 @@ use sysop_core::message::{
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::Activity;
+use sysop_core::tool::ToolEffect;
 
-use crate::world::{World, bash, call, calls, changed, line, says, spec};
+use crate::world::{World, bash, call, calls, changed, line, says, spec, tool};
 
 fn shows(world: &World, expected: Expect) {
     expected.assert_eq(&world.lines());
@@ -119,6 +120,40 @@ fn never_is_kept_for_what_a_person_types_undoes_or_had_been_asked() {
     assert_eq!(world.ran.len(), 1, "only the write from before");
     world.direct("bash", "ls", Origin::Typed);
     assert_eq!(world.ran.len(), 2, "who only looks may");
+}
+
+#[test]
+fn keys_are_judged_by_what_they_type() {
+    let with_keys = |mode| {
+        let mut spec = spec(mode);
+        spec.tools.push(tool("send_keys", ToolEffect::Keys, "keys"));
+        World::new(spec)
+    };
+    let press = |id, keys: &str| calls(vec![call(id, "send_keys", json!({ "keys": keys }))]);
+    let mut world = with_keys(ApprovalMode::Auto);
+    world.prompt("go").reply(press("1", "y Enter")).outcome(Outcome::ok(""));
+    assert_eq!(world.ran.len(), 1, "harmless keys need nobody");
+    world.reply(press("2", "forbidden Space thing Enter"));
+    assert!(
+        world.lines().contains("finished 2 rejected: refused by the rule `forbidden`"),
+        "{}",
+        world.lines()
+    );
+    for (id, keys) in [
+        ("3", "\"rm -rf /\" Enter"),
+        ("4", "rm Space -rf Space / Enter"),
+        ("5", "sudo Space rm Space -r Space x"),
+    ] {
+        world.reply(press(id, keys));
+        assert_eq!(world.waiting(), Some(CallId::new(id)), "{keys}");
+        world.decide(Decision::Reject { reason: String::new() });
+    }
+    let mut world = with_keys(ApprovalMode::Ask);
+    world.prompt("go").reply(press("1", "q")).decide(Decision::AllowSession { command: None });
+    world.outcome(Outcome::ok("")).reply(press("2", "j")).outcome(Outcome::ok(""));
+    assert_eq!(world.ran.len(), 2, "allowed for the session");
+    world.reply(press("3", "\"rm -rf /\" Enter"));
+    assert_eq!(world.waiting(), Some(CallId::new("3")), "a grant does not cover danger");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use sysop_core::session::SessionSpec;
 
 use super::Encoder;
 use crate::line::to_line;
-use crate::server::ServerMessage;
+use crate::server::{ServerMessage, SessionState};
 
 fn opened() -> Event {
     Event::SessionOpened {
@@ -128,7 +128,7 @@ fn a_turn_with_a_tool_call() {
             {"type":"state","seq":2,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"state","seq":3,"state":"thinking","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"assistant.message","seq":4,"content":"I will delete it."}
-            {"type":"approval.request","seq":5,"more":true,"toolCallId":"c1","name":"bash","command":"rm -rf /tmp/x","reason":"make room","risk":"dangerous","findings":[{"start":0,"end":6,"class":"dangerous","why":"recursive delete"}],"covers":{"program":{"program":"rm","subcommand":null}}}
+            {"type":"approval.request","seq":5,"more":true,"toolCallId":"c1","name":"bash","command":"rm -rf /tmp/x","arguments":{"command":"rm -rf /tmp/x"},"reason":"make room","risk":"dangerous","findings":[{"start":0,"end":6,"class":"dangerous","why":"recursive delete"}],"covers":{"program":{"program":"rm","subcommand":null}}}
             {"type":"state","seq":5,"state":"waiting","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"approval.closed","seq":6,"toolCallId":"c1","decision":"allow","by":"web","command":"rm -r /tmp/x"}
             {"type":"tool.call","seq":7,"more":true,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"model"}
@@ -293,6 +293,56 @@ fn a_turn_that_is_given_up_or_being_stopped_drops_what_waited_before() {
     assert_eq!(last(vec![turn(1, "a"), queued("b"), given_up, queued("b"), queued("c")]), Some(2));
     let stopping = Event::CancelAsked { then: AfterStop::Nothing };
     assert_eq!(last(vec![turn(1, "a"), queued("b"), stopping, queued("c")]), Some(1));
+}
+
+#[test]
+fn a_pause_lets_a_tool_end_and_is_a_pause_then() {
+    let call = ToolCall {
+        id: CallId::new("c"),
+        wire_id: None,
+        name: "bash".into(),
+        arguments: Arguments::Object(serde_json::Map::new()),
+    };
+    let (step, origin) = (StepId { turn: TurnId(1), step: 1 }, Origin::Model);
+    let started = Event::ToolStarted { call: call.clone(), origin };
+    let finished = Event::ToolFinished { call: call.id, outcome: Outcome::ok("") };
+    let paused = Event::Paused { reason: PauseReason::Asked };
+    let before = [turn(1, "go"), Event::StepStarted { step }];
+    let last = |rest: Vec<Event>| {
+        let events = before.iter().cloned().chain(rest).collect();
+        messages(events).into_iter().rev().find_map(|message| {
+            let ServerMessage::State { now, .. } = message else { return None };
+            Some(now.state)
+        })
+    };
+    let while_thinking = vec![paused.clone(), started.clone(), finished];
+    assert_eq!(last(while_thinking), Some(SessionState::Paused), "nothing runs any more");
+    assert_eq!(
+        last(vec![started, paused, Event::Resumed]),
+        Some(SessionState::Running),
+        "the tool still runs"
+    );
+}
+
+#[test]
+fn an_approval_tells_all_that_a_file_tool_would_write() {
+    let arguments = json!({"path": "a.sh", "content": "rm -rf ~"});
+    let serde_json::Value::Object(map) = arguments.clone() else { unreachable!("written as an object") };
+    let call = ToolCall {
+        id: CallId::new("w"),
+        wire_id: None,
+        name: "write_file".into(),
+        arguments: Arguments::Object(map),
+    };
+    let asked = Event::ApprovalAsked {
+        call,
+        command: "write_file a.sh".into(),
+        reason: String::new(),
+        risk: Risk::default(),
+        covers: Grant::Tool { name: "write_file".into() },
+    };
+    let request = serde_json::to_value(&messages(vec![asked])[0]).expect("it is plain data");
+    assert_eq!(request["arguments"], arguments);
 }
 
 #[test]
