@@ -84,6 +84,13 @@ pub enum Change {
     Model(ModelRef),
     /// The approval mode.
     Approve(ApprovalMode),
+    /// More rules; those that were there stay.
+    Rules {
+        /// Regular expressions of dangerous commands.
+        dangerous: Vec<String>,
+        /// Regular expressions of commands that never run.
+        deny: Vec<String>,
+    },
 }
 
 /// Whose wish a tool call is.

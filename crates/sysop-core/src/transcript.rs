@@ -54,6 +54,8 @@ struct Turn {
     step: StepId,
     usage: Usage,
     failure: Option<String>,
+    /// Why the next step waits for a person, if it does.
+    gate: Option<PauseReason>,
 }
 
 /// How the session works, for headers and status lines.
@@ -243,9 +245,13 @@ impl Transcript {
             Event::CancelAsked { .. } => self.stopping(),
             Event::Paused { reason } => {
                 self.notice(Weight::Warning, paused_sentence(*reason).to_owned());
+                self.turn.gate = Some(*reason);
                 self.phase = Phase::Paused { reason: *reason };
             }
-            Event::Resumed => self.go_on(),
+            Event::Resumed => {
+                self.turn.gate = None;
+                self.go_on();
+            }
             Event::Compacted { keep } => {
                 let text = format!("older messages are no longer sent; the newest {keep} still are");
                 self.notice(Weight::Note, text);
@@ -259,11 +265,13 @@ impl Transcript {
         let text = match change {
             Change::Model(model) => format!("the model is {model} from now on"),
             Change::Approve(mode) => format!("approval is `{}` from now on", mode_word(*mode)),
+            Change::Rules { .. } => "the rules of today's config are added".to_owned(),
         };
         if let Some(facts) = &mut self.facts {
             match change {
                 Change::Model(model) => facts.model = model.clone(),
                 Change::Approve(mode) => facts.approve = *mode,
+                Change::Rules { .. } => {}
             }
         }
         self.notice(Weight::Note, text);
@@ -448,10 +456,13 @@ impl Transcript {
         }
     }
 
-    /// Back to thinking, unless a stop is under way or nothing runs.
+    /// Back to thinking, or behind the gate of a pause, unless a stop is under way or nothing runs.
     fn go_on(&mut self) {
         if !matches!(self.phase, Phase::Stopping | Phase::Idle) {
-            self.phase = Phase::Thinking { step: self.turn.step };
+            self.phase = match self.turn.gate {
+                Some(reason) => Phase::Paused { reason },
+                None => Phase::Thinking { step: self.turn.step },
+            };
         }
     }
 

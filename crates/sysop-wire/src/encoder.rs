@@ -86,6 +86,7 @@ impl Encoder {
             }
             Event::Configured { change: Change::Model(model) } => now.model = Some(model.clone()),
             Event::Configured { change: Change::Approve(approve) } => now.approve = *approve,
+            Event::Configured { change: Change::Rules { .. } } => {}
             Event::PromptQueued { .. } => now.queued += 1,
             Event::TurnStarted { turn, prompt, .. } => {
                 let direct = prompt.is_empty();

@@ -104,7 +104,8 @@ impl Parts {
         Ok(opened(self.driver.begin(id, spec, host), Seq(0), opening))
     }
 
-    /// An earlier session, with its own root and tools; model and approval mode are those asked for now.
+    /// An earlier session, with its own root and tools; model and approval mode are those asked for now,
+    /// and the rules of today's config are added to its own.
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<Opened> {
         let log_start = self.store.load(id, Seq(0), 1).await?;
         let Some(Event::SessionOpened { spec }) = log_start.first().map(|logged| &logged.event) else {
@@ -120,7 +121,13 @@ impl Parts {
         if self.settings.model.is_some() {
             handle.send(Input::Configure { change: Change::Model(self.model.clone()) }).map_err(failure)?;
         }
-        handle.send(Input::Configure { change: Change::Approve(self.settings.approve) }).map_err(failure)?;
+        let rules = Change::Rules {
+            dangerous: self.settings.dangerous_patterns.clone(),
+            deny: self.settings.deny.clone(),
+        };
+        for change in [Change::Approve(self.settings.approve), rules] {
+            handle.send(Input::Configure { change }).map_err(failure)?;
+        }
         Ok(opened(handle, last, spec))
     }
 

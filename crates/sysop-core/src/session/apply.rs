@@ -24,10 +24,7 @@ impl Session {
                 self.tools = Arc::new(step::OfferedTools::new(spec));
                 *state = super::State::new(spec.clone());
             }
-            Event::Configured { change } => match change {
-                Change::Model(model) => state.spec.model = model.clone(),
-                Change::Approve(mode) => state.spec.approve = *mode,
-            },
+            Event::Configured { change } => self.apply_configured(change),
             Event::PromptQueued { text } => state.queue.push_back(text.clone()),
             Event::TurnStarted { turn, prompt, origin } => self.apply_turn_started(*turn, prompt, *origin),
             Event::StepStarted { step } => {
@@ -70,6 +67,19 @@ impl Session {
                 if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
                     state.queue.clear(); // likewise
                 }
+            }
+        }
+    }
+
+    fn apply_configured(&mut self, change: &Change) {
+        let spec = &mut self.state.spec;
+        match change {
+            Change::Model(model) => spec.model = model.clone(),
+            Change::Approve(mode) => spec.approve = *mode,
+            Change::Rules { dangerous, deny } => {
+                add_missing(&mut spec.dangerous_patterns, dangerous);
+                add_missing(&mut spec.deny, deny);
+                self.policy = Arc::default();
             }
         }
     }
@@ -206,6 +216,14 @@ impl Session {
         match &mut self.state.repeated {
             Some(last) if last.is(call, outcome) => last.times += 1,
             other => *other = Some(Repeated::new(call, outcome)),
+        }
+    }
+}
+
+fn add_missing(rules: &mut Vec<String>, more: &[String]) {
+    for rule in more {
+        if !rules.contains(rule) {
+            rules.push(rule.clone());
         }
     }
 }

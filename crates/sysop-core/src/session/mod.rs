@@ -339,6 +339,10 @@ impl Session {
         let same = match &change {
             Change::Model(model) => *model == spec.model,
             Change::Approve(mode) => *mode == spec.approve,
+            Change::Rules { dangerous, deny } => {
+                dangerous.iter().all(|rule| spec.dangerous_patterns.contains(rule))
+                    && deny.iter().all(|rule| spec.deny.contains(rule))
+            }
         };
         if !same {
             self.emit(out, Event::Configured { change });

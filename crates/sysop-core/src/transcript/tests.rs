@@ -1,3 +1,5 @@
+//! The transcript as tables, and the same from a replay as from live updates.
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -371,6 +373,24 @@ fn a_failed_step_keeps_what_streamed_and_tells_why() {
             Idle
         "#]],
     );
+}
+
+#[test]
+fn a_tool_that_ends_behind_a_closed_gate_leaves_the_turn_paused() {
+    let call = bash("c1", "make");
+    let paused = Phase::Paused { reason: PauseReason::Asked };
+    let mut steps: Vec<Step> = vec![
+        open(),
+        started(1, "go").into(),
+        Event::StepStarted { step: step(1, 1) }.into(),
+        Event::Paused { reason: PauseReason::Asked }.into(),
+        replied(step(1, 1), "", vec![call.clone()]).into(),
+        Event::ToolStarted { call, origin: Origin::Model }.into(),
+        finished("c1", Outcome::ok("made")).into(),
+    ];
+    assert_eq!(live(&steps).phase(), &paused);
+    steps.push(Event::Resumed.into());
+    assert_eq!(live(&steps).phase(), &Phase::Thinking { step: step(1, 1) });
 }
 
 #[test]

@@ -685,6 +685,18 @@ fn a_direct_call_gives_up_a_paused_turn_too() {
 }
 
 #[test]
+fn rules_can_be_added_and_none_is_lost() {
+    let mut world = World::auto();
+    let rules = || Change::Rules { dangerous: vec!["deploy".to_owned()], deny: vec!["halt".to_owned()] };
+    world.tell(Input::Configure { change: rules() });
+    world.tell(Input::Configure { change: rules() });
+    assert!(world.last.events.is_empty(), "nothing new");
+    world.prompt("go").reply(calls(vec![bash("1", "halt"), bash("2", "forbidden"), bash("3", "./deploy")]));
+    assert!(world.ran.is_empty());
+    assert_eq!(world.waiting(), Some(CallId::new("3")));
+}
+
+#[test]
 fn the_model_and_the_mode_can_be_changed() {
     let mut world = World::ask();
     world.tell(Input::Configure { change: Change::Model(ModelRef::new("ollama", "phi3")) });

@@ -177,7 +177,9 @@ fn mode() -> impl Strategy<Value = ApprovalMode> {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    prop_oneof![model().prop_map(Change::Model), mode().prop_map(Change::Approve)]
+    let rules = (vec(text(), 0..3), vec(text(), 0..3));
+    let rules = rules.prop_map(|(dangerous, deny)| Change::Rules { dangerous, deny });
+    prop_oneof![model().prop_map(Change::Model), mode().prop_map(Change::Approve), rules]
 }
 
 fn spec() -> impl Strategy<Value = SessionSpec> {

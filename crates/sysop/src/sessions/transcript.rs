@@ -185,6 +185,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Configured { change: Change::Approve(mode) } => {
             Some(format!("approval is now {}", mode_words(*mode)))
         }
+        Event::Configured { change: Change::Rules { .. } } => Some("rules were added".to_owned()),
         Event::Paused { reason } => Some(format!("paused{}", pause_words(*reason))),
         Event::Resumed => Some("resumed".to_owned()),
         Event::HistoryCleared => Some("history cleared".to_owned()),

@@ -342,7 +342,9 @@ fn a_routine_runs_in_a_session_that_was_killed_in_the_middle() {
     chat.type_text("ask me\n");
     chat.out.wait_for_text("Run it?");
     chat.kill();
-    let run = world.start(&["run", "greet", "--resume", "--approve", "auto"]).finish_within(Duration::from_secs(20));
+    let run = world
+        .start(&["run", "greet", "--resume", "--approve", "auto"])
+        .finish_within(Duration::from_secs(20));
     assert_eq!((run.code, run.out.as_str()), (Some(0), "hello\n"), "{run:?}");
 }
 

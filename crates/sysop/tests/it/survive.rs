@@ -60,7 +60,10 @@ fn check_model_failure(world: &World, run: &Run, words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "{word}: {said}");
     }
-    assert!(said.contains("openai at http://127.0.0.1:") || said.contains("for openai at"), "which server: {said}");
+    assert!(
+        said.contains("openai at http://127.0.0.1:") || said.contains("for openai at"),
+        "which server: {said}"
+    );
     let events = world.exported(&world.only_session());
     let last = &events.last().unwrap()["event"];
     assert_eq!((&last["type"], &last["reason"]), (&json!("turn_ended"), &json!("failed")), "{last}");
@@ -145,12 +148,9 @@ fn a_server_that_sends_garbage() {
     let words = format!("{EVENTS_HEAD}data: this is \u{1b}[31mno\u{1b}[0m JSON\n\n").into_bytes();
     let half = http("200 OK", "application/json", "[1, 2");
     std::thread::scope(|scope| {
-        for (reply, said) in [
-            (garbage, &[][..]),
-            (framed, &[]),
-            (words, &["cannot be read", "base_url"]),
-            (half, &[]),
-        ] {
+        for (reply, said) in
+            [(garbage, &[][..]), (framed, &[]), (words, &["cannot be read", "base_url"]), (half, &[])]
+        {
             scope.spawn(move || fails(&RawServer::replies(vec![reply]), said));
         }
     });
