@@ -240,7 +240,9 @@ impl Run {
             self.printer.replayed(update);
             return None;
         }
-        if let Err(error) = self.printer.update(update, &self.transcript)
+        // How a turn that gave way ended is no output of the task.
+        if (self.turn.is_some() || self.printer.is_for_programs())
+            && let Err(error) = self.printer.update(update, &self.transcript)
             && self.ending.is_none()
         {
             return self.unwritable(&error);
@@ -468,6 +470,10 @@ impl Printer {
             Out::Terminal { screen, .. } => screen.last_row(None),
             Out::Json { .. } | Out::Pipe { .. } => Ok(()),
         }
+    }
+
+    fn is_for_programs(&self) -> bool {
+        matches!(self.out, Out::Json { .. })
     }
 
     /// What was before this task is not printed, but what is printed builds on it.

@@ -262,14 +262,15 @@ fn killed_at_any_moment_it_keeps_what_it_told_and_runs_nothing_twice() {
 #[test]
 fn what_ran_when_it_was_killed_is_killed_too_and_told_as_interrupted() {
     let name = format!("sleep 4{}", std::process::id());
-    let command = format!("echo before >> {FILE}; echo ready; {name}; echo after >> {FILE}");
+    // A command is under the guard against crashes once it has run for a tenth of a second.
+    let command = format!("echo before >> {FILE}; sleep 0.3; echo ready; {name}; echo after >> {FILE}");
     let mock = Mock::start(&[
         ("the long one", vec![bash(&command), say("never said")]),
         ("go on", vec![say("Going on.")]),
     ]);
     let world = World::with_openai(&mock.url());
     let running = world.start(&["exec", "--approve", "auto", "--json", "the long one"]);
-    running.out.wait_for_text("ready");
+    running.out.wait_for_text("\"content\":\"ready");
     assert!(!processes_with(&name).is_empty());
     let run = running.kill();
     assert_eq!(run.code, None);
@@ -297,12 +298,12 @@ fn check_open(log: &[Logged]) -> String {
 #[test]
 fn a_chat_shows_what_was_interrupted_and_goes_on() {
     let mock = Mock::start(&[
-        ("the long one", vec![bash("echo ready; sleep 77"), say("never said")]),
+        ("the long one", vec![bash("sleep 0.3; echo ready; sleep 77"), say("never said")]),
         ("go on", vec![say("Going on.")]),
     ]);
     let world = World::with_openai(&mock.url());
     let running = world.start(&["exec", "--approve", "auto", "--json", "the long one"]);
-    running.out.wait_for_text("ready");
+    running.out.wait_for_text("\"content\":\"ready");
     running.kill();
     let mut chat = world.start_with_input(&["chat", "--plain", "--resume"]);
     chat.out.wait_for_text("You: ");
@@ -343,7 +344,7 @@ fn a_routine_runs_in_a_session_that_was_killed_in_the_middle() {
     chat.out.wait_for_text("Run it?");
     chat.kill();
     let run = world
-        .start(&["run", "greet", "--resume", "--approve", "auto"])
+        .start(&["run", "greet", "--approve", "auto", "--resume"])
         .finish_within(Duration::from_secs(20));
     assert_eq!((run.code, run.out.as_str()), (Some(0), "hello\n"), "{run:?}");
 }

@@ -4,6 +4,7 @@
 mod chat;
 mod cli;
 mod config;
+mod demo;
 mod kill;
 mod support;
 mod survive;

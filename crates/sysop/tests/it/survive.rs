@@ -60,10 +60,7 @@ fn check_model_failure(world: &World, run: &Run, words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "{word}: {said}");
     }
-    assert!(
-        said.contains("openai at http://127.0.0.1:") || said.contains("for openai at"),
-        "which server: {said}"
-    );
+    assert!(said.contains("openai"), "whose fault: {said}");
     let events = world.exported(&world.only_session());
     let last = &events.last().unwrap()["event"];
     assert_eq!((&last["type"], &last["reason"]), (&json!("turn_ended"), &json!("failed")), "{last}");
@@ -81,8 +78,8 @@ fn fails(server: &RawServer, words: &[&str]) -> Run {
 #[test]
 fn a_server_that_hangs_before_its_answer() {
     let server = RawServer::start(|_, _, stream| hang(stream));
-    fails(&server, &["said nothing for 1 s", "timeout_s"]);
-    assert!(server.bodies().len() > 1, "tried again");
+    fails(&server, &["nothing for 1 s", "timeout_s"]);
+    assert!((2..=5).contains(&server.bodies().len()), "{}", server.bodies().len());
 }
 
 #[test]
@@ -92,14 +89,14 @@ fn a_server_that_hangs_in_the_middle() {
         let _ = stream.write_all(format!("{EVENTS_HEAD}{begun}").as_bytes());
         hang(stream);
     });
-    fails(&server, &["said nothing for 1 s"]);
+    fails(&server, &["nothing for 1 s", "timeout_s"]);
 }
 
 #[test]
 fn a_server_that_breaks_off_in_the_middle() {
     let begun = event(&json!({ "role": "assistant", "content": "I was about to" }), None);
     let server = RawServer::replies(vec![format!("{EVENTS_HEAD}{begun}").into_bytes()]);
-    fails(&server, &["cut before its end", "base_url"]);
+    fails(&server, &["reply", "tried"]);
     assert!(server.bodies().len() > 1, "tried again");
 }
 
@@ -128,7 +125,7 @@ fn a_server_that_resets_the_connection() {
     });
     let world = world(&url);
     let run = world.finish(&["exec", "go"]);
-    check_model_failure(&world, &run, &["broke before an answer came", "reset"]);
+    check_model_failure(&world, &run, &["reset", "base_url"]);
 }
 
 #[test]
@@ -137,7 +134,7 @@ fn a_server_that_is_not_there() {
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let world = world(&url);
     let run = world.finish(&["exec", "go"]);
-    check_model_failure(&world, &run, &["nobody answers", "check that the server runs"]);
+    check_model_failure(&world, &run, &["refused", "base_url"]);
 }
 
 #[test]
@@ -148,9 +145,12 @@ fn a_server_that_sends_garbage() {
     let words = format!("{EVENTS_HEAD}data: this is \u{1b}[31mno\u{1b}[0m JSON\n\n").into_bytes();
     let half = http("200 OK", "application/json", "[1, 2");
     std::thread::scope(|scope| {
-        for (reply, said) in
-            [(garbage, &[][..]), (framed, &[]), (words, &["cannot be read", "base_url"]), (half, &[])]
-        {
+        for (reply, said) in [
+            (garbage, &["base_url"][..]),
+            (framed, &["base_url"]),
+            (words, &["JSON", "base_url"]),
+            (half, &["base_url"]),
+        ] {
             scope.spawn(move || fails(&RawServer::replies(vec![reply]), said));
         }
     });
@@ -160,7 +160,7 @@ fn a_server_that_sends_garbage() {
 fn a_server_that_sends_a_web_page() {
     let page = "<!DOCTYPE html>\n<html><body><h1>Welcome to the proxy</h1></body></html>";
     fails(&RawServer::replies(vec![http("200 OK", "text/html", page)]), &["web page", "base_url"]);
-    fails(&RawServer::replies(vec![http("404 Not Found", "text/html", page)]), &["404", "base_url"]);
+    fails(&RawServer::replies(vec![http("404 Not Found", "text/html", page)]), &["404"]);
 }
 
 #[test]
@@ -199,10 +199,10 @@ fn refusal(status: &str, message: &str) -> Vec<u8> {
 #[test]
 fn refusals_are_told_in_the_servers_words_without_the_key() {
     for (status, words) in [
-        ("401 Unauthorized", "check the key"),
-        ("403 Forbidden", "check the key"),
-        ("404 Not Found", "check the base_url"),
-        ("400 Bad Request", "refuse"),
+        ("401 Unauthorized", "OPENAI_API_KEY"),
+        ("403 Forbidden", "key"),
+        ("404 Not Found", "base_url"),
+        ("400 Bad Request", "openai"),
     ] {
         let server = RawServer::replies(vec![refusal(status, "So it is")]);
         fails(&server, &["So it is", &status[..3], words]);
@@ -213,9 +213,7 @@ fn refusals_are_told_in_the_servers_words_without_the_key() {
 #[test]
 fn a_server_in_trouble_is_asked_again_and_then_given_up() {
     std::thread::scope(|scope| {
-        for (status, words) in
-            [("500 Internal Server Error", "check that the server runs"), ("429 Too Many Requests", "wait")]
-        {
+        for (status, words) in [("500 Internal Server Error", "tried"), ("429 Too Many Requests", "wait")] {
             scope.spawn(move || {
                 let server = RawServer::replies(vec![refusal(status, "Not now")]);
                 let run = fails(&server, &["Not now", &status[..3], words]);
@@ -254,7 +252,7 @@ fn a_redirect_does_not_take_the_key_along() {
         "HTTP/1.1 307 Temporary Redirect\r\nLocation: {}/v1/chat/completions\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         other.url()
     );
-    fails(&RawServer::replies(vec![reply.into_bytes()]), &["307", "nothing was sent"]);
+    fails(&RawServer::replies(vec![reply.into_bytes()]), &["307", "base_url"]);
     assert_eq!(other.bodies().len(), 0);
 }
 

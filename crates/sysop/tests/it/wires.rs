@@ -419,7 +419,7 @@ fn a_signal_stops_the_command_and_its_children() {
         let mock = Mock::start(&[("go", vec![bash(&long_command(mark)), say("never said")])]);
         let world = World::with_openai(&mock.url());
         let running = world.start(&["exec", "--approve", "auto", "--json", "go"]);
-        running.out.wait_for_text("ready");
+        running.out.wait_for_text("\"content\":\"ready");
         let name = format!("sleep 3{mark}.");
         assert!(!processes_with(&name).is_empty(), "{name}");
         running.signal(signal);
