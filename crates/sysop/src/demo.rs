@@ -103,13 +103,12 @@ mod tests {
     async fn said(messages: Vec<Message>) -> Reply {
         let events: Vec<_> = Demo::new().stream(request(messages)).collect().await;
         let Some(ModelEvent::Done(reply)) = events.last() else { panic!("it ends with a reply") };
-        let streamed: String = events
-            .iter()
-            .filter_map(|event| match event {
-                ModelEvent::Text(text) => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
+        let mut streamed = String::new();
+        for event in &events {
+            if let ModelEvent::Text(text) = event {
+                streamed.push_str(text);
+            }
+        }
         assert_eq!(streamed, reply.text);
         Reply::clone(reply)
     }

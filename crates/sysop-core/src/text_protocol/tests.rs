@@ -1,3 +1,5 @@
+//! What small models really write, and that reading it never fails.
+
 mod contract;
 mod hostile;
 mod properties;

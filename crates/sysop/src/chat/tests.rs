@@ -1,7 +1,7 @@
 //! The REPL as a person has it: in a real terminal, and through a pipe.
 //!
 //! The REPL takes the process's standard streams, so it runs in a process of its own: this test program again,
-//! with the one below that plays the part of the binary.
+//! with the one below that plays the part of the binary. It is long because of the screens that it shows.
 
 use std::process::Stdio;
 use std::sync::Arc;
