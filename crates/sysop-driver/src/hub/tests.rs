@@ -1,3 +1,5 @@
+//! What the hub promises its faces, where only its inside can show it.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;

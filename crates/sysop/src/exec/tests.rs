@@ -1,3 +1,5 @@
+//! Exit codes, standard streams and signals of tasks without a screen.
+
 use std::sync::Mutex;
 
 use expect_test::{Expect, expect};

@@ -1,3 +1,5 @@
+//! What is drawn, at several widths, of friendly and of hostile text.
+
 use std::collections::BTreeSet;
 
 use expect_test::{Expect, expect};
