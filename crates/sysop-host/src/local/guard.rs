@@ -1,7 +1,9 @@
 //! A small shell that outlives this process by a moment, and ends the commands that it leaves behind.
 //!
 //! Whatever ends this process, `SIGKILL` included, closes the pipe that the guard reads; it then kills the
-//! process groups that were running. It is started with the first command and does nothing else.
+//! process groups that were running. It is started with the first command that lasts a tenth
+//! of a second, so that short commands cost nothing more, and does nothing else: a `SIGKILL` within that tenth leaves the
+//! command running.
 
 use std::ffi::{CStr, CString};
 use std::io;

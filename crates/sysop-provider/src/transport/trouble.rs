@@ -90,7 +90,9 @@ impl Call {
             "ask again, or allow a longer silence with timeout_s of [providers.{}]",
             self.plan.place.provider
         );
-        Trouble::new(FailureKind::Unreachable, what, next).again()
+        let trouble = Trouble::new(FailureKind::Unreachable, what, next);
+        // Silences are long: a person is not made to wait for several.
+        if self.retries == 0 { trouble.again() } else { trouble }
     }
 
     /// The request did not get through.
