@@ -17,6 +17,7 @@ mod server_text;
 mod settings;
 mod think;
 mod transport;
+mod unshown;
 mod vertex;
 mod wire;
 

@@ -18,6 +18,7 @@ use sysop_core::message::{FailureKind, Message, ModelFailure, ModelRequest, Repl
 
 use crate::settings::OllamaSettings;
 use crate::transport::{body_up_to, error_text, header_map};
+use crate::unshown::WithoutProtocol;
 use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
 
 pub(crate) use address::BASE_URL;
@@ -238,7 +239,9 @@ impl Wire for OllamaModel {
         let asked = u64::from(self.server.num_ctx);
         let window = self.server.known(&self.name).window.map_or(asked, |window| window.min(asked));
         let sent = Sent { bytes: prompt_bytes(request), window };
-        Box::new(ChatDecoder::new(request.model.clone(), self.speaks_text(attempt), sent))
+        let text_protocol = self.speaks_text(attempt);
+        let decoder = ChatDecoder::new(request.model.clone(), text_protocol, sent);
+        if text_protocol { Box::new(WithoutProtocol::new(decoder)) } else { Box::new(decoder) }
     }
 
     fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {

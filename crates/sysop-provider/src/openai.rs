@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::settings::Endpoint;
 use crate::transport::error_text;
+use crate::unshown::WithoutProtocol;
 use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
 
 use decode::ChatDecoder;
@@ -147,7 +148,8 @@ impl Wire for OpenAi {
     }
 
     fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
-        Box::new(ChatDecoder::new(request.model.clone(), attempt.text_protocol))
+        let decoder = ChatDecoder::new(request.model.clone(), attempt.text_protocol);
+        if attempt.text_protocol { Box::new(WithoutProtocol::new(decoder)) } else { Box::new(decoder) }
     }
 
     fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {

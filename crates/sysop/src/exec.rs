@@ -26,7 +26,7 @@ use crate::exit::Exit;
 use crate::render::markdown::Markdown;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, Place};
-use crate::render::{Look, Row, safe, words};
+use crate::render::{Look, Row, safe, terminal_width, words};
 
 #[cfg(test)]
 mod tests;
@@ -439,7 +439,7 @@ impl Printer {
         match &self.out {
             Out::Terminal { screen, .. } => screen.look(),
             Out::Json { .. } | Out::Pipe { .. } => {
-                let width = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
+                let width = terminal_width();
                 Look { width: width.max(1), colour: false }
             }
         }

@@ -16,7 +16,7 @@ use crossterm::terminal;
 
 use super::editor::edit_once;
 use crate::render::cells::wrap;
-use crate::render::{Ink, Row, paint, row};
+use crate::render::{Ink, Row, paint, row, terminal_size};
 
 /// For how long after it was drawn a proposal takes no key.
 pub(crate) const GUARD: Duration = Duration::from_millis(300);
@@ -258,7 +258,7 @@ impl Console for Terminal {
     }
 
     fn size(&self) -> (usize, usize) {
-        terminal::size().map_or((80, 24), |(columns, rows)| (columns.into(), rows.into()))
+        terminal_size()
     }
 
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>> {

@@ -134,7 +134,18 @@ pub(crate) fn paint(row: &[Span], colour: bool) -> String {
     out
 }
 
-/// The columns of this terminal; 80 where there is none.
+/// The columns and rows of this terminal.
+pub(crate) fn terminal_size() -> (usize, usize) {
+    usable(crossterm::terminal::size().unwrap_or_default())
+}
+
+/// The columns of this terminal.
 pub(crate) fn terminal_width() -> usize {
-    crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns)).max(1)
+    terminal_size().0
+}
+
+/// What a terminal says of its size, or 80×24 where there is none; some say that they have no columns at all.
+fn usable((columns, rows): (u16, u16)) -> (usize, usize) {
+    let or = |said: u16, usual: usize| if said == 0 { usual } else { usize::from(said) };
+    (or(columns, 80), or(rows, 24))
 }

@@ -403,3 +403,10 @@ proptest! {
         prop_assert!(width(&safe(&text)) < usize::MAX);
     }
 }
+
+#[test]
+fn a_terminal_that_says_it_has_no_columns_gets_the_usual_ones() {
+    assert_eq!(super::usable((0, 0)), (80, 24));
+    assert_eq!(super::usable((34, 0)), (34, 24));
+    assert_eq!(super::usable((120, 50)), (120, 50));
+}
