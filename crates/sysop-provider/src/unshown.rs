@@ -72,9 +72,10 @@ mod tests {
         assert_eq!(decoder.finish().map(|reply| reply.text), Ok(pieces.concat()), "the reply is whole");
         let mut text = String::new();
         for event in &out {
-            match event {
-                ModelEvent::Text(piece) => text.push_str(piece),
-                other => assert_eq!(other, &ModelEvent::Reasoning("hm".to_owned())),
+            if let ModelEvent::Text(piece) = event {
+                text.push_str(piece);
+            } else {
+                assert_eq!(event, &ModelEvent::Reasoning("hm".to_owned()));
             }
         }
         text
