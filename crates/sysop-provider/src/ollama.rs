@@ -241,7 +241,11 @@ impl Wire for OllamaModel {
         let sent = Sent { bytes: prompt_bytes(request), window };
         let text_protocol = self.speaks_text(attempt);
         let decoder = ChatDecoder::new(request.model.clone(), text_protocol, sent);
-        if text_protocol { Box::new(WithoutProtocol::new(decoder)) } else { Box::new(decoder) }
+        if text_protocol {
+            Box::new(WithoutProtocol::new(decoder, Arc::clone(&request.tools)))
+        } else {
+            Box::new(decoder)
+        }
     }
 
     fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {

@@ -5,6 +5,8 @@
 mod decode;
 mod encode;
 
+use std::sync::Arc;
+
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -149,7 +151,11 @@ impl Wire for OpenAi {
 
     fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
         let decoder = ChatDecoder::new(request.model.clone(), attempt.text_protocol);
-        if attempt.text_protocol { Box::new(WithoutProtocol::new(decoder)) } else { Box::new(decoder) }
+        if attempt.text_protocol {
+            Box::new(WithoutProtocol::new(decoder, Arc::clone(&request.tools)))
+        } else {
+            Box::new(decoder)
+        }
     }
 
     fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {

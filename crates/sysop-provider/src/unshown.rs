@@ -1,6 +1,10 @@
 //! Keeps the text protocol from being shown while it streams: a person reads the answer in it, not its JSON.
 
+use std::sync::Arc;
+
 use sysop_core::message::Reply;
+use sysop_core::text_protocol::{self, Parsed};
+use sysop_core::tool::ToolSpec;
 use sysop_driver::port::ModelEvent;
 
 use crate::wire::{Decoder, FrameError};
@@ -8,16 +12,20 @@ use crate::wire::{Decoder, FrameError};
 /// How a reply in the text protocol begins: JSON, a fence, or a tag.
 const BEGINNINGS: [char; 4] = ['{', '[', '`', '<'];
 
-/// A decoder whose reply is shown as it streams only if it begins like plain words.
+/// A decoder whose reply is shown as it streams only if it begins like plain words; of any other the text in it is
+/// shown at its end.
 pub(crate) struct WithoutProtocol {
     inner: Box<dyn Decoder>,
+    tools: Arc<[ToolSpec]>,
+    /// What was not shown.
+    hidden: String,
     /// Whether it is shown; not known before its first character.
     shown: Option<bool>,
 }
 
 impl WithoutProtocol {
-    pub(crate) fn new(inner: impl Decoder + 'static) -> Self {
-        Self { inner: Box::new(inner), shown: None }
+    pub(crate) fn new(inner: impl Decoder + 'static, tools: Arc<[ToolSpec]>) -> Self {
+        Self { inner: Box::new(inner), tools, hidden: String::new(), shown: None }
     }
 
     fn shows(&mut self, event: &ModelEvent) -> bool {
@@ -26,7 +34,18 @@ impl WithoutProtocol {
         if self.shown.is_none() {
             self.shown = first.map(|first| !BEGINNINGS.contains(&first));
         }
-        self.shown.unwrap_or(false)
+        let shown = self.shown.unwrap_or(false);
+        if !shown {
+            self.hidden.push_str(text);
+        }
+        shown
+    }
+
+    /// What a person reads of what was not shown.
+    fn words(&self, hidden: &str) -> String {
+        match text_protocol::parse(hidden, &self.tools, true) {
+            Parsed::Answer(text) | Parsed::Calls { text, .. } => text,
+        }
     }
 }
 
@@ -35,6 +54,10 @@ impl Decoder for WithoutProtocol {
         let mut read = Vec::new();
         let result = self.inner.frame(event, data, &mut read);
         out.extend(read.into_iter().filter(|event| self.shows(event)));
+        if result == Ok(true) && !self.hidden.is_empty() {
+            let words = std::mem::take(&mut self.hidden);
+            out.extend(Some(self.words(&words)).filter(|text| !text.is_empty()).map(ModelEvent::Text));
+        }
         result
     }
 
@@ -55,7 +78,7 @@ mod tests {
             out.push(ModelEvent::Reasoning("hm".to_owned()));
             out.push(ModelEvent::Text(data.to_owned()));
             self.0.push_str(data);
-            Ok(false)
+            Ok(data.ends_with('\n'))
         }
 
         fn finish(self: Box<Self>) -> Result<Reply, FrameError> {
@@ -64,10 +87,10 @@ mod tests {
     }
 
     fn shown(pieces: &[&str]) -> String {
-        let mut decoder = Box::new(WithoutProtocol::new(Parrot(String::new())));
+        let mut decoder = Box::new(WithoutProtocol::new(Parrot(String::new()), Arc::from([])));
         let mut out = Vec::new();
         for piece in pieces {
-            assert_eq!(decoder.frame("", piece, &mut out), Ok(false));
+            assert_eq!(decoder.frame("", piece, &mut out), Ok(piece.ends_with('\n')));
         }
         assert_eq!(decoder.finish().map(|reply| reply.text), Ok(pieces.concat()), "the reply is whole");
         let mut text = String::new();
@@ -84,11 +107,12 @@ mod tests {
     #[test]
     fn json_fences_and_tags_are_not_shown_and_words_are() {
         for hidden in
-            [&["{\"type\":", "\"answer\"}"][..], &["\n ", "{}"], &["```sh\nls"], &["<tool_call>", "x"]]
+            [&["{\"type\":", "\"answer\"}"][..], &["  ", "{}"], &["```sh\nls"], &["<tool_call>", "x"]]
         {
             assert_eq!(shown(hidden), "", "{hidden:?}");
         }
         assert_eq!(shown(&["There ", "are {2}"]), "There are {2}");
+        assert_eq!(shown(&["{\"type\":\"answer\",", "\"text\":\"two\"}\n"]), "two", "the answer in it is");
         assert_eq!(shown(&[]), "");
     }
 }
