@@ -12,21 +12,25 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an unused connection is kept.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
 
-/// One client for the network, which honours the system's proxies, and one for this machine, which needs none.
+/// One client for the network, which honours the system's proxies, and two for this machine, which needs none: one of
+/// them for plain HTTP, which needs no certificates either (reading the system's takes milliseconds).
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     network: OnceLock<Result<reqwest::Client, String>>,
     local: OnceLock<Result<reqwest::Client, String>>,
+    local_plain: OnceLock<Result<reqwest::Client, String>>,
 }
 
 impl Clients {
     /// The client for an address.
     pub(crate) fn for_address(&self, address: &str) -> Result<reqwest::Client, ModelFailure> {
-        let local = Url::parse(address).is_ok_and(|url| is_loopback(&url));
-        let client = if local {
-            self.local.get_or_init(|| make(builder().no_proxy()))
-        } else {
-            self.network.get_or_init(|| make(builder()))
+        let local = Url::parse(address).ok().filter(is_loopback);
+        let client = match local {
+            Some(url) if url.scheme() == "http" => {
+                self.local_plain.get_or_init(|| make(builder().no_proxy().tls_certs_only([])))
+            }
+            Some(_) => self.local.get_or_init(|| make(builder().no_proxy())),
+            None => self.network.get_or_init(|| make(builder())),
         };
         client.clone().map_err(|error| ModelFailure {
             kind: FailureKind::Unreachable,
@@ -96,7 +100,9 @@ mod tests {
     fn makes_each_client_once() {
         let clients = Clients::default();
         assert!(clients.for_address("http://127.0.0.1").is_ok());
+        assert!(clients.local_plain.get().is_some());
+        assert!(clients.local.get().is_none() && clients.network.get().is_none());
+        assert!(clients.for_address("https://127.0.0.1").is_ok());
         assert!(clients.local.get().is_some());
-        assert!(clients.network.get().is_none());
     }
 }
