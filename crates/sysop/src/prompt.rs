@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-/// The system prompt of a session.
-///
+/// The system prompt of a session; `machine` is what a person would call the place where its tools run.
 pub(crate) fn system(machine: &str, root: &Path) -> String {
     format!(
         "You are sysop, an operator working for a person on their machine ({machine}) with the tools given.\n\
