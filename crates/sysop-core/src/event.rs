@@ -10,6 +10,7 @@ use crate::id::{CallId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::outcome::Outcome;
 use crate::policy::{ApprovalMode, Grant, Risk};
+use crate::question::{Question, QuestionId};
 use crate::session::SessionSpec;
 
 /// What the world tells a session.
@@ -72,8 +73,38 @@ pub enum Input {
         /// The call whose stop was given this long.
         call: CallId,
     },
+    /// A person typed into the session's terminal.
+    TerminalInput {
+        /// Who.
+        by: String,
+        /// What.
+        typed: Typed,
+    },
     /// The process that held the session is gone; this one has just replayed the log.
     Recovered,
+}
+
+/// What a person typed into a terminal, as far as the log may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Typed {
+    /// Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`.
+    Keys {
+        /// All of one pause-free stretch.
+        text: String,
+    },
+    /// A secret that a program asked for. The log never has its bytes, nor how many there were.
+    Secret {
+        /// What the program asked, as it was written.
+        prompt: String,
+    },
+    /// What a program asked for and everybody may see: that a host key is right.
+    Answer {
+        /// What the program asked, as it was written.
+        prompt: String,
+        /// The answer.
+        text: String,
+    },
 }
 
 /// What a face may change in a session.
@@ -228,6 +259,13 @@ pub enum Event {
     },
     /// The turn goes on.
     Resumed,
+    /// A person typed into the session's terminal.
+    TerminalInput {
+        /// Who.
+        by: String,
+        /// What.
+        typed: Typed,
+    },
     /// Older messages are no longer sent to the model.
     Compacted {
         /// How many newest messages are sent from now on.
@@ -389,6 +427,23 @@ pub enum Delta {
     Notice {
         /// One line.
         text: String,
+    },
+    /// A program waits for something that only a person may give; the first answer counts.
+    Question {
+        /// What is asked.
+        question: Question,
+    },
+    /// A question has its answer, or nobody waits for one any more.
+    QuestionClosed {
+        /// Which.
+        id: QuestionId,
+        /// Who answered; none where it went away by itself.
+        by: Option<String>,
+    },
+    /// The control of the terminal changed hands.
+    Control {
+        /// The person who types now, while the agent waits; none where the agent may type.
+        holder: Option<String>,
     },
 }
 

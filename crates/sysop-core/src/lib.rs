@@ -11,6 +11,7 @@ pub mod id;
 pub mod message;
 pub mod outcome;
 pub mod policy;
+pub mod question;
 pub mod session;
 pub mod shell;
 pub mod text;

@@ -24,6 +24,27 @@ pub struct Outcome {
     /// The files that it changed through file tools, for undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
+    /// What came of it on each host, where it ran on several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostOutcome>,
+}
+
+/// What came of a call on one of several hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostOutcome {
+    /// The host, as the person named it.
+    pub host: String,
+    /// How it ended there.
+    pub status: Status,
+    /// The exit code, where a command ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How long it took there, in milliseconds.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// Hosts with the same number said and did exactly the same.
+    #[serde(default)]
+    pub group: u32,
 }
 
 impl Outcome {
@@ -47,6 +68,7 @@ impl Outcome {
             artefact: None,
             duration_ms: 0,
             changes: Vec::new(),
+            hosts: Vec::new(),
         }
     }
 }

@@ -6,11 +6,12 @@
 
 use std::collections::VecDeque;
 
-use crate::event::{Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Update};
+use crate::event::{Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Typed, Update};
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::message::{Arguments, ModelRef, Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Risk};
+use crate::question::Question;
 use crate::session::SessionSpec;
 use crate::tool::ToolEffect;
 
@@ -45,6 +46,8 @@ pub struct Transcript {
     seq: Seq,
     live_notices: u64,
     counted: usize,
+    questions: Vec<Question>,
+    holder: Option<String>,
 }
 
 /// What is known of the turn that runs, or ran last.
@@ -188,6 +191,16 @@ impl Transcript {
         &self.phase
     }
 
+    /// What programs wait for a person to answer, the oldest first.
+    pub fn questions(&self) -> &[Question] {
+        &self.questions
+    }
+
+    /// The person who has the terminal while the agent waits.
+    pub fn holder(&self) -> Option<&str> {
+        self.holder.as_deref()
+    }
+
     /// All tokens so far.
     pub fn usage(&self) -> Usage {
         self.usage
@@ -252,6 +265,7 @@ impl Transcript {
                 self.turn.gate = None;
                 self.go_on();
             }
+            Event::TerminalInput { by, typed } => self.notice(Weight::Note, typed_sentence(by, typed)),
             Event::Compacted { keep } => {
                 let text = format!("older messages are no longer sent; the newest {keep} still are");
                 self.notice(Weight::Note, text);
@@ -408,13 +422,27 @@ impl Transcript {
                 self.remove_streaming(&ItemId::Reasoning(*step));
                 self.remove_streaming(&ItemId::Answer(*step));
             }
-            Delta::Notice { text } => {
-                self.live_notices += 1;
-                let body = Body::Notice(Notice { text: text.clone(), weight: Weight::Note });
-                let id = ItemId::LiveNotice(self.live_notices);
-                self.items.push_back(Item { id, revision: 0, live_only: true, body });
+            Delta::Notice { text } => self.live_notice(text.clone()),
+            Delta::Question { question } => {
+                self.questions.retain(|open| open.id != question.id);
+                self.questions.push(question.clone());
+            }
+            Delta::QuestionClosed { id, .. } => self.questions.retain(|open| open.id != *id),
+            Delta::Control { holder } => {
+                self.live_notice(match holder {
+                    Some(holder) => format!("{holder} has the terminal; the agent waits"),
+                    None => "the agent has the terminal again".to_owned(),
+                });
+                self.holder.clone_from(holder);
             }
         }
+    }
+
+    fn live_notice(&mut self, text: String) {
+        self.live_notices += 1;
+        let body = Body::Notice(Notice { text, weight: Weight::Note });
+        let id = ItemId::LiveNotice(self.live_notices);
+        self.items.push_back(Item { id, revision: 0, live_only: true, body });
     }
 
     fn stream(&mut self, step: StepId, id: ItemId, piece: &str, body: fn(Text) -> Body) {
@@ -593,6 +621,15 @@ fn plan_of(call: &ToolCall, origin: Origin, state: PlanState) -> Plan {
         risk: Risk::default(),
         covers: None,
         state,
+    }
+}
+
+/// Who typed what into the terminal.
+pub fn typed_sentence(by: &str, typed: &Typed) -> String {
+    match typed {
+        Typed::Keys { text } => format!("{by} typed into the terminal: {text}"),
+        Typed::Secret { prompt } => format!("{by} answered `{}`: [password entered]", prompt.trim()),
+        Typed::Answer { prompt, text } => format!("{by} answered `{}`: {text}", prompt.trim()),
     }
 }
 

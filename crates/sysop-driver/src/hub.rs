@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sysop_core::event::{Delta, Logged, Update};
 use sysop_core::id::{Seq, SessionId};
+use sysop_core::question::{Question, QuestionId};
 use tokio::sync::Notify;
 
 use crate::LOAD_EVENTS_MAX;
@@ -30,6 +31,7 @@ pub(crate) struct Hub {
 struct HubState {
     faces: Vec<Weak<Mailbox>>,
     recent: VecDeque<Arc<Logged>>,
+    questions: Vec<Question>,
     closed: bool,
 }
 
@@ -42,6 +44,8 @@ struct Mailbox {
 #[derive(Default)]
 struct MailboxState {
     waiting: VecDeque<Update>,
+    /// Questions and their ends: handed out first, and never thrown away.
+    questions: VecDeque<Delta>,
     /// Updates were thrown away: the log has what was missed.
     behind: bool,
     closed: bool,
@@ -66,6 +70,8 @@ impl Hub {
                 let missed = state.recent.iter().filter(|logged| logged.seq > after);
                 box_state.waiting.extend(missed.map(|logged| Update::Logged(Arc::clone(logged))));
             }
+            let open = state.questions.iter().cloned();
+            box_state.questions.extend(open.map(|question| Delta::Question { question }));
             box_state.behind = catching_up;
             box_state.closed = state.closed;
         }
@@ -92,6 +98,20 @@ impl Hub {
     /// Publishes something for the moment.
     pub(crate) fn delta(&self, delta: &Delta) {
         lock(&self.state).each(|face| face.push_delta(delta));
+    }
+
+    /// Publishes a question, also to who subscribes while it is open.
+    pub(crate) fn ask(&self, question: &Question) {
+        let mut state = lock(&self.state);
+        state.questions.push(question.clone());
+        state.each(|face| face.questions.push_back(Delta::Question { question: question.clone() }));
+    }
+
+    /// A question has its answer, or nobody waits for one any more.
+    pub(crate) fn close_question(&self, id: QuestionId, by: Option<String>) {
+        let mut state = lock(&self.state);
+        state.questions.retain(|question| question.id != id);
+        state.each(|face| face.questions.push_back(Delta::QuestionClosed { id, by: by.clone() }));
     }
 
     /// Ends all subscriptions, once what waits is taken.
@@ -200,6 +220,9 @@ impl Updates {
     }
 
     fn take(&mut self) -> Taken {
+        if let Some(delta) = lock(&self.mailbox.state).questions.pop_front() {
+            return Taken::Update(Update::Delta(delta));
+        }
         if let Some(logged) = self.page.pop_front() {
             if logged.seq <= self.seen {
                 return Taken::Seen;

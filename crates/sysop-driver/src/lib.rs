@@ -7,18 +7,22 @@
 mod clock;
 mod hub;
 mod live;
+pub mod people;
 pub mod port;
+mod questions;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sysop_core::event::{Event, Input};
 use sysop_core::id::{Seq, SessionId};
+use sysop_core::question::QuestionId;
 use sysop_core::session::{Session, SessionSpec};
 
 pub use self::clock::system_clock;
 pub use self::hub::Updates;
 use self::live::Live;
+use self::people::{Answer, Terminal};
 use self::port::{Clock, Host, Provider, Store, StoreError};
 
 /// How many events are read from the store at a time.
@@ -186,6 +190,17 @@ impl Handle {
     /// Everything logged after `after`, once and in order, then whatever comes; deltas only as they happen.
     pub fn subscribe(&self, after: Seq) -> Updates {
         self.live.subscribe(after)
+    }
+
+    /// Answers a question; says whether it was still open. A secret goes to the program that asked and nowhere
+    /// else: the log has only that it was given.
+    pub fn answer(&self, id: QuestionId, answer: Answer) -> bool {
+        self.live.answer_question(id, answer)
+    }
+
+    /// The session's terminal, where its host has one.
+    pub fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.live.terminal()
     }
 
     /// The last event that is durable.

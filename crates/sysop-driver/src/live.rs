@@ -9,10 +9,13 @@ use sysop_core::event::{Delta, Effect, Event, Input, Logged};
 use sysop_core::id::{CallId, Seq, SessionId, StepId};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::question::QuestionId;
 use sysop_core::session::Session;
 
 use crate::hub::{Hub, Updates};
+use crate::people::{Answer, Terminal};
 use crate::port::{CancellationToken, DeltaSink, Host, ModelEvent};
+use crate::questions::{self, Questions, SessionPeople};
 use crate::{DriverError, Ports};
 
 /// How many model events that are ready at once are published together.
@@ -23,7 +26,8 @@ pub(crate) struct Live {
     id: SessionId,
     ports: Ports,
     host: Arc<dyn Host>,
-    hub: Hub,
+    pub(crate) hub: Hub,
+    pub(crate) questions: Questions,
     inbox: Mutex<Inbox>,
 }
 
@@ -58,7 +62,28 @@ impl Live {
     ) -> Arc<Self> {
         let worker = Worker { session, seq, pending, model: None, tools: HashMap::new() };
         let inbox = Inbox { inputs: VecDeque::new(), parked: Some(worker), seq, closed: None };
-        Arc::new(Self { id, ports, host, hub: Hub::default(), inbox: Mutex::new(inbox) })
+        let (hub, questions) = (Hub::default(), Questions::default());
+        let live = Arc::new(Self { id, ports, host, hub, questions, inbox: Mutex::new(inbox) });
+        live.host.attend(Arc::new(SessionPeople(Arc::downgrade(&live))));
+        live
+    }
+
+    pub(crate) fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.host.terminal()
+    }
+
+    /// Passes an answer on to who asked, and logs as much of it as may be known.
+    pub(crate) fn answer_question(self: &Arc<Self>, id: QuestionId, answer: Answer) -> bool {
+        let Some((question, sender)) = self.questions.take(id) else { return false };
+        let logged = questions::logged(&question, &answer);
+        let by = logged.as_ref().map(|(by, _)| by.clone());
+        if sender.send(answer).is_ok()
+            && let Some((by, typed)) = logged
+        {
+            self.answer(Input::TerminalInput { by, typed });
+        }
+        self.hub.close_question(id, by);
+        true
     }
 
     pub(crate) fn id(&self) -> &SessionId {
@@ -188,6 +213,7 @@ impl Live {
             inbox.inputs.clear();
         }
         tracing::error!(session = %self.id, why, "session closed");
+        self.questions.clear();
         self.hub.close();
     }
 
@@ -241,7 +267,7 @@ impl Live {
     }
 
     /// Passes an answer on; a session that ended for good has no use for it.
-    fn answer(self: &Arc<Self>, input: Input) {
+    pub(crate) fn answer(self: &Arc<Self>, input: Input) {
         if let Err(error) = self.send(input) {
             tracing::debug!(session = %self.id, %error, "an answer came too late");
         }

@@ -12,6 +12,8 @@ use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;
 pub use tokio_util::sync::CancellationToken;
 
+use crate::people::{People, Terminal};
+
 /// Asks models.
 pub trait Provider: Send + Sync {
     /// Starts one model call. The stream ends with exactly one `Done` or `Failed`; nothing is sent before the
@@ -45,6 +47,16 @@ pub trait Host: Send + Sync {
     /// Runs one call to its end. Failures are outcomes. After `cancel` it stops what runs, with all its
     /// children, and returns what was captured.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
+
+    /// Told once, before the first call: who is there to be asked. The session may end before the host does.
+    fn attend(&self, people: Arc<dyn People>) {
+        drop(people);
+    }
+
+    /// The session's terminal, where this host has one.
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        None
+    }
 }
 
 /// Takes a running tool's output for live display. Cheap to clone.

@@ -72,6 +72,15 @@ impl Encoder {
             }
             Delta::Restarted { .. } => ServerMessage::AssistantRestarted { session_id },
             Delta::Notice { text } => ServerMessage::Notice { session_id, content: text.clone() },
+            Delta::Question { question } => {
+                ServerMessage::Question { session_id, question: question.clone() }
+            }
+            Delta::QuestionClosed { id, by } => {
+                ServerMessage::QuestionClosed { session_id, id: *id, by: by.clone() }
+            }
+            Delta::Control { holder } => {
+                ServerMessage::TerminalControl { session_id, holder: holder.clone() }
+            }
         }
     }
 
@@ -144,7 +153,7 @@ impl Encoder {
                     now.state = SessionState::Paused;
                 }
             }
-            Event::Decided { .. } => {}
+            Event::Decided { .. } | Event::TerminalInput { .. } => {}
         }
     }
 
@@ -184,6 +193,9 @@ impl Encoder {
             }
             Event::ToolFinished { call, outcome } => {
                 vec![self.tool_finished(place, call.clone(), outcome.clone())]
+            }
+            Event::TerminalInput { by, typed } => {
+                vec![ServerMessage::TerminalTyped { session_id, place, by: by.clone(), typed: typed.clone() }]
             }
             Event::TurnEnded { turn, reason, error } => {
                 let metadata = Done {
@@ -227,6 +239,7 @@ impl Encoder {
             output: outcome.output,
             duration_ms: outcome.duration_ms,
             artefact: outcome.artefact,
+            hosts: outcome.hosts,
         }
     }
 }

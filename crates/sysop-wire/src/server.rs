@@ -5,11 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sysop_core::event::{Origin, PauseReason, StopReason};
+use sysop_core::event::{Origin, PauseReason, StopReason, Typed};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::message::ModelRef;
-use sysop_core::outcome::Status;
+use sysop_core::outcome::{HostOutcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant};
+use sysop_core::question::{Question, QuestionId};
 
 use crate::client::DecisionWord;
 
@@ -160,6 +161,9 @@ pub enum ServerMessage {
         /// Name of the artefact with the whole output, where it was kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         artefact: Option<String>,
+        /// What came of it on each host, where it ran on several.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hosts: Vec<HostOutcome>,
     },
     /// A tool call waits for a person.
     #[serde(rename = "approval.request")]
@@ -236,6 +240,47 @@ pub enum ServerMessage {
         /// One line.
         content: String,
     },
+    /// A program waits for a person's answer: a password, a passphrase, whether a host key is right. Not logged.
+    #[serde(rename = "question")]
+    Question {
+        /// Which session.
+        session_id: SessionId,
+        /// What is asked.
+        question: Question,
+    },
+    /// A question has its answer, or nobody waits for one any more. Not logged.
+    #[serde(rename = "question.closed")]
+    QuestionClosed {
+        /// Which session.
+        session_id: SessionId,
+        /// Which question.
+        id: QuestionId,
+        /// Who answered; none where it went away by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// The control of the terminal changed hands. Not logged.
+    #[serde(rename = "terminal.control")]
+    TerminalControl {
+        /// Which session.
+        session_id: SessionId,
+        /// The person who types while the agent waits; none where the agent may type.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+    },
+    /// A person typed into the terminal, or answered a question.
+    #[serde(rename = "terminal.typed")]
+    TerminalTyped {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        place: Place,
+        /// Who.
+        by: String,
+        /// What, as far as it may be known.
+        typed: Typed,
+    },
     /// Something went wrong.
     #[serde(rename = "error")]
     Error {
@@ -264,6 +309,7 @@ impl ServerMessage {
             | Self::ToolFinished { place, .. }
             | Self::ApprovalRequest { place, .. }
             | Self::ApprovalClosed { place, .. }
+            | Self::TerminalTyped { place, .. }
             | Self::State { place, .. } => Some(*place),
             Self::Error { place, .. } => *place,
             Self::AssistantDelta { .. }
@@ -272,6 +318,9 @@ impl ServerMessage {
             | Self::ToolOutput { .. }
             | Self::TerminalOutput { .. }
             | Self::Notice { .. }
+            | Self::Question { .. }
+            | Self::QuestionClosed { .. }
+            | Self::TerminalControl { .. }
             | Self::Heartbeat {} => None,
         }
     }
@@ -292,6 +341,7 @@ impl ServerMessage {
             | Self::ToolFinished { place, .. }
             | Self::ApprovalRequest { place, .. }
             | Self::ApprovalClosed { place, .. }
+            | Self::TerminalTyped { place, .. }
             | Self::State { place, .. }
             | Self::Error { place: Some(place), .. } => place.more = true,
             Self::Error { place: None, .. }
@@ -301,6 +351,9 @@ impl ServerMessage {
             | Self::ToolOutput { .. }
             | Self::TerminalOutput { .. }
             | Self::Notice { .. }
+            | Self::Question { .. }
+            | Self::QuestionClosed { .. }
+            | Self::TerminalControl { .. }
             | Self::Heartbeat {} => {}
         }
     }

@@ -14,8 +14,10 @@ use serde_json::json;
 use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::question;
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Body, ItemId, Transcript, TurnEnd};
+use sysop_driver::people;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
@@ -247,7 +249,12 @@ impl Run {
         {
             return self.unwritable(&error);
         }
-        let Update::Logged(logged) = update else { return None };
+        let Update::Logged(logged) = update else {
+            if let Update::Delta(Delta::Question { question }) = update {
+                self.refuse(question);
+            }
+            return None;
+        };
         match &logged.event {
             // A turn that was under way before ours is ended by our prompt; it is not the task.
             Event::TurnStarted { turn, .. } if self.turn.is_none() => {
@@ -279,6 +286,7 @@ impl Run {
             | Event::ToolStarted { .. }
             | Event::ToolFinished { .. }
             | Event::CancelAsked { .. }
+            | Event::TerminalInput { .. }
             | Event::Resumed
             | Event::Compacted { .. }
             | Event::HistoryCleared => None,
@@ -325,6 +333,15 @@ impl Run {
             let _ = answers.send((call, answer));
         });
         None
+    }
+
+    /// A program that asks for a password is told that nobody is here.
+    fn refuse(&mut self, question: &question::Question) {
+        if self.opened.session.answer(question.id, people::Answer::Refused) {
+            let (from, prompt) = (safe(&question.from), safe(question.prompt.trim()));
+            self.printer
+                .told(&format!("{from} asks `{prompt}` and nobody is here to answer; it was refused"));
+        }
     }
 
     /// Standard output takes nothing more: a reader that has gone knows, of anything else the person is told.
@@ -510,7 +527,11 @@ impl Printer {
                 Ok(())
             }
             Delta::Restarted { .. } => self.close_stream(),
-            Delta::Output { .. } | Delta::Reasoning { .. } => Ok(()),
+            Delta::Output { .. }
+            | Delta::Reasoning { .. }
+            | Delta::Question { .. }
+            | Delta::QuestionClosed { .. }
+            | Delta::Control { .. } => Ok(()),
         }
     }
 
@@ -539,6 +560,7 @@ impl Printer {
             | Event::Decided { .. }
             | Event::Paused { .. }
             | Event::CancelAsked { .. }
+            | Event::TerminalInput { .. }
             | Event::Resumed
             | Event::Compacted { .. }
             | Event::HistoryCleared => Ok(()),

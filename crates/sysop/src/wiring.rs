@@ -12,7 +12,9 @@ use sysop_core::catalogue::Profile;
 use sysop_core::event::{Change, Event, Input, Update};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::message::{ModelRef, ModelRequest};
+use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
+use sysop_driver::people::Answer;
 use sysop_driver::port::{Host, ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
 use sysop_host::{LocalHost, LocalSettings, OutputLimits};
@@ -250,6 +252,10 @@ impl Session for Local {
             Some((update, updates))
         })
         .boxed()
+    }
+
+    fn answer(&self, id: QuestionId, answer: Answer) -> bool {
+        self.0.answer(id, answer)
     }
 
     fn last_error(&self) -> Option<String> {

@@ -55,6 +55,8 @@ impl Session {
                 }
             }
             Event::Resumed => state.gate = None,
+            // For people and the log: what it did to the terminal is in what the terminal shows.
+            Event::TerminalInput { .. } => {}
             Event::HistoryCleared => {
                 state.history.clear();
                 state.keep = state.spec.max_history_messages;

@@ -170,6 +170,7 @@ impl Session {
             Input::Reply { step, result } => self.on_reply(&mut out, step, result),
             Input::Outcome { call, outcome } => self.on_outcome(&mut out, call, outcome),
             Input::Timer { call } => self.on_timer(&mut out, call),
+            Input::TerminalInput { by, typed } => self.emit(&mut out, Event::TerminalInput { by, typed }),
             Input::Recovered => self.on_recovered(&mut out),
         }
         self.advance(&mut out);

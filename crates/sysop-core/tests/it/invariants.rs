@@ -3,7 +3,7 @@
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::test_runner::Config;
 use serde_json::json;
-use sysop_core::event::{Change, Decision, Input, Origin};
+use sysop_core::event::{Change, Decision, Input, Origin, Typed as TerminalTyped};
 use sysop_core::id::{CallId, StepId, TurnId};
 use sysop_core::message::{Arguments, FailureKind, Finish, Reply, ToolCall, ToolProtocol};
 use sysop_core::outcome::{Outcome, Status};
@@ -53,16 +53,17 @@ enum Letter {
     Routine,
     Undo,
     Crash,
+    Hands,
 }
 
 use Letter::{
     Allow, AllowSession, Answer, Auto, Blank, Broken, Cancel, Change as Changes, Changed, Clear, Complete,
-    Crash, Danger, Done, Edit, EditForbidden, Fail, Never, Nothing, Overflow, Pause, Prompt, Read, Refusal,
-    Reject, RejectStop, Resume, Retry, Routine, SameId, StaleDecision, StaleOutcome, StaleReply, Timer, Two,
-    Typed, Undo, Unknown, Written,
+    Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, Never, Nothing, Overflow, Pause, Prompt, Read,
+    Refusal, Reject, RejectStop, Resume, Retry, Routine, SameId, StaleDecision, StaleOutcome, StaleReply,
+    Timer, Two, Typed, Undo, Unknown, Written,
 };
 
-const ALL: [Letter; 39] = [
+const ALL: [Letter; 40] = [
     Prompt,
     Blank,
     Answer,
@@ -102,6 +103,7 @@ const ALL: [Letter; 39] = [
     Routine,
     Undo,
     Crash,
+    Hands,
 ];
 
 /// The letters that lead furthest, for longer words.
@@ -217,6 +219,10 @@ fn other(world: &mut World, letter: Letter) -> bool {
         Typed => world.direct("bash", "touch typed", Origin::Typed),
         Routine => world.direct("bash", "touch routine", Origin::Routine),
         Undo => world.direct("undo", "", Origin::Typed),
+        Hands => {
+            let typed = TerminalTyped::Keys { text: "ls Enter".to_owned() };
+            world.tell(Input::TerminalInput { by: "somebody".to_owned(), typed })
+        }
         Crash => world.crash(),
         _ => unreachable!("handled before"),
     };

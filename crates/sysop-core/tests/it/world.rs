@@ -375,6 +375,7 @@ pub(crate) fn line(event: &Event) -> String {
         Event::Resumed => "resumed".to_owned(),
         Event::Compacted { keep } => format!("compacted to {keep}"),
         Event::HistoryCleared => "cleared".to_owned(),
+        Event::TerminalInput { by, typed } => format!("{by} typed {typed:?}"),
         Event::TurnEnded { turn, reason, error } => {
             format!(
                 "turn {turn} ended {}{}",

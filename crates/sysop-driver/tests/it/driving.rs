@@ -14,7 +14,7 @@ use crate::world::{PANIC, World, spec};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-fn begin(world: &Arc<World>) -> (Driver, Handle, Updates) {
+pub(crate) fn begin(world: &Arc<World>) -> (Driver, Handle, Updates) {
     let driver = Driver::new(world.ports());
     let handle = driver.begin(SessionId::new("s"), spec(), world.host());
     let updates = handle.subscribe(Seq(0));
@@ -25,17 +25,17 @@ fn prompt(text: &str) -> Input {
     Input::Prompt { text: text.to_owned() }
 }
 
-fn direct(command: &str) -> Input {
+pub(crate) fn direct(command: &str) -> Input {
     let arguments = Map::from_iter([("command".to_owned(), json!(command))]);
     Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::Typed }
 }
 
-async fn next(updates: &mut Updates) -> Option<Update> {
+pub(crate) async fn next(updates: &mut Updates) -> Option<Update> {
     tokio::time::timeout(DEADLINE, updates.next()).await.expect("an update comes")
 }
 
 /// Reads until an event is what is wanted; returns all that came.
-async fn until(updates: &mut Updates, wanted: impl Fn(&Event) -> bool) -> Vec<Update> {
+pub(crate) async fn until(updates: &mut Updates, wanted: impl Fn(&Event) -> bool) -> Vec<Update> {
     let mut all = Vec::new();
     loop {
         let update = next(updates).await.expect("the session is open");
@@ -47,18 +47,18 @@ async fn until(updates: &mut Updates, wanted: impl Fn(&Event) -> bool) -> Vec<Up
     }
 }
 
-fn ended(event: &Event) -> bool {
+pub(crate) fn ended(event: &Event) -> bool {
     matches!(event, Event::TurnEnded { .. })
 }
 
-fn last_event(updates: &[Update]) -> &Event {
+pub(crate) fn last_event(updates: &[Update]) -> &Event {
     match updates.last() {
         Some(Update::Logged(logged)) => &logged.event,
         other => panic!("not an event: {other:?}"),
     }
 }
 
-fn logged(updates: &[Update]) -> Vec<Arc<Logged>> {
+pub(crate) fn logged(updates: &[Update]) -> Vec<Arc<Logged>> {
     updates
         .iter()
         .filter_map(|update| match update {

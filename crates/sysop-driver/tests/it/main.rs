@@ -2,5 +2,6 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
 mod driving;
+mod questions;
 mod simulation;
 mod world;

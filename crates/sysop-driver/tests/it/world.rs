@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +12,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
@@ -20,9 +21,11 @@ use sysop_core::message::{
 };
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
+use sysop_core::question::QuestionKind;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::Ports;
+use sysop_driver::people::{Answer, Asked, People};
 use sysop_driver::port::{
     CancellationToken, Clock, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
@@ -92,7 +95,7 @@ impl World {
     }
 
     pub(crate) fn host(self: &Arc<Self>) -> Arc<dyn Host> {
-        Arc::new(LyingHost { world: Arc::clone(self), tools: spec().tools })
+        Arc::new(LyingHost { world: Arc::clone(self), tools: spec().tools, people: OnceLock::new() })
     }
 }
 
@@ -202,12 +205,37 @@ fn script(world: &World, prompt: &str, results: usize) -> Vec<ModelEvent> {
 struct LyingHost {
     world: Arc<World>,
     tools: Vec<ToolSpec>,
+    people: OnceLock<Arc<dyn People>>,
+}
+
+impl LyingHost {
+    /// Asks for a password and tells how many letters came.
+    async fn ask(&self, call: &ToolCall, cancel: &CancellationToken) -> Outcome {
+        let asked = Asked {
+            kind: QuestionKind::Secret,
+            from: "sudo".to_owned(),
+            prompt: "Password: ".to_owned(),
+            call: Some(call.id.clone()),
+        };
+        let people = self.people.get().expect("a host is attended before its first call");
+        tokio::select! {
+            answer = people.ask(asked) => match answer {
+                Answer::Given { text, .. } => Outcome::ok(text.expose_secret().len().to_string()),
+                Answer::NoSecret | Answer::Refused => Outcome::failed("nobody knows it"),
+            },
+            () = cancel.cancelled() => Outcome::new(Status::Cancelled, "not asked any more"),
+        }
+    }
 }
 
 #[async_trait]
 impl Host for LyingHost {
     fn tools(&self) -> &[ToolSpec] {
         &self.tools
+    }
+
+    fn attend(&self, people: Arc<dyn People>) {
+        assert!(self.people.set(people).is_ok(), "a host is attended once");
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
@@ -222,6 +250,7 @@ impl Host for LyingHost {
                 return Outcome::new(Status::Cancelled, "half");
             }
             Some("hang") => std::future::pending().await,
+            Some("ask") => return self.ask(&call, &cancel).await,
             _ => {}
         }
         for _ in 0..self.world.below(4) {

@@ -6,12 +6,12 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Map, Value};
-use sysop_core::event::{AfterStop, Change, Decision, Event, Logged, Origin, PauseReason, StopReason};
+use sysop_core::event::{AfterStop, Change, Decision, Event, Logged, Origin, PauseReason, StopReason, Typed};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{
     Arguments, FailureKind, Finish, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
 };
-use sysop_core::outcome::{FileChange, Outcome, Status};
+use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
@@ -77,11 +77,12 @@ pub(crate) fn kind(event: &Event) -> usize {
         Event::HistoryCleared => 14,
         Event::TurnEnded { .. } => 15,
         Event::CancelAsked { .. } => 16,
+        Event::TerminalInput { .. } => 17,
     }
 }
 
 /// How many kinds `kind` tells apart.
-pub(crate) const KINDS: usize = 17;
+pub(crate) const KINDS: usize = 18;
 
 /// Events of one kind.
 pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
@@ -124,6 +125,7 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
         16 => prop_oneof![Just(AfterStop::Nothing), Just(AfterStop::Retry), Just(AfterStop::Clear)]
             .prop_map(|then| Event::CancelAsked { then })
             .boxed(),
+        17 => (text(), typed()).prop_map(|(by, typed)| Event::TerminalInput { by, typed }).boxed(),
         unknown => panic!("there is no kind {unknown}"),
     }
 }
@@ -296,8 +298,8 @@ fn decision() -> impl Strategy<Value = Decision> {
     ]
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
-    let status = prop_oneof![
+fn status() -> impl Strategy<Value = Status> {
+    prop_oneof![
         Just(Status::Ok),
         Just(Status::Failed),
         Just(Status::Timeout),
@@ -305,17 +307,31 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         Just(Status::Interrupted),
         Just(Status::Unknown),
         Just(Status::Rejected),
-    ];
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
     let change = (text(), option::of(text()), text()).prop_map(|(path, before, after_hash)| FileChange {
         path,
         before,
         after_hash,
     });
     let end = (option::of(any::<i32>()), any::<bool>(), option::of(text()), any::<u64>());
-    (status, text(), end, vec(change, 0..3)).prop_map(|(status, output, end, changes)| {
-        let (exit_code, truncated, artefact, duration_ms) = end;
-        Outcome { status, output, exit_code, truncated, artefact, duration_ms, changes }
-    })
+    let host = (text(), status(), option::of(any::<i32>()), any::<u64>(), any::<u32>()).prop_map(
+        |(host, status, exit_code, duration_ms, group)| HostOutcome {
+            host,
+            status,
+            exit_code,
+            duration_ms,
+            group,
+        },
+    );
+    (status(), text(), end, vec(change, 0..3), vec(host, 0..3)).prop_map(
+        |(status, output, end, changes, hosts)| {
+            let (exit_code, truncated, artefact, duration_ms) = end;
+            Outcome { status, output, exit_code, truncated, artefact, duration_ms, changes, hosts }
+        },
+    )
 }
 
 fn stop_reason() -> impl Strategy<Value = StopReason> {
@@ -325,5 +341,13 @@ fn stop_reason() -> impl Strategy<Value = StopReason> {
         Just(StopReason::Cancelled),
         Just(StopReason::Failed),
         Just(StopReason::Paused),
+    ]
+}
+
+fn typed() -> impl Strategy<Value = Typed> {
+    prop_oneof![
+        text().prop_map(|text| Typed::Keys { text }),
+        text().prop_map(|prompt| Typed::Secret { prompt }),
+        (text(), text()).prop_map(|(prompt, text)| Typed::Answer { prompt, text }),
     ]
 }

@@ -10,8 +10,10 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
+use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::people::Answer;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::session::{Opened, Session};
@@ -89,6 +91,10 @@ impl Session for Fake {
             .boxed()
     }
 
+    fn answer(&self, _id: QuestionId, _answer: Answer) -> bool {
+        false
+    }
+
     fn last_error(&self) -> Option<String> {
         Some("the disk is full".to_owned())
     }
@@ -149,6 +155,7 @@ impl State {
             Input::Decision { call, decision, by } => self.decision(&call, decision, by),
             Input::Cancel => self.cancel(),
             Input::Pause => self.pause(PauseReason::Asked),
+            Input::TerminalInput { by, typed } => self.publish(Event::TerminalInput { by, typed }),
             Input::Resume => {
                 self.paused = None;
                 self.publish(Event::Resumed);

@@ -62,6 +62,7 @@ impl View for Plain {
                 Event::Paused { .. }
                 | Event::Configured { .. }
                 | Event::PromptQueued { .. }
+                | Event::TerminalInput { .. }
                 | Event::Compacted { .. }
                 | Event::HistoryCleared => {
                     self.end_answer(screen)?;
@@ -163,6 +164,7 @@ impl Plain {
                 screen.text(&stripper.push(text))
             }
             Delta::Notice { text } => self.say(text, Ink::Dim, screen),
+            Delta::Question { .. } | Delta::QuestionClosed { .. } | Delta::Control { .. } => Ok(()),
         }
     }
 

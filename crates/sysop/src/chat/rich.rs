@@ -181,6 +181,7 @@ impl Rich {
                 self.close_answer(screen)?;
                 screen.rows(&[row(&format!("· {text}"), Ink::Dim)])?;
             }
+            Delta::Question { .. } | Delta::QuestionClosed { .. } | Delta::Control { .. } => {}
         }
         let content = self.moving_row(transcript, screen.look().width);
         screen.last_row(content)
@@ -220,6 +221,7 @@ impl Rich {
             Event::ModelFailed { .. } => self.close_answer(screen)?,
             Event::Configured { .. }
             | Event::PromptQueued { .. }
+            | Event::TerminalInput { .. }
             | Event::Compacted { .. }
             | Event::HistoryCleared => {
                 self.close_answer(screen)?;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
+use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
+use sysop_driver::people::Answer;
 
 /// A live session, here or on a server.
 pub(crate) trait Session: Send + Sync {
@@ -15,6 +17,8 @@ pub(crate) trait Session: Send + Sync {
     fn send(&self, input: Input) -> Result<(), String>;
     /// What is logged after `after`, once and in order, then live. Ends when the session is gone.
     fn subscribe(&self, after: Seq) -> BoxStream<'static, Update>;
+    /// Answers a question of a program; says whether it was still open.
+    fn answer(&self, id: QuestionId, answer: Answer) -> bool;
     /// Why it is gone, where that is known.
     fn last_error(&self) -> Option<String>;
 }

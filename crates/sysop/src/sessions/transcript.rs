@@ -9,6 +9,7 @@ use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralise;
+use sysop_core::transcript::typed_sentence;
 use sysop_driver::port::SessionSummary;
 
 use super::View;
@@ -122,6 +123,7 @@ impl Transcript {
             | Event::ModelFailed { .. }
             | Event::SessionOpened { .. }
             | Event::PromptQueued { .. }
+            | Event::TerminalInput { .. }
             | Event::StepStarted { .. } => note(event).map(Entry::Note).into_iter().collect(),
         }
     }
@@ -188,6 +190,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Configured { change: Change::Rules { .. } } => Some("rules were added".to_owned()),
         Event::Paused { reason } => Some(format!("paused{}", pause_words(*reason))),
         Event::Resumed => Some("resumed".to_owned()),
+        Event::TerminalInput { by, typed } => Some(typed_sentence(by, typed)),
         Event::HistoryCleared => Some("history cleared".to_owned()),
         Event::Compacted { keep } => Some(format!("only the newest {keep} messages are sent from here on")),
         Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),
