@@ -21,7 +21,7 @@ mod prompt;
 mod script;
 
 /// What there is to say where a model of the far machine is asked for and there is no far machine.
-pub(crate) const NO_HOST: &str = "ollama+ssh needs a host: --host DEST or [connection] in the config";
+pub const NO_FAR_MACHINE: &str = "ollama+ssh needs a host: --host DEST or [connection] in the config";
 
 /// The machine that `ollama+ssh` models run on, as the connection of the session's host offers it.
 ///

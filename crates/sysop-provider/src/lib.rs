@@ -23,7 +23,7 @@ mod unshown;
 mod vertex;
 mod wire;
 
-pub use far::{FarError, FarEvent, FarMachine, Forwarded};
+pub use far::{FarError, FarEvent, FarMachine, Forwarded, NO_FAR_MACHINE};
 pub use frames::FRAME_BYTES_MAX;
 pub use ollama::{NUM_CTX_DEFAULT, ollama_base_url};
 pub use providers::{PROBE_MAX, Probe, Providers, default_model};

@@ -18,7 +18,7 @@ use crate::settings::OllamaSettings;
 use crate::transport::{Clients, causes};
 use crate::wire::{Attempt, Built, Decoder, Refusal, Wire};
 
-use super::{FarError, FarEvent, FarMachine, Forwarded, NO_HOST, script};
+use super::{FarError, FarEvent, FarMachine, Forwarded, NO_FAR_MACHINE, noise, script};
 
 /// The longest that the far Ollama may take to say its version, and the far machine to list its models.
 const LOOK_MAX: Duration = Duration::from_secs(10);
@@ -105,7 +105,7 @@ impl Link {
     pub(crate) fn far(&self) -> Result<&Arc<dyn FarMachine>, ModelFailure> {
         self.far
             .as_ref()
-            .ok_or_else(|| ModelFailure { kind: FailureKind::BadRequest, message: NO_HOST.to_owned() })
+            .ok_or_else(|| ModelFailure { kind: FailureKind::BadRequest, message: NO_FAR_MACHINE.to_owned() })
     }
 
     /// The settings of `[providers.ollama+ssh]`.
@@ -258,9 +258,9 @@ impl Link {
             }
         };
         if code == Some(0) {
-            return Ok(List::Models(script::listed(&String::from_utf8_lossy(&output))));
+            return Ok(List::Models(script::listed(&noise::clean(&output))));
         }
-        Ok(List::Failed(script::failure("ollama list", "", code, &String::from_utf8_lossy(&errors))))
+        Ok(List::Failed(script::failure("ollama list", "", code, &noise::clean(&errors))))
     }
 
     /// `OLLAMA_HOST` for a command, where the config names another than the far machine's own. One with a password

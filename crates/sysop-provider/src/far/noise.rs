@@ -14,6 +14,13 @@ const PARAMETERS_MAX: usize = 16;
 /// The longest part of a line that is kept back, in characters; a longer word cannot be moved over any more.
 const HELD_CHARS_MAX: usize = 512;
 
+/// A whole output, clean.
+pub(super) fn clean(printed: &[u8]) -> String {
+    let mut noise = Noise::default();
+    let text = noise.push(printed);
+    text + &noise.finish()
+}
+
 /// Cleans an output that comes in pieces; where it is cut does not matter.
 #[derive(Debug, Default)]
 pub(super) struct Noise {

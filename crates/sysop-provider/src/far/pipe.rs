@@ -20,7 +20,7 @@ use crate::unshown::WithoutProtocol;
 use crate::wire::{Decoder, FrameError, push_reasoning, push_text};
 
 use super::link::Link;
-use super::noise::Noise;
+use super::noise::{self, Noise};
 use super::script::{self, Run};
 use super::{FarEvent, FarMachine, prompt};
 
@@ -96,7 +96,7 @@ pub(crate) fn stream(
                     for event in said {
                         yield event;
                     }
-                    yield ModelEvent::Done(Box::new(reply));
+                    yield ModelEvent::Done(reply);
                     return;
                 }
                 Next::Failed(failure) => {
@@ -143,7 +143,7 @@ enum Next {
     /// The reply, behind what was not shown of it yet.
     Done {
         said: Vec<ModelEvent>,
-        reply: Reply,
+        reply: Box<Reply>,
     },
     Failed(ModelFailure),
     /// The same without a schema.
@@ -348,7 +348,7 @@ impl Reading {
     }
 
     fn errors(&self) -> String {
-        String::from_utf8_lossy(&self.errors).into_owned()
+        noise::clean(&self.errors)
     }
 
     fn reply(mut self) -> Next {
@@ -362,7 +362,7 @@ impl Reading {
             Ok(mut reply) => {
                 reply.usage = Usage { input_tokens, output_tokens, cached_tokens: 0 };
                 let said = self.out.into_iter().chain(said).collect();
-                Next::Done { said, reply }
+                Next::Done { said, reply: Box::new(reply) }
             }
             Err(FrameError::InStream { message, .. } | FrameError::Garbage(message)) => {
                 failed(FailureKind::Protocol, &message)

@@ -4,7 +4,6 @@
 //! is checked before it becomes part of one.
 
 use sysop_core::message::{FailureKind, ModelFailure};
-use sysop_core::text::strip_controls;
 
 use crate::ollama::words;
 
@@ -38,7 +37,7 @@ impl Run<'_> {
     pub(super) fn command(&self) -> String {
         let model = quoted(self.model);
         let mut command = format!("{FIND}{}", exported(self.address));
-        command.push_str(&format!("ollama show {model} >/dev/null </dev/null || exit; "));
+        command.push_str(&format!("ollama show --modelfile {model} >/dev/null </dev/null || exit; "));
         command.push_str("flags=$(ollama run --help 2>&1 </dev/null); set --; ");
         let mut when = |known: &str, flags: &str| {
             command.push_str(&format!("case $flags in *{known}*) set -- \"$@\" {flags} ;; esac; "));
@@ -110,7 +109,8 @@ fn duration(text: &str) -> Option<String> {
     is_fit.then(|| text.to_owned())
 }
 
-/// What it means that a program, run for a model, did not end well. `errors` is what it wrote to its standard error.
+/// What it means that a program, run for a model, did not end well. `errors` is what it wrote to its standard error,
+/// without the noise.
 pub(super) fn failure(program: &str, model: &str, code: Option<i32>, errors: &str) -> ModelFailure {
     let words = last_words(errors);
     let lower = words.to_ascii_lowercase();
@@ -154,17 +154,15 @@ pub(super) fn failure(program: &str, model: &str, code: Option<i32>, errors: &st
 
 /// The error in what a program wrote, as one line: behind `Error:`, or its last line.
 fn last_words(errors: &str) -> String {
-    let clean = strip_controls(errors);
-    let lines = || clean.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = || errors.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().rev().find_map(|line| Some(line.split_once("Error:")?.1.trim()));
     error.or_else(|| lines().next_back()).unwrap_or_default().chars().take(QUOTE_CHARS_MAX).collect()
 }
 
 /// The tokens of prompt and reply, which `--verbose` tells below the reply.
 pub(super) fn counted(errors: &str) -> (u64, u64) {
-    let clean = strip_controls(errors);
     let count = |name: &str| {
-        let lines = clean.lines().filter_map(|line| line.trim().strip_prefix(name));
+        let lines = errors.lines().filter_map(|line| line.trim().strip_prefix(name));
         lines.filter_map(|rest| rest.split_whitespace().next()?.parse().ok()).next_back().unwrap_or(0)
     };
     (count("prompt eval count:"), count("eval count:"))
@@ -218,7 +216,7 @@ mod tests {
 
     #[test]
     fn counts_are_read_from_the_statistics() {
-        let errors = "\u{1b}[?25l\u{1b}[?25htotal duration:       1.2s\nprompt eval count:    26 token(s)\n\
+        let errors = "total duration:       1.2s\nprompt eval count:    26 token(s)\n\
             prompt eval duration: 1ms\neval count:           298 token(s)\neval rate: 9 tokens/s\n";
         assert_eq!(counted(errors), (26, 298));
         assert_eq!(counted("Error: x"), (0, 0));

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "what the tests share panics as the tests do")]
 
+mod far;
+mod far_machine;
 mod frames;
 mod ollama;
 mod openai;
