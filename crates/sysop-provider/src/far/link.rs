@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::ollama::{Ollama, OllamaModel, ollama_base_url};
 use crate::settings::OllamaSettings;
-use crate::transport::{Clients, causes};
+use crate::transport::Clients;
 use crate::wire::{Attempt, Built, Decoder, Refusal, Wire};
 
 use super::{FarError, FarEvent, FarMachine, Forwarded, NO_FAR_MACHINE, noise, script};
@@ -76,7 +76,7 @@ enum Look {
     /// Someone who speaks HTTP.
     Answer,
     /// Nothing.
-    Closed(String),
+    Closed,
     /// Nothing in time.
     Silence,
 }
@@ -182,7 +182,7 @@ impl Link {
 
     /// Finds out whether a new tunnel leads anywhere.
     async fn tried(&self, far: &Arc<dyn FarMachine>, tunnel: Tunnel) -> Result<Way, ModelFailure> {
-        let why = match self.look(&tunnel).await? {
+        match self.look(&tunnel).await? {
             Look::Answer => return Ok(Way::Tunnel(Arc::new(tunnel))),
             Look::Silence => {
                 return Err(unreachable(format!(
@@ -191,14 +191,16 @@ impl Link {
                     LOOK_MAX.as_secs()
                 )));
             }
-            Look::Closed(why) => why,
-        };
+            Look::Closed => {}
+        }
         // The tunnel is closed before the command runs: it may hold the only session that the far machine gives.
         let origin = tunnel.origin.clone();
         drop(tunnel);
         match self.list(far).await? {
             List::Models(_) => {
-                Ok(self.by_pipe(&format!("no connection comes through to {origin} there ({why})")))
+                Ok(self.by_pipe(&format!(
+                    "no connection comes through to {origin} there, as if its sshd forwarded no ports (AllowTcpForwarding)"
+                )))
             }
             List::Failed(_) => Err(unreachable(format!(
                 "nobody answers for Ollama at {origin} on the far machine; start it there with `ollama serve`, or \
@@ -224,7 +226,7 @@ impl Link {
         let asked = http.get(address).headers(headers).send();
         Ok(match tokio::time::timeout(LOOK_MAX, asked).await {
             Ok(Ok(_)) => Look::Answer,
-            Ok(Err(error)) => Look::Closed(causes(&error)),
+            Ok(Err(_)) => Look::Closed,
             Err(_) => Look::Silence,
         })
     }
