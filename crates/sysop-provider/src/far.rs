@@ -65,7 +65,7 @@ pub enum FarEvent {
     /// It ended by itself, with its exit code; none where a signal killed it. The last event.
     Ended(Option<i32>),
     /// The connection broke, or was never made; nobody knows how far the command came. One sentence; the last
-    /// event.
+    /// event. As the first event it is told to the person; behind others, a command that may be run again is.
     Broken(String),
 }
 

@@ -12,7 +12,7 @@ use sysop_driver::port::{ModelEvent, Provider};
 use crate::anthropic::Anthropic;
 use crate::clean::Cleaner;
 use crate::far::link::{FarModel, Link, List, Tunnel, Way};
-use crate::far::pipe::{self, Unbound};
+use crate::far::pipe;
 use crate::gemini::Gemini;
 use crate::ollama::{self, Ollama};
 use crate::openai::{self, OpenAi};
@@ -44,7 +44,7 @@ struct Shared {
     vertex: Arc<Vertex>,
     anthropic: Arc<Anthropic>,
     link: Arc<Link>,
-    unbound: Arc<Unbound>,
+    piped: Arc<pipe::Learnt>,
 }
 
 /// What asking a server came to.
@@ -80,7 +80,7 @@ impl Providers {
         let clients: Arc<Clients> = Arc::default();
         let shared = Shared {
             link: Arc::new(Link::new(settings.far.clone(), &settings.ollama_ssh, Arc::clone(&clients))),
-            unbound: Arc::default(),
+            piped: Arc::default(),
             clients,
             learnt: Arc::default(),
             warned: Arc::default(),
@@ -238,8 +238,8 @@ impl Providers {
             let mut events = match way {
                 Ok(Way::Tunnel(tunnel)) => transport::stream(providers.far_plan(&tunnel, &request), request),
                 Ok(Way::Pipe) => {
-                    let unbound = Arc::clone(&providers.shared.unbound);
-                    pipe::stream(Arc::clone(link), unbound, providers.retry, request)
+                    let learnt = Arc::clone(&providers.shared.piped);
+                    pipe::stream(Arc::clone(link), learnt, providers.retry, request)
                 }
                 Err(failure) => failed(ModelFailure {
                     kind: failure.kind,

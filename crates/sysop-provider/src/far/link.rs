@@ -152,11 +152,11 @@ impl Link {
         let base = self.base(far).await?;
         let found = if base.scheme() == "https" {
             // A certificate is made out to a name, and the near end of a tunnel has another.
-            self.by_pipe("the Ollama there is reached by https")
+            self.by_pipe("the Ollama there is reached by https")?
         } else {
             match far.forward(&target(&base)).await {
                 Ok(forwarded) => self.tried(far, tunnel(&self.ollama, &base, forwarded)?).await?,
-                Err(FarError::Refused(why)) => self.by_pipe(&why),
+                Err(FarError::Refused(why)) => self.by_pipe(&why)?,
                 Err(FarError::Failed(why)) => return Err(unreachable(why)),
             }
         };
@@ -197,11 +197,9 @@ impl Link {
         let origin = tunnel.origin.clone();
         drop(tunnel);
         match self.list(far).await? {
-            List::Models(_) => {
-                Ok(self.by_pipe(&format!(
-                    "no connection comes through to {origin} there, as if its sshd forwarded no ports (AllowTcpForwarding)"
-                )))
-            }
+            List::Models(_) => self.by_pipe(&format!(
+                "no connection comes through to {origin} there, as if its sshd forwarded no ports (AllowTcpForwarding)"
+            )),
             List::Failed(_) => Err(unreachable(format!(
                 "nobody answers for Ollama at {origin} on the far machine; start it there with `ollama serve`, or \
                  check OLLAMA_HOST and that its sshd forwards ports (AllowTcpForwarding)"
@@ -209,14 +207,24 @@ impl Link {
         }
     }
 
-    fn by_pipe(&self, why: &str) -> Way {
+    fn by_pipe(&self, why: &str) -> Result<Way, ModelFailure> {
         let why = why.trim_end_matches('.');
+        let address = self.settings.endpoint.base_url.as_deref().unwrap_or_default();
+        if address.contains('@') {
+            return Err(ModelFailure {
+                kind: FailureKind::BadRequest,
+                message: format!(
+                    "{why}, and `ollama run` there would show the password in the base_url of \
+                     [providers.ollama+ssh] in the list of processes; take it out"
+                ),
+            });
+        }
         let news = format!(
             "{why}; `ollama run` is used over ssh instead: tools go by the text protocol, and the window is the one \
              that Ollama has there (num_ctx of [providers.ollama+ssh] says how large it is)"
         );
         *self.news.lock().unwrap_or_else(PoisonError::into_inner) = Some(news);
-        Way::Pipe
+        Ok(Way::Pipe)
     }
 
     async fn look(&self, tunnel: &Tunnel) -> Result<Look, ModelFailure> {
@@ -265,10 +273,9 @@ impl Link {
         Ok(List::Failed(script::failure("ollama list", "", code, &noise::clean(&errors))))
     }
 
-    /// `OLLAMA_HOST` for a command, where the config names another than the far machine's own. One with a password
-    /// would be in its list of processes.
+    /// `OLLAMA_HOST` for a command, where the config names another than the far machine's own.
     pub(crate) fn address_there(&self) -> Option<&str> {
-        self.settings.endpoint.base_url.as_deref().filter(|address| !address.contains('@'))
+        self.settings.endpoint.base_url.as_deref()
     }
 }
 

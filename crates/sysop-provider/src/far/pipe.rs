@@ -1,10 +1,12 @@
 //! Asks a model of the far machine by `ollama run`: the way where nothing is forwarded.
 //!
 //! The prompt goes in by standard input, so that nothing of it is quoted or seen in a list of processes. What is
-//! printed is cleaned as it comes and read by the text protocol; a model without tools answers no differently.
+//! printed is cleaned as it comes and read by the text protocol; a model without tools answers no differently. The
+//! program knows no limit of a reply, no temperature and no window, so that those of the request have no effect.
 //! Dropping the stream drops the command.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,32 +40,38 @@ const SIGN_IN: &str = "You need to be signed in to Ollama";
 /// The name of the decoder's event that ends a reply.
 const END: &str = "end";
 
-/// What was learnt of models that are asked this way.
+/// What was learnt while asking this way.
 #[derive(Debug, Default)]
-pub(crate) struct Unbound(Mutex<BTreeSet<String>>);
+pub(crate) struct Learnt {
+    /// Models that Ollama cannot bind to a schema.
+    unbound: Mutex<BTreeSet<String>>,
+    /// Whether a person knows that conversations are cut.
+    cut_told: AtomicBool,
+}
 
-impl Unbound {
-    fn has(&self, model: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(model)
+impl Learnt {
+    fn is_unbound(&self, model: &str) -> bool {
+        self.unbound.lock().unwrap_or_else(PoisonError::into_inner).contains(model)
     }
 
-    fn add(&self, model: &str) {
-        let mut models = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Remembers that a model is bound to no schema; says whether that is new.
+    fn unbind(&self, model: &str) -> bool {
+        let mut models = self.unbound.lock().unwrap_or_else(PoisonError::into_inner);
         if models.len() >= MODELS_MAX {
             models.clear();
         }
-        models.insert(model.to_owned());
+        models.insert(model.to_owned())
     }
 }
 
 /// Starts a call; nothing runs before the first poll.
 pub(crate) fn stream(
     link: Arc<Link>,
-    unbound: Arc<Unbound>,
+    learnt: Arc<Learnt>,
     retry: RetrySettings,
     request: ModelRequest,
 ) -> BoxStream<'static, ModelEvent> {
-    let call = Call { link, unbound, retry, request };
+    let call = Call { link, learnt, retry, request };
     async_stream::stream! {
         let (far, mut command, prompt) = match call.prepare() {
             Ok(ready) => ready,
@@ -72,7 +80,7 @@ pub(crate) fn stream(
                 return;
             }
         };
-        if prompt.cut {
+        if prompt.cut && !call.learnt.cut_told.swap(true, Ordering::Relaxed) {
             yield ModelEvent::Notice(call.cut());
         }
         let (mut retries, mut shown) = (0, false);
@@ -120,7 +128,7 @@ pub(crate) fn stream(
 
 struct Call {
     link: Arc<Link>,
-    unbound: Arc<Unbound>,
+    learnt: Arc<Learnt>,
     retry: RetrySettings,
     request: ModelRequest,
 }
@@ -171,8 +179,8 @@ impl Call {
     }
 
     fn command(&self) -> String {
-        let schema =
-            (!self.unbound.has(self.model())).then(|| text_protocol::schema(&self.request.tools).to_string());
+        let schema = (!self.learnt.is_unbound(self.model()))
+            .then(|| text_protocol::schema(&self.request.tools).to_string());
         let run = Run {
             model: self.model(),
             address: self.link.address_there(),
@@ -200,11 +208,8 @@ impl Call {
                 let failure = script::failure(&program, self.model(), code, &errors);
                 let lower = errors.to_ascii_lowercase();
                 let refuses_schema = lower.contains("grammar") || lower.contains("format");
-                if failure.kind == FailureKind::Unreachable
-                    && refuses_schema
-                    && !self.unbound.has(self.model())
-                {
-                    self.unbound.add(self.model());
+                let may_differ = failure.kind == FailureKind::Unreachable && refuses_schema;
+                if may_differ && self.learnt.unbind(self.model()) {
                     return Next::Unbound;
                 }
                 failed(failure.kind, &failure.message)
@@ -225,6 +230,10 @@ impl Call {
                     seconds(self.link.silence())
                 ),
             ),
+            // A link that was never made is not knocked at again: that is the connection's own business.
+            End::Broken(why) if reading.bytes == 0 && reading.errors.is_empty() => {
+                failed(FailureKind::Unreachable, why.trim_end_matches('.'))
+            }
             End::Broken(why) => self.broken(&why, retries),
         }
     }

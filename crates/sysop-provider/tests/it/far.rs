@@ -13,7 +13,7 @@ use sysop_provider::{Endpoint, NO_FAR_MACHINE, OllamaSettings, Providers, Provid
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-use crate::far_machine::{Far, Policy, shared};
+use crate::far_machine::{AWAY, Far, Policy, shared};
 use crate::server::{Answer, DEADLINE, End, Server};
 use crate::world::{QUICK, ask, bash, called, heard, request, results, user};
 
@@ -185,9 +185,9 @@ async fn a_link_that_stays_broken_is_told() {
     far.break_tunnels();
     let failure = ask(&providers, hi()).await.failure();
     assert_eq!(failure.kind, FailureKind::Unreachable);
-    assert_eq!(failure.message, "web1 does not answer; check the network");
+    assert_eq!(failure.message, AWAY);
     let probe = providers.probe("ollama+ssh").await;
-    assert_eq!(probe.problem.as_deref(), Some("web1 does not answer; check the network"));
+    assert_eq!(probe.problem.as_deref(), Some(AWAY));
     far.set(Policy::Allows);
     assert_eq!(ask(&providers, hi()).await.reply().text, "a");
 }
@@ -414,10 +414,39 @@ async fn a_connection_that_breaks_under_a_command_is_tried_again() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_not_made_is_not_knocked_at_again() {
+    let far = Arc::new(Far::with_run("echo two"));
+    let providers = providers(&far);
+    ask(&providers, hi()).await.reply();
+    far.set(Policy::Fails);
+    let heard = ask(&providers, hi()).await;
+    assert!(heard.notices.is_empty(), "{heard:?}");
+    let failure = heard.failure();
+    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Unreachable, AWAY));
+    assert_eq!(providers.probe("ollama+ssh").await.problem.as_deref(), Some(AWAY));
+}
+
+#[tokio::test]
+async fn an_address_of_the_config_is_that_of_the_command_too_unless_it_holds_a_password() {
+    let far = Arc::new(Far::with_run("echo two; echo \"$OLLAMA_HOST\" >\"$here/address\""));
+    let at = |base_url: &str| {
+        let endpoint = Endpoint { base_url: Some(base_url.to_owned()), ..Endpoint::default() };
+        with_settings(&far, OllamaSettings { endpoint, ..OllamaSettings::default() })
+    };
+    ask(&at("http://gpu:1/it's"), hi()).await.reply();
+    assert_eq!(far.read("address"), "http://gpu:1/it's\n");
+    let failure = ask(&at("http://me:canary@gpu"), hi()).await.failure();
+    assert_eq!(failure.kind, FailureKind::BadRequest);
+    assert!(failure.message.contains("take it out") && !failure.message.contains("canary"), "{failure:?}");
+}
+
+#[tokio::test]
 async fn a_conversation_that_does_not_fit_is_cut_and_that_is_told() {
     let far = Arc::new(Far::with_run("echo two"));
     let long = request("ollama+ssh/phi3", vec![user(&"x".repeat(20_000)), user("the question")]);
-    let heard = ask(&providers(&far), long.clone()).await;
+    let asked = providers(&far);
+    let heard = ask(&asked, long.clone()).await;
+    assert!(ask(&asked, long.clone()).await.notices.is_empty(), "told once");
     assert!(heard.notices[1].contains("to fit a window of 4096 tokens"), "{heard:?}");
     let prompt = far.read("prompt");
     assert!(prompt.len() < 3 * 4096 && prompt.contains("User: the question"), "{prompt}");

@@ -43,6 +43,9 @@ const HELP: &str = "Run a model\n\nFlags:\n      --format string       Response 
 const LIST: &str = "NAME           ID              SIZE      MODIFIED\n\
     phi3:latest    4f2222927938    2.2 GB    5 weeks ago\nqwen3:8b       500a1f067a9f    5.2 GB    2 days ago\n";
 
+/// What is said of a machine that is not reached.
+pub(crate) const AWAY: &str = "web1 does not answer; check the network";
+
 /// What the far sshd thinks of forwarding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Policy {
@@ -51,6 +54,7 @@ pub(crate) enum Policy {
     Refuses,
     /// A way opens, and every connection through it is closed: what sshd does with `AllowTcpForwarding no`.
     Closes,
+    /// The machine is not reached at all.
     Fails,
 }
 
@@ -156,7 +160,7 @@ impl FarMachine for Far {
                 return Err(FarError::Refused("the sshd of web1 does not allow forwarding".to_owned()));
             }
             Policy::Fails => {
-                return Err(FarError::Failed("web1 does not answer; check the network".to_owned()));
+                return Err(FarError::Failed(AWAY.to_owned()));
             }
             Policy::Allows | Policy::Closes => {}
         }
@@ -184,6 +188,10 @@ impl FarMachine for Far {
     }
 
     fn pipe(&self, command: &str, input: Vec<u8>) -> BoxStream<'static, FarEvent> {
+        if *self.policy.lock().unwrap() == Policy::Fails {
+            let broken = FarEvent::Broken(AWAY.to_owned());
+            return futures::stream::once(async move { broken }).boxed();
+        }
         let breaks = {
             let mut breaks = self.breaks.lock().unwrap();
             let broken = *breaks > 0;
