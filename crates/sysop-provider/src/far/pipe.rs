@@ -14,6 +14,7 @@ use futures::stream::{BoxStream, StreamExt as _};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolProtocol, Usage};
 use sysop_core::text_protocol;
 use sysop_driver::port::ModelEvent;
+use tokio::time::Instant;
 
 use crate::clean::Cleaner;
 use crate::think::Thinking;
@@ -87,9 +88,17 @@ pub(crate) fn stream(
         loop {
             let mut reading = Reading::new(&call.request);
             let mut events = far.pipe(&command, prompt.text.clone().into_bytes());
+            let mut patience = Instant::now() + call.link.silence();
             let end = loop {
-                let event = tokio::time::timeout(call.link.silence(), events.next()).await;
-                let end = reading.take(event.ok());
+                // The wheel that turns beside a model that hangs is silence too, however fast it turns.
+                let event = match Instant::now() < patience {
+                    true => tokio::time::timeout_at(patience, events.next()).await.ok(),
+                    false => None,
+                };
+                if matches!(event, Some(Some(FarEvent::Output(_)))) {
+                    patience = Instant::now() + call.link.silence();
+                }
+                let end = reading.take(event);
                 while let Some(event) = reading.ready() {
                     shown |= matches!(event, ModelEvent::Text(_) | ModelEvent::Reasoning(_));
                     yield event;
@@ -111,7 +120,12 @@ pub(crate) fn stream(
                     yield ModelEvent::Failed(failure);
                     return;
                 }
-                Next::Unbound => command = call.command(),
+                Next::Unbound => {
+                    command = call.command();
+                    if std::mem::take(&mut shown) {
+                        yield ModelEvent::Restarted;
+                    }
+                }
                 Next::Again { notice, wait } => {
                     retries += 1;
                     yield ModelEvent::Notice(notice);

@@ -467,12 +467,16 @@ async fn blanks_without_end_end_a_reply_and_its_command() {
 
 #[tokio::test]
 async fn silence_ends_a_call() {
-    let far = Arc::new(Far::with_run("exec tail -f /dev/null"));
-    let endpoint = Endpoint { timeout: Some(std::time::Duration::from_millis(300)), ..Endpoint::default() };
-    let settings = OllamaSettings { endpoint, ..OllamaSettings::default() };
-    let failure = ask(&with_settings(&far, settings), hi()).await.failure();
-    assert_eq!(failure.kind, FailureKind::Unreachable);
-    assert!(failure.message.starts_with("ollama+ssh/phi3 said nothing for 0.3 s"), "{}", failure.message);
+    let turning = format!("while cat '{}' >&2; do :; done", recorded("wheel.err").display());
+    for run in ["exec tail -f /dev/null", &turning] {
+        let far = Arc::new(Far::with_run(run));
+        let endpoint =
+            Endpoint { timeout: Some(std::time::Duration::from_millis(300)), ..Endpoint::default() };
+        let settings = OllamaSettings { endpoint, ..OllamaSettings::default() };
+        let failure = ask(&with_settings(&far, settings), hi()).await.failure();
+        assert_eq!(failure.kind, FailureKind::Unreachable);
+        assert!(failure.message.starts_with("ollama+ssh/phi3 said nothing for 0.3 s"), "{}", failure.message);
+    }
 }
 
 #[tokio::test]
