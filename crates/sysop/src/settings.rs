@@ -12,6 +12,7 @@ use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::SecretString;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
+use sysop_provider::NO_FAR_MACHINE;
 
 use crate::cli::{GlobalFlags, Profile, Resume};
 use crate::config::{
@@ -549,9 +550,8 @@ fn require_this_machine(
         && *host == HostChoice::Local
     {
         problems.push(Failure::usage(format!(
-            "{}: `{}` is a model on another machine, and tools run on this one; \
-             give --model ollama/{} for the Ollama of this machine",
-            model.origin, model.value, model.value.name
+            "{}: {NO_FAR_MACHINE}; give --model ollama/{} for the Ollama of this machine",
+            model.origin, model.value.name
         )));
     }
 }
