@@ -7,8 +7,20 @@ use anyhow::{Result, bail};
 use crate::chore::{found, step};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 4] =
-    [("cc", "gcc libc6-dev"), ("bash", "bash"), ("git", "git"), ("setsid", "util-linux")];
+const NEEDED: [(&str, &str); 12] = [
+    ("cc", "gcc libc6-dev"),
+    ("bash", "bash"),
+    ("git", "git"),
+    ("setsid", "util-linux"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
+    ("zsh", "zsh"),
+    ("fish", "fish"),
+    ("busybox", "busybox"),
+    ("tcsh", "tcsh"),
+    ("ps", "procps"),
+    ("sudo", "sudo"),
+];
 
 /// Makes sure that all is there.
 pub(crate) fn run() -> Result<()> {

@@ -9,11 +9,17 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("tools run on Linux only so far: sessions, process trees and waiting use its own calls");
 
+mod environment;
+mod guard;
 mod local;
 mod machine;
 mod output;
 mod path;
+mod pipe;
+mod rules;
 mod settings;
+mod spawn;
+mod ssh;
 mod tools;
 
 use async_trait::async_trait;
@@ -28,7 +34,11 @@ pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
 use crate::output::artefacts::Artefacts;
 use crate::output::redact::Secrets;
-pub use crate::settings::{ARTEFACT_BYTES_MAX, HostError, LocalSettings};
+pub use crate::settings::{ARTEFACT_BYTES_MAX, HostError, LocalSettings, RemoteSettings};
+use crate::ssh::SshMachine;
+pub use crate::ssh::{
+    CONNECT_TIMEOUT_DEFAULT, Facts, Forward, Piped, PipedEvent, SshConnection, SshError, SshSettings,
+};
 use crate::tools::Toolbox;
 
 /// This machine's tools.
@@ -46,13 +56,9 @@ impl LocalHost {
         }
         let secrets = Secrets::new(&settings.secrets);
         let machine = LocalMachine::open(&settings.root, &settings.scrub_env, &secrets)?;
-        let mut specs = catalogue::tools(profile);
-        if settings.allow_delete {
-            specs.push(catalogue::delete_file());
-        }
         let toolbox = Toolbox {
             machine: Box::new(machine),
-            specs,
+            specs: specs(profile, settings.allow_delete),
             limits: settings.limits,
             artefacts: Artefacts::new(settings.artefacts, settings.artefact_bytes_max),
             secrets,
@@ -60,6 +66,44 @@ impl LocalHost {
         };
         Ok(Self { toolbox })
     }
+}
+
+/// Another machine's tools, over ssh.
+pub struct SshHost {
+    toolbox: Toolbox,
+    connection: SshConnection,
+}
+
+impl SshHost {
+    /// Prepares the tools. Connects when the first of them is used.
+    pub fn open(settings: RemoteSettings) -> Result<Self, HostError> {
+        let profile = settings.profile;
+        if profile == Profile::Operator {
+            return Err(HostError::NoTerminal(profile));
+        }
+        let toolbox = Toolbox {
+            machine: Box::new(SshMachine::new(&settings.connection, settings.root.as_deref())),
+            specs: specs(profile, settings.allow_delete),
+            limits: settings.limits,
+            artefacts: Artefacts::new(settings.artefacts, settings.artefact_bytes_max),
+            secrets: Secrets::new(&settings.secrets),
+            chunked: std::sync::Mutex::default(),
+        };
+        Ok(Self { toolbox, connection: settings.connection })
+    }
+
+    /// The connection that its tools use.
+    pub fn connection(&self) -> &SshConnection {
+        &self.connection
+    }
+}
+
+fn specs(profile: Profile, allow_delete: bool) -> Vec<ToolSpec> {
+    let mut specs = catalogue::tools(profile);
+    if allow_delete {
+        specs.push(catalogue::delete_file());
+    }
+    specs
 }
 
 #[async_trait]
@@ -70,6 +114,23 @@ impl Host for LocalHost {
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.toolbox.run(call, sink, &cancel).await
+    }
+}
+
+#[async_trait]
+impl Host for SshHost {
+    fn tools(&self) -> &[ToolSpec] {
+        &self.toolbox.specs
+    }
+
+    async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        self.toolbox.run(call, sink, &cancel).await
+    }
+}
+
+impl std::fmt::Debug for SshHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SshHost").field("connection", &self.connection).finish_non_exhaustive()
     }
 }
 

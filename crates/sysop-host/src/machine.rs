@@ -2,6 +2,7 @@
 //!
 //! Every path is resolved on the machine, beneath its root, at the moment of the access.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +11,7 @@ use sysop_driver::port::CancellationToken;
 
 use crate::output::capture::Capture;
 use crate::path::RootPath;
+use crate::ssh::SshError;
 
 /// A file tool reads, edits and replaces files up to this many bytes.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -22,7 +24,7 @@ pub const FIND_FILES_MAX: usize = 1_000;
 #[async_trait]
 pub(crate) trait Machine: Send + Sync {
     /// Reads what a tool's argument says into a path beneath the root.
-    fn path(&self, text: &str) -> Result<RootPath, MachineError>;
+    async fn path(&self, text: &str) -> Result<RootPath, MachineError>;
 
     /// Runs a program in the root to its end and takes its output. It is stopped, with all that it started,
     /// by `cancel` and when its time is up.
@@ -72,7 +74,7 @@ pub(crate) enum Program {
 }
 
 /// How a program ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exec {
     pub(crate) end: End,
     /// Whether something that it started still holds its output.
@@ -80,12 +82,18 @@ pub(crate) struct Exec {
 }
 
 /// Why a program is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     Exited(i32),
-    Killed { signal: i32 },
+    Killed {
+        signal: i32,
+    },
     TimedOut,
     Cancelled,
+    /// The machine was lost while it ran; nobody knows how it ended, or whether it has.
+    Unknown {
+        why: String,
+    },
 }
 
 /// What a file has to be for a change to be made.
@@ -93,16 +101,16 @@ pub(crate) enum End {
 pub(crate) enum Before {
     /// Not there.
     Absent,
-    /// These bytes, by their hash.
-    Hash(blake3::Hash),
+    /// These bytes.
+    Bytes(Arc<Vec<u8>>),
     /// A file of any content, or none.
     Any,
 }
 
 impl Before {
     /// What a file with these bytes is; `None` stands for no file.
-    pub(crate) fn of(bytes: Option<&[u8]>) -> Self {
-        bytes.map_or(Self::Absent, |bytes| Self::Hash(blake3::hash(bytes)))
+    pub(crate) fn of(bytes: Option<Arc<Vec<u8>>>) -> Self {
+        bytes.map_or(Self::Absent, Self::Bytes)
     }
 }
 
@@ -175,6 +183,12 @@ pub(crate) enum MachineError {
     Changed(String),
     #[error("{0}")]
     Refused(String),
+    /// The machine cannot be reached; nothing was done.
+    #[error("{0}")]
+    Unreachable(SshError),
+    /// The machine was lost while it was done.
+    #[error("it is not known whether this was done: {0}")]
+    Unknown(SshError),
     #[error("stopped")]
     Cancelled,
 }

@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use sysop_core::catalogue::Profile;
 
 use crate::output::OutputLimits;
+use crate::ssh::SshConnection;
 
 /// The most bytes kept of the whole output of one call, where the settings do not say otherwise.
 pub const ARTEFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -48,6 +49,44 @@ impl LocalSettings {
     }
 }
 
+/// How another machine is offered to a session.
+#[derive(Debug)]
+pub struct RemoteSettings {
+    /// How it is reached.
+    pub connection: SshConnection,
+    /// The folder there that file tools never leave, and in which commands start; the home without one.
+    pub root: Option<String>,
+    /// Which tools are offered.
+    pub profile: Profile,
+    /// How much of an output the model is told.
+    pub limits: OutputLimits,
+    /// Folder on this machine for whole outputs and for the earlier bytes of changed files; created when it is
+    /// needed.
+    pub artefacts: PathBuf,
+    /// The most bytes kept of the whole output of one call.
+    pub artefact_bytes_max: u64,
+    /// Texts that are replaced by `[redacted]` in all output, where they have at least four bytes.
+    pub secrets: Vec<SecretString>,
+    /// Whether there is a tool that deletes files.
+    pub allow_delete: bool,
+}
+
+impl RemoteSettings {
+    /// The contract's settings for a machine.
+    pub fn new(connection: SshConnection, root: Option<String>, artefacts: impl Into<PathBuf>) -> Self {
+        Self {
+            connection,
+            root,
+            profile: Profile::default(),
+            limits: OutputLimits::default(),
+            artefacts: artefacts.into(),
+            artefact_bytes_max: ARTEFACT_BYTES_MAX,
+            secrets: Vec::new(),
+            allow_delete: false,
+        }
+    }
+}
+
 /// Why a host cannot be opened. `Display` is one sentence that says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
@@ -60,6 +99,9 @@ pub enum HostError {
         #[source]
         source: io::Error,
     },
+    /// What `ssh` cannot be given safely.
+    #[error("{0:?} is no destination for ssh; name an alias, a host, user@host or ssh://user@host:port")]
+    Destination(String),
     /// The profile needs what this machine cannot do.
     #[error("the profile {0} needs a terminal, which this version does not open yet; use --profile full")]
     NoTerminal(Profile),

@@ -137,10 +137,8 @@ impl Target {
         let expected = match before {
             Before::Any => return Ok(()),
             Before::Absent => self.there.is_none(),
-            Before::Hash(_) if self.there.is_none() => false,
-            Before::Hash(hash) => {
-                blake3::hash(&read_name(&self.folder, &self.name, FollowSymlinks::No, told)?) == *hash
-            }
+            Before::Bytes(_) if self.there.is_none() => false,
+            Before::Bytes(bytes) => read_name(&self.folder, &self.name, FollowSymlinks::No, told)? == **bytes,
         };
         if expected { Ok(()) } else { Err(MachineError::Changed(told.to_owned())) }
     }
@@ -239,6 +237,10 @@ mod tests {
 
     use super::{Before, MachineError, RootPath, remove, write};
 
+    fn bytes(bytes: &[u8]) -> Before {
+        Before::Bytes(std::sync::Arc::new(bytes.to_vec()))
+    }
+
     fn root() -> (tempfile::TempDir, Dir) {
         let home = tempfile::tempdir().unwrap();
         let root = Dir::open_ambient_dir(home.path(), ambient_authority()).unwrap();
@@ -250,15 +252,15 @@ mod tests {
         let (home, root) = root();
         let path = RootPath::parse("f", &[]).unwrap();
         let changed = Err(MachineError::Changed("f".to_owned()));
-        assert_eq!(write(&root, &path, b"1", &Before::of(Some(b"0"))), changed);
+        assert_eq!(write(&root, &path, b"1", &bytes(b"0")), changed);
         assert_eq!(write(&root, &path, b"1", &Before::Absent), Ok(()));
         assert_eq!(write(&root, &path, b"2", &Before::Absent), changed);
-        assert_eq!(write(&root, &path, b"2", &Before::of(Some(b"0"))), changed);
-        assert_eq!(remove(&root, &path, &Before::of(Some(b"0"))), changed);
+        assert_eq!(write(&root, &path, b"2", &bytes(b"0")), changed);
+        assert_eq!(remove(&root, &path, &bytes(b"0")), changed);
         assert_eq!(std::fs::read(home.path().join("f")).unwrap(), b"1");
-        assert_eq!(write(&root, &path, b"2", &Before::of(Some(b"1"))), Ok(()));
+        assert_eq!(write(&root, &path, b"2", &bytes(b"1")), Ok(()));
         assert_eq!(write(&root, &path, b"3", &Before::Any), Ok(()));
-        assert_eq!(remove(&root, &path, &Before::of(Some(b"3"))), Ok(()));
+        assert_eq!(remove(&root, &path, &bytes(b"3")), Ok(()));
         assert_eq!(remove(&root, &path, &Before::Any), Err(MachineError::NotFound("f".to_owned())));
     }
 

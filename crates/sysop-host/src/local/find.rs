@@ -5,21 +5,17 @@ use std::io::Read;
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, OpenOptions};
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::Gitignore;
 use sysop_driver::port::CancellationToken;
 
 use super::files::plain;
 use crate::machine::{FIND_FILES_MAX, Found, MachineError, Search};
+use crate::rules::{RULES_BYTES_MAX, RULES_FILES, is_ignored, rules};
 
 /// The most entries that one search looks at.
 const VISITED_MAX: usize = 1_000_000;
 /// How deep a search goes: each level holds an open folder.
 const DEPTH_MAX: usize = 64;
-/// The most bytes of one file of ignore rules.
-const RULES_BYTES_MAX: u64 = 1024 * 1024;
-/// Files of rules in a folder; of two rules the one in the later file counts.
-const RULES_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
 /// Looks for files.
 pub(super) fn find(root: &Dir, search: &Search, cancel: &CancellationToken) -> Result<Found, MachineError> {
@@ -59,7 +55,7 @@ impl Walk<'_> {
             }
         }
         names.sort();
-        self.rules.push((path.to_owned(), rules(folder)));
+        self.rules.push((path.to_owned(), rules_in(folder)));
         for (name, is_folder) in names {
             if self.found.incomplete.is_some() {
                 break;
@@ -103,35 +99,21 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The innermost rule that says anything decides.
     fn is_ignored(&self, below: &str, is_folder: bool) -> bool {
-        for (folder, rules) in self.rules.iter().rev() {
-            let inside = below.strip_prefix(folder.as_str()).unwrap_or(below);
-            match rules.matched(inside, is_folder) {
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-                Match::None => {}
-            }
-        }
-        false
+        let innermost_first = self.rules.iter().rev().map(|(folder, rules)| (folder.as_str(), rules));
+        is_ignored(innermost_first, below, is_folder)
     }
 }
 
 /// The rules of one folder. A file of rules that is a link, too large, or not to be read has none.
-fn rules(folder: &Dir) -> Gitignore {
-    let mut builder = GitignoreBuilder::new("");
-    for name in RULES_FILES {
+fn rules_in(folder: &Dir) -> Gitignore {
+    let texts = RULES_FILES.map(|name| {
         let mut options = OpenOptions::new();
         options.read(true).follow(FollowSymlinks::No);
         let is_file = folder.symlink_metadata(name).is_ok_and(|found| found.is_file());
-        let Some(file) = is_file.then(|| folder.open_with(name, &options).ok()).flatten() else { continue };
+        let file = is_file.then(|| folder.open_with(name, &options).ok()).flatten()?;
         let mut text = String::new();
-        if file.take(RULES_BYTES_MAX).read_to_string(&mut text).is_ok() {
-            for line in text.lines() {
-                // A rule that is no glob is passed over, as git does.
-                let _ = builder.add_line(None, line);
-            }
-        }
-    }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
+        file.take(RULES_BYTES_MAX).read_to_string(&mut text).is_ok().then_some(text)
+    });
+    rules(texts.iter().flatten().map(String::as_str))
 }

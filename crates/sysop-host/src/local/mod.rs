@@ -1,11 +1,8 @@
 //! This machine.
 
-mod environment;
 mod files;
 mod find;
-mod guard;
 mod process;
-mod spawn;
 mod tree;
 
 use std::ffi::CString;
@@ -19,8 +16,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use sysop_driver::port::CancellationToken;
 
-use self::environment::Environment;
 use self::process::Processes;
+use crate::environment::{Environment, GIT_VARIABLES};
 use crate::machine::{Before, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat};
 use crate::output::capture::Capture;
 use crate::output::redact::Secrets;
@@ -123,21 +120,9 @@ impl LocalMachine {
     }
 }
 
-/// Paths as they are, no prompts, no editor, no network: a partial clone would fetch what it lacks by a
-/// program that its config names.
-const GIT_VARIABLES: [(&str, &str); 7] = [
-    ("GIT_LITERAL_PATHSPECS", "1"),
-    ("GIT_OPTIONAL_LOCKS", "0"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-    ("GIT_EDITOR", ":"),
-    ("GIT_PAGER", "cat"),
-    ("GIT_NO_LAZY_FETCH", "1"),
-    ("GIT_ALLOW_PROTOCOL", "none"),
-];
-
 #[async_trait]
 impl Machine for LocalMachine {
-    fn path(&self, text: &str) -> Result<RootPath, MachineError> {
+    async fn path(&self, text: &str) -> Result<RootPath, MachineError> {
         RootPath::parse(text, &self.names)
     }
 

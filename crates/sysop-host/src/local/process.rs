@@ -6,8 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use sysop_driver::port::CancellationToken;
 use tokio::io::unix::AsyncFd;
@@ -16,12 +15,13 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::environment::Environment;
-use super::guard::{Guard, Watch};
-use super::spawn::{Start, end_descriptor, spawn};
 use super::tree::Tree;
+use crate::environment::Environment;
+use crate::guard::{Guard, Watch};
 use crate::machine::{End, Exec};
 use crate::output::capture::Capture;
+use crate::pipe::{read, read_away, reading};
+use crate::spawn::{Start, end_descriptor, spawn};
 
 /// Commands that are over sooner are not put under the guard, which would cost them more than they take.
 const GUARD_AFTER: Duration = Duration::from_millis(100);
@@ -100,10 +100,7 @@ impl Processes {
     ) -> io::Result<Running<'_>> {
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
         environment.set(&mark, "1");
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        // A smaller pipe is only slower.
-        let _ = fcntl_setpipe_size(&read, PIPE_BYTES);
-        fcntl_setfl(&read, OFlags::NONBLOCK)?;
+        let (pipe, write) = reading(PIPE_BYTES)?;
         let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let pid = spawn(&Start {
             program,
@@ -112,9 +109,9 @@ impl Processes {
             folder: &self.folder,
             stdin: nothing.as_fd(),
             output: write.as_fd(),
+            errors: write.as_fd(),
         })?;
         let child = Child::new(pid, mark);
-        let pipe = Receiver::from_owned_fd_unchecked(read)?;
         Ok(Running {
             processes: self,
             child,
@@ -132,19 +129,8 @@ impl Processes {
         let closed = self.closed.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            let mut buffer = vec![0; READ_BYTES_MIN];
-            let reading = async {
-                while pipe.readable().await.is_ok() {
-                    match pipe.try_read(&mut buffer) {
-                        Ok(0) => return,
-                        Ok(_) => {}
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        Err(_) => return,
-                    }
-                }
-            };
             tokio::select! {
-                () = reading => {}
+                () = read_away(&pipe) => {}
                 () = closed.cancelled() => {}
             }
         });
@@ -247,17 +233,6 @@ async fn in_background<T: Default + Send + 'static>(
     match timeout(KILL_WAIT_MAX, looking).await {
         Ok(Ok(value)) => value,
         Ok(Err(_)) | Err(_) => T::default(),
-    }
-}
-
-/// Reads what there is; 0 is the end.
-async fn read(pipe: &Receiver, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        pipe.readable().await?;
-        match pipe.try_read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result,
-        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! A change is: read what is there, keep it for undo, write what is to be there — if what was read is still
 //! there.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use sysop_core::outcome::{FileChange, Outcome, Status};
 use sysop_core::text::strip_controls;
@@ -60,7 +62,7 @@ pub(super) struct Changed {
 
 impl Toolbox {
     pub(super) async fn read_file(&self, arguments: ReadFile, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path)?;
+        let path = self.machine.path(&arguments.path).await?;
         let bytes = self.machine.read(&path, call.cancel).await?;
         if bytes[..bytes.len().min(BINARY_LOOK_BYTES)].contains(&0) {
             let size = counted(bytes.len() as u64, "byte");
@@ -77,7 +79,7 @@ impl Toolbox {
     }
 
     pub(super) async fn write_file(&self, arguments: WriteFile, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path)?;
+        let path = self.machine.path(&arguments.path).await?;
         let content = arguments.content;
         self.put(&path, content, call).await
     }
@@ -107,7 +109,7 @@ impl Toolbox {
     }
 
     pub(super) async fn edit_file(&self, arguments: EditFile, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path)?;
+        let path = self.machine.path(&arguments.path).await?;
         let before = self.machine.read(&path, call.cancel).await?;
         let EditFile { old_string, new_string, .. } = arguments;
         let editing = tokio::task::spawn_blocking(move || {
@@ -121,9 +123,10 @@ impl Toolbox {
     }
 
     pub(super) async fn delete_file(&self, arguments: OnePath, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path)?;
+        let path = self.machine.path(&arguments.path).await?;
         let before = self.machine.read(&path, call.cancel).await?;
-        let guard = Before::of(Some(&before));
+        let before = Arc::new(before);
+        let guard = Before::of(Some(Arc::clone(&before)));
         let kept = self.keep(before).await;
         self.machine.remove(&path, guard).await?;
         Ok(said("OK, deleted".to_owned(), recorded(&path, kept.map(Some), GONE.to_owned())))
@@ -139,7 +142,8 @@ impl Toolbox {
         if before.as_ref() == Some(&after) {
             return Ok(Changed { change: None, note: Some("the file was like this already".to_owned()) });
         }
-        let guard = Before::of(before.as_deref());
+        let before = before.map(Arc::new);
+        let guard = Before::of(before.clone());
         let hash = blake3::hash(&after).to_hex().to_string();
         let kept = match before {
             Some(bytes) => self.keep(bytes).await.map(Some),
@@ -150,7 +154,7 @@ impl Toolbox {
     }
 
     /// Keeps the bytes of a file for undo.
-    async fn keep(&self, bytes: Vec<u8>) -> Result<String, String> {
+    async fn keep(&self, bytes: Arc<Vec<u8>>) -> Result<String, String> {
         let artefacts = self.artefacts.clone();
         let keeping = tokio::task::spawn_blocking(move || artefacts.keep_preimage(&bytes));
         match keeping.await {

@@ -114,7 +114,7 @@ impl Toolbox {
         if arguments.staged {
             line.push("--cached".to_owned());
         }
-        self.limit(&mut line, arguments.revision, arguments.path)?;
+        self.limit(&mut line, arguments.revision, arguments.path).await?;
         self.git(line, call).await
     }
 
@@ -124,14 +124,14 @@ impl Toolbox {
         line.extend(strings(&PLAIN_DIFF));
         line.push("--format=%h %ad %an: %s".to_owned());
         line.push(format!("--max-count={limit}"));
-        self.limit(&mut line, arguments.revision, arguments.path)?;
+        self.limit(&mut line, arguments.revision, arguments.path).await?;
         self.git(line, call).await
     }
 
     pub(super) async fn git_show(&self, arguments: GitShow, call: &Call<'_>) -> Answer {
         let mut line = strings(&["show", "--no-show-signature", "--format=medium", "--date=iso-strict"]);
         line.extend(strings(&PLAIN_DIFF));
-        self.limit(&mut line, Some(arguments.revision), None)?;
+        self.limit(&mut line, Some(arguments.revision), None).await?;
         self.git(line, call).await
     }
 
@@ -141,7 +141,7 @@ impl Toolbox {
         }
         let mut line = strings(&["add", "--"]);
         for path in &arguments.paths {
-            line.push(self.machine.path(path)?.as_str().to_owned());
+            line.push(self.machine.path(path).await?.as_str().to_owned());
         }
         let repository = self.repository(call).await?;
         if let Some(filter) = repository.filters.first() {
@@ -161,7 +161,7 @@ impl Toolbox {
     }
 
     /// Ends a command line with a revision and a path, neither of which can be an option.
-    fn limit(
+    async fn limit(
         &self,
         line: &mut Vec<String>,
         revision: Option<String>,
@@ -176,7 +176,7 @@ impl Toolbox {
         }
         line.push("--".to_owned());
         if let Some(path) = path {
-            line.push(self.machine.path(&path)?.as_str().to_owned());
+            line.push(self.machine.path(&path).await?.as_str().to_owned());
         }
         Ok(())
     }
@@ -214,6 +214,7 @@ impl Toolbox {
                 parse(&bytes).map_err(|why| ToolError::Refused(format!("the repository's config {why}")))
             }
             (End::Cancelled, _) => Err(MachineError::Cancelled.into()),
+            (End::Unknown { why }, _) => Err(ToolError::Refused(why)),
             (End::Exited(_) | End::Killed { .. } | End::TimedOut, Some(bytes)) => {
                 let said = String::from_utf8_lossy(&bytes);
                 Err(ToolError::Refused(format!("the repository's config cannot be read: {}", said.trim())))

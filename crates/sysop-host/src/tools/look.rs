@@ -30,7 +30,7 @@ pub(super) struct FindFiles {
 
 impl Toolbox {
     pub(super) async fn ls(&self, arguments: Ls, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(arguments.path.as_deref().unwrap_or("."))?;
+        let path = self.machine.path(arguments.path.as_deref().unwrap_or(".")).await?;
         let listing = self.machine.list(&path, call.cancel).await?;
         let mut text = String::new();
         for (name, kind) in &listing.entries {
@@ -53,7 +53,7 @@ impl Toolbox {
     }
 
     pub(super) async fn stat(&self, arguments: OnePath) -> Answer {
-        let path = self.machine.path(&arguments.path)?;
+        let path = self.machine.path(&arguments.path).await?;
         let found = self.machine.stat(&path).await?;
         let kind = match found.kind {
             Kind::File => "file".to_owned(),
@@ -71,13 +71,13 @@ impl Toolbox {
     }
 
     pub(super) async fn mkdir(&self, arguments: OnePath) -> Answer {
-        let path = self.machine.path(&arguments.path)?;
+        let path = self.machine.path(&arguments.path).await?;
         self.machine.make_folder(&path).await?;
         Ok(Outcome::ok("OK"))
     }
 
     pub(super) async fn find_files(&self, arguments: FindFiles, call: &Call<'_>) -> Answer {
-        let folder = self.machine.path(arguments.path.as_deref().unwrap_or("."))?;
+        let folder = self.machine.path(arguments.path.as_deref().unwrap_or(".")).await?;
         let pattern = arguments.pattern.strip_prefix("./").unwrap_or(&arguments.pattern);
         let glob = GlobBuilder::new(pattern)
             .literal_separator(true)

@@ -127,8 +127,11 @@ impl Toolbox {
     }
 
     async fn failed(&self, error: &ToolError) -> Outcome {
-        let cancelled = matches!(error, ToolError::Machine(MachineError::Cancelled));
-        let status = if cancelled { Status::Cancelled } else { Status::Failed };
+        let status = match error {
+            ToolError::Machine(MachineError::Cancelled) => Status::Cancelled,
+            ToolError::Machine(MachineError::Unknown(_)) => Status::Unknown,
+            ToolError::Machine(_) | ToolError::Arguments(_) | ToolError::Refused(_) => Status::Failed,
+        };
         Outcome { status, ..self.told(error.to_string()).await }
     }
 }
@@ -163,6 +166,7 @@ fn ended(exec: Exec, limit: Duration, captured: Captured, say_success: bool) -> 
             (Status::Timeout, None, Some(format!("[timed out after {} s; stopped]", limit.as_secs())))
         }
         End::Cancelled => (Status::Cancelled, None, Some("[stopped]".to_owned())),
+        End::Unknown { why } => (Status::Unknown, None, Some(format!("[not known how it ended: {why}]"))),
     };
     let mut outcome = outcome(status, captured);
     outcome.exit_code = exit_code;

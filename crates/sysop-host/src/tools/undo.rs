@@ -2,6 +2,7 @@
 //! changed since, none.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use sysop_core::outcome::{FileChange, Outcome};
@@ -57,7 +58,7 @@ impl Toolbox {
 
     /// Checks that a file is as the last change left it, and finds its bytes from before. Changes nothing.
     async fn prepare(&self, change: FileChange, call: &Call<'_>) -> Result<Restoration, ToolError> {
-        let path = self.machine.path(&change.path)?;
+        let path = self.machine.path(&change.path).await?;
         let now = match self.machine.read(&path, call.cancel).await {
             Ok(bytes) => Some(bytes),
             Err(MachineError::NotFound(_)) => None,
@@ -73,7 +74,7 @@ impl Toolbox {
             Some(name) => Some(self.preimage(name, &path).await?),
             None => None,
         };
-        Ok(Restoration { path, bytes, guard: Before::of(now.as_deref()) })
+        Ok(Restoration { path, bytes, guard: Before::of(now.map(Arc::new)) })
     }
 
     async fn preimage(&self, name: String, path: &RootPath) -> Result<Vec<u8>, ToolError> {

@@ -4,12 +4,15 @@ use serde_json::json;
 use sysop_core::outcome::Status;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 
-use crate::world::{DEADLINE, Factory, conformance, is_gone, pids, wait_until_gone};
+use crate::world::{DEADLINE, Factory, conformance_of_shells, is_gone, pids, wait_until_gone};
 
-conformance!(
+conformance_of_shells!(
     output_and_errors_come_combined_and_in_order,
     exit_codes_are_stated,
+    every_exit_code_is_told_as_it_is,
     death_by_a_signal_is_stated,
+    every_command_arrives_as_it_is,
+    the_longest_command_runs,
     nothing_can_be_read_and_there_is_no_terminal,
     commands_start_in_the_root_and_in_a_session_of_their_own,
     nothing_pages_or_asks,
@@ -44,11 +47,64 @@ async fn exit_codes_are_stated(factory: &impl Factory) {
     assert!(outcome.output.contains("not found"), "{}", outcome.output);
 }
 
+async fn every_exit_code_is_told_as_it_is(factory: &impl Factory) {
+    let world = factory.full();
+    for code in [1, 2, 40, 41, 126, 127, 128, 129, 130, 137, 141, 143, 192, 254, 255] {
+        let outcome = world.call("bash", json!({ "command": format!("exit {code}") })).await;
+        assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(code)));
+        assert_eq!(outcome.output, format!("[exit code {code}]"));
+    }
+}
+
+/// Commands that one shell or another would read otherwise, and what they print.
+const HORRORS: [(&str, &str); 16] = [
+    ("echo 'single' \"double\" \\\\back", "single double \\back\n"),
+    ("echo \"it's $((1 + 1))\"", "it's 2\n"),
+    ("echo hi! !! !x '!$'", "hi! !! !x !$\n"),
+    ("printf '%s|' a  b\t'c\td' \"\"", "a|b|c\td||"),
+    ("for i in 1 2; do\n  echo $i\ndone", "1\n2\n"),
+    ("cat <<'END'\n$HOME `x` \\ 'q' !\nEND\necho after", "$HOME `x` \\ 'q' !\nafter\n"),
+    ("cat <<END | tr a-z A-Z\nhere $((2 * 3))\nEND", "HERE 6\n"),
+    ("x='a  b'; echo \"$x\" $x # a comment", "a  b a b\n"),
+    ("echo ~ | head -c 1; echo", "/\n"),
+    ("echo 'größe €' | wc -c | tr -d ' '", "12\n"),
+    ("printf 'caf\\351' | od -An -tx1 | tr -d ' '", "636166e9\n"),
+    ("echo a; # c'omment\necho b", "a\nb\n"),
+    ("echo {a,b} $'t\\tab' 2>&1", "a b t\tab\n"),
+    ("printf '%s' '\\012' \"\\\\n\" ';' '&' '|' '*' '?' '['", "\\012\\n;&|*?["),
+    ("set -eu; false || echo on; (exit 3) || true; echo ${unset-none}", "on\nnone\n"),
+    ("printf '\\036S0;1\\036'; printf '\\036E0;0\\036'; echo x", "\u{1e}S0;1\u{1e}\u{1e}E0;0\u{1e}x\n"),
+];
+
+async fn every_command_arrives_as_it_is(factory: &impl Factory) {
+    let world = factory.full();
+    for (command, printed) in HORRORS {
+        let outcome = world.call("bash", json!({ "command": command })).await;
+        let end = if printed.ends_with('\n') { "" } else { "\n" };
+        let expected = sysop_core::text::strip_controls(printed).into_owned();
+        assert_eq!(outcome.output, format!("{expected}{end}[exit code 0]"), "{command}");
+    }
+}
+
+async fn the_longest_command_runs(factory: &impl Factory) {
+    let world = factory.full();
+    for (before, after) in [("echo '", "' | wc -c"), ("echo \"it's ", "\" | wc -c")] {
+        let filling = "x".repeat(128 * 1024 - 1 - before.len() - after.len());
+        let outcome = world.call("bash", json!({ "command": format!("{before}{filling}{after}") })).await;
+        let echoed = before.len() - "echo '".len() + filling.len() + 1;
+        assert_eq!(outcome.output, format!("{echoed}\n[exit code 0]"));
+    }
+}
+
 async fn death_by_a_signal_is_stated(factory: &impl Factory) {
     let world = factory.full();
     let outcome = world.call("bash", json!({ "command": "echo a; kill -9 $$" })).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, None));
     assert_eq!(outcome.output, "a\n[killed by signal 9]");
+    for signal in [1, 6, 11, 15] {
+        let outcome = world.call("bash", json!({ "command": format!("kill -{signal} $$") })).await;
+        assert_eq!(outcome.output, format!("[killed by signal {signal}]"));
+    }
 }
 
 async fn nothing_can_be_read_and_there_is_no_terminal(factory: &impl Factory) {
@@ -60,10 +116,14 @@ async fn nothing_can_be_read_and_there_is_no_terminal(factory: &impl Factory) {
 
 async fn commands_start_in_the_root_and_in_a_session_of_their_own(factory: &impl Factory) {
     let world = factory.full();
-    let command = "pwd; read -r stat < /proc/$$/stat; set -- ${stat##*)}; echo $(($3 - $$)) $(($4 - $$))";
+    let command = "pwd; read -r stat < /proc/$$/stat; set -- ${stat##*)}; echo session $3 $4";
     let outcome = world.call("bash", json!({ "command": command })).await;
     let root = std::fs::canonicalize(world.root()).unwrap();
-    assert_eq!(outcome.output, format!("{}\n0 0\n[exit code 0]", root.display()));
+    let rest = outcome.output.strip_prefix(&format!("{}\nsession ", root.display())).expect("the root");
+    let (group, session) = rest.strip_suffix("\n[exit code 0]").unwrap().split_once(' ').unwrap();
+    assert_eq!(group, session, "it is in the group that leads the session");
+    let ours = rustix::process::getsid(None).unwrap().as_raw_nonzero().to_string();
+    assert_ne!(session, ours);
 }
 
 async fn nothing_pages_or_asks(factory: &impl Factory) {

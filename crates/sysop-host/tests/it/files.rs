@@ -5,9 +5,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use serde_json::json;
 use sysop_core::outcome::Status;
 
-use crate::world::{Factory, conformance};
+use crate::world::{Factory, conformance_with_busybox};
 
-conformance!(
+conformance_with_busybox!(
     a_file_is_read_as_it_is,
     a_range_of_lines_is_read,
     what_is_no_text_is_said,

@@ -7,9 +7,9 @@ use sysop_core::outcome::Status;
 use sysop_driver::port::CancellationToken;
 use sysop_host::OutputLimits;
 
-use crate::world::{Display, Factory, Setup, World, conformance};
+use crate::world::{Display, Factory, Setup, World, conformance_with_busybox};
 
-conformance!(
+conformance_with_busybox!(
     head_and_tail_stay_and_the_whole_is_kept,
     many_lines_are_too_much_as_well,
     one_endless_line_is_cut,

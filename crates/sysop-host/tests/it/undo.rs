@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use sysop_core::outcome::{FileChange, Outcome, Status};
 
-use crate::world::{Factory, Setup, World, conformance};
+use crate::world::{Factory, Setup, World, conformance_with_busybox};
 
-conformance!(
+conformance_with_busybox!(
     changed_files_come_back_and_new_ones_go,
     several_changes_of_a_file_are_one,
     what_was_changed_since_stops_it_whole,

@@ -6,9 +6,9 @@ use serde_json::json;
 use sysop_core::catalogue::{Profile, tools};
 use sysop_core::outcome::Status;
 
-use crate::world::{Factory, Setup, World, conformance};
+use crate::world::{Factory, Setup, World, conformance_with_busybox};
 
-conformance!(
+conformance_with_busybox!(
     a_host_offers_its_profile_and_runs_nothing_else,
     a_file_in_pieces_appears_whole_or_not_at_all,
     pieces_out_of_order_are_refused,

@@ -16,8 +16,10 @@ use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
-use sysop_host::{LocalHost, LocalSettings, OutputLimits};
+use sysop_host::{LocalHost, LocalSettings, OutputLimits, RemoteSettings, SshHost};
 use tempfile::TempDir;
+
+use crate::sshd::{Login, shared};
 
 /// How long anything may take that is waited for.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -25,17 +27,48 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 /// Makes a test of the suite run on every machine.
 macro_rules! conformance {
     ($($name:ident),+ $(,)?) => {
-        mod on_this_machine {
+        crate::world::run_on!(on_this_machine, crate::world::Local, $($name),+);
+        crate::world::run_on!(over_ssh, crate::world::Ssh(crate::sshd::Login::Own), $($name),+);
+    };
+}
+pub(crate) use conformance;
+
+/// The same, with every login shell there is on the far machine.
+macro_rules! conformance_of_shells {
+    ($($name:ident),+ $(,)?) => {
+        crate::world::conformance!($($name),+);
+        crate::world::run_on!(over_ssh_to_bash, crate::world::Ssh(crate::sshd::Login::Bash), $($name),+);
+        crate::world::run_on!(over_ssh_to_zsh, crate::world::Ssh(crate::sshd::Login::Zsh), $($name),+);
+        crate::world::run_on!(over_ssh_to_fish, crate::world::Ssh(crate::sshd::Login::Fish), $($name),+);
+        crate::world::run_on!(over_ssh_to_dash, crate::world::Ssh(crate::sshd::Login::Dash), $($name),+);
+        crate::world::run_on!(over_ssh_to_csh, crate::world::Ssh(crate::sshd::Login::Csh), $($name),+);
+        crate::world::run_on!(over_ssh_to_tcsh, crate::world::Ssh(crate::sshd::Login::Tcsh), $($name),+);
+    };
+}
+pub(crate) use conformance_of_shells;
+
+/// The same as `conformance`, and on a far machine that has nothing but busybox.
+macro_rules! conformance_with_busybox {
+    ($($name:ident),+ $(,)?) => {
+        crate::world::conformance!($($name),+);
+        crate::world::run_on!(over_ssh_to_busybox, crate::world::Ssh(crate::sshd::Login::Ash), $($name),+);
+    };
+}
+pub(crate) use conformance_with_busybox;
+
+macro_rules! run_on {
+    ($module:ident, $factory:expr, $($name:ident),+) => {
+        mod $module {
             $(
                 #[tokio::test]
                 async fn $name() {
-                    super::$name(&crate::world::Local).await;
+                    super::$name(&$factory).await;
                 }
             )+
         }
     };
 }
-pub(crate) use conformance;
+pub(crate) use run_on;
 
 /// Opens hosts on one kind of machine whose files can also be reached from here.
 pub(crate) trait Factory {
@@ -96,6 +129,30 @@ impl Factory for Local {
         settings.allow_delete = setup.allow_delete;
         let host = Arc::new(LocalHost::open(settings).unwrap());
         let root = home.path().join(setup.root);
+        World { home, root, host, calls: AtomicU32::new(0) }
+    }
+}
+
+/// This machine again, but through an sshd and a login shell.
+pub(crate) struct Ssh(pub(crate) Login);
+
+impl Factory for Ssh {
+    fn open(&self, setup: Setup) -> World {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("root")).unwrap();
+        (setup.prepare)(home.path());
+        let root = home.path().join(setup.root);
+        let mut settings = RemoteSettings::new(
+            shared(self.0),
+            Some(root.to_str().unwrap().to_owned()),
+            home.path().join(setup.artefacts),
+        );
+        settings.profile = setup.profile;
+        settings.limits = setup.limits;
+        settings.artefact_bytes_max = setup.artefact_bytes_max;
+        settings.secrets = setup.secrets.into_iter().map(Into::into).collect();
+        settings.allow_delete = setup.allow_delete;
+        let host = Arc::new(SshHost::open(settings).unwrap());
         World { home, root, host, calls: AtomicU32::new(0) }
     }
 }

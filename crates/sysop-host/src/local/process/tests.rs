@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags, open};
 
-use super::super::spawn::{Start, spawn};
 use super::{Child, End, Waiter};
+use crate::spawn::{Start, spawn};
 
 fn start(command: &str) -> Child {
     let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
@@ -18,6 +18,7 @@ fn start(command: &str) -> Child {
         folder: c"/",
         stdin: nothing.as_fd(),
         output: nothing.as_fd(),
+        errors: nothing.as_fd(),
     })
     .unwrap();
     Child::new(pid, "SYSOP_CALL_TEST".to_owned())
@@ -51,6 +52,7 @@ fn a_program_that_does_not_exist_is_an_error() {
         folder: c"/",
         stdin: nothing.as_fd(),
         output: nothing.as_fd(),
+        errors: nothing.as_fd(),
     })
     .unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);

@@ -30,22 +30,23 @@ const DEFAULT_SIGNALS: [libc::c_int; 9] = [
 ];
 
 /// A program to start.
-pub(super) struct Start<'a> {
+pub(crate) struct Start<'a> {
     /// Absolute path of the executable.
-    pub(super) program: &'a CStr,
+    pub(crate) program: &'a CStr,
     /// All arguments, the name first.
-    pub(super) arguments: &'a [CString],
+    pub(crate) arguments: &'a [CString],
     /// `NAME=VALUE`; the program gets no other variables.
-    pub(super) environment: &'a [CString],
+    pub(crate) environment: &'a [CString],
     /// The folder that it starts in.
-    pub(super) folder: &'a CStr,
-    pub(super) stdin: BorrowedFd<'a>,
-    /// Standard output and standard error.
-    pub(super) output: BorrowedFd<'a>,
+    pub(crate) folder: &'a CStr,
+    pub(crate) stdin: BorrowedFd<'a>,
+    pub(crate) output: BorrowedFd<'a>,
+    /// Standard error; often the same as the output.
+    pub(crate) errors: BorrowedFd<'a>,
 }
 
 /// Starts it. Descriptors that are not close-on-exec are inherited; ours all are.
-pub(super) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
+pub(crate) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
     let actions = Actions::new(start)?;
     let attributes = Attributes::new()?;
     let arguments = pointers(start.arguments);
@@ -69,7 +70,7 @@ pub(super) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
 }
 
 /// A descriptor that is readable once the process has ended; an error before Linux 5.3.
-pub(super) fn end_descriptor(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn end_descriptor(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
     // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after
     // it has taken it from the reactor.
@@ -94,7 +95,7 @@ impl Actions {
             checked(libc::posix_spawn_file_actions_init(raw.as_mut_ptr()))?;
             Self(raw.assume_init())
         };
-        let targets = [(start.stdin, 0), (start.output, 1), (start.output, 2)];
+        let targets = [(start.stdin, 0), (start.output, 1), (start.errors, 2)];
         for (source, target) in targets {
             // SAFETY: the value is initialised; the call only stores two numbers in it.
             checked(unsafe {

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::spawn::{Start, spawn};
+use crate::spawn::{Start, spawn};
 
 /// Reads `add GROUP` and `del GROUP`; at the end of its input kills what is left. `kill -KILL -GROUP` is the
 /// one form that dash, bash and busybox share.
@@ -29,7 +29,7 @@ for g in $groups; do kill -KILL \"-$g\"; done 2>/dev/null";
 
 /// The guard of one machine.
 #[derive(Debug, Default)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     running: OnceLock<Option<Running>>,
 }
 
@@ -40,8 +40,13 @@ struct Running {
 }
 
 impl Guard {
+    /// Has a group killed when this guard is dropped or this process ends.
+    pub(crate) fn hold(&self, shell: &CStr, group: Pid) {
+        std::mem::forget(self.watch(shell, group));
+    }
+
     /// Has a group killed if this process ends; until the returned watch is dropped.
-    pub(super) fn watch(&self, shell: &CStr, group: Pid) -> Watch<'_> {
+    pub(crate) fn watch(&self, shell: &CStr, group: Pid) -> Watch<'_> {
         let running = self.running.get_or_init(|| match start(shell) {
             Ok(running) => Some(running),
             Err(error) => {
@@ -58,7 +63,7 @@ impl Guard {
 
 /// One watched group.
 #[derive(Debug)]
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     running: Option<&'a Running>,
     group: Pid,
 }
@@ -100,6 +105,7 @@ fn start(shell: &CStr) -> io::Result<Running> {
         folder: c"/",
         stdin: input.as_fd(),
         output: nowhere.as_fd(),
+        errors: nowhere.as_fd(),
     })?;
     Ok(Running { orders, pid })
 }

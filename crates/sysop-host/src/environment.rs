@@ -1,4 +1,4 @@
-//! The environment that commands get: ours, without keys, and with everything that would ask or page kept off.
+//! The environment that programs get: ours, without keys, and with everything that would ask or page kept off.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -26,7 +26,7 @@ const DROPPED: [&str; 7] = ["BASH_ENV", "ENV", "OLDPWD", "COLUMNS", "LINES", "FO
 const KEYS: [&str; 3] = ["LLM_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS"];
 
 /// What git takes from outside and a tool's git may keep: who commits, and the person's own config.
-const GIT_KEPT: [&str; 9] = [
+pub(crate) const GIT_KEPT: [&str; 9] = [
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
     "GIT_AUTHOR_DATE",
@@ -38,14 +38,26 @@ const GIT_KEPT: [&str; 9] = [
     "GIT_CONFIG_NOSYSTEM",
 ];
 
+/// What git is told, on every machine. Paths as they are, no prompts, no editor, no network: a partial clone would fetch what it lacks by a
+/// program that its config names.
+pub(crate) const GIT_VARIABLES: [(&str, &str); 7] = [
+    ("GIT_LITERAL_PATHSPECS", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_EDITOR", ":"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+];
+
 /// Variables for commands, sorted.
 #[derive(Debug, Clone)]
-pub(super) struct Environment(BTreeMap<OsString, OsString>);
+pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
     /// From what this process was given, without keys: those with telling names, those in `scrub`, and all
     /// that hold one of the secrets.
-    pub(super) fn scrubbed(
+    pub(crate) fn scrubbed(
         ours: impl Iterator<Item = (OsString, OsString)>,
         scrub: &[String],
         secrets: &Secrets,
@@ -63,8 +75,13 @@ impl Environment {
         Self(variables)
     }
 
+    /// What this process was given, without keys: for `ssh`, which needs the person's agent and home.
+    pub(crate) fn without_keys(ours: impl Iterator<Item = (OsString, OsString)>) -> Self {
+        Self(ours.filter(|(name, _)| !is_key(&name.to_string_lossy())).collect())
+    }
+
     /// For git run by a tool: nothing of git's own from outside but who commits and the person's config.
-    pub(super) fn for_git(&self) -> Self {
+    pub(crate) fn for_git(&self) -> Self {
         let kept = |name: &OsStr| {
             name.to_str().is_none_or(|name| !name.starts_with("GIT_") || GIT_KEPT.contains(&name))
         };
@@ -72,12 +89,17 @@ impl Environment {
     }
 
     /// Sets one more.
-    pub(super) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+    pub(crate) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.0.insert(name.into(), value.into());
     }
 
+    /// The variables.
+    pub(crate) fn into_pairs(self) -> Vec<(OsString, OsString)> {
+        self.0.into_iter().collect()
+    }
+
     /// As the system takes them.
-    pub(super) fn entries(&self) -> Vec<CString> {
+    pub(crate) fn entries(&self) -> Vec<CString> {
         self.0
             .iter()
             .filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok())
@@ -86,7 +108,7 @@ impl Environment {
 
     /// Looks for a program in the absolute folders of `PATH` only, so that a folder of the workspace is never
     /// searched because of where we stand.
-    pub(super) fn program(&self, name: &str) -> Option<CString> {
+    pub(crate) fn program(&self, name: &str) -> Option<CString> {
         let path = self.0.get(OsStr::new("PATH"))?;
         std::env::split_paths(path)
             .filter(|folder| folder.is_absolute())

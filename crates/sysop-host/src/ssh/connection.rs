@@ -1,0 +1,211 @@
+//! One connection to one machine, shared by all that is done there.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::error::{SshError, last_line};
+use super::folder::ControlFolder;
+use super::master::{Master, program};
+use super::mux::is_alive;
+use super::script::Script;
+use super::settings::{SshSettings, literal};
+use super::shell::{Facts, Ran, run_script};
+use crate::settings::HostError;
+
+/// Sessions at a time; OpenSSH's servers allow ten on a connection, and two are for what must not wait.
+const SESSIONS_MAX: usize = 8;
+const SPARE_SESSIONS: usize = 2;
+/// How long a connection has to say that it is there.
+const ALIVE_MAX: Duration = Duration::from_secs(2);
+/// How long a script of ours may take.
+pub(super) const SCRIPT_MAX: Duration = Duration::from_secs(60);
+/// The most bytes that a script of ours may print.
+pub(super) const SCRIPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// One multiplexed connection to one destination by the user's own `ssh`. Cheap to clone. Connects when it is
+/// first used, connects again when it was lost, and ends with its last clone.
+#[derive(Clone)]
+pub struct SshConnection(pub(super) Arc<Inner>);
+
+/// What the clones share.
+pub(super) struct Inner {
+    settings: SshSettings,
+    folder: OnceLock<ControlFolder>,
+    /// The master; held while one is started, so that there is one.
+    master: Mutex<Option<Arc<Master>>>,
+    sessions: Arc<Semaphore>,
+    spare: Arc<Semaphore>,
+    facts: Lock<Option<Arc<Facts>>>,
+}
+
+impl SshConnection {
+    /// Prepares a connection. Starts no process and creates no file.
+    pub fn new(settings: SshSettings) -> Result<Self, HostError> {
+        settings.check()?;
+        Ok(Self(Arc::new(Inner {
+            settings,
+            folder: OnceLock::new(),
+            master: Mutex::default(),
+            sessions: Arc::new(Semaphore::new(SESSIONS_MAX)),
+            spare: Arc::new(Semaphore::new(SPARE_SESSIONS)),
+            facts: Lock::default(),
+        })))
+    }
+
+    /// The destination as it was given.
+    pub fn destination(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Connects, where it is not connected.
+    pub async fn connect(&self) -> Result<(), SshError> {
+        self.0.master().await.map(drop)
+    }
+
+    /// What kind of machine it is; found out once.
+    pub async fn facts(&self) -> Result<Arc<Facts>, SshError> {
+        if let Some(facts) = self.0.known_facts() {
+            return Ok(facts);
+        }
+        run_script(&self.0, Script::new("true", &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
+        self.0.known_facts().ok_or_else(|| SshError::Failed {
+            destination: self.destination().to_owned(),
+            why: "it says nothing of itself".to_owned(),
+        })
+    }
+
+    /// Runs a script with `sh` beside all else: its status, and what it printed on standard output.
+    pub async fn exec_sh(&self, script: &str) -> Result<(i32, Vec<u8>), SshError> {
+        let Ran { status, output, .. } =
+            run_script(&self.0, Script::new(script, &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
+        Ok((status, output))
+    }
+
+    /// Program, arguments and environment of an interactive session on a terminal that the caller provides, over
+    /// this connection where it is there; with a command in the place of the login shell.
+    pub async fn terminal_command(
+        &self,
+        remote_command: Option<&str>,
+    ) -> Result<(OsString, Vec<OsString>, Vec<(OsString, OsString)>), SshError> {
+        let settings = self.0.settings();
+        let environment = settings.environment();
+        let program = OsStr::from_bytes(program(&environment)?.to_bytes()).to_owned();
+        let master = self.0.master().await?;
+        let mut arguments = settings.arguments();
+        arguments.extend([
+            "-tt".into(),
+            "-oRequestTTY=force".into(),
+            "-oControlMaster=no".into(),
+            "-S".into(),
+        ]);
+        arguments.push(literal(master.socket()));
+        arguments.extend(settings.target());
+        arguments.extend(remote_command.map(OsString::from));
+        Ok((program, arguments, environment.into_pairs()))
+    }
+
+    /// Ends the connection and all that runs through it. The next use connects again.
+    pub async fn close(&self) {
+        let master = self.0.master.lock().await.take();
+        if let Some(master) = master {
+            master.end().await;
+        }
+    }
+}
+
+impl std::fmt::Debug for SshConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SshConnection").field(&self.destination()).finish()
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Inner").field(&self.name()).finish()
+    }
+}
+
+impl Inner {
+    pub(super) fn name(&self) -> &str {
+        &self.settings.destination
+    }
+
+    pub(super) fn settings(&self) -> &SshSettings {
+        &self.settings
+    }
+
+    /// Waits until another session may be opened.
+    pub(super) async fn permit(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.sessions).acquire_owned().await.expect("it is never closed")
+    }
+
+    /// The same, for what must not wait for other work.
+    pub(super) async fn spare_permit(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.spare).acquire_owned().await.expect("it is never closed")
+    }
+
+    /// The master; started where there is none.
+    pub(super) async fn master(&self) -> Result<Arc<Master>, SshError> {
+        let mut master = self.master.lock().await;
+        if let Some(master) = &*master {
+            return Ok(Arc::clone(master));
+        }
+        let started = Arc::new(Master::start(&self.settings, self.folder()?.socket()).await?);
+        *master = Some(Arc::clone(&started));
+        Ok(started)
+    }
+
+    /// The master, where there is one.
+    pub(super) async fn running_master(&self) -> Option<Arc<Master>> {
+        self.master.lock().await.clone()
+    }
+
+    /// Lets go of a master that is of no use any more, so that another is started.
+    pub(super) async fn forget(&self, useless: &Arc<Master>) {
+        let mut master = self.master.lock().await;
+        if master.as_ref().is_some_and(|master| Arc::ptr_eq(master, useless)) {
+            *master = None;
+        }
+    }
+
+    /// Whether a connection is there and its `ssh` answers.
+    pub(super) async fn is_alive(&self) -> bool {
+        match self.running_master().await {
+            Some(master) => {
+                matches!(timeout(ALIVE_MAX, is_alive(master.socket())).await, Ok(true))
+            }
+            None => false,
+        }
+    }
+
+    /// Why a connection is gone.
+    pub(super) fn lost(&self, master: &Master, otherwise: &str) -> SshError {
+        let printed = last_line(&master.printed());
+        let why = if printed.is_empty() { otherwise.to_owned() } else { printed };
+        SshError::Dropped { destination: self.name().to_owned(), why }
+    }
+
+    pub(super) fn known_facts(&self) -> Option<Arc<Facts>> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn learn(&self, facts: Facts) {
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_with(|| Arc::new(facts));
+    }
+
+    fn folder(&self) -> Result<&ControlFolder, SshError> {
+        if let Some(folder) = self.folder.get() {
+            return Ok(folder);
+        }
+        let opened = ControlFolder::open(Path::new(&self.settings.control_folder))
+            .map_err(|error| SshError::here(self.name(), error))?;
+        Ok(self.folder.get_or_init(|| opened))
+    }
+}

@@ -1,0 +1,215 @@
+//! Why the connection did not do it: ssh's own failures, told apart from those of a command, each with what to
+//! do next.
+//!
+//! What ssh prints is read only to choose the words. Whether a command ran is never judged by it.
+
+use sysop_core::text::neutralise;
+
+/// The most characters of a text of ssh's that are told.
+const TOLD_CHARS_MAX: usize = 300;
+
+/// Why a connection failed. `Display` is one sentence that says what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SshError {
+    /// There is no `ssh` on PATH.
+    #[error("there is no `ssh` on PATH; install an OpenSSH client")]
+    NoSsh,
+    /// The name has no address.
+    #[error("the name {0} is unknown; check the spelling, or give it an address in ~/.ssh/config")]
+    UnknownHost(String),
+    /// Nobody listens there.
+    #[error("{0} refused the connection; check the port, and that sshd runs there")]
+    Refused(String),
+    /// No way to the machine.
+    #[error("{destination} cannot be reached ({why}); check the network, the VPN, or the address")]
+    Unreachable {
+        /// As it was given.
+        destination: String,
+        /// In ssh's words.
+        why: String,
+    },
+    /// Nothing came back in time.
+    #[error("{0} did not answer in time; check that it is up, and what a firewall lets through")]
+    Timeout(String),
+    /// The key of the machine is not the one that is known.
+    #[error(
+        "the host key of {0} has CHANGED: someone may be in between, or it was installed anew; ask who runs it, \
+         and only then remove the old key with `ssh-keygen -R`"
+    )]
+    HostKeyChanged(String),
+    /// The key of the machine is not known, and nobody could be asked.
+    #[error(
+        "the host key of {0} is not known yet; run `ssh {0}` once, compare the fingerprint and accept it"
+    )]
+    HostKeyUnknown(String),
+    /// No key or password was accepted.
+    #[error(
+        "{0} accepted none of the keys or passwords; try `ssh {0}`, and `ssh-add -l` for the agent's keys"
+    )]
+    Auth(String),
+    /// ssh's own config is wrong.
+    #[error("ssh does not accept its configuration ({0}); `ssh -G` shows what is wrong")]
+    Config(String),
+    /// The connection ended.
+    #[error("the connection to {destination} was lost ({why}); the next step connects again")]
+    Dropped {
+        /// As it was given.
+        destination: String,
+        /// In ssh's words, or ours.
+        why: String,
+    },
+    /// The login shell did not run `sh`.
+    #[error(
+        "the login shell on {destination} did not run `sh`{}; commands need an account with a usual shell",
+        told(said)
+    )]
+    NoShell {
+        /// As it was given.
+        destination: String,
+        /// What came back instead.
+        said: String,
+    },
+    /// The machine or its ssh server refuses to open ports.
+    #[error(
+        "{destination} does not forward connections ({why}); AllowTcpForwarding of its sshd decides that"
+    )]
+    ForwardRefused {
+        /// As it was given.
+        destination: String,
+        /// In ssh's words.
+        why: String,
+    },
+    /// There is no service at the far end of a forward.
+    #[error("nothing listens on {far} at {destination} ({why}); start the service there")]
+    ForwardNobody {
+        /// As it was given.
+        destination: String,
+        /// `host:port` there.
+        far: String,
+        /// In ssh's words.
+        why: String,
+    },
+    /// The root is not there.
+    #[error("the root {root} cannot be entered on {destination}; name a folder there with --root")]
+    Root {
+        /// As it was given.
+        destination: String,
+        /// As it was given.
+        root: String,
+    },
+    /// Something on this machine is in the way: no socket, no folder, no process.
+    #[error("no connection to {destination} can be made from here: {why}")]
+    Here {
+        /// As it was given.
+        destination: String,
+        /// In the system's words.
+        why: String,
+    },
+    /// Anything else.
+    #[error("ssh to {destination} failed: {why}; `ssh -v {destination}` says more")]
+    Failed {
+        /// As it was given.
+        destination: String,
+        /// In ssh's words.
+        why: String,
+    },
+}
+
+fn told(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(" (it said: {said})") }
+}
+
+impl SshError {
+    /// What made ssh end, by what it printed.
+    pub(super) fn read(destination: &str, printed: &str) -> Self {
+        let name = || destination.to_owned();
+        let has = |text: &str| printed.contains(text);
+        if has("REMOTE HOST IDENTIFICATION HAS CHANGED") || has("differs from the key for the IP address") {
+            return Self::HostKeyChanged(name());
+        }
+        if has("Host key verification failed") || has("host key is known for") {
+            return Self::HostKeyUnknown(name());
+        }
+        if has("Could not resolve hostname") {
+            let named = printed.split("resolve hostname ").nth(1).and_then(|rest| rest.split(':').next());
+            return Self::UnknownHost(one_line(named.unwrap_or(destination)));
+        }
+        if has("Bad configuration option") || has("Bad owner or permissions") || has("bad configuration") {
+            return Self::Config(last_line(printed));
+        }
+        if has("Permission denied")
+            || has("Too many authentication failures")
+            || has("authentication methods")
+        {
+            return Self::Auth(name());
+        }
+        if has("Connection refused") {
+            return Self::Refused(name());
+        }
+        if has("timed out") || has("not responding") {
+            return Self::Timeout(name());
+        }
+        if has("No route to host") || has("Network is unreachable") {
+            return Self::Unreachable { destination: name(), why: last_line(printed) };
+        }
+        let ended = ["Connection closed", "Connection reset", "Broken pipe", "closed by remote host"];
+        if ended.into_iter().any(has) {
+            return Self::Dropped { destination: name(), why: last_line(printed) };
+        }
+        let why = last_line(printed);
+        let why = if why.is_empty() { "it ended without a word".to_owned() } else { why };
+        Self::Failed { destination: name(), why }
+    }
+
+    pub(super) fn root(destination: &str, root: &str) -> Self {
+        Self::Root { destination: destination.to_owned(), root: one_line(root) }
+    }
+
+    pub(super) fn here(destination: &str, why: impl std::fmt::Display) -> Self {
+        Self::Here { destination: destination.to_owned(), why: one_line(&why.to_string()) }
+    }
+}
+
+/// The last line that says anything, harmless and short.
+pub(super) fn last_line(text: &str) -> String {
+    one_line(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(""))
+}
+
+/// A text on one line, harmless and short.
+pub(super) fn one_line(text: &str) -> String {
+    let line: Vec<&str> = text.split_whitespace().collect();
+    let short: String = line.join(" ").chars().take(TOLD_CHARS_MAX).collect();
+    neutralise(&short).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SshError;
+
+    #[test]
+    fn what_ssh_prints_is_read() {
+        let read = |printed| SshError::read("web1", printed);
+        assert_eq!(
+            read("ssh: Could not resolve hostname nowhere.invalid: Name or service not known\r\n"),
+            SshError::UnknownHost("nowhere.invalid".to_owned())
+        );
+        assert_eq!(
+            read("ssh: connect to host 127.0.0.1 port 1: Connection refused"),
+            SshError::Refused("web1".to_owned())
+        );
+        assert_eq!(read("a@web1: Permission denied (publickey)."), SshError::Auth("web1".to_owned()));
+        assert_eq!(
+            read("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed."),
+            SshError::HostKeyChanged("web1".to_owned())
+        );
+        assert_eq!(read("Host key verification failed."), SshError::HostKeyUnknown("web1".to_owned()));
+        assert_eq!(read("Connection timed out during banner exchange"), SshError::Timeout("web1".to_owned()));
+    }
+
+    #[test]
+    fn each_says_what_to_do_on_one_line_without_controls() {
+        let error = SshError::read("web1", "odd \u{1b}[31m text\nlast \u{7} line\n");
+        assert!(error.to_string().ends_with("`ssh -v web1` says more"), "{error}");
+        assert!(!error.to_string().contains(['\n', '\u{1b}', '\u{7}']), "{error:?}");
+    }
+}

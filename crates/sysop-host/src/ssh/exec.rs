@@ -1,0 +1,241 @@
+//! Runs one program on the far machine to its end: takes what it prints, and stops it with all that it started.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sysop_driver::port::CancellationToken;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::connection::Inner;
+use super::error::SshError;
+use super::script::{Script, quoted};
+use super::shell::{END, FACTS, Over, Running, START, last_words, nonce};
+use super::stop::Tree;
+use crate::environment::{GIT_KEPT, GIT_VARIABLES};
+use crate::machine::{End, Exec};
+use crate::output::capture::Capture;
+use crate::pipe::read_away;
+
+/// How long the output is still taken after the shell has ended, where something else holds it.
+const DRAIN: Duration = Duration::from_millis(200);
+/// How long a command has to say that it has begun, before it is stopped all the same.
+const BEGIN_MAX: Duration = Duration::from_secs(2);
+/// Programs left in the background whose output is read away, so that they do not die of a closed pipe. Each
+/// holds a session of the connection.
+pub(super) const BACKGROUND_MAX: usize = 4;
+
+/// What every command is told, as on this machine: nobody looks at a screen, nobody can answer. What a shell
+/// would run at its start, and what describes a screen that is not there, is dropped.
+pub(super) const ENVIRONMENT: &str = "export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= \
+    GIT_TERMINAL_PROMPT=0 DEBIAN_FRONTEND=noninteractive TERM=dumb NO_COLOR=1; \
+    unset BASH_ENV ENV OLDPWD COLUMNS LINES FORCE_COLOR CLICOLOR_FORCE CDPATH";
+
+/// Enters the root; `$r` may be empty.
+pub(super) const ENTER: &str =
+    r#"[ -z "$r" ] || cd -P -- "$r" 2>/dev/null || { printf "\036C%s\036" "$n"; exit 1; }; unset OLDPWD"#;
+
+/// Runs `$1` with bash where there is one. Without `--norc` bash takes itself for a login shell's first child and
+/// reads `.bashrc`, with all that it prints. In the brackets, because dash says that a program was killed where
+/// that program's errors go, unless these go there in a process of their own.
+const SHELL: &str =
+    r#"s=sh; command -v bash >/dev/null 2>&1 && s="bash --norc"; (exec $s -c -- "$1" </dev/null 2>&1); e=$?"#;
+
+/// A command for the far shell: bash, where it has one.
+pub(super) fn shell_script(command: &str) -> (String, Vec<String>) {
+    (SHELL.to_owned(), vec![command.to_owned()])
+}
+
+/// Git, away from all that configures it from outside but who commits and the person's own config. The same as on
+/// this machine.
+pub(super) fn git_script(arguments: &[String], settings: &[(String, String)]) -> (String, Vec<String>) {
+    let kept = GIT_KEPT.join("|");
+    let mut text = format!(
+        r#"for v in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do case $v in {kept}) ;; *) unset "$v" ;; esac; done
+u=${{PWD%/*}}; export GIT_CEILING_DIRECTORIES="${{u:-/}}" GIT_WORK_TREE="$PWD" GIT_CONFIG_COUNT={}"#,
+        settings.len()
+    );
+    for (name, value) in GIT_VARIABLES {
+        text.push_str(&format!(" {name}={}", quoted(value)));
+    }
+    for (index, (key, value)) in settings.iter().enumerate() {
+        let (key, value) = (quoted(key), quoted(value));
+        text.push_str(&format!(" GIT_CONFIG_KEY_{index}={key} GIT_CONFIG_VALUE_{index}={value}"));
+    }
+    text.push_str("\n(exec git \"$@\" </dev/null 2>&1); e=$?");
+    (text, arguments.to_vec())
+}
+
+/// What programs of one machine share.
+#[derive(Debug)]
+pub(super) struct Programs {
+    inner: Arc<Inner>,
+    background: Arc<Semaphore>,
+}
+
+/// What came of a program, and where it ran.
+pub(super) struct Done {
+    pub(super) exec: Exec,
+    /// The folder, where the program has begun.
+    pub(super) folder: Option<String>,
+}
+
+impl Programs {
+    pub(super) fn new(inner: Arc<Inner>) -> Self {
+        Self { inner, background: Arc::new(Semaphore::new(BACKGROUND_MAX)) }
+    }
+
+    /// Runs a piece of script that sets `$e`, in `root`. Output and time count from where it begins.
+    pub(super) async fn run(
+        &self,
+        root: &str,
+        (text, arguments): (String, Vec<String>),
+        limit: Duration,
+        capture: &mut Capture<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Done, SshError> {
+        let nonce = nonce();
+        let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
+        let facts = if self.inner.known_facts().is_none() { FACTS } else { ":" };
+        let text = format!(
+            r#"n=$1; r=$3; export "$2=1"; shift 3; {ENVIRONMENT}; {ENTER}; {facts}; {START}; {text}; {END}"#
+        );
+        let arguments = [nonce.clone(), mark.clone(), root.to_owned()].into_iter().chain(arguments).collect();
+        let script = Script { text, arguments, input: None };
+        let stopped = |end| Ok(Done { exec: Exec { end, left_running: false }, folder: None });
+        // Dropped before it is opened, nothing was started.
+        let running = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return stopped(End::Cancelled),
+            started = Running::start(&self.inner, script, &nonce) => started?,
+        };
+        let tree = Tree { inner: Arc::clone(&self.inner), mark, leader: None };
+        let mut program = Started { running, tree, is_over: false };
+        let end = tokio::select! {
+            left_running = program.pump(capture) => {
+                return self.finish(root, program, left_running).await;
+            }
+            () = cancel.cancelled() => End::Cancelled,
+            () = sleep_until(Instant::now() + limit) => End::TimedOut,
+        };
+        let folder = program.folder();
+        let end = program.stop(end, capture).await;
+        Ok(Done { exec: Exec { end, left_running: false }, folder })
+    }
+
+    async fn finish(&self, root: &str, mut program: Started, left_running: bool) -> Result<Done, SshError> {
+        let over = program.running.judge(&self.inner).await;
+        program.is_over = true;
+        let folder = program.folder();
+        let end = match over {
+            Over::Ended { status, signal: None } => End::Exited(status),
+            Over::Ended { signal: Some(signal), .. } => End::Killed { signal },
+            Over::NoRoot => {
+                return Err(SshError::root(self.inner.name(), root));
+            }
+            Over::NotRun(error) => return Err(error),
+            Over::Unknown(why) => End::Unknown { why: why.to_string() },
+        };
+        if left_running {
+            self.read_away(program);
+        }
+        Ok(Done { exec: Exec { end, left_running }, folder })
+    }
+
+    /// Reads what programs in the background print, to nowhere, as long as the connection is there.
+    fn read_away(&self, program: Started) {
+        let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else { return };
+        tokio::spawn(async move {
+            read_away(&program.running.session.output).await;
+            drop((program, permit));
+        });
+    }
+}
+
+/// A program that was asked for. Dropped before it is over, it is ended with all that it started.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) running: Running,
+    pub(super) tree: Tree,
+    pub(super) is_over: bool,
+}
+
+impl Started {
+    fn folder(&self) -> Option<String> {
+        self.running.state.started.as_ref().map(|(_, folder)| folder.clone())
+    }
+
+    /// Takes output until the program has ended and its output too, or nearly so; says whether something still
+    /// holds the output. May be dropped and called again.
+    async fn pump(&mut self, capture: &mut Capture<'_>) -> bool {
+        let mut drained: Option<Instant> = None;
+        loop {
+            if self.running.is_over() && !self.running.is_open() {
+                return false;
+            }
+            if drained.is_none() && self.running.has_ended() {
+                drained = Some(Instant::now() + DRAIN);
+            }
+            capture.settle().await;
+            let display = capture.display_due();
+            let taken = &mut |bytes: &[u8]| capture.take(bytes);
+            tokio::select! {
+                () = self.running.step(taken) => continue,
+                () = sleep_until(display.unwrap_or_else(Instant::now)), if display.is_some() => {}
+                () = sleep_until(drained.unwrap_or_else(Instant::now)), if drained.is_some() => {
+                    last_words(&mut self.running, &mut |bytes: &[u8]| capture.take(bytes)).await;
+                    return self.running.is_open();
+                }
+            }
+            capture.display();
+        }
+    }
+
+    /// Ends all of it, and takes what it still prints.
+    async fn stop(mut self, end: End, capture: &mut Capture<'_>) -> End {
+        let until = Instant::now() + BEGIN_MAX;
+        let begin = timeout_at(until, async {
+            while self.running.state.started.is_none() && !self.running.is_over() {
+                capture.settle().await;
+                self.running.step(&mut |bytes: &[u8]| capture.take(bytes)).await;
+            }
+        });
+        // What does not say its number is found by its mark.
+        let _ = begin.await;
+        self.tree.leader = self.running.state.started.as_ref().map(|(number, _)| number.clone());
+        let tree = self.tree.clone();
+        let ending = tree.end();
+        tokio::pin!(ending);
+        let ended = loop {
+            capture.settle().await;
+            let open = self.running.is_open();
+            let taken = &mut |bytes: &[u8]| capture.take(bytes);
+            tokio::select! {
+                ended = &mut ending => break ended,
+                () = self.running.step(taken), if open => {}
+            }
+        };
+        let rest = timeout_at(Instant::now() + DRAIN, async {
+            while self.running.is_open() {
+                capture.settle().await;
+                self.running.step(&mut |bytes: &[u8]| capture.take(bytes)).await;
+            }
+        });
+        // What holds the output beyond that is not of the command.
+        let _ = rest.await;
+        self.is_over = true;
+        match ended {
+            Ok(()) => end,
+            Err(error) => End::Unknown { why: format!("it was to be stopped, and may still run: {error}") },
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let leader = self.running.state.started.as_ref().map(|(number, _)| number.clone());
+            Tree { leader, ..self.tree.clone() }.end_later();
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Chooses from what there is below a far folder what is not ignored and matches; by the same rules as here.
+
+use std::collections::HashMap;
+
+use ignore::gitignore::Gitignore;
+
+use crate::machine::{FIND_FILES_MAX, Found, Search};
+use crate::rules::{is_ignored, rules};
+
+/// `said` is names of files of rules, each with its content, then an empty field, then the files.
+pub(super) fn choose(search: &Search, said: &[u8]) -> Found {
+    let mut fields = said.split(|byte| *byte == 0).map(|field| std::str::from_utf8(field).ok());
+    let mut texts: HashMap<&str, Vec<(&str, &str)>> = HashMap::new();
+    while let Some(Some(name)) = fields.next().filter(|name| *name != Some("")) {
+        let content = fields.next().flatten().unwrap_or("");
+        let name = name.strip_prefix("./").unwrap_or(name);
+        let (folder, file) = name.split_at(name.rfind('/').map_or(0, |at| at + 1));
+        texts.entry(folder).or_default().push((file, content));
+    }
+    let ignored = Ignored { rules: texts.into_iter().map(|(folder, files)| (folder, one(files))).collect() };
+    let mut paths: Vec<&str> = fields
+        .flatten()
+        .filter_map(|path| path.strip_prefix("./"))
+        .filter(|path| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            search.glob.is_match(if search.by_name { name } else { path }) && !ignored.covers(path)
+        })
+        .collect();
+    paths.sort_by_key(|path| path.split('/').collect::<Vec<_>>());
+    let incomplete = (paths.len() > FIND_FILES_MAX).then_some("there are more; use a narrower pattern");
+    paths.truncate(FIND_FILES_MAX);
+    let paths = paths.into_iter().map(|path| search.folder.join(path).as_str().to_owned()).collect();
+    Found { paths, incomplete }
+}
+
+/// The rules of one folder; `.gitignore` comes before `.ignore`.
+fn one(mut files: Vec<(&str, &str)>) -> Gitignore {
+    files.sort_by_key(|(name, _)| *name == ".ignore");
+    rules(files.into_iter().map(|(_, text)| text))
+}
+
+struct Ignored<'a> {
+    /// By folder: empty, or ending in `/`.
+    rules: HashMap<&'a str, Gitignore>,
+}
+
+impl Ignored<'_> {
+    /// Whether the file or a folder that it is in is ignored.
+    fn covers(&self, path: &str) -> bool {
+        let ends = path.match_indices('/').map(|(at, _)| (at, true)).chain([(path.len(), false)]);
+        ends.into_iter().any(|(end, is_folder)| self.says(&path[..end], is_folder))
+    }
+
+    fn says(&self, path: &str, is_folder: bool) -> bool {
+        let above = path.match_indices('/').map(|(at, _)| &path[..=at]);
+        let innermost_first = above.rev().chain([""]);
+        let rules = innermost_first.filter_map(|folder| Some((folder, self.rules.get(folder)?)));
+        is_ignored(rules, path, is_folder)
+    }
+}

@@ -1,0 +1,181 @@
+//! A port of this machine that leads to one the far machine reaches, for as long as it is held.
+//!
+//! Each connection to it becomes a channel of the shared connection. That keeps the port ours from the first
+//! moment, where `ssh -L` would have to be told a free one, and tells refusals one by one.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::{AsyncWriteExt, copy};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::connection::{Inner, SshConnection};
+use super::error::{SshError, last_line};
+use super::mux::{MuxError, Opened, open_forward};
+use super::session::SILENT;
+use crate::pipe::reading;
+
+/// Connections at a time; others wait.
+const CONNECTIONS_MAX: usize = 64;
+/// How long the far machine may take to connect.
+const OPEN_MAX: Duration = Duration::from_secs(20);
+/// What a pipe holds.
+const PIPE_BYTES: usize = 256 * 1024;
+
+/// A forwarded port. Dropped, it is closed, with all connections through it.
+#[derive(Debug)]
+pub struct Forward {
+    address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl Forward {
+    /// Where to connect to, on this machine's loopback.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// `host:port` as the far machine is told it.
+#[derive(Debug, Clone)]
+struct Far {
+    host: String,
+    port: u16,
+}
+
+impl Far {
+    fn parse(text: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let odd = host.is_empty() || host.chars().any(|c| c.is_control() || c.is_whitespace());
+        (!odd).then_some(Self { host: host.to_owned(), port: port.parse().ok()? })
+    }
+}
+
+impl SshConnection {
+    /// Opens a port here for `far`, a `host:port` there. Fails where the far machine does not forward, or where
+    /// nothing listens there now.
+    pub async fn forward(&self, far: &str) -> Result<Forward, SshError> {
+        let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);
+        let to = Far::parse(far).ok_or_else(|| here(&"a forward leads to host:port"))?;
+        // The first channel only asks; it is closed at once.
+        drop(Channel::open(&self.0, &to).await?);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|error| here(&error))?;
+        let address = listener.local_addr().map_err(|error| here(&error))?;
+        let serving = tokio::spawn(serve(Arc::clone(&self.0), listener, to));
+        Ok(Forward { address, serving })
+    }
+}
+
+async fn serve(inner: Arc<Inner>, listener: TcpListener, to: Far) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // Dropped with this task, they end their connections.
+    let mut open = tokio::task::JoinSet::new();
+    loop {
+        let permit = Arc::clone(&room).acquire_owned().await.expect("it is never closed");
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        while open.try_join_next().is_some() {}
+        let (inner, to) = (Arc::clone(&inner), to.clone());
+        open.spawn(async move {
+            match Channel::open(&inner, &to).await {
+                Ok(channel) => channel.carry(stream).await,
+                Err(error) => tracing::debug!(%error, "a forwarded connection was refused"),
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// One connection from the far machine.
+struct Channel {
+    opened: Opened,
+    to_far: Sender,
+    from_far: Receiver,
+}
+
+impl Channel {
+    async fn open(inner: &Inner, to: &Far) -> Result<Self, SshError> {
+        let here = |error: io::Error| SshError::here(inner.name(), error);
+        for _ in 0..2 {
+            let master = inner.master().await?;
+            let (from_far, from_end) = reading(PIPE_BYTES).map_err(here)?;
+            let (to_end, to_far) = writing().map_err(here)?;
+            let printed = master.printed_bytes();
+            let ends = [to_end.as_fd(), from_end.as_fd()];
+            let opening = open_forward(master.socket(), &to.host, to.port, ends);
+            match timeout(OPEN_MAX, opening).await {
+                Ok(Ok(opened)) => return Ok(Self { opened, to_far, from_far }),
+                Ok(Err(MuxError::Refused(why))) => {
+                    let said = last_line(&master.printed_after(printed));
+                    return Err(refused(inner, to, if said.is_empty() { why } else { said }));
+                }
+                Ok(Err(MuxError::Gone)) => inner.forget(&master).await,
+                Ok(Err(MuxError::Broken(error))) => return Err(inner.lost(&master, &error.to_string())),
+                Err(_) => return Err(inner.lost(&master, SILENT)),
+            }
+        }
+        Err(SshError::Dropped { destination: inner.name().to_owned(), why: "it ended at once".to_owned() })
+    }
+
+    /// Carries bytes until both sides have ended.
+    async fn carry(self, mut stream: TcpStream) {
+        let Self { opened, mut to_far, mut from_far } = self;
+        let (mut read, mut write) = stream.split();
+        let forth = async {
+            // An end or an error of one side is passed on as the end of that direction.
+            let _ = copy(&mut read, &mut to_far).await;
+            drop(to_far);
+        };
+        let back = async {
+            let _ = copy(&mut from_far, &mut write).await;
+            let _ = write.shutdown().await;
+        };
+        tokio::join!(forth, back);
+        drop(opened);
+    }
+}
+
+fn refused(inner: &Inner, to: &Far, why: String) -> SshError {
+    let destination = inner.name().to_owned();
+    if why.contains("prohibited") {
+        return SshError::ForwardRefused { destination, why };
+    }
+    SshError::ForwardNobody { destination, far: format!("{}:{}", to.host, to.port), why }
+}
+
+/// A pipe that we write.
+fn writing() -> io::Result<(OwnedFd, Sender)> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setfl(&write, OFlags::NONBLOCK)?;
+    Ok((read, Sender::from_owned_fd_unchecked(write)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Far;
+
+    #[test]
+    fn a_place_there_has_a_host_and_a_port() {
+        let far = |text: &str| Far::parse(text).map(|far| (far.host, far.port));
+        assert_eq!(far("127.0.0.1:11434"), Some(("127.0.0.1".to_owned(), 11434)));
+        assert_eq!(far("[::1]:80"), Some(("::1".to_owned(), 80)));
+        for odd in ["", "11434", ":80", "a:", "a:70000", "a b:80", "a\n:80"] {
+            assert_eq!(far(odd), None, "{odd:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The one `ssh` process that holds a connection and lets sessions through it. It is a child of ours in a session
+//! of its own, without a terminal, and does not outlive us.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
+use tokio::time::{interval, timeout};
+
+use super::error::SshError;
+use super::settings::{SshSettings, literal};
+use crate::environment::Environment;
+use crate::guard::Guard;
+use crate::spawn::{Start, end_descriptor, spawn};
+
+/// How often it is looked whether the connection is there.
+const READY_LOOK: Duration = Duration::from_millis(1);
+/// What ssh gets for all that its own timeout does not cover (jumps, slow logins) where nobody is asked.
+const LOGIN_MAX: Duration = Duration::from_secs(60);
+/// How long a person may take to answer all that ssh asks.
+const ANSWERS_MAX: Duration = Duration::from_secs(600);
+/// How long ssh has to end when it is asked to.
+const END_MAX: Duration = Duration::from_secs(2);
+/// The most bytes of what ssh printed that are read.
+const PRINTED_BYTES_MAX: u64 = 16 * 1024;
+
+/// A connection that is there. Dropped, it ends.
+#[derive(Debug)]
+pub(super) struct Master {
+    socket: PathBuf,
+    pid: Pid,
+    printed: OwnedFd,
+    /// Ends ssh if this process is killed.
+    guard: Guard,
+}
+
+impl Master {
+    /// Connects; returns when sessions can be opened.
+    pub(super) async fn start(settings: &SshSettings, socket: PathBuf) -> Result<Self, SshError> {
+        // What it says goes to us alone, and why a forward was refused is said at this level only.
+        let mut line = settings.arguments_saying("INFO");
+        line.extend(["-oControlMaster=yes".into(), "-oRequestTTY=no".into()]);
+        line.extend(["-N".into(), "-S".into()]);
+        line.push(literal(&socket));
+        line.extend(settings.target());
+        let here = |error: std::io::Error| SshError::here(&settings.destination, error);
+        let printed = memfd_create("ssh", MemfdFlags::CLOEXEC).map_err(|error| here(error.into()))?;
+        let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        let nothing = nothing.map_err(|error| here(error.into()))?;
+        let pid = start(settings, line, [nothing.as_fd(), nothing.as_fd(), printed.as_fd()])?;
+        let master = Self { socket, pid, printed, guard: Guard::default() };
+        let patience = match settings.askpass {
+            Some(_) => ANSWERS_MAX,
+            None => settings.connect_timeout + LOGIN_MAX,
+        };
+        match timeout(patience, master.ready(settings)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(SshError::Timeout(settings.destination.clone())),
+        }
+        master.guard.hold(c"/bin/sh", pid);
+        Ok(master)
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// What ssh has printed lately.
+    pub(super) fn printed(&self) -> String {
+        self.printed_after(self.printed_bytes().saturating_sub(PRINTED_BYTES_MAX))
+    }
+
+    /// How many bytes ssh has printed.
+    pub(super) fn printed_bytes(&self) -> u64 {
+        rustix::fs::fstat(&self.printed).map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0))
+    }
+
+    /// What ssh has printed since it had printed so many bytes.
+    pub(super) fn printed_after(&self, bytes: u64) -> String {
+        let mut text = vec![0; usize::try_from(PRINTED_BYTES_MAX).expect("it fits")];
+        let length = rustix::io::pread(&self.printed, &mut text, bytes).unwrap_or(0);
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    }
+
+    /// Ends it and waits for its end.
+    pub(super) async fn end(&self) {
+        // It may have ended already.
+        let _ = kill_process_group(self.pid, Signal::TERM);
+        let Ok(descriptor) = end_descriptor(self.pid) else { return };
+        if timeout(END_MAX, descriptor.readable()).await.is_err() {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+    }
+
+    async fn ready(&self, settings: &SshSettings) -> Result<(), SshError> {
+        let descriptor =
+            end_descriptor(self.pid).map_err(|error| SshError::here(&settings.destination, error))?;
+        let mut look = interval(READY_LOOK);
+        loop {
+            tokio::select! {
+                _ = descriptor.readable() => return Err(SshError::read(&settings.destination, &self.printed())),
+                _ = look.tick() => {}
+            }
+            // The name appears once somebody listens behind it.
+            if self.socket.symlink_metadata().is_ok() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        // It may have ended already, and its socket with it.
+        let _ = kill_process_group(self.pid, Signal::TERM);
+        let _ = std::fs::remove_file(&self.socket);
+        reap(self.pid);
+    }
+}
+
+/// Starts an `ssh` with these descriptors for its standard input, output and error.
+pub(super) fn start(
+    settings: &SshSettings,
+    line: Vec<std::ffi::OsString>,
+    ends: [std::os::fd::BorrowedFd<'_>; 3],
+) -> Result<Pid, SshError> {
+    let environment = settings.environment();
+    let program = program(&environment)?;
+    let here = |error: &dyn std::fmt::Display| SshError::here(&settings.destination, error);
+    let arguments: Vec<CString> = [std::ffi::OsString::from("ssh")]
+        .into_iter()
+        .chain(line)
+        .map(|word| CString::new(word.into_vec()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| here(&error))?;
+    spawn(&Start {
+        program: &program,
+        arguments: &arguments,
+        environment: &environment.entries(),
+        folder: c"/",
+        stdin: ends[0],
+        output: ends[1],
+        errors: ends[2],
+    })
+    .map_err(|error| here(&error))
+}
+
+/// The person's `ssh`.
+pub(super) fn program(environment: &Environment) -> Result<CString, SshError> {
+    environment.program("ssh").ok_or(SshError::NoSsh)
+}
+
+/// Takes the end of a process that was asked to end, away from the tasks; insists after a while.
+pub(super) fn reap(pid: Pid) {
+    std::thread::spawn(move || {
+        if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) {
+            let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+            let patience = Timespec { tv_sec: END_MAX.as_secs().cast_signed(), tv_nsec: 0 };
+            if !matches!(poll(&mut polled, Some(&patience)), Ok(1)) {
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+        }
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)
+    });
+}

@@ -1,0 +1,173 @@
+//! The language of the socket that a multiplexing `ssh` listens on (OpenSSH, `PROTOCOL.mux`, version 4): opens
+//! sessions and connections through it, with pipes of ours for their ends.
+//!
+//! It is spoken here and not by another `ssh` process, because that costs three times as much, and because here
+//! a refusal, a start and a broken connection are different messages instead of one exit code.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+
+const VERSION: u32 = 4;
+const HELLO: u32 = 0x0000_0001;
+const NEW_SESSION: u32 = 0x1000_0002;
+const ALIVE_CHECK: u32 = 0x1000_0004;
+const NEW_STDIO_FORWARD: u32 = 0x1000_0008;
+const PERMISSION_DENIED: u32 = 0x8000_0002;
+const FAILURE: u32 = 0x8000_0003;
+const ALIVE: u32 = 0x8000_0005;
+const SESSION_OPENED: u32 = 0x8000_0006;
+
+/// The only request of a connection to the socket.
+const REQUEST: u32 = 1;
+/// No escape character.
+const NO_ESCAPE: u32 = 0xffff_ffff;
+/// The largest packet that is taken; OpenSSH's own bound.
+const PACKET_BYTES_MAX: usize = 256 * 1024;
+
+/// Why nothing was opened.
+#[derive(Debug)]
+pub(super) enum MuxError {
+    /// Nobody listens: nothing was asked.
+    Gone,
+    /// It said no, and why; nothing was started.
+    Refused(String),
+    /// It ended, or spoke another language, after it was asked.
+    Broken(io::Error),
+}
+
+/// What was opened. It lasts until this is dropped.
+#[derive(Debug)]
+pub(super) struct Opened {
+    _stream: UnixStream,
+}
+
+/// Opens a session for a command, with these descriptors for its standard input, output and error.
+pub(super) async fn open_session(
+    socket: &Path,
+    command: &str,
+    ends: [BorrowedFd<'_>; 3],
+) -> Result<Opened, MuxError> {
+    let mut request = Packet::new(NEW_SESSION);
+    // Reserved; then terminal, X11, agent and subsystem: none.
+    request.number(REQUEST).text("").number(0).number(0).number(0).number(0);
+    request.number(NO_ESCAPE).text("").text(command);
+    open(socket, request, &ends).await
+}
+
+/// Opens a connection from the far machine to a port that it reaches.
+pub(super) async fn open_forward(
+    socket: &Path,
+    host: &str,
+    port: u16,
+    ends: [BorrowedFd<'_>; 2],
+) -> Result<Opened, MuxError> {
+    let mut request = Packet::new(NEW_STDIO_FORWARD);
+    request.number(REQUEST).text("").text(host).number(u32::from(port));
+    open(socket, request, &ends).await
+}
+
+/// Whether someone listens and answers.
+pub(super) async fn is_alive(socket: &Path) -> bool {
+    let asked = async {
+        let mut stream = UnixStream::connect(socket).await?;
+        let mut check = Packet::new(ALIVE_CHECK);
+        check.number(REQUEST);
+        stream.write_all(&[hello(), check.finish()].concat()).await?;
+        while receive(&mut stream).await?.0 != ALIVE {}
+        io::Result::Ok(())
+    };
+    asked.await.is_ok()
+}
+
+async fn open(socket: &Path, request: Packet, ends: &[BorrowedFd<'_>]) -> Result<Opened, MuxError> {
+    let mut stream = UnixStream::connect(socket).await.map_err(|_| MuxError::Gone)?;
+    // Its own hello is read with its answer: waiting for it first would cost a turn.
+    stream.write_all(&[hello(), request.finish()].concat()).await.map_err(MuxError::Broken)?;
+    for end in ends {
+        send_descriptor(&stream, *end).await.map_err(MuxError::Broken)?;
+    }
+    loop {
+        let (kind, body) = receive(&mut stream).await.map_err(MuxError::Broken)?;
+        match kind {
+            HELLO => {}
+            SESSION_OPENED => return Ok(Opened { _stream: stream }),
+            PERMISSION_DENIED | FAILURE => return Err(MuxError::Refused(reason(&body))),
+            other => {
+                let odd = format!("an unexpected answer {other:#x}");
+                return Err(MuxError::Broken(io::Error::new(io::ErrorKind::InvalidData, odd)));
+            }
+        }
+    }
+}
+
+/// One byte that carries a descriptor.
+async fn send_descriptor(stream: &UnixStream, end: BorrowedFd<'_>) -> io::Result<()> {
+    stream
+        .async_io(Interest::WRITABLE, || {
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut carried = SendAncillaryBuffer::new(&mut space);
+            let ends = [end];
+            let fits = carried.push(SendAncillaryMessage::ScmRights(&ends));
+            debug_assert!(fits, "the space is for one descriptor");
+            let sent = sendmsg(stream.as_fd(), &[IoSlice::new(&[0])], &mut carried, SendFlags::NOSIGNAL)?;
+            if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+        })
+        .await
+}
+
+/// The kind and the rest of the next packet.
+async fn receive(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)> {
+    let length = stream.read_u32().await? as usize;
+    if !(4..=PACKET_BYTES_MAX).contains(&length) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a packet of an impossible length"));
+    }
+    let kind = stream.read_u32().await?;
+    let mut body = vec![0; length - 4];
+    stream.read_exact(&mut body).await?;
+    Ok((kind, body))
+}
+
+/// The text in an answer: number of the request, then a string.
+fn reason(body: &[u8]) -> String {
+    let text = body.get(8..).unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+fn hello() -> Vec<u8> {
+    let mut hello = Packet::new(HELLO);
+    hello.number(VERSION);
+    hello.finish()
+}
+
+struct Packet(Vec<u8>);
+
+impl Packet {
+    fn new(kind: u32) -> Self {
+        let mut packet = Self(vec![0; 4]);
+        packet.number(kind);
+        packet
+    }
+
+    fn number(&mut self, number: u32) -> &mut Self {
+        self.0.extend_from_slice(&number.to_be_bytes());
+        self
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        let length = u32::try_from(text.len()).expect("requests are bounded");
+        self.number(length);
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let length = u32::try_from(self.0.len() - 4).expect("requests are bounded");
+        self.0[..4].copy_from_slice(&length.to_be_bytes());
+        self.0
+    }
+}

@@ -1,0 +1,193 @@
+//! One session on the far machine: a command line that its login shell runs, and the pipes to it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::connection::Inner;
+use super::error::SshError;
+use super::master::{Master, reap, start};
+use super::mux::{MuxError, Opened, open_session};
+use super::script::Sent;
+use crate::pipe::reading;
+
+/// How long an answer to the request for a session is waited for; the network may be gone without a word.
+const OPEN_MAX: Duration = Duration::from_secs(15);
+/// Said where it is not.
+pub(super) const SILENT: &str = "it does not answer";
+/// What a pipe takes at once.
+const PIPE_BYTES: usize = 64 * 1024;
+/// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
+const PIPE_BYTES_LARGE: usize = 1024 * 1024;
+
+/// A session that was opened. Dropped, it is closed; what it started may live on.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) output: Receiver,
+    pub(super) errors: Receiver,
+    _held: Held,
+    writing: Option<JoinHandle<()>>,
+    /// Kept as long as the session counts for the server.
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What keeps it open.
+#[derive(Debug)]
+enum Held {
+    /// By the shared connection.
+    Shared { _opened: Opened },
+    /// By a connection of its own, for servers that allow one session on each.
+    Own(Pid),
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        match self {
+            Self::Shared { .. } => {}
+            Self::Own(pid) => {
+                // It may have ended already.
+                let _ = kill_process_group(*pid, Signal::TERM);
+                reap(*pid);
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(writing) = self.writing.take() {
+            writing.abort();
+        }
+    }
+}
+
+/// The ends of a session's pipes.
+struct Ends {
+    input: OwnedFd,
+    output: OwnedFd,
+    errors: OwnedFd,
+}
+
+impl Session {
+    /// Opens one; connects first where there is no connection.
+    pub(super) async fn open(inner: &Inner, sent: Sent) -> Result<Self, SshError> {
+        let permit = inner.permit().await;
+        let here = |error: io::Error| SshError::here(inner.name(), error);
+        let (output, output_end) = reading(PIPE_BYTES_LARGE).map_err(here)?;
+        let (errors, errors_end) = reading(PIPE_BYTES).map_err(here)?;
+        let (input, writing) = input(sent.input).map_err(here)?;
+        let ends = Ends { input, output: output_end, errors: errors_end };
+        let held = match open_shared(inner, &sent.line, &ends).await {
+            Ok(opened) => Held::Shared { _opened: opened },
+            Err(Why::Refused(why)) => {
+                tracing::debug!(why, "no session on the shared connection; opening one of its own");
+                Held::Own(open_own(inner, sent.line, &ends)?)
+            }
+            Err(Why::Failed(error)) => {
+                if let Some(writing) = writing {
+                    writing.abort();
+                }
+                return Err(error);
+            }
+        };
+        Ok(Self { output, errors, _held: held, writing, _permit: permit })
+    }
+
+    /// Opens one on a connection that is there, without a permit: for what must not wait.
+    pub(super) async fn open_beside(inner: &Inner, master: &Master, sent: Sent) -> Result<Self, SshError> {
+        let here = |error: io::Error| SshError::here(inner.name(), error);
+        let permit = inner.spare_permit().await;
+        let (output, output_end) = reading(PIPE_BYTES).map_err(here)?;
+        let (errors, errors_end) = reading(PIPE_BYTES).map_err(here)?;
+        let (input, writing) = input(sent.input).map_err(here)?;
+        let ends = Ends { input, output: output_end, errors: errors_end };
+        let opening = open_session(master.socket(), &sent.line, ends.borrowed());
+        let held = match timeout(OPEN_MAX, opening).await {
+            Ok(Ok(opened)) => Held::Shared { _opened: opened },
+            Ok(Err(MuxError::Refused(_))) => Held::Own(open_own(inner, sent.line, &ends)?),
+            Ok(Err(MuxError::Gone)) => return Err(inner.lost(master, "it ended")),
+            Ok(Err(MuxError::Broken(error))) => return Err(inner.lost(master, &error.to_string())),
+            Err(_) => return Err(inner.lost(master, SILENT)),
+        };
+        Ok(Self { output, errors, _held: held, writing, _permit: permit })
+    }
+
+    /// Whether it runs on a connection of its own.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self._held, Held::Own(_))
+    }
+}
+
+enum Why {
+    Refused(String),
+    Failed(SshError),
+}
+
+async fn open_shared(inner: &Inner, line: &str, ends: &Ends) -> Result<Opened, Why> {
+    // A connection that ended since it was used last is found out here, and then made anew, once.
+    for _ in 0..2 {
+        let master = inner.master().await.map_err(Why::Failed)?;
+        match timeout(OPEN_MAX, open_session(master.socket(), line, ends.borrowed())).await {
+            Ok(Ok(opened)) => return Ok(opened),
+            Ok(Err(MuxError::Refused(why))) => return Err(Why::Refused(why)),
+            Ok(Err(MuxError::Gone)) => inner.forget(&master).await,
+            // Nothing was answered, so nothing was started; but that is for the caller to try again.
+            Ok(Err(MuxError::Broken(error))) => {
+                inner.forget(&master).await;
+                return Err(Why::Failed(inner.lost(&master, &error.to_string())));
+            }
+            Err(_) => {
+                inner.forget(&master).await;
+                return Err(Why::Failed(inner.lost(&master, SILENT)));
+            }
+        }
+    }
+    Err(Why::Failed(SshError::Dropped {
+        destination: inner.name().to_owned(),
+        why: "it ended as soon as it was made".to_owned(),
+    }))
+}
+
+/// Starts an `ssh` for this session alone.
+fn open_own(inner: &Inner, line: String, ends: &Ends) -> Result<Pid, SshError> {
+    let settings = inner.settings();
+    let mut arguments = settings.arguments();
+    arguments.extend(["-oControlMaster=no", "-oControlPath=none", "-oRequestTTY=no"].map(Into::into));
+    arguments.extend(settings.target());
+    arguments.push(line.into());
+    start(settings, arguments, ends.borrowed())
+}
+
+impl Ends {
+    fn borrowed(&self) -> [std::os::fd::BorrowedFd<'_>; 3] {
+        [self.input.as_fd(), self.output.as_fd(), self.errors.as_fd()]
+    }
+}
+
+/// What the far side reads, and what writes it where it does not fit into a pipe.
+fn input(bytes: Option<Vec<u8>>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
+    let Some(bytes) = bytes else {
+        let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        return Ok((nothing, None));
+    };
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setfl(&write, OFlags::NONBLOCK)?;
+    if bytes.len() <= PIPE_BYTES / 2 && rustix::io::write(&write, &bytes)? == bytes.len() {
+        return Ok((read, None));
+    }
+    let mut sender = Sender::from_owned_fd_unchecked(write)?;
+    let writing = tokio::spawn(async move {
+        // A far side that stops reading says why by its status.
+        let _ = sender.write_all(&bytes).await;
+    });
+    Ok((read, Some(writing)))
+}

@@ -1,0 +1,133 @@
+//! Ends all that one command started on the far machine, over a session beside it: `ssh` itself only hangs up.
+//!
+//! As on this machine, a process belongs to a command if it is in the command's session, descends from it, or
+//! carries its mark in the environment. Where there is no `/proc`, descent and the process group have to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::connection::Inner;
+use super::error::SshError;
+use super::script::Script;
+use super::session::{SILENT, Session};
+use super::shell::{END, Ran, Running, START, collect, nonce};
+
+/// How long all of it may take.
+pub(super) const STOP_MAX: Duration = Duration::from_secs(6);
+
+/// `$1` is the mark, `$2` the number of the script that leads the session, or nothing.
+const SCRIPT: &str = r#"
+mark=$1 leader=$2
+case $leader in *[!0-9]*|''|0|1) leader=none ;; esac
+table() {
+  if [ -r /proc/self/stat ]; then
+    for f in /proc/[0-9]*/stat; do
+      { IFS= read -r l <"$f"; } 2>/dev/null || continue
+      p=${f#/proc/}; p=${p%/stat}
+      set -- ${l##*)}
+      case $1 in Z|X) continue ;; esac
+      rows="$rows $p:$2:$4"
+    done
+    for f in $(grep -l "$mark=" /proc/[0-9]*/environ 2>/dev/null); do
+      p=${f#/proc/}; marked="$marked ${p%/environ}"
+    done
+  else
+    rows=$(ps -A -o pid= -o ppid= -o pgid= | while read -r p q g; do printf ' %s:%s:%s' "$p" "$q" "$g"; done)
+  fi
+}
+members() {
+  rows= marked= found= known=" $leader "
+  table
+  for p in $marked; do
+    [ "$p" = "$leader" ] || { case " $rows" in *" $p:"*) found="$found $p" known="$known$p " ;; esac; }
+  done
+  more=1
+  while [ "$more" ]; do
+    more=
+    for e in $rows; do
+      p=${e%%:*} q=${e#*:} s=${e##*:}; q=${q%:*}
+      case $known in *" $p "*) continue ;; esac
+      case $known in
+      *" $q "*) ;;
+      *) [ "$s" = "$leader" ] || continue ;;
+      esac
+      known="$known$p " found="$found $p" more=1
+    done
+  done
+}
+nap() { sleep 0.05 2>/dev/null || sleep 1; }
+i=0
+members
+while [ -z "$found" ] && [ "$leader" = none ] && [ $i -lt 10 ]; do i=$((i+1)); nap; members; done
+[ "$found" ] && kill -TERM $found 2>/dev/null
+i=0
+while members; [ "$found" ] && [ $i -lt 10 ]; do i=$((i+1)); nap; done
+i=0
+while members; [ "$found" ] && [ $i -lt 16 ]; do i=$((i+1)); kill -KILL $found 2>/dev/null; done
+[ "$leader" = none ] || kill -KILL "$leader" 2>/dev/null
+i=0
+while members; [ "$found" ] && [ $i -lt 20 ]; do i=$((i+1)); nap; done
+[ -z "$found" ]
+"#;
+
+/// What is to be ended.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    pub(super) inner: Arc<Inner>,
+    /// The variable that its processes have.
+    pub(super) mark: String,
+    /// The number of the script; none where it has not said so yet.
+    pub(super) leader: Option<String>,
+}
+
+impl Tree {
+    /// Asks all of it to end, and ends it. An error where nobody knows whether it has.
+    pub(super) async fn end(&self) -> Result<(), SshError> {
+        match timeout(STOP_MAX, self.ask()).await {
+            Ok(Ok(Ran { status: 0, .. })) => Ok(()),
+            Ok(Ok(_)) => Err(SshError::Failed {
+                destination: self.inner.name().to_owned(),
+                why: "some of what it started cannot be ended".to_owned(),
+            }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                // A connection on which nothing comes back is of no use to the next call either.
+                if let Some(master) = self.inner.running_master().await {
+                    self.inner.forget(&master).await;
+                }
+                let destination = self.inner.name().to_owned();
+                Err(SshError::Dropped { destination, why: SILENT.to_owned() })
+            }
+        }
+    }
+
+    /// The same, from a thread of its own: for what was dropped.
+    pub(super) fn end_later(self) {
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            if let Ok(runtime) = runtime
+                && let Err(error) = runtime.block_on(self.end())
+            {
+                tracing::warn!(%error, "what was started there may still run");
+            }
+        });
+    }
+
+    async fn ask(&self) -> Result<Ran, SshError> {
+        let inner = &self.inner;
+        let Some(master) = inner.running_master().await else {
+            return Err(SshError::Dropped {
+                destination: inner.name().to_owned(),
+                why: "there is no connection".to_owned(),
+            });
+        };
+        let nonce = nonce();
+        let text = format!("n=$1; shift\n{START}\n(\n{SCRIPT}\n)\ne=$?\n{END}");
+        let leader = self.leader.clone().unwrap_or_default();
+        let script = Script { text, arguments: vec![nonce.clone(), self.mark.clone(), leader], input: None };
+        let session = Session::open_beside(inner, &master, script.send(&nonce)).await?;
+        Ok(collect(inner, &mut Running::of(session, &nonce), 1024, STOP_MAX).await?)
+    }
+}

@@ -1,0 +1,57 @@
+//! A network that can be cut: bytes pass through it until it is frozen, and then nothing does, without a word.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// The way to a port. Connections that were frozen never come back; new ones pass once it has thawed.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    port: u16,
+    frozen: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Proxy {
+    pub(crate) fn start(to: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let proxy = Self { port, frozen: Arc::default() };
+        let frozen = Arc::clone(&proxy.frozen);
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let far = TcpStream::connect(("127.0.0.1", to)).unwrap();
+                carry(near.try_clone().unwrap(), far.try_clone().unwrap(), Arc::clone(&frozen));
+                carry(far, near, Arc::clone(&frozen));
+            }
+        });
+        proxy
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn freeze(&self) {
+        *self.frozen.0.lock().unwrap() = true;
+    }
+
+    pub(crate) fn thaw(&self) {
+        *self.frozen.0.lock().unwrap() = false;
+        self.frozen.1.notify_all();
+    }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, frozen: Arc<(Mutex<bool>, Condvar)>) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 64 * 1024];
+        while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+            let stop = frozen.0.lock().unwrap();
+            drop(frozen.1.wait_while(stop, |stop| *stop).unwrap());
+            if to.write_all(&buffer[..bytes]).is_err() {
+                break;
+            }
+        }
+        // Both sides may be gone already.
+        let _ = to.shutdown(Shutdown::Both);
+    });
+}

@@ -1,0 +1,535 @@
+//! What only a machine over ssh can show: how it is reached, why it is not, and what becomes of a command when
+//! the connection is lost.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_host::{PipedEvent, RemoteSettings, SshConnection, SshError, SshHost, SshSettings};
+
+use crate::sshd::{Login, Sshd, shared};
+use crate::world::{DEADLINE, pids, wait_until_gone};
+
+/// Hosts over a connection, in the home there.
+fn host(connection: &SshConnection) -> SshHost {
+    rooted(connection, None)
+}
+
+fn rooted(connection: &SshConnection, root: Option<String>) -> SshHost {
+    let artefacts = std::env::temp_dir().join("sysop-test-no-artefacts");
+    SshHost::open(RemoteSettings::new(connection.clone(), root, artefacts)).unwrap()
+}
+
+fn tool_call(tool: &str, arguments: Value) -> ToolCall {
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    ToolCall {
+        id: CallId::new("call-1"),
+        wire_id: None,
+        name: tool.to_owned(),
+        arguments: Arguments::Object(arguments),
+    }
+}
+
+async fn call(host: &SshHost, tool: &str, arguments: Value) -> Outcome {
+    let run = host.run(tool_call(tool, arguments), DeltaSink::none(), CancellationToken::new());
+    tokio::time::timeout(DEADLINE * 2, run).await.expect("the call ends in time")
+}
+
+async fn bash(host: &SshHost, command: &str) -> Outcome {
+    call(host, "bash", json!({ "command": command })).await
+}
+
+/// Runs a command, and does something as soon as it has printed `ready`.
+async fn bash_and(host: &SshHost, arguments: Value, act: impl FnOnce() + Send + 'static) -> Outcome {
+    let act = std::sync::Mutex::new(Some(act));
+    let shown = std::sync::Mutex::new(String::new());
+    let sink = DeltaSink::new(move |text| {
+        let mut shown = shown.lock().unwrap();
+        shown.push_str(text);
+        if shown.contains("ready\n")
+            && let Some(act) = act.lock().unwrap().take()
+        {
+            act();
+        }
+    });
+    let run = host.run(tool_call("bash", arguments), sink, CancellationToken::new());
+    tokio::time::timeout(DEADLINE * 2, run).await.expect("the call ends in time")
+}
+
+#[tokio::test]
+async fn a_machine_says_what_it_is() {
+    let facts = shared(Login::Zsh).facts().await.unwrap();
+    assert_eq!((facts.system.as_str(), facts.architecture.as_str()), ("Linux", std::env::consts::ARCH));
+    assert!(facts.bash.as_deref().is_some_and(|bash| bash.ends_with("/bash")), "{facts:?}");
+    assert!(facts.login_shell.starts_with('/') && facts.home.ends_with("/home"), "{facts:?}");
+    assert!(shared(Login::Ash).facts().await.unwrap().bash.is_none());
+}
+
+#[tokio::test]
+async fn a_machine_with_nothing_but_busybox_runs_commands() {
+    let host = host(&shared(Login::Ash));
+    let outcome = bash(&host, "echo a; echo b >&2; command -v bash; exit 7").await;
+    assert_eq!((outcome.output.as_str(), outcome.exit_code), ("a\nb\n[exit code 7]", Some(7)));
+    let outcome = bash(&host, "kill -9 $$").await;
+    assert_eq!(outcome.output, "[killed by signal 9]");
+    let command =
+        "echo pid $$; sleep 1000 & echo pid $!; setsid sleep 1000 >/dev/null 2>&1 & echo pid $!; wait";
+    let outcome = call(&host, "bash", json!({ "command": command, "timeout_s": 1 })).await;
+    assert_eq!(outcome.status, Status::Timeout, "{}", outcome.output);
+    let started = pids(&outcome.output);
+    assert_eq!(started.len(), 3);
+    started.into_iter().for_each(wait_until_gone);
+}
+
+#[tokio::test]
+async fn the_config_of_ssh_counts_but_for_what_would_disturb() {
+    let server = Sshd::start(Login::Own);
+    let witness = server.path("witness");
+    server.configure(&format!(
+        "Host alias\n  HostName 127.0.0.1\n  Port {}\nHost *\n  RemoteCommand echo remote-command\n  \
+         RequestTTY force\n  ControlMaster auto\n  ControlPersist yes\n  ControlPath {}\n  LogLevel QUIET\n  \
+         PermitLocalCommand yes\n  LocalCommand touch {}\n  LocalForward 127.0.0.1:1 127.0.0.1:1\n  \
+         ExitOnForwardFailure yes\n  EscapeChar ~\n  ForwardAgent yes\n",
+        server.port(),
+        server.path("users-own").display(),
+        witness.display(),
+    ));
+    let mut settings = server.settings();
+    settings.destination = "alias".to_owned();
+    let connection = SshConnection::new(settings).unwrap();
+    let outcome = bash(&host(&connection), "echo mine; echo ${SSH_AUTH_SOCK-no agent}; tty").await;
+    assert_eq!(outcome.output, "mine\nno agent\nnot a tty\n[exit code 1]");
+    assert!(!witness.exists() && !server.path("users-own").exists());
+}
+
+#[tokio::test]
+async fn a_machine_behind_another_is_reached() {
+    let (gate, inner) = (Sshd::start(Login::Own), Sshd::start(Login::Own));
+    let known = fs::read_to_string(gate.path("known_hosts")).unwrap()
+        + &fs::read_to_string(inner.path("known_hosts")).unwrap();
+    fs::write(gate.path("known_hosts"), known).unwrap();
+    fs::copy(gate.path("user.pub"), inner.path("authorized")).unwrap();
+    gate.configure(&format!("Host inner\n  HostName 127.0.0.1\n  Port {}\n  ProxyJump far\n", inner.port()));
+    let mut settings = gate.settings();
+    settings.destination = "inner".to_owned();
+    let connection = SshConnection::new(settings).unwrap();
+    let outcome = bash(&host(&connection), "echo ${SSH_CONNECTION##* }").await;
+    assert_eq!(outcome.output, format!("{}\n[exit code 0]", inner.port()));
+}
+
+#[tokio::test]
+async fn each_failure_of_ssh_has_its_own_words() {
+    let server = Sshd::start(Login::Own);
+    let error =
+        |settings: SshSettings| async { SshConnection::new(settings).unwrap().connect().await.unwrap_err() };
+
+    let mut settings = server.settings();
+    settings.destination = "nowhere.invalid".to_owned();
+    assert_eq!(error(settings).await, SshError::UnknownHost("nowhere.invalid".to_owned()));
+
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut settings = server.settings();
+    settings.port = Some(free);
+    assert_eq!(error(settings).await, SshError::Refused("far".to_owned()));
+
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut settings = server.settings();
+    settings.port = Some(silent.local_addr().unwrap().port());
+    settings.connect_timeout = Duration::from_secs(1);
+    assert_eq!(error(settings).await, SshError::Timeout("far".to_owned()));
+
+    let mut settings = server.settings();
+    settings.user = Some("nobody-of-that-name".to_owned());
+    assert_eq!(error(settings).await, SshError::Auth("far".to_owned()));
+
+    let known = fs::read_to_string(server.path("known_hosts")).unwrap();
+    fs::write(server.path("known_hosts"), "").unwrap();
+    assert_eq!(error(server.settings()).await, SshError::HostKeyUnknown("far".to_owned()));
+    let other = fs::read_to_string(server.path("other.pub")).unwrap();
+    fs::write(server.path("known_hosts"), format!("[127.0.0.1]:{} {other}", server.port())).unwrap();
+    assert_eq!(error(server.settings()).await, SshError::HostKeyChanged("far".to_owned()));
+    fs::write(server.path("known_hosts"), known).unwrap();
+
+    server.configure("NoSuchOption yes");
+    let error = error(server.settings()).await;
+    assert!(matches!(error, SshError::Config(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_login_shell_that_runs_nothing_is_told_as_that() {
+    let server = Sshd::start(Login::Refusing);
+    let connection = server.connection();
+    let outcome = bash(&host(&connection), "echo > /tmp/sysop-test-never").await;
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(outcome.output.contains("did not run `sh`"), "{}", outcome.output);
+    assert!(outcome.output.contains("This account is currently not available"), "{}", outcome.output);
+}
+
+#[tokio::test]
+async fn a_root_that_is_not_there_is_named() {
+    let connection = shared(Login::Own);
+    let host = rooted(&connection, Some("/no/such/folder".to_owned()));
+    for (tool, arguments) in
+        [("bash", json!({ "command": "echo ran" })), ("read_file", json!({ "path": "f" })), ("ls", json!({}))]
+    {
+        let outcome = call(&host, tool, arguments).await;
+        assert_eq!(outcome.status, Status::Failed);
+        assert!(
+            outcome.output.contains("the root /no/such/folder cannot be entered on far"),
+            "{}",
+            outcome.output
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_command_whose_connection_is_lost_is_unknown_and_never_run_again() {
+    let server = Arc::new(Sshd::start(Login::Own));
+    let connection = server.connection();
+    let host = host(&connection);
+    let ran = server.path("ran");
+    let command = format!("echo run >> {}; echo ready; read -r never < /dev/zero", ran.display());
+    let killer = Arc::clone(&server);
+    let outcome = bash_and(&host, json!({ "command": command }), move || killer.kill_connections()).await;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{}", outcome.output);
+    assert!(outcome.output.starts_with("ready\n[not known how it ended: "), "{}", outcome.output);
+    let outcome = bash(&host, &format!("wc -l < {}", ran.display())).await;
+    assert_eq!(outcome.output, "1\n[exit code 0]", "the next call connects again");
+}
+
+#[tokio::test]
+async fn a_session_that_is_ended_from_outside_is_unknown() {
+    let outcome = bash(&host(&shared(Login::Own)), "echo a; kill -9 $PPID").await;
+    assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
+}
+
+#[tokio::test]
+async fn a_frozen_network_does_not_hold_a_call_beyond_its_time() {
+    let server = Sshd::start(Login::Own);
+    let proxy = crate::proxy::Proxy::start(server.port());
+    let mut settings = server.settings();
+    settings.port = Some(proxy.port());
+    server.configure("NoHostAuthenticationForLocalhost yes");
+    let connection = SshConnection::new(settings).unwrap();
+    let host = host(&connection);
+    let freezer = proxy.clone();
+    let arguments = json!({ "command": "echo ready; tail -f /dev/null", "timeout_s": 1 });
+    let started = Instant::now();
+    let outcome = bash_and(&host, arguments, move || freezer.freeze()).await;
+    assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
+    assert!(outcome.output.contains("may still run"), "{}", outcome.output);
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    proxy.thaw();
+    assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
+}
+
+#[tokio::test]
+async fn a_dead_master_is_replaced_without_a_word() {
+    let server = Sshd::start(Login::Own);
+    let connection = server.connection();
+    let host = host(&connection);
+    assert_eq!(bash(&host, "echo 1").await.output, "1\n[exit code 0]");
+    let masters = masters(&server);
+    assert_eq!(masters.len(), 1);
+    for pid in masters {
+        let process = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+        wait_until_gone(pid);
+    }
+    assert_eq!(bash(&host, "echo 2").await.output, "2\n[exit code 0]");
+}
+
+/// The `ssh` processes of ours that hold connections to a server.
+fn masters(server: &Sshd) -> Vec<i32> {
+    let config = server.path("ssh_config").display().to_string();
+    let listed = Command::new("ps").args(["-A", "-o", "pid=,args="]).output().unwrap().stdout;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let ours = listed.lines().filter(|line| line.contains(&config) && line.contains("ControlMaster=yes"));
+    ours.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_last_clone_or_when_it_is_closed() {
+    let server = Sshd::start(Login::Own);
+    let connection = server.connection();
+    assert!(server.connections().is_empty(), "nothing connects before it is needed");
+    connection.connect().await.unwrap();
+    connection.clone().connect().await.unwrap();
+    assert_eq!(server.connections().len(), 1);
+    connection.close().await;
+    assert!(masters(&server).is_empty());
+    connection.connect().await.unwrap();
+    let (there, here) = (server.connections(), masters(&server));
+    let control = server.path("control");
+    assert_eq!(fs::read_dir(&control).unwrap().count(), 1);
+    drop(connection);
+    there.into_iter().chain(here).for_each(wait_until_gone);
+    assert_eq!(fs::read_dir(&control).unwrap().count(), 0, "no socket is left");
+}
+
+#[tokio::test]
+async fn a_control_path_is_never_too_long() {
+    let server = Sshd::start(Login::Own);
+    let mut settings = server.settings();
+    settings.control_folder = server.path(&"long".repeat(40));
+    let connection = SshConnection::new(settings).unwrap();
+    assert_eq!(bash(&host(&connection), "echo a").await.output, "a\n[exit code 0]");
+}
+
+#[tokio::test]
+async fn more_calls_than_sessions_wait_for_each_other() {
+    let connection = shared(Login::Own);
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..24 {
+        let host = host(&connection);
+        calls.spawn(async move { (number, bash(&host, &format!("echo {number}")).await.output) });
+    }
+    while let Some(done) = calls.join_next().await {
+        let (number, output) = done.unwrap();
+        assert_eq!(output, format!("{number}\n[exit code 0]"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_allows_one_session_is_enough() {
+    let server = Sshd::with(Login::Own, "MaxSessions 1");
+    let connection = server.connection();
+    let host = host(&connection);
+    let command = "echo pid $$; sleep 1000 & echo pid $!; wait";
+    let outcome = call(&host, "bash", json!({ "command": command, "timeout_s": 1 })).await;
+    assert_eq!(outcome.status, Status::Timeout, "{}", outcome.output);
+    pids(&outcome.output).into_iter().for_each(wait_until_gone);
+    let (a, b) = tokio::join!(bash(&host, "echo a"), bash(&host, "echo b; exit 255"));
+    assert_eq!(a.output, "a\n[exit code 0]");
+    assert_eq!(b.output, "b\n[exit code 255]");
+}
+
+#[tokio::test]
+async fn a_cancelled_call_does_not_wait_for_a_connection() {
+    let server = Sshd::start(Login::Own);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut settings = server.settings();
+    settings.port = Some(silent.local_addr().unwrap().port());
+    let connection = SshConnection::new(settings).unwrap();
+    let host = host(&connection);
+    let cancel = CancellationToken::new();
+    let arguments = json!({ "command": "echo a" });
+    let run = host.run(tool_call("bash", arguments), DeltaSink::none(), cancel.clone());
+    let stop = async {
+        let accepting = tokio::net::TcpListener::from_std({
+            silent.set_nonblocking(true).unwrap();
+            silent
+        })
+        .unwrap();
+        let connected = accepting.accept().await.unwrap();
+        cancel.cancel();
+        connected
+    };
+    let (outcome, _connected) =
+        tokio::time::timeout(DEADLINE, async { tokio::join!(run, stop) }).await.unwrap();
+    assert_eq!(outcome.status, Status::Cancelled);
+    wait_for_no_masters(&server);
+}
+
+fn wait_for_no_masters(server: &Sshd) {
+    masters(server).into_iter().for_each(wait_until_gone);
+}
+
+#[tokio::test]
+async fn people_are_asked_by_the_program_that_is_given() {
+    let server = Sshd::start(Login::Own);
+    let changed = Command::new("ssh-keygen")
+        .args(["-q", "-p", "-P", "", "-N", "open sesame", "-f"])
+        .arg(server.path("user"))
+        .status();
+    assert!(changed.unwrap().success());
+    fs::write(server.path("known_hosts"), "").unwrap();
+    let asked = server.path("asked");
+    let askpass = server.path("askpass");
+    let script = "#!/bin/sh\necho \"$1\" >> \"$ASKED\"\ncase $1 in *fingerprint*) echo yes ;; *) echo \"$ANSWER\" ;; esac\n";
+    fs::write(&askpass, script).unwrap();
+    fs::set_permissions(&askpass, fs::Permissions::from_mode(0o700)).unwrap();
+    let mut settings = server.settings();
+    settings.askpass = Some(askpass);
+    settings.askpass_env = vec![
+        ("ASKED".to_owned(), asked.display().to_string()),
+        ("ANSWER".to_owned(), "open sesame".to_owned()),
+    ];
+    let connection = SshConnection::new(settings).unwrap();
+    let outcome = bash(&host(&connection), "echo \"in ${ANSWER-nothing}\"").await;
+    assert_eq!(outcome.output, "in nothing\n[exit code 0]");
+    let asked = fs::read_to_string(asked).unwrap();
+    assert!(asked.contains("fingerprint") && asked.contains("passphrase"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_far_disk_that_is_full_leaves_the_old_file_and_no_rest() {
+    let full = Full::new();
+    let server = Sshd::start(Login::Own);
+    let connection = server.connection();
+    let host = rooted(&connection, Some(full.folder.display().to_string()));
+    fs::write(full.folder.join("f"), "old\n").unwrap();
+    let content = "new line\n".repeat(100_000);
+    for path in ["f", "g"] {
+        let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
+        assert_eq!(outcome.status, Status::Failed);
+        assert_eq!(outcome.output, format!("{path}: the disk is full"));
+    }
+    assert_eq!(fs::read_to_string(full.folder.join("f")).unwrap(), "old\n");
+    assert_eq!(fs::read_dir(&full.folder).unwrap().count(), 1, "no rest is left");
+}
+
+/// A file system of a hundred kilobytes. Mounting one needs root, as the tests have where they run by themselves.
+struct Full {
+    folder: std::path::PathBuf,
+    _home: tempfile::TempDir,
+}
+
+impl Full {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("full");
+        fs::create_dir(&folder).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=100k", "sysop-test"])
+            .arg(&folder)
+            .status()
+            .unwrap();
+        assert!(mounted.success(), "a small file system cannot be mounted; run this test as root");
+        Self { folder, _home: home }
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("-l").arg(&self.folder).status();
+        assert!(unmounted.unwrap().success());
+    }
+}
+
+#[tokio::test]
+async fn a_port_there_is_reached_from_here() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let far = listener.local_addr().unwrap().to_string();
+    let serving = tokio::spawn(async move {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut asked = Vec::new();
+                stream.read_to_end(&mut asked).await.unwrap();
+                asked.reverse();
+                stream.write_all(&asked).await.unwrap();
+            });
+        }
+    });
+    let connection = shared(Login::Fish);
+    let forward = connection.forward(&far).await.unwrap();
+    assert!(forward.address().ip().is_loopback());
+    let ask = |question: Vec<u8>| {
+        let address = forward.address();
+        async move {
+            use tokio::io::{AsyncReadExt, AsyncWriteExt};
+            let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            let (mut read, mut write) = stream.split();
+            let mut answer = Vec::new();
+            let (sent, received) = tokio::join!(
+                async {
+                    write.write_all(&question).await?;
+                    write.shutdown().await
+                },
+                read.read_to_end(&mut answer)
+            );
+            sent.unwrap();
+            received.unwrap();
+            answer
+        }
+    };
+    let large: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    let backwards: Vec<u8> = large.iter().rev().copied().collect();
+    let (short, long) = tokio::join!(ask(b"abc".to_vec()), ask(large));
+    assert_eq!(short, b"cba");
+    assert!(long == backwards);
+    let address = forward.address();
+    drop(forward);
+    serving.abort();
+    // The port is closed by a task, at its next turn.
+    let closed = async {
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, closed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_forward_that_is_refused_says_who_refuses() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let error = shared(Login::Own).forward(&free).await.unwrap_err();
+    assert!(matches!(&error, SshError::ForwardNobody { far, .. } if *far == free), "{error:?}");
+    let server = Sshd::with(Login::Own, "AllowTcpForwarding no");
+    let error = server.connection().forward(&free).await.unwrap_err();
+    assert!(matches!(error, SshError::ForwardRefused { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn bytes_are_piped_through_a_command() {
+    for login in [Login::Own, Login::Tcsh, Login::Ash] {
+        let connection = shared(login);
+        let sent: Vec<u8> = (0..1_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        let mut piped = connection.pipe("cat; echo it\\'s done >&2; exit 9", sent.clone()).await.unwrap();
+        let mut received = Vec::new();
+        let end = loop {
+            match piped.next().await.unwrap().unwrap() {
+                PipedEvent::Output(bytes) => received.extend(bytes),
+                end @ PipedEvent::Ended { .. } => break end,
+            }
+        };
+        assert!(received == sent, "{login:?}");
+        assert_eq!(end, PipedEvent::Ended { status: 9, errors: "it's done\n".to_owned() });
+        assert!(piped.next().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_pipe_ends_its_command() {
+    let connection = shared(Login::Own);
+    let mut piped = connection.pipe("echo pid $$; cat; sleep 1000", Vec::new()).await.unwrap();
+    let Some(Ok(PipedEvent::Output(printed))) = piped.next().await else { panic!("it prints first") };
+    drop(piped);
+    let started = pids(&String::from_utf8(printed).unwrap());
+    assert_eq!(started.len(), 1);
+    started.into_iter().for_each(wait_until_gone);
+}
+
+#[tokio::test]
+async fn scripts_run_beside_all_else() {
+    let (status, output) =
+        shared(Login::Csh).exec_sh("echo \"it's\"\nprintf '\\0!\\n'; exit 3").await.unwrap();
+    assert_eq!((status, output.as_slice()), (3, b"it's\n\0!\n".as_slice()));
+}
+
+#[tokio::test]
+async fn a_terminal_is_opened_over_the_same_connection() {
+    let server = Sshd::start(Login::Own);
+    let connection = server.connection();
+    let (program, arguments, environment) = connection.terminal_command(Some("tty; exit 5")).await.unwrap();
+    let output = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(environment)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(5));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.contains("/dev/pts/"), "{printed}");
+    assert_eq!(server.connections().len(), 1);
+}
