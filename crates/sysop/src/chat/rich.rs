@@ -14,7 +14,7 @@ use sysop_core::transcript::{Body, Decider, Plan, PlanState, Transcript, TurnEnd
 use super::approval::Question;
 use super::screen::Screen;
 use super::view::View;
-use crate::render::cells::{wrap, wrap_exact};
+use crate::render::cells::{truncate, wrap, wrap_exact};
 use crate::render::markdown::Markdown;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, Place};
@@ -40,6 +40,8 @@ pub(crate) struct Rich {
     asked_here: HashSet<CallId>,
     turn_began: Option<Timestamp>,
     exit_code: Option<i32>,
+    /// Whether the person at this face had the terminal last.
+    has_terminal: bool,
     frame: usize,
     phase_began: Option<Instant>,
     phase: Option<String>,
@@ -111,7 +113,12 @@ impl View for Rich {
         let Some(facts) = transcript.facts() else { return Ok(()) };
         let panel = Panel::new(screen.look());
         let lines = [
-            format!("model {} · host {} · root {}", facts.model, facts.host, facts.root),
+            format!(
+                "model {} · {} · root {}",
+                facts.model,
+                words::place_parts(&facts.host).join(" · "),
+                facts.root
+            ),
             format!(
                 "approval {} · profile {} · /help lists the commands",
                 mode_word(facts.approve),
@@ -181,7 +188,14 @@ impl Rich {
                 self.close_answer(screen)?;
                 screen.rows(&[row(&format!("· {text}"), Ink::Dim)])?;
             }
-            Delta::Question { .. } | Delta::QuestionClosed { .. } | Delta::Control { .. } => {}
+            Delta::Control { holder } => {
+                if words::is_news(holder.as_deref(), &mut self.has_terminal, super::BY) {
+                    self.close_answer(screen)?;
+                    screen.rows(&[row(&format!("· {}", words::control(holder.as_deref())), Ink::Dim)])?;
+                }
+            }
+            // The loop asks, and says what became of it.
+            Delta::Question { .. } | Delta::QuestionClosed { .. } => {}
         }
         let content = self.moving_row(transcript, screen.look().width);
         screen.last_row(content)
@@ -219,9 +233,14 @@ impl Rich {
                 self.paused(*reason, transcript, screen)?;
             }
             Event::ModelFailed { .. } => self.close_answer(screen)?,
+            Event::TerminalInput { by, typed } => {
+                self.close_answer(screen)?;
+                let columns = screen.look().width.saturating_sub(1);
+                let text = format!("· {}", words::typed(by, typed));
+                screen.rows(&[truncate(&row(&text, Ink::Dim), columns)])?;
+            }
             Event::Configured { .. }
             | Event::PromptQueued { .. }
-            | Event::TerminalInput { .. }
             | Event::Compacted { .. }
             | Event::HistoryCleared => {
                 self.close_answer(screen)?;
@@ -392,6 +411,15 @@ impl Rich {
         });
         let worth_it =
             is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
+        let groups = words::host_groups(&outcome.hosts);
+        let columns = screen.look().width.saturating_sub(1);
+        if streamed && let Some(output) = self.output.take() {
+            screen.last_row(None)?;
+            screen.rows(&output.finish())?;
+        }
+        for (text, status) in groups {
+            screen.rows(&wrap(&row(&text, words::status_ink(status)), columns, 2))?;
+        }
         if !streamed && worth_it && !outcome.output.trim().is_empty() {
             let text = format!("{}\n", outcome.output.trim_end_matches('\n'));
             self.output_piece(call, &text, transcript, screen)?;
@@ -413,8 +441,14 @@ impl Rich {
         if self.output.as_ref().is_none_or(|output| output.call != *call) {
             let panel = Panel::new(screen.look());
             let typed = transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model);
-            let far = transcript.facts().is_some_and(|facts| facts.host != "local");
-            screen.rows(&[panel.top(if typed && far { "REMOTE COMMAND" } else { "COMMAND OUTPUT" })])?;
+            let far = transcript.facts().is_some_and(|facts| !words::is_here(&facts.host));
+            let keys = transcript.plan(call).is_some_and(|plan| plan.call.text_argument("keys").is_some());
+            let title = match (keys, typed && far) {
+                (true, _) => "TERMINAL",
+                (false, true) => "REMOTE COMMAND",
+                (false, false) => "COMMAND OUTPUT",
+            };
+            screen.rows(&[panel.top(title)])?;
             self.output = Some(LiveOutput::new(call.clone(), panel));
         }
         let Some(output) = &mut self.output else { return Ok(()) };
@@ -437,7 +471,8 @@ impl Rich {
             screen.rows(&wrap(&row(&text, ink), screen.look().width.saturating_sub(1), 2))?;
         }
         let Some(facts) = transcript.facts() else { return Ok(()) };
-        let mut parts = vec![format!("host {}", facts.host), format!("model {}", facts.model)];
+        let mut parts = words::place_parts(&facts.host);
+        parts.push(format!("model {}", facts.model));
         if let Some(code) = self.exit_code {
             parts.push(format!("exit code {code}"));
         }
@@ -467,7 +502,7 @@ impl Rich {
         }
         if let Some(tail) = self.answer.as_ref().and_then(|answer| {
             let tail = answer.markdown.tail()?;
-            Some(answer.panel.row(crate::render::cells::truncate(&tail, answer.panel.inner())))
+            Some(answer.panel.row(truncate(&tail, answer.panel.inner())))
         }) {
             return Some(tail);
         }
@@ -489,7 +524,7 @@ impl Rich {
         }
         if columns >= 60 {
             let room = columns.saturating_sub(36);
-            out = crate::render::cells::truncate(&out, room);
+            out = truncate(&out, room);
             let keys = if columns >= 80 { " · Ctrl+C stops · Ctrl+\\ pauses" } else { " · Ctrl+C stops" };
             out.push(Span::new(keys, Ink::Dim));
         }
