@@ -393,7 +393,7 @@ impl State {
                     duration_ms: 100 * u64::from(group),
                     group,
                 };
-                let hosts = vec![host("web1", 0, 1), host("web2", 0, 1), host("db1", 1, 3)];
+                let hosts = vec![host("web1", 0, 2), host("web2", 0, 2), host("db1", 1, 1)];
                 let outcome = Outcome { hosts, ..Outcome::failed("db1:\ninactive\n\nweb1, web2:\nactive\n") };
                 self.ends_with("systemctl is-active app", outcome);
             }
@@ -411,6 +411,9 @@ impl State {
         let call = self.call("bash", json!({ "command": command }));
         self.reply("", vec![call.clone()]);
         self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+        if !outcome.hosts.is_empty() {
+            self.delta(Delta::Output { call: call.id.clone(), text: "db1: inactive\n".into() });
+        }
         self.publish(Event::ToolFinished { call: call.id, outcome });
         self.end(StopReason::EndTurn, None);
     }

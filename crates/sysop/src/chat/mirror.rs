@@ -20,6 +20,16 @@ use crate::render::{Row, paint};
 /// The most columns or rows that a screen is kept for.
 const CELLS_MAX: u16 = 1_000;
 
+/// What a program may switch on in the person's terminal, by its number in `CSI ? … h`.
+const MODES: [(TermMode, u16); 6] = [
+    (TermMode::APP_CURSOR, 1),
+    (TermMode::MOUSE_REPORT_CLICK, 1000),
+    (TermMode::MOUSE_DRAG, 1002),
+    (TermMode::MOUSE_MOTION, 1003),
+    (TermMode::SGR_MOUSE, 1006),
+    (TermMode::BRACKETED_PASTE, 2004),
+];
+
 /// The screen.
 pub(super) struct Mirror {
     term: Term<VoidListener>,
@@ -104,6 +114,12 @@ impl Mirror {
         out
     }
 
+    /// The modes that the person's terminal must have, so that its keys, pastes and mouse are what the program wants.
+    pub(super) fn modes(&self) -> Vec<u16> {
+        let mode = self.term.mode();
+        MODES.iter().filter(|(flag, _)| mode.contains(*flag)).map(|(_, number)| *number).collect()
+    }
+
     /// A line as text and colours; blanks at its end are left out.
     fn line(&self, line: usize, columns: usize) -> String {
         let row = &self.term.grid()[Line(i32::try_from(line).unwrap_or(i32::MAX))];
@@ -177,26 +193,42 @@ fn push_colour(out: &mut String, colour: Color, base: u16) {
 }
 
 /// The person's terminal while the session's is on it. Gives it back when it is dropped, whatever the reason.
-pub(super) struct Window(Box<dyn Write + Send>);
+pub(super) struct Window {
+    out: Box<dyn Write + Send>,
+    /// The modes that are switched on.
+    modes: Vec<u16>,
+}
 
 impl Window {
     /// Goes to the terminal's other screen, so that the conversation is there again afterwards.
     pub(super) fn open(mut out: Box<dyn Write + Send>) -> io::Result<Self> {
         out.write_all(b"\x1b[?1049h\x1b[0m\x1b[2J")?;
-        Ok(Self(out))
+        Ok(Self { out, modes: Vec::new() })
     }
 
-    /// Draws.
-    pub(super) fn draw(&mut self, frame: &str) -> io::Result<()> {
-        self.0.write_all(frame.as_bytes())?;
-        self.0.flush()
+    /// Draws, and switches modes on and off.
+    pub(super) fn draw(&mut self, frame: &str, modes: Vec<u16>) -> io::Result<()> {
+        self.out.write_all(frame.as_bytes())?;
+        self.switch(modes)
+    }
+
+    fn switch(&mut self, modes: Vec<u16>) -> io::Result<()> {
+        for off in self.modes.iter().filter(|mode| !modes.contains(mode)) {
+            write!(self.out, "\u{1b}[?{off}l")?;
+        }
+        for on in modes.iter().filter(|mode| !self.modes.contains(mode)) {
+            write!(self.out, "\u{1b}[?{on}h")?;
+        }
+        self.modes = modes;
+        self.out.flush()
     }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
         // The terminal may be gone; there is nobody to tell.
-        let _ = self.0.write_all(b"\x1b[0m\x1b[?25h\x1b[?1049l").and_then(|()| self.0.flush());
+        let _ = self.switch(Vec::new());
+        let _ = self.out.write_all(b"\x1b[0m\x1b[?25h\x1b[?1049l").and_then(|()| self.out.flush());
     }
 }
 
@@ -238,6 +270,8 @@ mod tests {
     fn nothing_but_text_and_colours_gets_through() {
         let hostile = b"\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[?1000h\x1b[?2004h\x1bPq#0\x1b\\a\xe2\x80\xaeb\x1b[8mhidden";
         let mut mirror = Mirror::new(SIZE, hostile);
+        // A mouse and pastes are for the program that asked for them, and end with it.
+        assert_eq!(mirror.modes(), [1000, 2004]);
         let drawn = mirror.frame((23, 5), Row::new());
         assert!(drawn.contains("ab"), "{drawn:?}");
         for bad in ["owned", "aGk", "?1000", "?2004", "\u{1b}P", "\u{202e}", "hidden", "\u{7}"] {
@@ -260,5 +294,38 @@ mod tests {
         );
         mirror.resize(TerminalSize { columns: 14, rows: 3 });
         assert!(frame(&mut mirror, (14, 4)).contains("^[3;2H"));
+    }
+
+    /// A terminal whose bytes can be looked at.
+    #[derive(Clone, Default)]
+    struct Sink(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_window_gives_the_terminal_back_also_after_a_panic() {
+        let sink = Sink::default();
+        let out = sink.clone();
+        let panicked = std::panic::catch_unwind(move || {
+            let mut window = Window::open(Box::new(out)).unwrap();
+            window.draw("drawn", vec![1, 2004]).unwrap();
+            window.draw("again", vec![1000, 2004]).unwrap();
+            panic!("on purpose");
+        });
+        assert!(panicked.is_err());
+        let written = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap().replace('\u{1b}', "^");
+        expect![[
+            r#"^[?1049h^[0m^[2Jdrawn^[?1h^[?2004hagain^[?1l^[?1000h^[?1000l^[?2004l^[0m^[?25h^[?1049l"#
+        ]]
+        .assert_eq(&written);
     }
 }

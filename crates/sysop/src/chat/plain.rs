@@ -164,7 +164,9 @@ impl Plain {
             }
             Delta::Restarted { .. } => Ok(()),
             Delta::Output { call, text } => {
-                if !is_direct(call, transcript) {
+                // The hosts of a fleet are shown together, when all have ended.
+                let fleet = transcript.facts().is_some_and(|facts| words::is_fleet(&facts.host));
+                if fleet || !is_direct(call, transcript) {
                     return Ok(());
                 }
                 let (_, stripper) = match &mut self.output {

@@ -8,7 +8,7 @@ use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::text::Stripper;
+use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Body, Decider, Plan, PlanState, Transcript, TurnEnd, mode_word};
 
 use super::approval::Question;
@@ -42,6 +42,8 @@ pub(crate) struct Rich {
     exit_code: Option<i32>,
     /// Whether the person at this face had the terminal last.
     has_terminal: bool,
+    /// The newest line of a command that runs on several hosts.
+    newest_line: String,
     frame: usize,
     phase_began: Option<Instant>,
     phase: Option<String>,
@@ -173,6 +175,12 @@ impl Rich {
                 self.reasoning.push_str(text);
                 let begin = self.reasoning.len().saturating_sub(200);
                 self.reasoning.drain(..self.reasoning.ceil_char_boundary(begin));
+            }
+            // The lines of several hosts come mixed: the newest is shown while they run, all by groups at the end.
+            Delta::Output { text, .. } if transcript.facts().is_some_and(|it| words::is_fleet(&it.host)) => {
+                if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
+                    self.newest_line = strip_controls(line).into_owned();
+                }
             }
             Delta::Output { call, text } => {
                 self.output_piece(call, text, transcript, screen)?;
@@ -394,6 +402,7 @@ impl Rich {
             let text = text.text.clone();
             return self.whole_answer(&text, screen);
         }
+        self.newest_line.clear();
         self.exit_code = outcome.exit_code.or(self.exit_code);
         let plan = transcript.plan(call);
         if outcome.status == Status::Rejected {
@@ -518,6 +527,8 @@ impl Rich {
         out.push(Span::new(&format!(" · {seconds} s"), Ink::Dim));
         if let Some(more) = self.output.as_ref().and_then(LiveOutput::waiting) {
             out.push(Span::new(&format!(" · {more}"), Ink::Dim));
+        } else if !self.newest_line.is_empty() {
+            out.push(Span::new(&format!(" · {}", self.newest_line), Ink::Dim));
         } else if !self.reasoning.is_empty() {
             let line = self.reasoning.lines().next_back().unwrap_or_default();
             out.push(Span::new(&format!(" · {line}"), Ink::Italic));

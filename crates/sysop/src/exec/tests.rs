@@ -232,14 +232,14 @@ async fn the_outcome_of_several_hosts_is_told_by_groups() {
     check(
         prompt("fleet"),
         expect![[r#"
-        exit 0
-        --- out
-        --- err
-        [Tool: bash("systemctl is-active app")]
-          1 host (db1): exit 1, 300 ms
-          2 hosts (web1, web2): exit 0, 100 ms
-          failed, 0 ms
-    "#]],
+            exit 0
+            --- out
+            --- err
+            [Tool: bash("systemctl is-active app")]
+              1 host (db1): exit 1, 100 ms
+              2 hosts (web1, web2): exit 0, 200 ms
+              failed, 0 ms
+        "#]],
     )
     .await;
     check(

@@ -28,7 +28,7 @@ pub(crate) fn rows(plan: &Plan, place: Place<'_>, columns: usize) -> Vec<Row> {
             out.extend(wrap(&row(line, Ink::Plain), columns, 0));
         }
     }
-    let several = place.host.contains(',');
+    let several = words::is_fleet(place.host);
     let text = format!("on {} in {}", words::place(place.host), place.root);
     // What one answer starts on many hosts must not be overlooked.
     out.extend(wrap(&row(&text, if several { Ink::Bold } else { Ink::Dim }), columns, 2));

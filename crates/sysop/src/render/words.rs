@@ -120,15 +120,14 @@ fn status_words(status: Status) -> String {
     }
 }
 
-/// How a call ended on several hosts: a line for each group of hosts where it was the same, the odd ones first.
+/// How a call ended on several hosts: a line for each group of hosts where it was the same, in the order in which
+/// the host reports them: the odd ones first.
 pub(crate) fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     let mut groups: BTreeMap<u32, Vec<&HostOutcome>> = BTreeMap::new();
     for host in hosts {
         groups.entry(host.group).or_default().push(host);
     }
-    let mut groups: Vec<Vec<&HostOutcome>> = groups.into_values().collect();
-    groups.sort_by_key(|group| (group.len(), group[0].status == Status::Ok));
-    groups.into_iter().map(|group| (group_words(&group), group[0].status)).collect()
+    groups.into_values().map(|group| (group_words(&group), group[0].status)).collect()
 }
 
 /// The same as lines.
@@ -141,10 +140,16 @@ fn group_words(group: &[&HostOutcome]) -> String {
     let count = if group.len() == 1 { "1 host".to_owned() } else { format!("{} hosts", group.len()) };
     let ended = match (group[0].exit_code, group[0].status) {
         (Some(code), Status::Ok | Status::Failed) => format!("exit {code}"),
+        (_, Status::Rejected) => return safe(&format!("{count} ({}): not run", names.join(", "))),
         (_, status) => status_words(status),
     };
     let longest = group.iter().map(|host| host.duration_ms).max().unwrap_or(0);
     safe(&format!("{count} ({}): {ended}, {}", names.join(", "), duration(longest)))
+}
+
+/// Whether commands run on several hosts at once.
+pub(crate) fn is_fleet(host: &str) -> bool {
+    host.contains(',')
 }
 
 /// The hosts that a session's commands run on.

@@ -175,7 +175,8 @@ impl Repl {
         if let Some(holder) = self.transcript.holder().filter(|holder| *holder != BY) {
             status.push_str(&format!(" · {holder} types here too"));
         }
-        window.draw(&mirror.frame(terminal_size(), row(&status, Ink::Plain)))
+        let frame = mirror.frame(terminal_size(), row(&status, Ink::Plain));
+        window.draw(&frame, mirror.modes())
     }
 
     /// Gives the terminal to a shell of this machine until that ends.
