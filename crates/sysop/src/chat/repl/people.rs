@@ -96,8 +96,9 @@ impl Repl {
     /// Says where commands run, and what goes on there.
     pub(super) fn place(&mut self) -> io::Result<()> {
         let Some(facts) = self.transcript.facts() else { return self.note("the session is not open yet") };
-        let mut text =
-            format!("commands run on {}, files are below {}", words::place(&facts.host), facts.root);
+        let here = words::is_here(&facts.host);
+        let place = if here { "this machine".to_owned() } else { words::place(&facts.host) };
+        let mut text = format!("commands run on {place}, files are below {}", facts.root);
         text.push_str(match self.transcript.phase() {
             Phase::Paused { .. } => "; a turn is paused there",
             Phase::Idle => "; nothing runs there",
