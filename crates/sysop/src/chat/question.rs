@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 use secrecy::zeroize::{Zeroize as _, Zeroizing};
 use sysop_core::question::{Question, QuestionKind};
@@ -30,6 +31,8 @@ const ESCAPE: Duration = Duration::from_millis(50);
 const PROMPT_CHARS_MAX: usize = 4_000;
 /// How many bytes are taken from the terminal at once.
 const READ_BYTES_MAX: usize = 256;
+/// How many times the terminal is read for what follows an answer.
+const REST_READS_MAX: usize = 256;
 
 /// What a person said to it.
 #[derive(Debug, Clone)]
@@ -127,6 +130,7 @@ pub(crate) fn ask(keyboard: &mut impl Keyboard, sheet: &Sheet, withdrawn: &Atomi
     };
     say(keyboard, hint)?;
     let reply = fill(keyboard, seen, withdrawn)?;
+    drop_the_rest(keyboard)?;
     keyboard.row(&[])?;
     Ok(reply)
 }
@@ -154,7 +158,6 @@ fn fill(keyboard: &mut impl Keyboard, seen: Seen, withdrawn: &AtomicBool) -> io:
         for byte in &bytes[..count] {
             match field.push(*byte) {
                 Typed::More => {}
-                // What follows it in the same paste is no answer to anything.
                 Typed::Sent(text) => return Ok(Reply::Given(text)),
                 Typed::Refused => return Ok(Reply::Refused),
                 Typed::Interrupted => return Ok(Reply::Interrupted),
@@ -224,6 +227,17 @@ fn drop_early_bytes(keyboard: &mut impl Keyboard, withdrawn: &AtomicBool) -> io:
     }
 }
 
+/// What follows the answer in the same paste may be secret too, and is no answer to anything else.
+fn drop_the_rest(keyboard: &mut impl Keyboard) -> io::Result<()> {
+    let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+    for _ in 0..REST_READS_MAX {
+        if keyboard.read(bytes.as_mut_slice(), Duration::ZERO)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
 fn say(keyboard: &mut impl Keyboard, text: &str) -> io::Result<()> {
     let columns = keyboard.columns().saturating_sub(1);
     wrap(&row(text, Ink::Dim), columns, 2).iter().try_for_each(|row| keyboard.row(row))
@@ -249,7 +263,12 @@ impl RawTerminal {
     /// Takes the terminal into raw mode until it is dropped.
     pub(crate) fn new(colour: bool) -> io::Result<Self> {
         crossterm::terminal::enable_raw_mode()?;
-        Ok(Self { started: Instant::now(), colour })
+        let raw = Self { started: Instant::now(), colour };
+        // What another part of the program says meanwhile still begins its rows on the left.
+        let mut mode = tcgetattr(io::stdin())?;
+        mode.output_modes.insert(OutputModes::OPOST);
+        tcsetattr(io::stdin(), OptionalActions::Now, &mode)?;
+        Ok(raw)
     }
 }
 

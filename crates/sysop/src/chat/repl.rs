@@ -693,6 +693,7 @@ impl Repl {
             self.send(Input::Cancel)?;
         }
         self.window = None;
+        self.left_shell(false);
         // A line of the plain form is read until it ends.
         let can_be_taken_back = match self.context.form {
             Form::Panels { .. } => self.asked != Asked::Nothing,

@@ -368,7 +368,8 @@ async fn hosts_and_typing_hands_are_told() {
           db1:
           inactive
           [failed]
-    "#]].assert_eq(&String::from_utf8(out).unwrap());
+    "#]]
+    .assert_eq(&String::from_utf8(out).unwrap());
 }
 
 #[tokio::test]

@@ -46,6 +46,20 @@ async fn what_is_typed_before_the_question_is_no_password() {
 }
 
 #[tokio::test]
+async fn the_rest_of_a_paste_is_thrown_away_with_the_password() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("sudo now\r").await;
+    person.sees("Esc refuses").await;
+    person.types(&format!("geheim\r{}\r", "-----MORE-----".repeat(60))).await;
+    person.sees("all right").await;
+    person.sees(PROMPT).await;
+    person.types("/exit\r").await;
+    assert!(!person.seen.contains("MORE"), "{}", bare(&person.seen));
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
 async fn a_question_is_refused_before_the_turn_is_stopped() {
     for refusal in ["\u{3}", "\u{1b}", "half\u{3}", "\u{4}"] {
         let mut person = Person::sits_down(None);
