@@ -25,6 +25,8 @@ use crate::sessions::{self, SessionsError, View};
 use crate::settings::{Colour, ProviderSettings, Settings};
 use crate::wiring::{Parts, database, open_store, providers};
 
+/// The name of this machine among hosts.
+const LOCAL: &str = "local";
 /// The file of typed lines, in the data folder.
 const HISTORY: &str = "history";
 
@@ -58,6 +60,12 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
             Box::pin(async move {
                 let opened = match which {
                     Which::New => parts.begin(),
+                    Which::On(host) if host == LOCAL => parts.begin(),
+                    Which::On(host) => {
+                        return Err(format!(
+                            "no session can be begun on {host}; /host {LOCAL} begins one here"
+                        ));
+                    }
                     Which::Earlier(id) => match sessions::resolve_id(parts.store(), &id).await {
                         Ok(id) => parts.resume(&id).await,
                         Err(error) => return Err(error.to_string()),
@@ -73,6 +81,7 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
             })
         }),
         routines,
+        hosts: vec![(LOCAL.to_owned(), "this machine".to_owned())],
         shell: Box::new(move || {
             let mut shell = std::process::Command::new(std::env::var_os("SHELL").unwrap_or("sh".into()));
             shell.current_dir(&root);
@@ -120,6 +129,7 @@ async fn headless(settings: Settings, model: ModelRef, task: Task, json: bool) -
         terminal: draws.then(|| Look { width: crate::render::terminal_width(), colour }),
         err: Box::new(io::stderr()),
         ask: asks.then(|| exec::ask_on_terminal(colour)),
+        ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(colour)),
         stops,
     };
     let exit = exec::run(context).await;

@@ -14,10 +14,8 @@ use serde_json::json;
 use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::question;
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Body, ItemId, Transcript, TurnEnd};
-use sysop_driver::people;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
@@ -30,11 +28,17 @@ use crate::render::panel::Panel;
 use crate::render::plan::{self, Place};
 use crate::render::{Look, Row, safe, terminal_width, words};
 
+mod questions;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use questions::{AskForProgram, ask_for_programs_on_terminal};
+use questions::{Questions, Replies};
+
 /// How long a stopped turn may take to end, so that what runs is killed.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
+/// How long leaving waits for a question to put the terminal in order.
+const LEAVE: Duration = Duration::from_secs(1);
 /// The longest task that is read from standard input, in bytes.
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The longest command in a sentence, in characters.
@@ -93,8 +97,10 @@ pub(crate) struct ExecContext {
     pub(crate) terminal: Option<Look>,
     /// Standard error.
     pub(crate) err: Box<dyn Write + Send>,
-    /// Who is asked.
+    /// Who is asked about proposals.
     pub(crate) ask: Option<Ask>,
+    /// Who is asked what programs want to know.
+    pub(crate) ask_for_program: Option<AskForProgram>,
     /// Signals.
     pub(crate) stops: UnboundedReceiver<Stop>,
 }
@@ -174,6 +180,7 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
         turn: None,
         ending: None,
         withdrawn: Arc::new(AtomicBool::new(false)),
+        questions: Questions::asked_of(context.ask_for_program),
     };
     // A turn that was left under way gives way to the task: there may be nobody to answer what it asks.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
@@ -184,11 +191,12 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
         }
     }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
+    let (replies, mut replied) = tokio::sync::mpsc::unbounded_channel();
     loop {
         let deadline = run.ending.map(|(_, deadline)| deadline);
         let next = tokio::select! {
             update = updates.next() => match update {
-                Some(update) => run.updated(&update, context.ask.as_ref(), &answers),
+                Some(update) => run.updated(&update, context.ask.as_ref(), &answers, &replies),
                 None => {
                     let error = session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
                     run.printer.told(&error);
@@ -197,10 +205,16 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
             },
             Some(stop) = stops.recv() => run.stopped(stop),
             Some((call, answer)) = answered.recv() => run.answered(call, answer),
+            Some((id, reply)) = replied.recv() => run.replied(id, reply, &replies),
             () = sleep_until(deadline.unwrap_or_else(far)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
         };
         if let Some(exit) = next {
             run.withdrawn.store(true, Ordering::Relaxed);
+            run.questions.withdrawn.store(true, Ordering::Relaxed);
+            if run.questions.open.is_some() {
+                // Who asks puts the terminal in order before they answer.
+                let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
+            }
             return exit;
         }
     }
@@ -233,27 +247,39 @@ struct Run {
     /// Why this face has asked for the end, and until when it waits for it.
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
+    questions: Questions,
 }
 
 impl Run {
-    fn updated(&mut self, update: &Update, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
+    fn updated(
+        &mut self,
+        update: &Update,
+        ask: Option<&Ask>,
+        answers: &Answers,
+        replies: &Replies,
+    ) -> Option<Exit> {
         self.transcript.apply(update);
         if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
             self.printer.replayed(update);
             return None;
         }
         // How a turn that gave way ended is no output of the task.
-        if (self.turn.is_some() || self.printer.is_for_programs())
-            && let Err(error) = self.printer.update(update, &self.transcript)
-            && self.ending.is_none()
-        {
-            return self.unwritable(&error);
-        }
-        let Update::Logged(logged) = update else {
-            if let Update::Delta(Delta::Question { question }) = update {
-                self.refuse(question);
+        if self.turn.is_some() || self.printer.is_for_programs() {
+            let printed = if self.questions.open.is_some() && !self.printer.is_for_programs() {
+                self.questions.hold(update);
+                Ok(())
+            } else {
+                self.printer.update(update, &self.transcript)
+            };
+            if let Err(error) = printed
+                && self.ending.is_none()
+            {
+                return self.unwritable(&error);
             }
-            return None;
+        }
+        let logged = match update {
+            Update::Logged(logged) => logged,
+            Update::Delta(delta) => return self.asked_by_program(delta, replies),
         };
         match &logged.event {
             // A turn that was under way before ours is ended by our prompt; it is not the task.
@@ -335,15 +361,6 @@ impl Run {
         None
     }
 
-    /// A program that asks for a password is told that nobody is here.
-    fn refuse(&mut self, question: &question::Question) {
-        if self.opened.session.answer(question.id, people::Answer::Refused) {
-            let (from, prompt) = (safe(&question.from), safe(question.prompt.trim()));
-            self.printer
-                .told(&format!("{from} asks `{prompt}` and nobody is here to answer; it was refused"));
-        }
-    }
-
     /// Standard output takes nothing more: a reader that has gone knows, of anything else the person is told.
     fn unwritable(&mut self, error: &io::Error) -> Option<Exit> {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -396,6 +413,7 @@ impl Run {
         // A terminal that is gone needs no tidying.
         let _ = self.printer.close_stream();
         self.withdrawn.store(true, Ordering::Relaxed);
+        self.questions.withdrawn.store(true, Ordering::Relaxed);
         match self.opened.session.send(Input::Cancel) {
             Ok(()) => None,
             Err(_) => Some(exit),
@@ -527,11 +545,14 @@ impl Printer {
                 Ok(())
             }
             Delta::Restarted { .. } => self.close_stream(),
+            Delta::Control { holder } => {
+                self.progress(&safe(&words::control(holder.as_deref())));
+                Ok(())
+            }
             Delta::Output { .. }
             | Delta::Reasoning { .. }
             | Delta::Question { .. }
-            | Delta::QuestionClosed { .. }
-            | Delta::Control { .. } => Ok(()),
+            | Delta::QuestionClosed { .. } => Ok(()),
         }
     }
 
@@ -551,6 +572,10 @@ impl Printer {
                 self.finished(outcome)
             }
             Event::ModelFailed { .. } | Event::TurnEnded { .. } => self.close_stream(),
+            Event::TerminalInput { by, typed } => {
+                self.progress(&words::typed(by, typed));
+                Ok(())
+            }
             Event::SessionOpened { .. }
             | Event::Configured { .. }
             | Event::PromptQueued { .. }
@@ -560,7 +585,6 @@ impl Printer {
             | Event::Decided { .. }
             | Event::Paused { .. }
             | Event::CancelAsked { .. }
-            | Event::TerminalInput { .. }
             | Event::Resumed
             | Event::Compacted { .. }
             | Event::HistoryCleared => Ok(()),
@@ -666,6 +690,9 @@ impl Printer {
         }
         let quiet = self.routine && outcome.status == Status::Ok;
         if !quiet {
+            for line in words::host_lines(outcome).lines() {
+                self.progress(&format!("  {line}"));
+            }
             self.progress(&format!("  {}", words::outcome_words(outcome)));
         }
         Ok(())

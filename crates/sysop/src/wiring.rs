@@ -14,7 +14,7 @@ use sysop_core::id::{Seq, SessionId};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
-use sysop_driver::people::Answer;
+use sysop_driver::people::{Answer, Terminal};
 use sysop_driver::port::{Host, ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
 use sysop_host::{LocalHost, LocalSettings, OutputLimits};
@@ -261,6 +261,10 @@ impl Session for Local {
 
     fn answer(&self, id: QuestionId, answer: Answer) -> bool {
         self.0.answer(id, answer)
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.0.terminal()
     }
 
     fn last_error(&self) -> Option<String> {

@@ -2,6 +2,8 @@
 
 use sysop_core::policy::ApprovalMode;
 
+use super::Known;
+
 /// Each command: name, what follows it, what it does.
 pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("/help", "", "shows this"),
@@ -11,11 +13,12 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("/resume", "[ID]", "goes on after a pause; or opens an earlier session, or lists them"),
     ("/model", "[PROVIDER/NAME]", "shows or changes the model"),
     ("/approve", "[ask|auto|never]", "shows or changes what runs without asking"),
-    ("/host", "", "shows where commands run"),
+    ("/host", "[DEST]", "shows where commands run; or begins a session on another host"),
     ("/routines", "", "lists the routines of the config file"),
     ("/run", "NAME [KEY=VALUE…]", "runs a routine"),
     ("/cmd", "COMMAND", "runs a command as it is, without the model; so does !COMMAND"),
-    ("/shell", "", "opens an interactive shell there"),
+    ("/keys", "KEYS", "types into the session's terminal, as in /keys y Enter or /keys Ctrl+C"),
+    ("/shell", "", "gives you the session's terminal; Ctrl+] comes back"),
     ("/undo", "", "takes back the last turn's changes to files"),
     ("/pause", "", "stops after the current step; Ctrl+\\ does while a turn runs"),
     ("/stop", "", "gives up a paused turn; Ctrl+C does while a turn runs"),
@@ -46,7 +49,9 @@ pub(crate) enum Line {
     /// `/approve`.
     Approve(Option<ApprovalMode>),
     /// `/host`.
-    Host,
+    Host(Option<String>),
+    /// `/keys`.
+    Keys(String),
     /// `/routines`.
     Routines,
     /// `/run`.
@@ -98,10 +103,14 @@ fn command(word: &str, rest: &str) -> Line {
         "/resume" | "/continue" => Line::Resume(argument),
         "/model" => Line::Model(argument),
         "/approve" => approve(rest),
-        "/host" => Line::Host,
+        "/host" => Line::Host(argument),
         "/routines" => Line::Routines,
         "/run" => run(rest),
         "/cmd" => shell(rest, "/cmd COMMAND"),
+        "/keys" if rest.is_empty() => {
+            Line::Wrong("say which keys: /keys KEYS, as in /keys ls Space -la Enter".to_owned())
+        }
+        "/keys" => Line::Keys(rest.to_owned()),
         "/shell" => Line::OpenShell,
         "/undo" => Line::Undo,
         "/pause" => Line::Pause,
@@ -132,7 +141,10 @@ fn approve(rest: &str) -> Line {
 }
 
 fn run(rest: &str) -> Line {
-    let mut words = rest.split_whitespace();
+    let Ok(words) = shell_words::split(rest) else {
+        return Line::Wrong("a quote is not closed; write it as in /run NAME key=\"two words\"".to_owned());
+    };
+    let mut words = words.into_iter();
     let Some(name) = words.next() else {
         return Line::Wrong("say which routine: /run NAME [KEY=VALUE…]; /routines lists them".to_owned());
     };
@@ -145,7 +157,7 @@ fn run(rest: &str) -> Line {
             }
         }
     }
-    Line::Run { name: name.to_owned(), values }
+    Line::Run { name, values }
 }
 
 /// The command that is written most like this one.
@@ -180,7 +192,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// What the last word of `line` can be completed to, each with what it does.
-pub(crate) fn completions(line: &str, routines: &[String]) -> Vec<(String, String)> {
+pub(super) fn completions(line: &str, known: &Known) -> Vec<(String, String)> {
     if !line.starts_with('/') {
         return Vec::new();
     }
@@ -193,9 +205,8 @@ pub(crate) fn completions(line: &str, routines: &[String]) -> Vec<(String, Strin
             let known = COMMANDS.iter().map(|(name, _, what)| ((*name).to_owned(), (*what).to_owned()));
             from(known.collect(), begun)
         }
-        ["/run", begun] => {
-            from(routines.iter().map(|name| (name.clone(), "routine".to_owned())).collect(), begun)
-        }
+        ["/run", begun] => from(known.routines.clone(), begun),
+        ["/host", begun] => from(known.hosts.clone(), begun),
         ["/approve", begun] => {
             let modes = [
                 ("ask", "every change is asked about"),
@@ -234,6 +245,12 @@ mod tests {
             "/approve maybe",
             "/run service name=nginx n=a=b",
             "/run service nginx",
+            "/run service name='two words' empty=",
+            "/run service name='open",
+            "/host",
+            "/host root@web1",
+            "/keys ls Space -la Enter",
+            "/keys",
             "/run",
             "/hepl",
             "/approv auto",
@@ -258,6 +275,12 @@ mod tests {
             "/approve maybe" -> Wrong("`maybe` is no approval mode; there are ask, auto and never")
             "/run service name=nginx n=a=b" -> Run { name: "service", values: [("name", "nginx"), ("n", "a=b")] }
             "/run service nginx" -> Wrong("`nginx` is not KEY=VALUE, as in /run service name=nginx")
+            "/run service name='two words' empty=" -> Run { name: "service", values: [("name", "two words"), ("empty", "")] }
+            "/run service name='open" -> Wrong("a quote is not closed; write it as in /run NAME key=\"two words\"")
+            "/host" -> Host(None)
+            "/host root@web1" -> Host(Some("root@web1"))
+            "/keys ls Space -la Enter" -> Keys("ls Space -la Enter")
+            "/keys" -> Wrong("say which keys: /keys KEYS, as in /keys ls Space -la Enter")
             "/run" -> Wrong("say which routine: /run NAME [KEY=VALUE…]; /routines lists them")
             "/hepl" -> Wrong("there is no /hepl; did you mean /help?")
             "/approv auto" -> Wrong("there is no /approv; did you mean /approve?")
@@ -267,12 +290,14 @@ mod tests {
 
     #[test]
     fn words_are_completed() {
-        let routines = ["update".to_owned(), "service".to_owned()];
+        let of = |names: &[&str]| names.iter().map(|name| ((*name).into(), "what it is".into())).collect();
+        let known = Known { routines: of(&["update", "service"]), hosts: of(&["web1", "web2", "db1"]) };
         let names = |line: &str| -> Vec<String> {
-            completions(line, &routines).into_iter().map(|(name, _)| name).collect()
+            completions(line, &known).into_iter().map(|(name, _)| name).collect()
         };
         assert_eq!(names("/r"), ["/resume", "/routines", "/run", "/retry"]);
         assert_eq!(names("/run u"), ["update"]);
+        assert_eq!(names("/host w"), ["web1", "web2"]);
         assert_eq!(names("/approve "), ["ask", "auto", "never"]);
         assert_eq!(names("say /r"), Vec::<String>::new());
         assert_eq!(names("/help x"), Vec::<String>::new());

@@ -13,14 +13,27 @@ use std::time::{Duration, Instant};
 use reedline::{EditCommand, ExternalPrinter, Reedline, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
+use secrecy::SecretString;
+use secrecy::zeroize::{Zeroize as _, Zeroizing};
+use sysop_core::question::QuestionKind;
+use sysop_driver::people;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::approval::{Answer, GUARD, Question, Terminal, ask};
 use super::editor::{Label, editor};
+use super::field::ANSWER_BYTES_MAX;
+use super::question::{RawTerminal, Reply, Sheet, ask_on_terminal, read_terminal};
+use super::{BY, Known};
 use crate::render::safe;
 
 /// The longest line that is read from a pipe, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
+/// The key that leaves the session's terminal, as in telnet: Ctrl+].
+const LEAVE_KEY: u8 = 0x1d;
+/// How often one who types into the session's terminal is looked for elsewhere.
+const LOOK_UP: Duration = Duration::from_millis(50);
+/// How many bytes are taken from the terminal at once.
+const READ_BYTES_MAX: usize = 4096;
 /// How many messages may wait for the line editor; `Screen` tells by it whether the last one was shown.
 const PRINTER_MESSAGES_MAX: usize = 1;
 
@@ -33,8 +46,12 @@ pub(crate) enum Request {
         /// What is in it already.
         draft: String,
     },
-    /// An answer.
+    /// An answer about a proposal.
     Question(Question),
+    /// An answer for a program.
+    Program(Sheet),
+    /// Keys for the session's terminal.
+    Terminal(Arc<dyn people::Terminal>),
 }
 
 /// What the person said.
@@ -48,8 +65,12 @@ pub(crate) enum Said {
     End,
     /// The request was taken back; what had been typed.
     Withdrawn(String),
-    /// An answer.
+    /// An answer about a proposal.
     Answer(Answer),
+    /// An answer for a program.
+    Reply(Reply),
+    /// They left the session's terminal, or were called away from it.
+    Left,
     /// The terminal is gone; why.
     Failed(String),
     /// Something that the person should know; the request is still open.
@@ -66,12 +87,11 @@ pub(crate) struct Console {
 
 impl Console {
     /// With a line editor, on a terminal.
-    pub(crate) fn on_terminal(history: Option<PathBuf>, routines: Vec<String>, colour: bool) -> Self {
+    pub(crate) fn on_terminal(history: Option<PathBuf>, known: Known, colour: bool) -> Self {
         let printer = ExternalPrinter::new(PRINTER_MESSAGES_MAX);
         let above = printer.sender();
         Self::start(Some(above), move |requests, said, withdrawn| {
-            let (mut editor, problem) =
-                editor(history.as_deref(), routines, colour, printer, withdrawn.clone());
+            let (mut editor, problem) = editor(history.as_deref(), known, colour, printer, withdrawn.clone());
             if let Some(problem) = problem {
                 tell(&said, Said::Notice(problem));
             }
@@ -84,6 +104,8 @@ impl Console {
                             Err(error) => Said::Failed(error.to_string()),
                         }
                     }
+                    Request::Program(sheet) => replied(ask_on_terminal(&sheet, colour, &withdrawn)),
+                    Request::Terminal(terminal) => typed_into(terminal.as_ref(), &withdrawn),
                 };
                 tell(&said, answer);
             }
@@ -105,6 +127,12 @@ impl Console {
                         Ok(answer) => Said::Answer(answer),
                         Err(error) => Said::Failed(error.to_string()),
                     },
+                    // The terminal's own lines are empty at this point: it gives out one at a time.
+                    Request::Program(sheet) if rustix::termios::isatty(&lines) => {
+                        replied(ask_on_terminal(&sheet, false, &withdrawn))
+                    }
+                    Request::Program(sheet) => replied(reply_by_lines(&mut lines, &sheet, &withdrawn)),
+                    Request::Terminal(terminal) => typed_into(terminal.as_ref(), &withdrawn),
                 };
                 tell(&said, answer);
             }
@@ -149,6 +177,69 @@ impl Console {
 fn tell(said: &UnboundedSender<Said>, what: Said) {
     // Nobody listens any more when the face is about to end.
     let _ = said.send(what);
+}
+
+fn replied(reply: io::Result<Reply>) -> Said {
+    match reply {
+        Ok(reply) => Said::Reply(reply),
+        // Nobody can type any more.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Said::Reply(Reply::Refused),
+        Err(error) => Said::Failed(error.to_string()),
+    }
+}
+
+/// Passes keys on until the one that leaves.
+fn typed_into(terminal: &dyn people::Terminal, withdrawn: &AtomicBool) -> Said {
+    let pass_on = || -> io::Result<()> {
+        let _raw = RawTerminal::new(false)?;
+        // A person may type a password here.
+        let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+        while !withdrawn.load(Ordering::Relaxed) {
+            let count = read_terminal(bytes.as_mut_slice(), LOOK_UP)?;
+            let typed = &bytes[..count];
+            let left = typed.iter().position(|byte| *byte == LEAVE_KEY);
+            let typed = &typed[..left.unwrap_or(count)];
+            if !typed.is_empty() {
+                terminal.input(BY, typed);
+            }
+            if left.is_some() {
+                break;
+            }
+            bytes.zeroize();
+        }
+        Ok(())
+    };
+    match pass_on() {
+        Ok(()) => Said::Left,
+        Err(error) => Said::Failed(error.to_string()),
+    }
+}
+
+/// A program's question on the lines of a pipe. The answer is not written out again.
+fn reply_by_lines(lines: &mut impl BufRead, sheet: &Sheet, withdrawn: &AtomicBool) -> io::Result<Reply> {
+    if sheet.kind == QuestionKind::PerhapsSecret {
+        say("Is this a prompt for a password or another secret? [y/n] ")?;
+        let line = next_line(lines)?;
+        say("\n")?;
+        match line.as_deref().map(str::trim) {
+            Some("y" | "yes") => {}
+            Some("n" | "no") => return Ok(Reply::NoSecret),
+            Some(_) | None => return Ok(Reply::Refused),
+        }
+    }
+    say("Answer: ")?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(ANSWER_BYTES_MAX));
+    lines.take(ANSWER_BYTES_MAX as u64).read_until(b'\n', &mut bytes)?;
+    say("\n")?;
+    if withdrawn.load(Ordering::Relaxed) {
+        return Ok(Reply::Withdrawn);
+    }
+    let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(Reply::Refused) };
+    Ok(match text.strip_suffix('\n') {
+        Some(text) => Reply::Given(SecretString::new(text.strip_suffix('\r').unwrap_or(text).into())),
+        None if text.is_empty() => Reply::Refused,
+        None => Reply::Given(SecretString::new(text.into())),
+    })
 }
 
 fn read_line(editor: &mut Reedline, label: &Label, draft: String) -> Said {
@@ -252,7 +343,7 @@ fn drop_early_lines(lines: &impl AsFd) -> io::Result<()> {
     }
 }
 
-fn timespec(duration: Duration) -> Timespec {
+pub(super) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: duration.subsec_nanos().into(),

@@ -14,7 +14,7 @@ use reedline::{
     default_emacs_keybindings,
 };
 
-use super::command;
+use super::{Known, command};
 use crate::render::safe;
 
 /// How many entries the history keeps.
@@ -71,7 +71,7 @@ impl Prompt for Label {
 /// The editor for prompts and commands; and what is wrong with its history, where something is.
 pub(crate) fn editor(
     history: Option<&Path>,
-    routines: Vec<String>,
+    known: Known,
     colour: bool,
     printer: ExternalPrinter<String>,
     stop: Arc<AtomicBool>,
@@ -79,7 +79,7 @@ pub(crate) fn editor(
     let mut editor = base(colour)
         .with_external_printer(printer)
         .with_break_signal(stop)
-        .with_completer(Box::new(Commands { routines }))
+        .with_completer(Box::new(Commands { known }))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(ColumnarMenu::default().with_name(MENU))))
         .with_quick_completions(true)
         .with_partial_completions(true)
@@ -205,13 +205,13 @@ impl Validator for Backslash {
 
 /// Completes what begins with `/`.
 struct Commands {
-    routines: Vec<String>,
+    known: Known,
 }
 
 impl Completer for Commands {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
         let start = line[..position].rfind(' ').map_or(0, |at| at + 1);
-        let suggestions: Vec<Suggestion> = command::completions(&line[..position], &self.routines)
+        let suggestions: Vec<Suggestion> = command::completions(&line[..position], &self.known)
             .into_iter()
             .map(|(value, description)| Suggestion {
                 value,

@@ -1,27 +1,115 @@
 //! A session that plays its part by the words of the prompt, for tests of the faces.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
+use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use secrecy::ExposeSecret as _;
 use serde_json::json;
-use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
+use sysop_core::event::{
+    Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Typed, Update,
+};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
-use sysop_core::question::QuestionId;
+use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_driver::people::Answer;
+use sysop_driver::people::{Answer, Terminal, TerminalOutput, TerminalSize, TerminalView};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::session::{Opened, Session};
 
+/// What ssh asks of a host that it does not know.
+const HOST_KEY: &str = "The authenticity of host 'web1 (10.0.0.1)' can't be established.\n\
+    ED25519 key fingerprint is SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc.\n\
+    \u{1b}[2JAre you sure you want to continue connecting (yes/no/[fingerprint])? ";
+
 /// The session.
 pub(crate) struct Fake {
     id: SessionId,
+    host: String,
     state: Mutex<State>,
+    terminal: Option<Arc<FakeTerminal>>,
+}
+
+/// A terminal that answers in capitals. `exit` ends it.
+pub(crate) struct FakeTerminal {
+    session: Weak<Fake>,
+    asks_first: bool,
+    watchers: Mutex<Vec<UnboundedSender<TerminalOutput>>>,
+    line: Mutex<String>,
+    opened: Notify,
+}
+
+impl FakeTerminal {
+    fn shows(&self, text: &str) {
+        let bytes = TerminalOutput::Bytes(text.to_owned().into());
+        self.watchers.lock().unwrap().retain(|watcher| watcher.send(bytes.clone()).is_ok());
+    }
+}
+
+#[async_trait]
+impl Terminal for FakeTerminal {
+    async fn watch(&self) -> Result<TerminalView, String> {
+        if self.asks_first {
+            let session = self.session.upgrade().expect("the session is there");
+            let open = session.state.lock().unwrap().ask_program(
+                "ssh web1",
+                "Passphrase for key: ",
+                QuestionKind::Secret,
+            );
+            self.opened.notified().await;
+            if session.state.lock().unwrap().refused.contains(&open) {
+                return Err("web1 did not let you in; give a passphrase".to_owned());
+            }
+        }
+        let (send, output) = unbounded_channel();
+        self.watchers.lock().unwrap().push(send);
+        let live = futures::stream::unfold(output, |mut output| async {
+            output.recv().await.map(|it| (it, output))
+        });
+        let size = TerminalSize { columns: 80, rows: 24 };
+        Ok(TerminalView { size, picture: "a far shell\r\n$ ".into(), live: live.boxed() })
+    }
+
+    fn input(&self, by: &str, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let mut line = self.line.lock().unwrap();
+        for c in text.chars() {
+            match c {
+                '\r' if *line == "exit" => {
+                    let ended = TerminalOutput::Ended("the shell ended with 0".to_owned());
+                    self.watchers.lock().unwrap().retain(|watcher| watcher.send(ended.clone()).is_ok());
+                }
+                '\r' if *line == "ask" => {
+                    let session = self.session.upgrade().expect("the session is there");
+                    session.state.lock().unwrap().ask_program(
+                        "sudo on web1",
+                        "Password: ",
+                        QuestionKind::Secret,
+                    );
+                }
+                '\r' => self.shows(&format!("\r\n{by} said {}\r\n$ ", line.to_uppercase())),
+                c => self.shows(&c.to_string()),
+            }
+            if c == '\r' { line.clear() } else { line.push(c) }
+        }
+    }
+
+    fn release(&self, by: &str) {
+        let session = self.session.upgrade().expect("the session is there");
+        let typed = Typed::Keys { text: "something".into() };
+        session.state.lock().unwrap().publish(Event::TerminalInput { by: by.into(), typed });
+    }
+
+    fn resize(&self, size: TerminalSize) {
+        self.watchers.lock().unwrap().retain(|it| it.send(TerminalOutput::Resized(size)).is_ok());
+        self.shows(&format!("[{}x{}]", size.columns, size.rows));
+    }
 }
 
 #[derive(Default)]
@@ -36,20 +124,57 @@ struct State {
     running: Option<ToolCall>,
     paused: Option<PauseReason>,
     stubborn: bool,
+    questions: Vec<Question>,
+    asked: u64,
+    refused: Vec<QuestionId>,
+    /// What programs got, in order.
+    answers: Vec<String>,
 }
 
 impl Fake {
     /// A new session with its first event.
     pub(crate) fn new() -> Arc<Self> {
-        let fake = Self { id: SessionId::new("s-1"), state: Mutex::default() };
-        fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec() });
+        Self::on("web1")
+    }
+
+    /// A new session on another host.
+    pub(crate) fn on(host: &str) -> Arc<Self> {
+        let id = SessionId::new("s-1");
+        let fake = Self { id, host: host.to_owned(), state: Mutex::default(), terminal: None };
+        fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec(host) });
         Arc::new(fake)
+    }
+
+    /// A new session with a terminal, which may want a passphrase to be opened.
+    pub(crate) fn with_terminal(asks_first: bool) -> Arc<Self> {
+        Arc::new_cyclic(|session| {
+            let terminal = FakeTerminal {
+                session: session.clone(),
+                asks_first,
+                watchers: Mutex::default(),
+                line: Mutex::default(),
+                opened: Notify::new(),
+            };
+            let fake = Self {
+                id: SessionId::new("s-1"),
+                host: "web1".to_owned(),
+                state: Mutex::default(),
+                terminal: Some(Arc::new(terminal)),
+            };
+            fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec("web1") });
+            fake
+        })
+    }
+
+    /// What programs got, in order.
+    pub(crate) fn answers(&self) -> Vec<String> {
+        self.state.lock().unwrap().answers.clone()
     }
 
     /// The session as a face gets it.
     pub(crate) fn opened(self: &Arc<Self>) -> Opened {
         let last = self.state.lock().unwrap().seq();
-        Opened { session: self.clone(), last, spec: Arc::new(spec()) }
+        Opened { session: self.clone(), last, spec: Arc::new(spec(&self.host)) }
     }
 
     /// What faces have sent.
@@ -62,7 +187,12 @@ impl Fake {
         self.state.lock().unwrap().listeners.clear();
     }
 
-    /// An answer from another face.
+    /// An answer from another face to what a program asks.
+    pub(crate) fn answer_as_other(&self) {
+        self.state.lock().unwrap().answered_elsewhere();
+    }
+
+    /// Something from another face.
     pub(crate) fn send_as_other(&self, input: Input) {
         self.state.lock().unwrap().input(input);
     }
@@ -91,8 +221,16 @@ impl Session for Fake {
             .boxed()
     }
 
-    fn answer(&self, _id: QuestionId, _answer: Answer) -> bool {
-        false
+    fn answer(&self, id: QuestionId, answer: Answer) -> bool {
+        let answered = self.state.lock().unwrap().answer(id, answer);
+        if let Some(terminal) = &self.terminal {
+            terminal.opened.notify_one();
+        }
+        answered
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.terminal.clone().map(|terminal| terminal as Arc<dyn Terminal>)
     }
 
     fn last_error(&self) -> Option<String> {
@@ -100,7 +238,7 @@ impl Session for Fake {
     }
 }
 
-fn spec() -> SessionSpec {
+fn spec(host: &str) -> SessionSpec {
     let tool = |name: &str, effect| ToolSpec {
         name: name.into(),
         description: String::new(),
@@ -118,7 +256,7 @@ fn spec() -> SessionSpec {
         max_history_messages: 20,
         max_output_tokens: None,
         temperature: None,
-        host: "web1".into(),
+        host: host.into(),
         root: "/srv/app".into(),
         profile: "full".into(),
     }
@@ -221,10 +359,123 @@ impl State {
                 self.say("\u{1b}]0;owned\u{7}\u{1b}[2Jgone\r\u{202e}");
                 self.end(StopReason::EndTurn, None);
             }
+            word => self.prompt_about_hosts(word),
+        }
+    }
+
+    fn prompt_about_hosts(&mut self, word: &str) {
+        match word {
+            "sudo" => self.runs_sudo(&[("[sudo] password for joe: ", QuestionKind::Secret)]),
+            "twice" => self.runs_sudo(&[
+                ("[sudo] password for joe: ", QuestionKind::Secret),
+                ("One-time code:", QuestionKind::Text),
+            ]),
+            "thrice" => self.runs_sudo(&[
+                ("[sudo] password for joe: ", QuestionKind::Secret),
+                ("One-time code:", QuestionKind::Text),
+                ("Again:", QuestionKind::Secret),
+            ]),
+            "perhaps" => self.runs_sudo(&[("Your name? ", QuestionKind::PerhapsSecret)]),
+            "hostkey" => self.runs_sudo(&[(HOST_KEY, QuestionKind::Text)]),
+            "shared" => {
+                self.delta(Delta::Control { holder: Some("web".into()) });
+                let typed = Typed::Keys { text: "ls -la Enter".into() };
+                self.publish(Event::TerminalInput { by: "web".into(), typed });
+                self.delta(Delta::Control { holder: None });
+                self.say("Seen.");
+                self.end(StopReason::EndTurn, None);
+            }
+            "fleet" => {
+                let host = |host: &str, exit_code, group| HostOutcome {
+                    host: host.into(),
+                    status: if exit_code == 0 { Status::Ok } else { Status::Failed },
+                    exit_code: Some(exit_code),
+                    duration_ms: 100 * u64::from(group),
+                    group,
+                };
+                let hosts = vec![host("web1", 0, 2), host("web2", 0, 2), host("db1", 1, 1)];
+                let outcome = Outcome { hosts, ..Outcome::failed("db1:\ninactive\n\nweb1, web2:\nactive\n") };
+                self.ends_with("systemctl is-active app", outcome);
+            }
+            "unknown" => {
+                self.ends_with("reboot", Outcome::new(Status::Unknown, "the connection to web1 broke"))
+            }
             _ => {
                 self.say("Hello **there**, how are you?");
                 self.end(StopReason::EndTurn, None);
             }
+        }
+    }
+
+    fn ends_with(&mut self, command: &str, outcome: Outcome) {
+        let call = self.call("bash", json!({ "command": command }));
+        self.reply("", vec![call.clone()]);
+        self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+        if !outcome.hosts.is_empty() {
+            self.delta(Delta::Output { call: call.id.clone(), text: "db1: inactive\n".into() });
+        }
+        self.publish(Event::ToolFinished { call: call.id, outcome });
+        self.end(StopReason::EndTurn, None);
+    }
+
+    /// A command that asks these, and says which answers were right.
+    fn runs_sudo(&mut self, questions: &[(&str, QuestionKind)]) {
+        let call = self.call("bash", json!({ "command": "sudo id" }));
+        self.reply("", vec![call.clone()]);
+        self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
+        self.running = Some(call);
+        for (prompt, kind) in questions {
+            self.ask_program("sudo on web1", prompt, *kind);
+        }
+    }
+
+    fn ask_program(&mut self, from: &str, prompt: &str, kind: QuestionKind) -> QuestionId {
+        self.asked += 1;
+        let call = self.running.as_ref().map(|call| call.id.clone());
+        let id = QuestionId(self.asked);
+        let question = Question { id, kind, from: from.into(), prompt: prompt.into(), call };
+        self.questions.push(question.clone());
+        self.delta(Delta::Question { question });
+        id
+    }
+
+    fn answer(&mut self, id: QuestionId, answer: Answer) -> bool {
+        let Some(at) = self.questions.iter().position(|question| question.id == id) else { return false };
+        let Question { prompt, kind, .. } = self.questions.remove(at);
+        let (by, text) = match answer {
+            Answer::Given { by, text } => (Some(by), text.expose_secret().to_owned()),
+            Answer::NoSecret => (None, "[no secret]".to_owned()),
+            Answer::Refused => {
+                self.refused.push(id);
+                (None, "[refused]".to_owned())
+            }
+        };
+        if let Some(by) = &by {
+            let typed = match kind {
+                QuestionKind::Text => Typed::Answer { prompt, text: text.clone() },
+                QuestionKind::Secret | QuestionKind::PerhapsSecret => Typed::Secret { prompt },
+            };
+            self.publish(Event::TerminalInput { by: by.clone(), typed });
+        }
+        self.delta(Delta::QuestionClosed { id, by });
+        self.answers.push(text);
+        if self.questions.is_empty()
+            && let Some(call) = self.running.take()
+        {
+            // What was answered is compared here, as the program would, and never shown.
+            let right =
+                self.answers.iter().all(|answer| ["geheim", "yes", "123456"].contains(&answer.as_str()));
+            let output = if right { "all right\n" } else { "not right\n" };
+            self.finish(&call, output, i32::from(!right));
+            self.end(StopReason::EndTurn, None);
+        }
+        true
+    }
+
+    fn answered_elsewhere(&mut self) {
+        if let Some(question) = self.questions.first() {
+            let answer = Answer::Given { by: "web".into(), text: "geheim".to_owned().into() };
+            self.answer(question.id, answer);
         }
     }
 
@@ -343,6 +594,11 @@ impl State {
             return self.ask(call);
         }
         self.publish(Event::ToolStarted { call: call.clone(), origin });
+        if tool == "send_keys" {
+            let keys = call.text_argument("keys").unwrap_or_default().to_owned();
+            self.finish(&call, &format!("$ {keys}\n$\n\n\n"), 0);
+            return self.end_direct(0);
+        }
         if command.starts_with("sleep") {
             self.running = Some(call);
             return;
@@ -378,6 +634,9 @@ impl State {
             self.publish(Event::Decided { call: call.id.clone(), decision, by: "sysop".into() });
             let outcome = Outcome::new(Status::Rejected, "the turn was stopped");
             self.publish(Event::ToolFinished { call: call.id, outcome });
+        }
+        for question in std::mem::take(&mut self.questions) {
+            self.delta(Delta::QuestionClosed { id: question.id, by: None });
         }
         if let Some(call) = self.running.take() {
             let outcome = Outcome::new(Status::Cancelled, "");

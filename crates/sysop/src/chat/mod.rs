@@ -1,14 +1,17 @@
 //! `sysop chat`: the line REPL. Turns lines into `Input`s and updates into rows; decides nothing about a session.
 //!
 //! Who reads the terminal: the line editor while the session waits for a prompt; the question while a call waits
-//! for an answer; nobody while a turn runs. What is typed then stays in the terminal until the next prompt, and
+//! or a program waits for an answer; the session's terminal after `/shell`; nobody while a turn runs. What is typed then stays in the terminal until the next prompt, and
 //! never answers a question.
 
 pub(crate) mod approval;
 mod command;
 mod console;
 pub(crate) mod editor;
+mod field;
+mod mirror;
 mod plain;
+pub(crate) mod question;
 mod repl;
 mod rich;
 pub(crate) mod screen;
@@ -46,6 +49,17 @@ pub(crate) enum Which {
     New,
     /// An earlier one, by its id.
     Earlier(String),
+    /// Another one, on this host.
+    On(String),
+}
+
+/// Names that the line editor completes, each with what it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    /// Of routines.
+    pub(crate) routines: Vec<(String, String)>,
+    /// Of hosts.
+    pub(crate) hosts: Vec<(String, String)>,
 }
 
 /// Makes a routine's command of its variables; the error is one sentence.
@@ -109,7 +123,9 @@ pub(crate) struct ChatContext {
     pub(crate) list: List,
     /// The routines.
     pub(crate) routines: Vec<Routine>,
-    /// The interactive shell of `/shell`, for the session's host.
+    /// The hosts that are known by a name, and what each is.
+    pub(crate) hosts: Vec<(String, String)>,
+    /// The interactive shell of `/shell`, where the session has no terminal.
     pub(crate) shell: Box<dyn Fn() -> std::process::Command + Send + Sync>,
     /// Where typed lines are remembered; nowhere if none.
     pub(crate) history: Option<PathBuf>,

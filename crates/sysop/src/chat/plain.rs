@@ -22,6 +22,8 @@ const COLUMNS: usize = 100;
 pub(crate) struct Plain {
     streaming: Option<Streaming>,
     output: Option<(CallId, Stripper)>,
+    /// Whether the person at this face had the terminal last.
+    has_terminal: bool,
 }
 
 /// A reply that is being written.
@@ -59,10 +61,13 @@ impl View for Plain {
                     }
                     screen.blank_row()
                 }
+                Event::TerminalInput { by, typed } => {
+                    self.end_answer(screen)?;
+                    self.say(&words::typed(by, typed), Ink::Dim, screen)
+                }
                 Event::Paused { .. }
                 | Event::Configured { .. }
                 | Event::PromptQueued { .. }
-                | Event::TerminalInput { .. }
                 | Event::Compacted { .. }
                 | Event::HistoryCleared => {
                     self.end_answer(screen)?;
@@ -108,7 +113,12 @@ impl View for Plain {
 
     fn header(&mut self, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
         let Some(facts) = transcript.facts() else { return Ok(()) };
-        let text = format!("sysop: {} on {}, approval {}", facts.model, facts.host, mode_word(facts.approve));
+        let text = format!(
+            "sysop: {} on {}, approval {}",
+            facts.model,
+            words::place(&facts.host),
+            mode_word(facts.approve)
+        );
         screen.text(&format!("{}\n\n", safe(&text)))
     }
 
@@ -154,7 +164,9 @@ impl Plain {
             }
             Delta::Restarted { .. } => Ok(()),
             Delta::Output { call, text } => {
-                if !is_direct(call, transcript) {
+                // The hosts of a fleet are shown together, when all have ended.
+                let fleet = transcript.facts().is_some_and(|facts| words::is_fleet(&facts.host));
+                if fleet || !is_direct(call, transcript) {
                     return Ok(());
                 }
                 let (_, stripper) = match &mut self.output {
@@ -164,7 +176,14 @@ impl Plain {
                 screen.text(&stripper.push(text))
             }
             Delta::Notice { text } => self.say(text, Ink::Dim, screen),
-            Delta::Question { .. } | Delta::QuestionClosed { .. } | Delta::Control { .. } => Ok(()),
+            Delta::Control { holder } => {
+                if words::is_news(holder.as_deref(), &mut self.has_terminal, super::BY) {
+                    return self.say(&words::control(holder.as_deref()), Ink::Dim, screen);
+                }
+                Ok(())
+            }
+            // The loop asks, and says what became of it.
+            Delta::Question { .. } | Delta::QuestionClosed { .. } => Ok(()),
         }
     }
 
@@ -213,6 +232,7 @@ impl Plain {
             }
             Some(_) | None => false,
         };
+        screen.text(&words::host_lines(outcome))?;
         if is_direct(call, transcript) && !streamed && !outcome.output.is_empty() {
             screen.text(&safe(&outcome.output))?;
         }

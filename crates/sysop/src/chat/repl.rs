@@ -1,5 +1,9 @@
 //! The REPL's loop: one task that takes updates, what the person says, signals and time, one after the other.
 
+mod people;
+mod shell;
+
+use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -11,6 +15,7 @@ use sysop_core::event::{Change, Decision, Event, Input, Origin, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
+use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
 use sysop_core::transcript::{Body, Phase, Transcript, mode_word};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,16 +24,19 @@ use super::approval::Answer;
 use super::command::{COMMANDS, Line, parse};
 use super::console::{Console, Request, Said};
 use super::editor::Label;
+use super::mirror::Window;
 use super::plain::{Plain, lines};
+use super::question::Reply;
 use super::rich::Rich;
 use super::screen::{Owner, Screen};
 use super::session::{Opened, Session};
 use super::terminal::Quiet;
 use super::view::View;
-use super::{BY, ChatContext, Form, Which};
+use super::{BY, ChatContext, Form, Known, Which};
 use crate::exit::Exit;
 use crate::render::terminal_width;
-use crate::render::{Ink, Look, safe};
+use crate::render::{Ink, Look, safe, words};
+use shell::Shell;
 
 /// How often what moves is drawn.
 const TICK: Duration = Duration::from_millis(120);
@@ -47,6 +55,8 @@ enum Asked {
     Nothing,
     Line,
     Question(CallId),
+    Program(QuestionId),
+    Terminal,
 }
 
 /// What has been sent and has not shown in the log yet.
@@ -71,6 +81,17 @@ pub(super) struct Repl {
     asked: Asked,
     withdrawing: bool,
     answered: Option<CallId>,
+    /// Questions of programs that were answered here.
+    settled: HashSet<QuestionId>,
+    /// The last one that was drawn.
+    shown: Option<QuestionId>,
+    /// Whether Ctrl+C has refused one in this turn: the next one stops it.
+    question_interrupted: bool,
+    /// The session's terminal, while the person wants to be in it.
+    shell: Option<Shell>,
+    /// Their own terminal, while the session's is on it.
+    window: Option<Window>,
+    pausing: bool,
     expected: Option<(Expected, Instant)>,
     draft: String,
     turn_interrupted: bool,
@@ -110,9 +131,11 @@ fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
 
 impl Repl {
     pub(super) fn new(context: ChatContext) -> anyhow::Result<Self> {
-        let names = context.routines.iter().map(|routine| routine.name.clone()).collect();
+        let routines = context.routines.iter();
+        let routines = routines.map(|routine| (routine.name.clone(), routine.description.clone())).collect();
+        let known = Known { routines, hosts: context.hosts.clone() };
         let (console, colour) = match context.form {
-            Form::Panels { colour } => (Console::on_terminal(context.history.clone(), names, colour), colour),
+            Form::Panels { colour } => (Console::on_terminal(context.history.clone(), known, colour), colour),
             Form::Plain => (Console::by_lines(), false),
         };
         let quiet = match context.form {
@@ -134,6 +157,12 @@ impl Repl {
             asked: Asked::Nothing,
             withdrawing: false,
             answered: None,
+            settled: HashSet::new(),
+            shown: None,
+            question_interrupted: false,
+            shell: None,
+            window: None,
+            pausing: false,
             expected: None,
             draft: String::new(),
             turn_interrupted: false,
@@ -166,12 +195,13 @@ impl Repl {
                     Some(said) => self.said(said, &mut signals).await?,
                     None => self.leaving = Some(Exit::Failed),
                 },
+                came = shell::next_of(&mut self.shell) => self.came(came)?,
                 _ = signals.interrupt.recv() => self.interrupted()?,
                 _ = signals.quit.recv() => self.pause()?,
                 _ = signals.terminate.recv() => self.leaving = Some(Exit::Terminated),
                 _ = signals.hang_up.recv() => self.leaving = Some(Exit::HungUp),
                 _ = signals.resumed.recv() => self.continued(),
-                _ = signals.resized.recv() => self.screen.resize(terminal_width()),
+                _ = signals.resized.recv() => self.resized()?,
                 _ = ticks.tick(), if self.moves() => self.tick()?,
             }
         }
@@ -206,8 +236,12 @@ impl Repl {
     }
 
     fn updated(&mut self, update: &Update) -> io::Result<()> {
+        let closed = self.closed_words(update);
         self.transcript.apply(update);
         let Update::Logged(logged) = update else {
+            if let Some(text) = closed {
+                self.note(&text)?;
+            }
             return if self.replaying() {
                 Ok(())
             } else {
@@ -224,7 +258,11 @@ impl Repl {
         }
         if matches!(logged.event, Event::TurnEnded { .. }) {
             self.turn_interrupted = false;
+            self.question_interrupted = false;
             self.answered = None;
+        }
+        if matches!(logged.event, Event::TurnEnded { .. } | Event::Paused { .. }) {
+            self.pausing = false;
         }
         if logged.seq > self.replay_until {
             self.introduce()?;
@@ -261,12 +299,29 @@ impl Repl {
     }
 
     fn wanted(&self) -> Asked {
-        if self.expected.is_some() || self.replaying() || !self.introduced {
+        if self.replaying() || !self.introduced {
             return Asked::Nothing;
+        }
+        let proposal = match self.transcript.phase() {
+            Phase::Waiting { call } if self.answered.as_ref() != Some(call) => Some(call),
+            Phase::Waiting { .. }
+            | Phase::Idle
+            | Phase::Thinking { .. }
+            | Phase::Running { .. }
+            | Phase::Paused { .. }
+            | Phase::Stopping => None,
+        };
+        match (&self.asked, proposal, self.open_question()) {
+            // A proposal that a person reads is not taken from under their fingers.
+            (Asked::Question(open), Some(call), _) if open == call => return Asked::Question(call.clone()),
+            (_, _, Some(question)) => return Asked::Program(question.id),
+            _ if self.expected.is_some() => return Asked::Nothing,
+            (_, Some(call), None) => return Asked::Question(call.clone()),
+            (_, None, None) if self.shell.is_some() => return Asked::Terminal,
+            (_, None, None) => {}
         }
         match self.transcript.phase() {
             Phase::Idle | Phase::Paused { .. } => Asked::Line,
-            Phase::Waiting { call } if self.answered.as_ref() != Some(call) => Asked::Question(call.clone()),
             Phase::Waiting { .. } | Phase::Thinking { .. } | Phase::Running { .. } | Phase::Stopping => {
                 Asked::Nothing
             }
@@ -281,11 +336,17 @@ impl Repl {
         match (&self.asked, wanted) {
             (Asked::Nothing, Asked::Line) => self.ask_line(),
             (Asked::Nothing, Asked::Question(call)) => self.ask_question(&call),
+            (Asked::Nothing, Asked::Program(_)) => self.ask_for_program(),
+            (Asked::Nothing, Asked::Terminal) => self.enter_shell(),
             // A line stays open while another face works: what happens is printed above it.
             (Asked::Line, Asked::Line | Asked::Nothing) | (Asked::Nothing, Asked::Nothing) => Ok(()),
-            (Asked::Question(open), Asked::Question(wanted)) if *open == wanted => Ok(()),
-            (Asked::Line, Asked::Question(_)) if !self.screen.above_is_shown() => Ok(()),
-            (Asked::Line, Asked::Question(_)) | (Asked::Question(_), _) => {
+            (open @ (Asked::Question(_) | Asked::Program(_) | Asked::Terminal), wanted)
+                if *open == wanted =>
+            {
+                Ok(())
+            }
+            (Asked::Line, _) if !self.screen.above_is_shown() => Ok(()),
+            (Asked::Line | Asked::Question(_) | Asked::Program(_) | Asked::Terminal, _) => {
                 if !self.withdrawing {
                     self.withdrawing = true;
                     self.console.withdraw();
@@ -312,7 +373,7 @@ impl Repl {
     fn label(&self) -> Label {
         let mut left = String::new();
         if let Some(facts) = self.transcript.facts() {
-            left = format!("{} {} ", facts.host, facts.model);
+            left = format!("{} {} ", words::short_place(&facts.host), facts.model);
             if facts.approve != ApprovalMode::Ask {
                 left.push_str(&format!("{} ", mode_word(facts.approve)));
             }
@@ -347,8 +408,11 @@ impl Repl {
             | Said::End
             | Said::Withdrawn(_)
             | Said::Answer(_)
+            | Said::Reply(_)
+            | Said::Left
             | Said::Failed(_) => {
                 self.withdrawing = false;
+                self.window = None;
                 self.screen.give(Owner::Screen)?;
                 self.screen.entered();
                 std::mem::replace(&mut self.asked, Asked::Nothing)
@@ -377,6 +441,12 @@ impl Repl {
                     self.answer(call, answer)?;
                 }
             }
+            Said::Reply(reply) => {
+                if let Asked::Program(id) = asked {
+                    self.replied(id, reply)?;
+                }
+            }
+            Said::Left => self.left_shell(withdrawn),
             Said::Failed(error) => anyhow::bail!("the terminal cannot be read: {error}"),
             Said::Notice(text) => self.view.say(&text, Ink::Warn, &mut self.screen)?,
         }
@@ -411,6 +481,14 @@ impl Repl {
 
     /// Ctrl+C while nothing is read, or in a question.
     fn interrupted(&mut self) -> io::Result<()> {
+        if self.give_up_shell() {
+            return Ok(());
+        }
+        if let Asked::Program(id) = self.asked
+            && !self.settled.contains(&id)
+        {
+            return self.replied(id, Reply::Interrupted);
+        }
         if !self.running() && self.expected.is_none() {
             return match self.context.form {
                 Form::Panels { .. } => self.interrupted_at_prompt(),
@@ -444,8 +522,16 @@ impl Repl {
         if !self.running() {
             return self.view.say("nothing runs that could be paused", Ink::Dim, &mut self.screen);
         }
+        if self.pausing
+            && self.session.terminal().is_some()
+            && matches!(self.context.form, Form::Panels { .. })
+        {
+            return self.want_shell();
+        }
+        self.pausing = true;
         self.send(Input::Pause)?;
-        self.view.say("pausing after this step", Ink::Warn, &mut self.screen)
+        let more = if self.session.terminal().is_some() { "; Ctrl+\\ again opens the terminal" } else { "" };
+        self.view.say(&format!("pausing after this step{more}"), Ink::Warn, &mut self.screen)
     }
 
     async fn line(&mut self, line: &str, signals: &mut Signals) -> anyhow::Result<()> {
@@ -475,15 +561,13 @@ impl Repl {
             Line::Resume(Some(id)) => self.open(Which::Earlier(id)).await?,
             Line::Model(name) => self.model(name.as_deref())?,
             Line::Approve(mode) => self.approve(mode)?,
-            Line::Host => {
-                let text = match self.transcript.facts() {
-                    Some(facts) => format!("commands run on {}, files are below {}", facts.host, facts.root),
-                    None => "the session is not open yet".to_owned(),
-                };
-                self.note(&text)?;
+            Line::Host(None) => self.place()?,
+            Line::Host(Some(host)) => self.open(Which::On(host)).await?,
+            Line::Keys(keys) => {
+                self.direct("send_keys", json!({ "keys": keys, "reasoning": "" }), Origin::Typed)?;
             }
             Line::Routines => self.list_routines()?,
-            Line::OpenShell => self.shell(signals).await?,
+            Line::OpenShell => self.open_shell(signals).await?,
             Line::Pause => self.pause()?,
             Line::Stop => self.stop()?,
             Line::Retry => self.retry()?,
@@ -559,6 +643,9 @@ impl Repl {
                 self.replay_until = last;
                 self.introduced = false;
                 self.answered = None;
+                self.settled.clear();
+                self.shown = None;
+                self.shell = None;
                 self.view = view_of(self.context.form);
                 self.introduce()
             }
@@ -601,30 +688,18 @@ impl Repl {
         self.send_and_expect(Input::Retry, Expected::Turn)
     }
 
-    /// Gives the terminal to a shell until that ends.
-    async fn shell(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
-        let mut command = (self.context.shell)();
-        if let Some(quiet) = &self.quiet {
-            quiet.lift();
-        }
-        let ended = tokio::task::spawn_blocking(move || command.status()).await?;
-        if let Some(quiet) = &self.quiet {
-            quiet.apply();
-        }
-        // What was pressed in the shell was for the shell.
-        while futures::FutureExt::now_or_never(signals.interrupt.recv()).is_some() {}
-        while futures::FutureExt::now_or_never(signals.quit.recv()).is_some() {}
-        if let Err(error) = ended {
-            self.view.say(&format!("the shell did not start: {error}"), Ink::Bad, &mut self.screen)?;
-        }
-        Ok(())
-    }
-
     async fn leave(mut self, exit: Exit) -> anyhow::Result<Exit> {
         if self.running() && !self.turn_interrupted {
             self.send(Input::Cancel)?;
         }
-        if self.asked != Asked::Nothing && matches!(self.context.form, Form::Panels { .. }) {
+        self.window = None;
+        self.left_shell(false);
+        // A line of the plain form is read until it ends.
+        let can_be_taken_back = match self.context.form {
+            Form::Panels { .. } => self.asked != Asked::Nothing,
+            Form::Plain => matches!(self.asked, Asked::Program(_)),
+        };
+        if can_be_taken_back {
             self.console.withdraw();
             // The editor puts the terminal in order before it answers; one that does not is not waited for.
             let _ = tokio::time::timeout(LEAVE, self.console.said()).await;

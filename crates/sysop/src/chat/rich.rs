@@ -8,13 +8,13 @@ use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::text::Stripper;
+use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Body, Decider, Plan, PlanState, Transcript, TurnEnd, mode_word};
 
 use super::approval::Question;
 use super::screen::Screen;
 use super::view::View;
-use crate::render::cells::{wrap, wrap_exact};
+use crate::render::cells::{truncate, wrap, wrap_exact};
 use crate::render::markdown::Markdown;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, Place};
@@ -40,6 +40,10 @@ pub(crate) struct Rich {
     asked_here: HashSet<CallId>,
     turn_began: Option<Timestamp>,
     exit_code: Option<i32>,
+    /// Whether the person at this face had the terminal last.
+    has_terminal: bool,
+    /// The newest line of a command that runs on several hosts.
+    newest_line: String,
     frame: usize,
     phase_began: Option<Instant>,
     phase: Option<String>,
@@ -111,7 +115,12 @@ impl View for Rich {
         let Some(facts) = transcript.facts() else { return Ok(()) };
         let panel = Panel::new(screen.look());
         let lines = [
-            format!("model {} · host {} · root {}", facts.model, facts.host, facts.root),
+            format!(
+                "model {} · {} · root {}",
+                facts.model,
+                words::place_parts(&facts.host).join(" · "),
+                facts.root
+            ),
             format!(
                 "approval {} · profile {} · /help lists the commands",
                 mode_word(facts.approve),
@@ -167,6 +176,12 @@ impl Rich {
                 let begin = self.reasoning.len().saturating_sub(200);
                 self.reasoning.drain(..self.reasoning.ceil_char_boundary(begin));
             }
+            // The lines of several hosts come mixed: the newest is shown while they run, all by groups at the end.
+            Delta::Output { text, .. } if transcript.facts().is_some_and(|it| words::is_fleet(&it.host)) => {
+                if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
+                    self.newest_line = strip_controls(line).into_owned();
+                }
+            }
             Delta::Output { call, text } => {
                 self.output_piece(call, text, transcript, screen)?;
             }
@@ -181,7 +196,14 @@ impl Rich {
                 self.close_answer(screen)?;
                 screen.rows(&[row(&format!("· {text}"), Ink::Dim)])?;
             }
-            Delta::Question { .. } | Delta::QuestionClosed { .. } | Delta::Control { .. } => {}
+            Delta::Control { holder } => {
+                if words::is_news(holder.as_deref(), &mut self.has_terminal, super::BY) {
+                    self.close_answer(screen)?;
+                    screen.rows(&[row(&format!("· {}", words::control(holder.as_deref())), Ink::Dim)])?;
+                }
+            }
+            // The loop asks, and says what became of it.
+            Delta::Question { .. } | Delta::QuestionClosed { .. } => {}
         }
         let content = self.moving_row(transcript, screen.look().width);
         screen.last_row(content)
@@ -219,9 +241,14 @@ impl Rich {
                 self.paused(*reason, transcript, screen)?;
             }
             Event::ModelFailed { .. } => self.close_answer(screen)?,
+            Event::TerminalInput { by, typed } => {
+                self.close_answer(screen)?;
+                let columns = screen.look().width.saturating_sub(1);
+                let text = format!("· {}", words::typed(by, typed));
+                screen.rows(&[truncate(&row(&text, Ink::Dim), columns)])?;
+            }
             Event::Configured { .. }
             | Event::PromptQueued { .. }
-            | Event::TerminalInput { .. }
             | Event::Compacted { .. }
             | Event::HistoryCleared => {
                 self.close_answer(screen)?;
@@ -375,6 +402,7 @@ impl Rich {
             let text = text.text.clone();
             return self.whole_answer(&text, screen);
         }
+        self.newest_line.clear();
         self.exit_code = outcome.exit_code.or(self.exit_code);
         let plan = transcript.plan(call);
         if outcome.status == Status::Rejected {
@@ -392,6 +420,15 @@ impl Rich {
         });
         let worth_it =
             is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
+        let groups = words::host_groups(&outcome.hosts);
+        let columns = screen.look().width.saturating_sub(1);
+        if streamed && let Some(output) = self.output.take() {
+            screen.last_row(None)?;
+            screen.rows(&output.finish())?;
+        }
+        for (text, status) in groups {
+            screen.rows(&wrap(&row(&text, words::status_ink(status)), columns, 2))?;
+        }
         if !streamed && worth_it && !outcome.output.trim().is_empty() {
             let text = format!("{}\n", outcome.output.trim_end_matches('\n'));
             self.output_piece(call, &text, transcript, screen)?;
@@ -413,8 +450,14 @@ impl Rich {
         if self.output.as_ref().is_none_or(|output| output.call != *call) {
             let panel = Panel::new(screen.look());
             let typed = transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model);
-            let far = transcript.facts().is_some_and(|facts| facts.host != "local");
-            screen.rows(&[panel.top(if typed && far { "REMOTE COMMAND" } else { "COMMAND OUTPUT" })])?;
+            let far = transcript.facts().is_some_and(|facts| !words::is_here(&facts.host));
+            let keys = transcript.plan(call).is_some_and(|plan| plan.call.text_argument("keys").is_some());
+            let title = match (keys, typed && far) {
+                (true, _) => "TERMINAL",
+                (false, true) => "REMOTE COMMAND",
+                (false, false) => "COMMAND OUTPUT",
+            };
+            screen.rows(&[panel.top(title)])?;
             self.output = Some(LiveOutput::new(call.clone(), panel));
         }
         let Some(output) = &mut self.output else { return Ok(()) };
@@ -437,7 +480,8 @@ impl Rich {
             screen.rows(&wrap(&row(&text, ink), screen.look().width.saturating_sub(1), 2))?;
         }
         let Some(facts) = transcript.facts() else { return Ok(()) };
-        let mut parts = vec![format!("host {}", facts.host), format!("model {}", facts.model)];
+        let mut parts = words::place_parts(&facts.host);
+        parts.push(format!("model {}", facts.model));
         if let Some(code) = self.exit_code {
             parts.push(format!("exit code {code}"));
         }
@@ -467,7 +511,7 @@ impl Rich {
         }
         if let Some(tail) = self.answer.as_ref().and_then(|answer| {
             let tail = answer.markdown.tail()?;
-            Some(answer.panel.row(crate::render::cells::truncate(&tail, answer.panel.inner())))
+            Some(answer.panel.row(truncate(&tail, answer.panel.inner())))
         }) {
             return Some(tail);
         }
@@ -483,13 +527,15 @@ impl Rich {
         out.push(Span::new(&format!(" · {seconds} s"), Ink::Dim));
         if let Some(more) = self.output.as_ref().and_then(LiveOutput::waiting) {
             out.push(Span::new(&format!(" · {more}"), Ink::Dim));
+        } else if !self.newest_line.is_empty() {
+            out.push(Span::new(&format!(" · {}", self.newest_line), Ink::Dim));
         } else if !self.reasoning.is_empty() {
             let line = self.reasoning.lines().next_back().unwrap_or_default();
             out.push(Span::new(&format!(" · {line}"), Ink::Italic));
         }
         if columns >= 60 {
             let room = columns.saturating_sub(36);
-            out = crate::render::cells::truncate(&out, room);
+            out = truncate(&out, room);
             let keys = if columns >= 80 { " · Ctrl+C stops · Ctrl+\\ pauses" } else { " · Ctrl+C stops" };
             out.push(Span::new(keys, Ink::Dim));
         }

@@ -1,6 +1,7 @@
 //! The lower end of a face that only ever adds rows: rows that stay, and one last row that is replaced.
 //!
-//! While a line editor owns the terminal, rows go through its printer; while a question is open they wait.
+//! While a line editor owns the terminal, rows go through its printer; while a question or the session's
+//! terminal is open they wait.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -21,6 +22,8 @@ pub(crate) enum Owner {
     Editor,
     /// A question, in raw mode.
     Question,
+    /// The session's terminal.
+    Terminal,
 }
 
 /// Rows to the terminal.
@@ -133,7 +136,7 @@ impl Screen {
             return Ok(());
         }
         match self.owner {
-            Owner::Question => Ok(()),
+            Owner::Question | Owner::Terminal => Ok(()),
             Owner::Editor => {
                 self.print_above();
                 Ok(())

@@ -7,7 +7,7 @@ use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
-use sysop_driver::people::Answer;
+use sysop_driver::people::{Answer, Terminal};
 
 /// A live session, here or on a server.
 pub(crate) trait Session: Send + Sync {
@@ -19,6 +19,8 @@ pub(crate) trait Session: Send + Sync {
     fn subscribe(&self, after: Seq) -> BoxStream<'static, Update>;
     /// Answers a question of a program; says whether it was still open.
     fn answer(&self, id: QuestionId, answer: Answer) -> bool;
+    /// Its terminal, where its host has one.
+    fn terminal(&self) -> Option<Arc<dyn Terminal>>;
     /// Why it is gone, where that is known.
     fn last_error(&self) -> Option<String>;
 }

@@ -19,6 +19,8 @@ use crate::exec;
 use crate::render::tests::intruder;
 use crate::render::{Ink, Row, Span, paint, row};
 
+mod people;
+
 /// The longest that anything in these tests may take.
 const DEADLINE: Duration = Duration::from_secs(20);
 const FORM: &str = "SYSOP_TEST_CHAT_FORM";
@@ -35,6 +37,10 @@ fn plays_the_binary() {
         match form.as_str() {
             "panels" => run(context(fake, Form::Panels { colour: true })).await.unwrap(),
             "plain" => run(context(fake, Form::Plain)).await.unwrap(),
+            "terminal" => {
+                run(context(Fake::with_terminal(false), Form::Panels { colour: true })).await.unwrap()
+            }
+            "far" => run(context(Fake::with_terminal(true), Form::Panels { colour: true })).await.unwrap(),
             task => exec::run(exec_context(&fake, task)).await,
         }
     });
@@ -50,17 +56,25 @@ fn exec_context(fake: &Arc<Fake>, task: &str) -> exec::ExecContext {
         terminal: Some(crate::render::Look { width: 80, colour: true }),
         err: Box::new(std::io::stderr()),
         ask: Some(exec::ask_on_terminal(true)),
+        ask_for_program: Some(exec::ask_for_programs_on_terminal(true)),
         stops: exec::signals().unwrap(),
     }
 }
 
 fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
     let opened = fake.opened();
+    let other = fake.clone();
     // Another face gives a task when this process is told to play it.
     let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
     tokio::spawn(async move {
         while told.recv().await.is_some() {
             fake.send_as_other(sysop_core::event::Input::Prompt { text: "clean from elsewhere".into() });
+        }
+    });
+    let mut answered = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined2()).unwrap();
+    tokio::spawn(async move {
+        while answered.recv().await.is_some() {
+            other.answer_as_other();
         }
     });
     let earlier = Fake::new();
@@ -73,6 +87,10 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
             async move {
                 match which {
                     Which::New => Ok(Fake::new().opened()),
+                    Which::On(host) if host == "gone" => {
+                        Err("gone cannot be reached; is its name right?".into())
+                    }
+                    Which::On(host) => Ok(Fake::on(&host).opened()),
                     Which::Earlier(id) if id == "s-0" => Ok(earlier.opened()),
                     Which::Earlier(id) => Err(format!("there is no session {id}")),
                 }
@@ -94,11 +112,9 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
         routines: vec![Routine {
             name: "greet".into(),
             description: "Says hello".into(),
-            render: Arc::new(|values| match values {
-                [(key, value)] if key == "name" => Ok(format!("echo hello {value}")),
-                _ => Err("the routine greet needs name=…".into()),
-            }),
+            render: Arc::new(|values| greeting().render(values).map_err(|error| error.to_string())),
         }],
+        hosts: vec![("web1".into(), "the first".into()), ("web2".into(), "the second".into())],
         shell: Box::new(|| {
             let mut command = std::process::Command::new("sh");
             command.args(["-c", "echo in the shell; read line; echo got $line"]);
@@ -106,6 +122,20 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
         }),
         history: std::env::var_os(HISTORY).map(PathBuf::from),
         form,
+    }
+}
+
+/// A routine with a variable that is checked.
+fn greeting() -> crate::config::Routine {
+    let name = crate::config::Variable {
+        description: "whom to greet".into(),
+        pattern: Some("[a-z ]+".into()),
+        default: None,
+    };
+    crate::config::Routine {
+        description: "Says hello".into(),
+        cmd: "echo hello {{name}}".into(),
+        vars: [("name".to_owned(), name)].into(),
     }
 }
 
@@ -270,7 +300,10 @@ async fn plain_commands_do_what_they_say() {
         sysop: demo/one on web1, approval ask
 
         You: /host
-        (commands run on web1, files are below /srv/app)
+        (commands run on web1, files are below /srv/app; nothing runs there)
+        (web1                 the first
+        web2                 the second)
+        (/host DEST begins a session there)
 
         You: /model
         (the model is demo/one)
@@ -289,7 +322,7 @@ async fn plain_commands_do_what_they_say() {
         ran echo hello you
 
         You: /run greet
-        (the routine greet needs name=…)
+        (the routine needs a value for `name`: give name=VALUE (whom to greet); it must match "[a-z ]+")
 
         You: /run nope
         (there is no routine nope; /routines lists them)
@@ -423,7 +456,13 @@ impl Person {
     }
 
     /// Waits for the end; the terminal must be as it was before.
-    async fn leaves(mut self) -> i32 {
+    async fn leaves(self) -> i32 {
+        assert!(!self.seen.contains("\u{1b}[?1049"), "another screen was opened");
+        self.leaves_screen().await
+    }
+
+    /// The same for one who has been in the session's terminal.
+    async fn leaves_screen(mut self) -> i32 {
         let ended = async {
             while self.reads().await {}
             self.child.wait().await.unwrap().code().unwrap_or(-1)
@@ -432,6 +471,7 @@ impl Person {
         let mode = rustix::termios::tcgetattr(&self.terminal).unwrap();
         assert_eq!(mode.local_modes, self.before.local_modes);
         assert_eq!(mode.input_modes, self.before.input_modes);
+        assert_eq!(self.seen.matches("\u{1b}[?1049h").count(), self.seen.matches("\u{1b}[?1049l").count());
         assert_eq!(self.seen.matches("\u{1b}[?2004h").count(), self.seen.matches("\u{1b}[?2004l").count());
         code
     }

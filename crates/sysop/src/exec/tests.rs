@@ -3,10 +3,12 @@
 use std::sync::Mutex;
 
 use expect_test::{Expect, expect};
+use sysop_core::question::QuestionKind;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::*;
 use crate::chat::fake::Fake;
+use crate::chat::question::Reply;
 use crate::render::tests::{HOSTILE, intruder};
 
 /// The longest that anything in these tests may take.
@@ -66,6 +68,7 @@ fn rig(task: Task) -> Rig {
         terminal: None,
         err: Box::new(err.clone()),
         ask: None,
+        ask_for_program: None,
         stops,
     };
     Rig { fake, out, err, stop, context }
@@ -169,6 +172,100 @@ async fn without_anybody_to_ask_it_is_3_and_nothing_ran() {
         sysop: an approval is needed for `rm -rf build && echo done` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal
     "#]]).await;
     assert!(matches!(fake.inputs().last(), Some(Input::Cancel)));
+}
+
+#[tokio::test]
+async fn a_password_that_nobody_can_give_is_3() {
+    let rig = prompt("sudo now");
+    let fake = rig.fake.clone();
+    check(rig, expect![[r#"
+        exit 3
+        --- out
+        --- err
+        [Tool: bash("sudo id")]
+        sysop: sudo on web1 asks `[sudo] password for joe:` and nobody is here to answer, so the task was given up: run this on a terminal
+    "#]]).await;
+    assert_eq!(fake.answers(), ["[refused]"]);
+}
+
+#[tokio::test]
+async fn what_a_program_asks_is_answered_and_what_happens_meanwhile_waits() {
+    let mut rig = prompt("twice");
+    let fake = rig.fake.clone();
+    rig.context.ask_for_program = Some(Arc::new(move |sheet, _| {
+        let answer = if sheet.kind == QuestionKind::Secret { "geheim" } else { "123456" };
+        Ok(Reply::Given(answer.to_owned().into()))
+    }));
+    check(
+        rig,
+        expect![[r#"
+        exit 0
+        --- out
+        --- err
+        [Tool: bash("sudo id")]
+        exec answered `[sudo] password for joe:`: [password entered]
+        exec answered `One-time code:`: 123456
+          ok, exit code 0, 12 ms
+    "#]],
+    )
+    .await;
+    assert_eq!(fake.answers(), ["geheim", "123456"]);
+}
+
+#[tokio::test]
+async fn an_answer_from_elsewhere_withdraws_the_question_of_a_program() {
+    let mut rig = prompt("sudo now");
+    let fake = rig.fake.clone();
+    rig.context.ask_for_program = Some(Arc::new(move |_, withdrawn: &AtomicBool| {
+        fake.answer_as_other();
+        let deadline = std::time::Instant::now() + DEADLINE;
+        while !withdrawn.load(Ordering::Relaxed) && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        Ok(Reply::Withdrawn)
+    }));
+    assert_eq!(exit(rig.context).await, Exit::Done);
+}
+
+#[tokio::test]
+async fn the_outcome_of_several_hosts_is_told_by_groups() {
+    check(
+        prompt("fleet"),
+        expect![[r#"
+            exit 0
+            --- out
+            --- err
+            [Tool: bash("systemctl is-active app")]
+              1 host (db1): exit 1, 100 ms
+              2 hosts (web1, web2): exit 0, 200 ms
+              failed, 0 ms
+        "#]],
+    )
+    .await;
+    check(
+        prompt("unknown"),
+        expect![[r#"
+        exit 0
+        --- out
+        --- err
+        [Tool: bash("reboot")]
+          nobody knows how it ended: the connection or the capture broke; it was not run again, 0 ms
+    "#]],
+    )
+    .await;
+    check(
+        prompt("shared"),
+        expect![[r#"
+        exit 0
+        --- out
+        Seen.
+        --- err
+        web has the terminal; the agent waits
+        web typed into the terminal: ls -la Enter
+        the agent has the terminal again
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -28,8 +28,10 @@ pub(crate) fn rows(plan: &Plan, place: Place<'_>, columns: usize) -> Vec<Row> {
             out.extend(wrap(&row(line, Ink::Plain), columns, 0));
         }
     }
-    let place = format!("on {} in {}", place.host, place.root);
-    out.extend(wrap(&row(&place, Ink::Dim), columns, 2));
+    let several = words::is_fleet(place.host);
+    let text = format!("on {} in {}", words::place(place.host), place.root);
+    // What one answer starts on many hosts must not be overlooked.
+    out.extend(wrap(&row(&text, if several { Ink::Bold } else { Ink::Dim }), columns, 2));
     out.push(Row::new());
     match plan.call.text_argument("command") {
         Some(_) => out.extend(command_rows(&plan.command, &plan.risk.findings, columns)),

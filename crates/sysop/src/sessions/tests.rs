@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use expect_test::expect;
 use serde_json::json;
-use sysop_core::event::{Change, Decision, Event, Logged, Origin, PauseReason, StopReason};
+use sysop_core::event::{Change, Decision, Event, Logged, Origin, PauseReason, StopReason, Typed};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, ModelRef, Reply, ToolCall};
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Grant, Risk};
 use sysop_core::session::SessionSpec;
 use sysop_core::text::neutralise;
@@ -326,6 +327,49 @@ async fn a_session_is_shown_as_a_transcript() {
     let mut out = Vec::new();
     show(&a_day().await, "0198", &view(None), &mut out).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), PLAIN);
+}
+
+#[tokio::test]
+async fn hosts_and_typing_hands_are_told() {
+    let host = |host: &str, code: i32, group| HostOutcome {
+        host: host.into(),
+        status: if code == 0 { Status::Ok } else { Status::Failed },
+        exit_code: Some(code),
+        duration_ms: 40,
+        group,
+    };
+    let hosts = vec![host("web1", 0, 2), host("db1", 3, 1), host("web2", 0, 2)];
+    let events = vec![
+        opened("web1, web2, db1", "/srv"),
+        turn(1, "is it up?"),
+        started("bash", json!({ "command": "systemctl is-active app" }), Origin::Model),
+        Event::TerminalInput {
+            by: "web".into(),
+            typed: Typed::Secret { prompt: "[sudo] password: ".into() },
+        },
+        Event::TerminalInput { by: "chat".into(), typed: Typed::Keys { text: "ls Enter".into() } },
+        finished(Outcome { hosts, ..Outcome::failed("db1:\ninactive\n") }),
+    ];
+    let store = MemoryStore::new();
+    keep(&store, "0198-aaaa-1111", 0, events).await;
+    let mut out = Vec::new();
+    show(&store, "0198", &view(None), &mut out).await.unwrap();
+    expect![[r#"
+        session 0198-aaaa-1111
+        1970-01-01 00:00 on web1, web2, db1, /srv
+
+        > is it up?
+
+        $ systemctl is-active app
+        [web answered `[sudo] password:`: [password entered]]
+        [chat typed into the terminal: ls Enter]
+        [1 host (db1): exit 3, 40 ms]
+        [2 hosts (web1, web2): exit 0, 40 ms]
+          db1:
+          inactive
+          [failed]
+    "#]]
+    .assert_eq(&String::from_utf8(out).unwrap());
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use sysop_driver::port::SessionSummary;
 
 use super::View;
 use super::table::{one_line, title};
+use crate::render::words::host_groups;
 
 /// The shortest fence around a block of Markdown.
 const FENCE_MIN: usize = 3;
@@ -110,8 +111,9 @@ impl Transcript {
                 vec![Entry::Call { text: short_form(call), by: origin_words(*origin) }]
             }
             Event::ToolFinished { call, outcome } => {
+                let groups = host_groups(&outcome.hosts).into_iter().map(|(text, _)| Entry::Note(text));
                 let result = Entry::Result { output: outcome.output.clone(), note: outcome_words(outcome) };
-                self.never_began(call).into_iter().chain([result]).collect()
+                self.never_began(call).into_iter().chain(groups).chain([result]).collect()
             }
             Event::Configured { .. }
             | Event::CancelAsked { .. }

@@ -1,0 +1,325 @@
+//! Asks a person what a running program wants to know: a password, a passphrase, whether a host key is right.
+//!
+//! The rules of approvals hold: the question is drawn, then everything that was typed before it, or within `GUARD`
+//! of it, is thrown away, and only then does a key count. Of a secret nothing is shown, no stars either: how long
+//! it is, is nobody's business. The prompt comes from a program or a far machine: it stands indented below a line
+//! of ours that says who asks, so that it cannot be taken for one.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcsetattr};
+use secrecy::SecretString;
+use secrecy::zeroize::{Zeroize as _, Zeroizing};
+use sysop_core::question::{Question, QuestionKind};
+
+use super::approval::GUARD;
+use super::console::timespec;
+use super::field::{Field, Typed};
+use crate::render::cells::{wrap, wrap_exact};
+use crate::render::panel::Panel;
+use crate::render::{Ink, Look, Row, paint, row, safe, terminal_width};
+
+/// How often an open question looks whether it was answered elsewhere.
+const LOOK_UP: Duration = Duration::from_millis(50);
+/// How long after Esc the rest of a key's sequence may come.
+const ESCAPE: Duration = Duration::from_millis(50);
+/// How much of a prompt is shown, in characters: its beginning and its end.
+const PROMPT_CHARS_MAX: usize = 4_000;
+/// How many bytes are taken from the terminal at once.
+const READ_BYTES_MAX: usize = 256;
+/// How many times the terminal is read for what follows an answer.
+const REST_READS_MAX: usize = 256;
+
+/// What a person said to it.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    /// This.
+    Given(SecretString),
+    /// It is no prompt for a secret.
+    NoSecret,
+    /// They will not answer.
+    Refused,
+    /// They will not answer, and pressed Ctrl+C to say so.
+    Interrupted,
+    /// Somebody else answered, or nobody is asked any more.
+    Withdrawn,
+}
+
+/// A question as it is put to a person.
+#[derive(Debug, Clone)]
+pub(crate) struct Sheet {
+    /// The question, drawn.
+    pub(crate) rows: Vec<Row>,
+    /// What kind of answer is wanted.
+    pub(crate) kind: QuestionKind,
+}
+
+impl Sheet {
+    /// Draws a question in a panel.
+    pub(crate) fn panel(question: &Question, look: Look) -> Self {
+        let panel = Panel::new(look);
+        Self { rows: panel.around("QUESTION", rows_of(question, panel.inner())), kind: question.kind }
+    }
+
+    /// Draws a question in lines.
+    pub(crate) fn lines(question: &Question, columns: usize) -> Self {
+        Self { rows: rows_of(question, columns), kind: question.kind }
+    }
+}
+
+/// Who asks, and below that what; nothing of it is left out but the middle of what is longer than any prompt.
+fn rows_of(question: &Question, columns: usize) -> Vec<Row> {
+    let mut out = wrap(&row(&format!("{} asks:", question.from), Ink::Bold), columns, 2);
+    for line in shortened(question.prompt.trim()).split(['\n', '\r']) {
+        // Between words, so that a fingerprint stays in one piece.
+        for part in wrap(&row(line, Ink::Code), columns.saturating_sub(2), 0) {
+            let mut indented = row("  ", Ink::Plain);
+            indented.extend(part);
+            out.push(indented);
+        }
+    }
+    out
+}
+
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= PROMPT_CHARS_MAX {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(PROMPT_CHARS_MAX / 2).collect();
+    let tail: String = text.chars().skip(count - PROMPT_CHARS_MAX / 2).collect();
+    format!("{head}\n… {} characters are not shown …\n{tail}", count - PROMPT_CHARS_MAX)
+}
+
+/// Where bytes come from, and where the question is drawn.
+pub(crate) trait Keyboard {
+    /// What was typed, or nothing after `wait`; an error where nothing can come any more.
+    fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize>;
+    /// Time since some fixed point.
+    fn now(&self) -> Duration;
+    /// Draws a row and goes to the next.
+    fn row(&mut self, row: &[crate::render::Span]) -> io::Result<()>;
+    /// Draws the row of the answer anew and stays in it.
+    fn answer_row(&mut self, row: &[crate::render::Span]) -> io::Result<()>;
+    /// Columns of the screen.
+    fn columns(&self) -> usize;
+}
+
+/// Asks until there is an answer, or until `withdrawn`.
+pub(crate) fn ask(keyboard: &mut impl Keyboard, sheet: &Sheet, withdrawn: &AtomicBool) -> io::Result<Reply> {
+    for row in &sheet.rows {
+        keyboard.row(row)?;
+    }
+    drop_early_bytes(keyboard, withdrawn)?;
+    if sheet.kind == QuestionKind::PerhapsSecret
+        && let Some(reply) = is_no_secret(keyboard, withdrawn)?
+    {
+        return Ok(reply);
+    }
+    let seen = match sheet.kind {
+        QuestionKind::Text => Seen::Yes,
+        QuestionKind::Secret | QuestionKind::PerhapsSecret => Seen::No,
+    };
+    let hint = match seen {
+        Seen::Yes => "Enter sends the answer, Esc refuses",
+        Seen::No => "what you type is not shown; Enter sends it, Esc refuses",
+    };
+    say(keyboard, hint)?;
+    let reply = fill(keyboard, seen, withdrawn)?;
+    drop_the_rest(keyboard)?;
+    keyboard.row(&[])?;
+    Ok(reply)
+}
+
+/// Whether an answer is seen while it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Yes,
+    No,
+}
+
+fn fill(keyboard: &mut impl Keyboard, seen: Seen, withdrawn: &AtomicBool) -> io::Result<Reply> {
+    let mut field = Field::new();
+    draw(keyboard, &field, seen)?;
+    let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+    loop {
+        let wait = if field.waits_for_more() { ESCAPE } else { LOOK_UP };
+        let count = keyboard.read(bytes.as_mut_slice(), wait)?;
+        if withdrawn.load(Ordering::Relaxed) {
+            return Ok(Reply::Withdrawn);
+        }
+        if count == 0 && field.waits_for_more() {
+            return Ok(Reply::Refused);
+        }
+        for byte in &bytes[..count] {
+            match field.push(*byte) {
+                Typed::More => {}
+                Typed::Sent(text) => return Ok(Reply::Given(text)),
+                Typed::Refused => return Ok(Reply::Refused),
+                Typed::Interrupted => return Ok(Reply::Interrupted),
+                Typed::NoText => {
+                    keyboard.row(&[])?;
+                    say(keyboard, "that was no text in UTF-8; type it again")?;
+                }
+            }
+        }
+        bytes.zeroize();
+        if count > 0 {
+            draw(keyboard, &field, seen)?;
+        }
+    }
+}
+
+fn draw(keyboard: &mut impl Keyboard, field: &Field, seen: Seen) -> io::Result<()> {
+    let mut line = row("› ", Ink::Title);
+    if seen == Seen::Yes {
+        let text = row(&field.shown(), Ink::Plain);
+        // The end of it, where it is longer than the row.
+        let room = keyboard.columns().saturating_sub(4);
+        line.extend(wrap_exact(&text, room).pop().unwrap_or_default());
+    }
+    keyboard.answer_row(&line)
+}
+
+/// Lets the person say what a prompt is that the terminal cannot tell; none where it is for a secret.
+fn is_no_secret(keyboard: &mut impl Keyboard, withdrawn: &AtomicBool) -> io::Result<Option<Reply>> {
+    say(keyboard, "Is this a prompt for a password or another secret?  y yes  n no  Esc refuses")?;
+    let mut escape = false;
+    loop {
+        let mut byte = [0];
+        let count = keyboard.read(&mut byte, if escape { ESCAPE } else { LOOK_UP })?;
+        if withdrawn.load(Ordering::Relaxed) {
+            return Ok(Some(Reply::Withdrawn));
+        }
+        match (count, byte[0]) {
+            (0, _) if escape => return Ok(Some(Reply::Refused)),
+            (0, _) => {}
+            (_, 0x03) => return Ok(Some(Reply::Interrupted)),
+            (_, 0x04) => return Ok(Some(Reply::Refused)),
+            (_, 0x1b) => escape = true,
+            // A key that sends more than one byte.
+            (_, _) if escape => {
+                drop_early_bytes(keyboard, withdrawn)?;
+                escape = false;
+            }
+            (_, b'y' | b'Y') => return Ok(None),
+            (_, b'n' | b'N') => return Ok(Some(Reply::NoSecret)),
+            (_, _) => {}
+        }
+    }
+}
+
+fn drop_early_bytes(keyboard: &mut impl Keyboard, withdrawn: &AtomicBool) -> io::Result<()> {
+    let mut until = keyboard.now() + GUARD;
+    let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+    loop {
+        let left = until.saturating_sub(keyboard.now());
+        if left.is_zero() || withdrawn.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if keyboard.read(bytes.as_mut_slice(), left)? > 0 {
+            until = keyboard.now() + GUARD;
+        }
+    }
+}
+
+/// What follows the answer in the same paste may be secret too, and is no answer to anything else.
+fn drop_the_rest(keyboard: &mut impl Keyboard) -> io::Result<()> {
+    let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+    for _ in 0..REST_READS_MAX {
+        if keyboard.read(bytes.as_mut_slice(), Duration::ZERO)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn say(keyboard: &mut impl Keyboard, text: &str) -> io::Result<()> {
+    let columns = keyboard.columns().saturating_sub(1);
+    wrap(&row(text, Ink::Dim), columns, 2).iter().try_for_each(|row| keyboard.row(row))
+}
+
+/// Asks on this terminal.
+pub(crate) fn ask_on_terminal(sheet: &Sheet, colour: bool, withdrawn: &AtomicBool) -> io::Result<Reply> {
+    let mut terminal = RawTerminal::new(colour)?;
+    // What the reader of keys has taken already was typed before, too.
+    while crossterm::event::poll(Duration::ZERO)? {
+        crossterm::event::read()?;
+    }
+    ask(&mut terminal, sheet, withdrawn)
+}
+
+/// The person's terminal in raw mode: bytes from it, rows on standard error.
+pub(crate) struct RawTerminal {
+    started: Instant,
+    colour: bool,
+}
+
+impl RawTerminal {
+    /// Takes the terminal into raw mode until it is dropped.
+    pub(crate) fn new(colour: bool) -> io::Result<Self> {
+        crossterm::terminal::enable_raw_mode()?;
+        let raw = Self { started: Instant::now(), colour };
+        // What another part of the program says meanwhile still begins its rows on the left.
+        let mut mode = tcgetattr(io::stdin())?;
+        mode.output_modes.insert(OutputModes::OPOST);
+        tcsetattr(io::stdin(), OptionalActions::Now, &mode)?;
+        Ok(raw)
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        // The terminal may be gone; there is nobody to tell.
+        let _ = crossterm::terminal::disable_raw_mode();
+    }
+}
+
+impl Keyboard for RawTerminal {
+    fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize> {
+        read_terminal(into, wait)
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn row(&mut self, row: &[crate::render::Span]) -> io::Result<()> {
+        write!(io::stderr(), "{}\r\n", paint(row, self.colour))
+    }
+
+    fn answer_row(&mut self, row: &[crate::render::Span]) -> io::Result<()> {
+        write!(io::stderr(), "\r\u{1b}[K{}", paint(row, self.colour))
+    }
+
+    fn columns(&self) -> usize {
+        terminal_width()
+    }
+}
+
+/// Bytes of standard input as they are, or none after `wait`; past every buffer that would keep a copy.
+pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize> {
+    let stdin = io::stdin();
+    let mut ready = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+    match poll(&mut ready, Some(&timespec(wait))) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(0),
+        Ok(_) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match rustix::io::read(stdin.as_fd(), into) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(count) => Ok(count),
+        Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Who asks what, in one line for a sentence.
+pub(crate) fn in_one_line(question: &Question) -> String {
+    let prompt: String = question.prompt.trim().chars().take(200).collect();
+    safe(&format!("{} asks `{prompt}`", question.from)).replace('\n', " ")
+}

@@ -1,0 +1,470 @@
+//! Far hosts in the REPL: what programs ask, the session's terminal, and what is said of where commands run.
+
+use rustix::process::Signal;
+
+use super::*;
+
+/// Text that must be nowhere once it was typed.
+const SECRET: &str = "geheim";
+
+#[tokio::test]
+async fn a_password_is_asked_for_and_nobody_sees_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("history");
+    let mut person = Person::sits_down(Some(&file));
+    person.sees(PROMPT).await;
+    person.types("sudo now\r").await;
+    let text = person.sees("Esc refuses").await;
+    assert!(text.contains("╭─ QUESTION ─") && text.contains("│ sudo on web1 asks:"), "{text}");
+    assert!(text.contains("│   [sudo] password for joe:"), "{text}");
+    let before = person.seen.len();
+    person.types("geheim").await;
+    person.types("x\u{7f}\r").await;
+    let text = person.sees("all right").await;
+    assert!(text.contains("· chat answered `[sudo] password for joe:`: [password entered]"), "{text}");
+    person.sees(PROMPT).await;
+    let after = bare(&person.seen[before..]);
+    assert!(!after.contains(SECRET) && !after.contains('•') && !after.contains('*'), "{after}");
+    // The line editor has it neither as a line nor as a draft.
+    person.types("\u{1b}[A").await;
+    person.sees("sudo now").await;
+    person.types("\u{15}/exit\r").await;
+    assert_eq!(person.seen.find(SECRET), None);
+    assert_eq!(person.leaves().await, 0);
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "sudo now\n/exit\n");
+}
+
+#[tokio::test]
+async fn what_is_typed_before_the_question_is_no_password() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("sudo now\rgeheim\rgeheim").await;
+    person.sees("Esc refuses").await;
+    person.types("other\r").await;
+    person.sees("not right").await;
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn the_rest_of_a_paste_is_thrown_away_with_the_password() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("sudo now\r").await;
+    person.sees("Esc refuses").await;
+    person.types(&format!("geheim\r{}\r", "-----MORE-----".repeat(60))).await;
+    person.sees("all right").await;
+    person.sees(PROMPT).await;
+    person.types("/exit\r").await;
+    assert!(!person.seen.contains("MORE"), "{}", bare(&person.seen));
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn a_question_is_refused_before_the_turn_is_stopped() {
+    for refusal in ["\u{3}", "\u{1b}", "half\u{3}", "\u{4}"] {
+        let mut person = Person::sits_down(None);
+        person.sees(PROMPT).await;
+        person.types("twice\r").await;
+        person.sees("[sudo] password for joe:").await;
+        person.sees("Esc refuses").await;
+        person.types(refusal).await;
+        // The turn goes on: the next question comes.
+        person.sees("refused; Ctrl+C stops the turn").await;
+        let text = person.sees("Esc refuses").await;
+        assert!(text.contains("One-time code:"), "{text}");
+        person.types("123456\r").await;
+        person.sees("not right").await;
+        person.sees(PROMPT).await;
+    }
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("twice\r").await;
+    person.sees("Esc refuses").await;
+    // A signal from elsewhere refuses as the key does; the second one stops the turn.
+    person.signals(Signal::INT);
+    person.sees("One-time code:").await;
+    person.sees("Esc refuses").await;
+    person.signals(Signal::INT);
+    person.sees("stopped").await;
+    person.sees(PROMPT).await;
+    person.types("thrice\r").await;
+    person.sees("Esc refuses").await;
+    person.types("\u{3}").await;
+    person.sees("One-time code:").await;
+    person.sees("Esc refuses").await;
+    person.types("\u{3}").await;
+    // The third one is taken back with the turn.
+    let text = person.sees("stopped").await;
+    assert!(!text.contains("Again:"), "{text}");
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn several_questions_come_one_after_the_other() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("twice\r").await;
+    let text = person.sees("Esc refuses").await;
+    assert!(!text.contains("One-time code"), "{text}");
+    person.types("geheim\r").await;
+    let text = person.sees("Esc refuses").await;
+    assert!(text.contains("One-time code:") && text.contains("Enter sends the answer"), "{text}");
+    person.types("123456").await;
+    person.sees("› 123456").await;
+    person.types("\r").await;
+    person.sees("chat answered `One-time code:`: 123456").await;
+    person.sees("all right").await;
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn an_unknown_host_key_is_shown_whole_and_answered_with_a_word() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    let before = person.seen.len();
+    person.types("hostkey\r").await;
+    let text = person.sees("Esc refuses").await;
+    assert!(text.contains("│   SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc. "), "{text}");
+    let drawn = &person.seen[before..];
+    assert!(!drawn.contains("\u{1b}[2J"), "{drawn:?}");
+    person.types("yes").await;
+    person.sees("› yes").await;
+    person.types("\r").await;
+    let text = person.sees("all right").await;
+    assert!(text.contains("· chat answered `"), "{text}");
+}
+
+#[tokio::test]
+async fn a_person_says_whether_a_doubtful_prompt_is_for_a_secret() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("perhaps\r").await;
+    person.sees("another secret?").await;
+    person.types("y").await;
+    person.sees("is not shown").await;
+    person.types("geheim\r").await;
+    person.sees("all right").await;
+    person.sees(PROMPT).await;
+    assert!(!person.seen.contains(SECRET));
+    person.types("perhaps\r").await;
+    person.sees("another secret?").await;
+    person.types("n").await;
+    person.sees("not right").await;
+    person.sees(PROMPT).await;
+    person.types("perhaps\r").await;
+    person.sees("another secret?").await;
+    person.types("\u{1b}").await;
+    person.sees("refused").await;
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn an_answer_from_elsewhere_takes_the_question_back() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("sudo now\r").await;
+    person.sees("Esc refuses").await;
+    person.types("half").await;
+    person.signals(Signal::USR2);
+    person.sees("web answered sudo on web1").await;
+    let text = person.sees(PROMPT).await;
+    assert!(text.contains("all right"), "{text}");
+    assert!(!text.contains("half"), "{text}");
+    person.types("/exit\r").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn the_terminal_is_put_in_order_when_the_face_ends_in_a_question() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("sudo now\r").await;
+    person.sees("Esc refuses").await;
+    person.types("gehe").await;
+    person.signals(Signal::TERM);
+    assert_eq!(person.leaves().await, 143);
+}
+
+#[tokio::test]
+async fn the_plain_form_asks_without_an_echo_too() {
+    let mut person = Person::starts("plain", None);
+    person.sees("You: ").await;
+    person.types("sudo now\r").await;
+    let text = person.sees("Esc refuses").await;
+    assert!(text.contains("sudo on web1 asks:\n  [sudo] password for joe:"), "{text}");
+    let before = person.seen.len();
+    person.types("geheim\r").await;
+    person.sees("[password entered]").await;
+    person.sees("You: ").await;
+    assert!(!person.seen[before..].contains(SECRET), "{}", bare(&person.seen));
+    person.types("/exit\r").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn a_pipe_answers_with_its_next_line() {
+    let (text, code) = plain("sudo now\ngeheim\nperhaps\ny\ngeheim\nhostkey\nyes\nsudo\n").await;
+    expect![[r#"
+        sysop: demo/one on web1, approval ask
+
+        You: sudo now
+        [Tool: bash("sudo id")]
+
+        sudo on web1 asks:
+          [sudo] password for joe:
+        Answer: 
+        (chat answered `[sudo] password for joe:`: [password entered])
+
+        You: perhaps
+        [Tool: bash("sudo id")]
+
+        sudo on web1 asks:
+          Your name?
+        Is this a prompt for a password or another secret? [y/n] 
+        Answer: 
+        (chat answered `Your name?`: [password entered])
+
+        You: hostkey
+        [Tool: bash("sudo id")]
+
+        sudo on web1 asks:
+          The authenticity of host 'web1 (10.0.0.1)' can't be established.
+          ED25519 key fingerprint is SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc.
+          \x1b[2JAre you sure you want to continue connecting (yes/no/[fingerprint])?
+        Answer: 
+        (chat answered `\x1b[2JAre you sure you want to continue connecting (yes/no/[fi…`: yes)
+
+        You: sudo
+        [Tool: bash("sudo id")]
+
+        sudo on web1 asks:
+          [sudo] password for joe:
+        Answer: 
+        (refused; Ctrl+C stops the turn)
+        (failed, exit code 1, 12 ms)
+
+        You: 
+    "#]]
+    .assert_eq(&text);
+    assert_eq!(code, 0);
+}
+
+#[tokio::test]
+async fn exec_asks_on_its_terminal_too() {
+    let mut person = Person::starts("sudo now", None);
+    let text = person.sees("Esc refuses").await;
+    assert!(text.contains("sudo on web1 asks:"), "{text}");
+    let before = person.seen.len();
+    person.types("geheim\r").await;
+    person.sees("exec answered `[sudo] password for joe:`: [password entered]").await;
+    assert!(!person.seen[before..].contains(SECRET));
+    assert_eq!(person.leaves().await, 0);
+
+    let mut person = Person::starts("twice", None);
+    person.sees("Esc refuses").await;
+    person.types("\u{3}").await;
+    person.sees("One-time code:").await;
+    person.sees("Esc refuses").await;
+    person.types("123456\r").await;
+    person.sees("failed").await;
+    assert_eq!(person.leaves().await, 0);
+
+    let mut person = Person::starts("sudo now", None);
+    person.sees("Esc refuses").await;
+    person.signals(Signal::INT);
+    assert_eq!(person.leaves().await, 130);
+}
+
+#[tokio::test]
+async fn the_sessions_terminal_is_entered_and_left() {
+    let mut person = Person::starts("terminal", None);
+    person.sees(PROMPT).await;
+    person.types("/shell\r").await;
+    person.sees("Ctrl+] comes back here").await;
+    person.sees("a far shell").await;
+    person.sees("web1 · Ctrl+] comes back").await;
+    // All rows of ours but the last are the shell's.
+    person.sees("[80x29]").await;
+    person.types("hello\r").await;
+    person.sees("chat said HELLO").await;
+    assert!(person.seen.contains("\u{1b}[?1049h") && !person.seen.contains("\u{1b}[?1049l"));
+    person.types("\u{1d}").await;
+    person.sees("chat typed into the terminal: something").await;
+    person.sees(PROMPT).await;
+    assert_eq!(person.seen.matches("\u{1b}[?1049l").count(), 1);
+    person.types("hello\r").await;
+    person.sees("STATUS").await;
+    person.sees(PROMPT).await;
+    // Again, until the shell ends.
+    person.types("/shell\r").await;
+    person.sees("a far shell").await;
+    person.types("exit\r").await;
+    person.sees("the shell ended with 0").await;
+    person.sees(PROMPT).await;
+    person.types("/shell\r").await;
+    person.sees("a far shell").await;
+    person.signals(Signal::TERM);
+    assert_eq!(person.leaves_screen().await, 143);
+}
+
+#[tokio::test]
+async fn a_question_interrupts_the_terminal_and_gives_it_back() {
+    let mut person = Person::starts("far", None);
+    person.sees(PROMPT).await;
+    person.types("/shell\r").await;
+    person.sees("ssh web1 asks:").await;
+    person.sees("Esc refuses").await;
+    person.types("geheim\r").await;
+    person.sees("a far shell").await;
+    person.types("ask\r").await;
+    person.sees("sudo on web1 asks:").await;
+    person.sees("Esc refuses").await;
+    person.types("geheim\r").await;
+    person.sees("a far shell").await;
+    person.types("more\r").await;
+    person.sees("chat said MORE").await;
+    person.types("\u{1d}").await;
+    person.sees(PROMPT).await;
+    assert!(!person.seen.contains(SECRET));
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves_screen().await, 0);
+    // A terminal that cannot be opened leaves the prompt.
+    let mut person = Person::starts("far", None);
+    person.sees(PROMPT).await;
+    person.types("/shell\r").await;
+    person.sees("Esc refuses").await;
+    person.types("\u{1b}").await;
+    person.sees("web1 did not let you in; give a passphrase").await;
+    person.sees(PROMPT).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves_screen().await, 0);
+}
+
+#[tokio::test]
+async fn one_who_says_that_it_is_no_secret_types_into_the_terminal() {
+    let mut person = Person::starts("terminal", None);
+    person.sees(PROMPT).await;
+    person.types("perhaps\r").await;
+    person.sees("another secret?").await;
+    person.types("n").await;
+    person.sees("a far shell").await;
+    person.types("joe\r").await;
+    person.sees("chat said JOE").await;
+    person.types("\u{1d}").await;
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn the_second_ctrl_backslash_opens_the_terminal_of_a_running_turn() {
+    let mut person = Person::starts("terminal", None);
+    person.sees(PROMPT).await;
+    person.types("slow\r").await;
+    person.sees("Working on it").await;
+    person.types("\u{1c}").await;
+    person.sees("Ctrl+\\ again opens the terminal").await;
+    person.sees(PROMPT).await;
+}
+
+#[tokio::test]
+async fn commands_on_a_far_host_say_where_they_ran() {
+    let mut person = Person::sits_down(None);
+    let text = person.sees(PROMPT).await;
+    assert!(text.contains("host web1"), "{text}");
+    person.types("!uptime\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("╭─ REMOTE COMMAND ─"), "{text}");
+    let text = person.sees(PROMPT).await;
+    assert!(text.contains("│ host web1 · model demo/one · exit code 0 · 3.0 s"), "{text}");
+    person.types("/run greet name=you\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("╭─ REMOTE COMMAND ─"), "{text}");
+    person.sees(PROMPT).await;
+    person.types("/keys ls Enter\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("╭─ TERMINAL ─") && text.contains("│ $ ls Enter"), "{text}");
+    person.sees(PROMPT).await;
+    person.types("auto\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("╭─ COMMAND OUTPUT ─") && !text.contains("REMOTE"), "{text}");
+}
+
+#[tokio::test]
+async fn another_host_is_another_session() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("/host joe@web2\r").await;
+    person.sees("host web2 · user joe").await;
+    person.sees("joe@web2 demo/one ").await;
+    person.types("/host gone\r").await;
+    person.sees("gone cannot be reached; is its name right?").await;
+    person.sees("joe@web2 demo/one ").await;
+    person.types("/host local\r").await;
+    person.sees("local demo/one ").await;
+    person.types("!uptime\r").await;
+    let text = person.sees("STATUS").await;
+    assert!(text.contains("COMMAND OUTPUT"), "{text}");
+}
+
+#[tokio::test]
+async fn every_host_of_a_fleet_is_named_before_the_answer() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("/host web1,web2,db1\r").await;
+    person.sees("3 hosts demo/one ").await;
+    person.types("clean\r").await;
+    let text = person.sees(QUESTION).await;
+    assert!(text.contains("on 3 hosts: web1, web2, db1 in /srv/app"), "{text}");
+    person.types("s").await;
+    person.sees("3 hosts demo/one ").await;
+    person.types("fleet\r").await;
+    let text = person.sees("STATUS").await;
+    let places = ["1 host (db1): exit 1, 100 ms\n", "2 hosts (web1, web2): exit 0, 200 ms\n", "│ inactive"];
+    let places = places.map(|line| text.find(line));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {text}");
+    assert!(!text.contains("│ db1: inactive"), "{text}");
+    person.sees("3 hosts demo/one ").await;
+    person.types("unknown\r").await;
+    person.sees("it was not run again").await;
+}
+
+#[tokio::test]
+async fn what_others_do_in_the_terminal_is_told_in_a_line_each() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("shared\r").await;
+    person.sees("· web has the terminal; the agent waits\n").await;
+    person.sees("· web typed into the terminal: ls -la Enter\n").await;
+    person.sees("· the agent has the terminal again\n").await;
+    let (text, _) = plain("shared\n").await;
+    assert!(
+        text.contains(
+            "(web has the terminal; the agent waits)\n(web typed into the terminal: ls -la Enter)\n"
+        ),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_routine_says_what_it_lacks() {
+    let (text, _) =
+        plain("/run greet\n/run greet nmae=x\n/run greet name='a b'\n/run greet name='$(id)'\n").await;
+    expect![[r#"
+        sysop: demo/one on web1, approval ask
+
+        You: /run greet
+        (the routine needs a value for `name`: give name=VALUE (whom to greet); it must match "[a-z ]+")
+
+        You: /run greet nmae=x
+        (the routine has no variable "nmae"; it takes name)
+
+        You: /run greet name='a b'
+        [Tool: bash("echo hello 'a b'")]
+        ran echo hello 'a b'
+
+        You: /run greet name='$(id)'
+        ("$(id)" is no value for `name` (whom to greet); it must match "[a-z ]+")
+
+        You: 
+    "#]]
+    .assert_eq(&text);
+}
