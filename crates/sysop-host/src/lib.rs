@@ -9,6 +9,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("tools run on Linux only so far: sessions, process trees and waiting use its own calls");
 
+mod askpass;
 mod environment;
 mod guard;
 mod local;
@@ -22,13 +23,17 @@ mod spawn;
 mod ssh;
 mod tools;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sysop_core::catalogue::{self, Profile};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;
+use sysop_driver::people::People;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 
+pub use crate::askpass::{ASKPASS_VARIABLE, run_as_askpass};
 use crate::local::LocalMachine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
@@ -125,6 +130,10 @@ impl Host for SshHost {
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.toolbox.run(call, sink, &cancel).await
+    }
+
+    fn attend(&self, people: Arc<dyn People>) {
+        self.connection.attend(people);
     }
 }
 

@@ -36,6 +36,10 @@ use crate::settings::{Settings, Verbosity};
 const WARNINGS_TOLD_MAX: usize = 5;
 
 fn main() -> ExitCode {
+    // An `ssh` of another sysop asks for a password by starting this program.
+    if let Some(code) = sysop_host::run_as_askpass() {
+        return ExitCode::from(code);
+    }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // Asked by scripts again and again; the whole command line need not be built for it.
     if let [_, flag] = arguments.as_slice()

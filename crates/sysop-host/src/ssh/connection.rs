@@ -1,11 +1,13 @@
 //! One connection to one machine, shared by all that is done there.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 use std::time::Duration;
 
+use sysop_driver::people::People;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -16,6 +18,7 @@ use super::mux::is_alive;
 use super::script::Script;
 use super::settings::{SshSettings, literal};
 use super::shell::{Facts, Ran, run_script};
+use crate::askpass::Askpass;
 use crate::settings::HostError;
 
 /// Sessions at a time; OpenSSH's servers allow ten on a connection, and two are for what must not wait.
@@ -42,6 +45,8 @@ pub(super) struct Inner {
     sessions: Arc<Semaphore>,
     spare: Arc<Semaphore>,
     facts: Lock<Option<Arc<Facts>>>,
+    people: Lock<Option<Arc<dyn People>>>,
+    askpass: OnceLock<Askpass>,
 }
 
 impl SshConnection {
@@ -55,7 +60,17 @@ impl SshConnection {
             sessions: Arc::new(Semaphore::new(SESSIONS_MAX)),
             spare: Arc::new(Semaphore::new(SPARE_SESSIONS)),
             facts: Lock::default(),
+            people: Lock::default(),
+            askpass: OnceLock::new(),
         })))
+    }
+
+    /// Says who is asked for passwords and the like from now on, where the settings say so.
+    pub fn attend(&self, people: Arc<dyn People>) {
+        if let Some(askpass) = self.0.askpass.get() {
+            askpass.attend(Arc::clone(&people));
+        }
+        *self.0.people.lock().unwrap_or_else(PoisonError::into_inner) = Some(people);
     }
 
     /// The destination as it was given.
@@ -156,9 +171,32 @@ impl Inner {
         if let Some(master) = &*master {
             return Ok(Arc::clone(master));
         }
-        let started = Arc::new(Master::start(&self.settings, self.folder()?.socket()).await?);
+        let settings = self.asking()?;
+        let started = Arc::new(Master::start(&settings, self.folder()?.socket()).await?);
         *master = Some(Arc::clone(&started));
         Ok(started)
+    }
+
+    /// The settings by which ssh asks the people of the session, where there are any.
+    fn asking(&self) -> Result<Cow<'_, SshSettings>, SshError> {
+        let people = self.people.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (Some(program), Some(people)) = (&self.settings.ask_people, people) else {
+            return Ok(Cow::Borrowed(&self.settings));
+        };
+        let askpass = match self.askpass.get() {
+            Some(askpass) => askpass,
+            None => {
+                let folder = self.folder()?.path();
+                let listening = Askpass::listen(folder, format!("ssh {}", self.name()))
+                    .map_err(|error| SshError::here(self.name(), error))?;
+                self.askpass.get_or_init(|| listening)
+            }
+        };
+        askpass.attend(people);
+        let mut settings = self.settings.clone();
+        settings.askpass = Some(program.clone());
+        settings.askpass_env = vec![askpass.variable()];
+        Ok(Cow::Owned(settings))
     }
 
     /// The master, where there is one.

@@ -38,6 +38,11 @@ impl ControlFolder {
         Ok(Self { path, ours: true })
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A new path for a socket.
     pub(super) fn socket(&self) -> PathBuf {
         self.path.join(format!("c-{:012x}", rand::random::<u64>() >> 16))

@@ -29,6 +29,9 @@ pub struct SshSettings {
     pub askpass: Option<PathBuf>,
     /// More variables for that program.
     pub askpass_env: Vec<(String, String)>,
+    /// A program that does [`run_as_askpass`](crate::run_as_askpass) first: by it ssh asks the people of the
+    /// session, once there are any.
+    pub ask_people: Option<PathBuf>,
     /// How long the machine has to answer; people are waited for without it.
     pub connect_timeout: Duration,
 }
@@ -44,6 +47,7 @@ impl SshSettings {
             control_folder: control_folder.into(),
             askpass: None,
             askpass_env: Vec::new(),
+            ask_people: None,
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
         }
     }

@@ -1,0 +1,344 @@
+//! Takes the questions of `ssh` to people: passwords, passphrases, one-time codes, whether a host key is right.
+//!
+//! `ssh` asks by starting the program that `SSH_ASKPASS` names, with the prompt as its argument. That program is
+//! sysop again, which finds in its environment the socket of the sysop that started `ssh`, passes the prompt on
+//! and prints the answer. The socket is in a folder that only its owner may enter.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use sysop_core::question::QuestionKind;
+use sysop_driver::people::{Answer, Asked, Nobody, People};
+use sysop_driver::port::CancellationToken;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+
+/// The variable that holds the path of the socket.
+pub const ASKPASS_VARIABLE: &str = "SYSOP_ASKPASS_SOCKET";
+/// The variable by which `ssh` says what kind of answer it wants.
+const HINT_VARIABLE: &str = "SSH_ASKPASS_PROMPT";
+/// The longest prompt and the longest answer in bytes.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// What the program that `ssh` starts tells.
+#[derive(Debug, Serialize, Deserialize)]
+struct Request {
+    prompt: String,
+    /// `confirm` and `none` as `ssh` says them; empty where it wants a text.
+    hint: String,
+}
+
+/// What it is told.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Response {
+    Answer(String),
+    Refused,
+}
+
+/// The end of the socket where people are. Closed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Askpass {
+    socket: PathBuf,
+    shared: Arc<Shared>,
+    closed: CancellationToken,
+}
+
+struct Shared {
+    /// For people: which connection asks.
+    from: String,
+    people: Mutex<Arc<dyn People>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl Askpass {
+    /// Listens in `folder`, which only its owner may enter. `from` says to people who asks. Has to be called on a
+    /// tokio runtime with IO.
+    ///
+    /// # Errors
+    /// The system's, where there can be no socket.
+    pub(crate) fn listen(folder: &Path, from: String) -> io::Result<Self> {
+        let socket = folder.join(format!("ask-{:016x}", rand::random::<u64>()));
+        let listener = UnixListener::bind(&socket)?;
+        let shared = Arc::new(Shared { from, people: Mutex::new(Arc::new(Nobody)) });
+        let closed = CancellationToken::new();
+        tokio::spawn(serve(listener, Arc::clone(&shared), closed.clone()));
+        Ok(Self { socket, shared, closed })
+    }
+
+    /// Who is asked from now on.
+    pub(crate) fn attend(&self, people: Arc<dyn People>) {
+        *self.shared.people.lock().unwrap_or_else(PoisonError::into_inner) = people;
+    }
+
+    /// The variable by which the program finds the way here.
+    pub(crate) fn variable(&self) -> (String, String) {
+        (ASKPASS_VARIABLE.to_owned(), self.socket.display().to_string())
+    }
+}
+
+impl Drop for Askpass {
+    fn drop(&mut self) {
+        self.closed.cancel();
+        // What is gone already need not be removed.
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+async fn serve(listener: UnixListener, shared: Arc<Shared>, closed: CancellationToken) {
+    loop {
+        let accepted = tokio::select! {
+            () = closed.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else { return };
+        let (shared, closed) = (Arc::clone(&shared), closed.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = closed.cancelled() => {}
+                answered = answer(stream, &shared) => {
+                    if let Err(error) = answered {
+                        tracing::debug!(%error, "a question of ssh was given up");
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn answer(stream: UnixStream, shared: &Shared) -> io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut read = tokio::io::BufReader::new(read.take(LINE_BYTES_MAX));
+    let mut line = String::new();
+    read.read_line(&mut line).await?;
+    let request: Request = serde_json::from_str(&line)?;
+    let people = Arc::clone(&*shared.people.lock().unwrap_or_else(PoisonError::into_inner));
+    if request.hint == "none" {
+        people.notice(&format!("{}: {}", shared.from, request.prompt.trim()));
+        return respond(&mut write, &Response::Answer(String::new())).await;
+    }
+    let asked =
+        Asked { kind: kind(&request), from: shared.from.clone(), prompt: request.prompt.clone(), call: None };
+    let mut nothing = [0; 1];
+    let given = tokio::select! {
+        answer = people.ask(asked) => answer,
+        // The program was ended, so that nobody waits any more: `ssh` gave up.
+        _ = read.read(&mut nothing) => return Ok(()),
+    };
+    let response = match given {
+        Answer::Given { text, .. } => response_to(&request, &text),
+        Answer::NoSecret | Answer::Refused => Response::Refused,
+    };
+    respond(&mut write, &response).await
+}
+
+fn response_to(request: &Request, text: &SecretString) -> Response {
+    let text = text.expose_secret();
+    if request.hint == "confirm" {
+        let yes = matches!(text.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+        return if yes { Response::Answer(String::new()) } else { Response::Refused };
+    }
+    Response::Answer(text.to_owned())
+}
+
+async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &Response) -> io::Result<()> {
+    let mut line = serde_json::to_vec(response)?;
+    line.push(b'\n');
+    let written = write.write_all(&line).await;
+    line.fill(0);
+    written
+}
+
+/// `ssh` asks whether a host key is right as it asks for a password; only the words tell.
+fn kind(request: &Request) -> QuestionKind {
+    let open = request.hint == "confirm" || request.prompt.contains("(yes/no");
+    if open { QuestionKind::Text } else { QuestionKind::Secret }
+}
+
+/// Does what the program that `ssh` starts to ask has to do, if this process is one: passes the prompt on, prints
+/// the answer. Gives the exit code: 0 where there is an answer, 1 where there is none.
+pub fn run_as_askpass() -> Option<u8> {
+    let socket = std::env::var_os(ASKPASS_VARIABLE)?;
+    let prompt = std::env::args_os().nth(1)?;
+    let request = Request {
+        prompt: prompt.to_string_lossy().into_owned(),
+        hint: std::env::var(HINT_VARIABLE).unwrap_or_default(),
+    };
+    match pass_on(Path::new(&socket), &request) {
+        Ok(Response::Answer(text)) => {
+            let text = SecretString::from(text);
+            let mut out = io::stdout().lock();
+            let printed = writeln!(out, "{}", text.expose_secret()).and_then(|()| out.flush());
+            Some(u8::from(printed.is_err()))
+        }
+        Ok(Response::Refused) | Err(_) => Some(1),
+    }
+}
+
+fn pass_on(socket: &Path, request: &Request) -> io::Result<Response> {
+    let mut stream = StdUnixStream::connect(socket)?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use sysop_core::event::Typed;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// Answers what it is told to, and tells what it was asked.
+    struct Told {
+        asked: mpsc::UnboundedSender<Asked>,
+        noticed: mpsc::UnboundedSender<String>,
+        answer: Answer,
+    }
+
+    #[async_trait]
+    impl People for Told {
+        async fn ask(&self, asked: Asked) -> Answer {
+            self.asked.send(asked).expect("the test listens");
+            self.answer.clone()
+        }
+
+        fn typed(&self, _: &str, _: Typed) {}
+
+        fn control(&self, _: Option<&str>) {}
+
+        fn notice(&self, text: &str) {
+            self.noticed.send(text.to_owned()).expect("the test listens");
+        }
+    }
+
+    struct World {
+        askpass: Askpass,
+        asked: mpsc::UnboundedReceiver<Asked>,
+        noticed: mpsc::UnboundedReceiver<String>,
+        folder: tempfile::TempDir,
+    }
+
+    fn world(answer: Answer) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let askpass = Askpass::listen(folder.path(), "ssh web1".to_owned()).unwrap();
+        let (asks, asked) = mpsc::unbounded_channel();
+        let (notices, noticed) = mpsc::unbounded_channel();
+        askpass.attend(Arc::new(Told { asked: asks, noticed: notices, answer }));
+        World { askpass, asked, noticed, folder }
+    }
+
+    fn given(text: &str) -> Answer {
+        Answer::Given { by: "ann".to_owned(), text: text.into() }
+    }
+
+    async fn ask(world: &World, prompt: &str, hint: &str) -> io::Result<Option<String>> {
+        let request = Request { prompt: prompt.to_owned(), hint: hint.to_owned() };
+        let socket = world.askpass.socket.clone();
+        let passing = tokio::task::spawn_blocking(move || pass_on(&socket, &request));
+        Ok(match passing.await.unwrap()? {
+            Response::Answer(text) => Some(text),
+            Response::Refused => None,
+        })
+    }
+
+    #[tokio::test]
+    async fn a_password_is_asked_for_as_a_secret_and_comes_back_whole() {
+        let mut world = world(given("p\"ä\\ß w "));
+        let prompt = "ann@web1's password: ";
+        assert_eq!(ask(&world, prompt, "").await.unwrap().as_deref(), Some("p\"ä\\ß w "));
+        let asked = world.asked.recv().await.unwrap();
+        assert_eq!((asked.kind, asked.prompt.as_str()), (QuestionKind::Secret, prompt));
+        assert_eq!(asked.from, "ssh web1");
+    }
+
+    #[tokio::test]
+    async fn a_host_key_is_asked_about_in_the_open() {
+        let mut world = world(given("yes"));
+        let prompt = "ED25519 key fingerprint is SHA256:abc.\nAre you sure (yes/no/[fingerprint])? ";
+        assert_eq!(ask(&world, prompt, "").await.unwrap().as_deref(), Some("yes"));
+        assert_eq!(world.asked.recv().await.unwrap().kind, QuestionKind::Text);
+    }
+
+    #[tokio::test]
+    async fn a_wish_to_confirm_is_a_yes_or_a_no() {
+        for (answer, expected) in [("y", Some("")), ("Yes", Some("")), ("no", None), ("", None)] {
+            let world = world(given(answer));
+            let came = ask(&world, "Allow use of key?", "confirm").await.unwrap();
+            assert_eq!(came.as_deref(), expected, "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_ssh_only_tells_is_a_notice() {
+        let mut world = world(Answer::Refused);
+        assert!(ask(&world, "Confirm user presence for key\n", "none").await.unwrap().is_some());
+        assert_eq!(world.noticed.recv().await.unwrap(), "ssh web1: Confirm user presence for key");
+        assert!(world.asked.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_no_answer_and_nobody_refuses() {
+        let told = world(Answer::Refused);
+        assert_eq!(ask(&told, "Password: ", "").await.unwrap(), None);
+        told.askpass.attend(Arc::new(Nobody));
+        assert_eq!(ask(&told, "Password: ", "").await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn the_socket_goes_with_the_connection() {
+        let World { askpass, folder, .. } = world(Answer::Refused);
+        let (_, path) = askpass.variable();
+        let path = PathBuf::from(path);
+        assert!(path.starts_with(folder.path()) && path.exists());
+        drop(askpass);
+        assert!(!path.exists());
+    }
+
+    /// A question is taken back when `ssh` stops waiting: its people's future is dropped.
+    #[tokio::test]
+    async fn who_gives_up_asking_takes_the_question_back() {
+        struct Silent(mpsc::UnboundedSender<&'static str>);
+        struct Dropped(mpsc::UnboundedSender<&'static str>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.send("taken back").expect("the test listens");
+            }
+        }
+        #[async_trait]
+        impl People for Silent {
+            async fn ask(&self, _: Asked) -> Answer {
+                let _dropped = Dropped(self.0.clone());
+                self.0.send("asked").expect("the test listens");
+                std::future::pending().await
+            }
+
+            fn typed(&self, _: &str, _: Typed) {}
+
+            fn control(&self, _: Option<&str>) {}
+
+            fn notice(&self, _: &str) {}
+        }
+        let world = world(Answer::Refused);
+        let (tell, mut told) = mpsc::unbounded_channel();
+        world.askpass.attend(Arc::new(Silent(tell)));
+        let mut stream = UnixStream::connect(&world.askpass.socket).await.unwrap();
+        stream.write_all(b"{\"prompt\":\"Password: \",\"hint\":\"\"}\n").await.unwrap();
+        assert_eq!(told.recv().await, Some("asked"));
+        drop(stream);
+        assert_eq!(told.recv().await, Some("taken back"));
+    }
+}
