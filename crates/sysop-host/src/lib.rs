@@ -9,6 +9,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("tools run on Linux only so far: sessions, process trees and waiting use its own calls");
 
+mod fleet;
 mod local;
 mod machine;
 mod output;
@@ -23,6 +24,7 @@ use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 
+pub use crate::fleet::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
 use crate::local::LocalMachine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
