@@ -14,7 +14,9 @@ use sysop_core::text::neutralise;
 use crate::config::{DEMO, PROVIDERS, answers_file, shown};
 use crate::exit::{Exit, Failure};
 use crate::pick::{NoModel, Pick};
-use crate::settings::{Colour, HostChoice, ProviderSettings, Settings};
+use crate::settings::{Colour, ProviderSettings, Settings, Target};
+
+mod hosts;
 
 /// What the doctor asks of the other crates.
 #[async_trait]
@@ -24,6 +26,9 @@ pub(crate) trait Probe: Send + Sync {
 
     /// Asks a provider which models it has.
     async fn models(&self, provider: &str, settings: &ProviderSettings) -> Result<Vec<String>, String>;
+
+    /// Reaches a machine as a task would, and says in a few words what it is.
+    async fn host(&self, target: &Target) -> Result<String, String>;
 }
 
 /// How long one provider may take to answer.
@@ -99,6 +104,7 @@ pub(crate) async fn examine(
     providers(settings, model, probe, &mut report).await;
     programs(settings, &mut report).await;
     surroundings(settings, &mut report);
+    hosts::hosts(settings, probe, &mut report).await;
     finish(report)
 }
 
@@ -305,11 +311,6 @@ fn surroundings(settings: &Settings, report: &mut Report) {
         Colour::Off => "no colours",
     };
     report.good("terminal", &format!("{terminal}; {colour}"));
-    match &settings.host {
-        HostChoice::Local => report.good("host", "this machine"),
-        HostChoice::Ssh { destination } => report.line(State::Note, "host", destination, None),
-    }
-    report.good("root", &shown(&settings.root));
 }
 
 #[cfg(test)]
