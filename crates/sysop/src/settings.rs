@@ -23,8 +23,7 @@ use crate::exit::Failure;
 
 mod hosts;
 
-pub(crate) use hosts::{HostChoice, Hosts, Known, Target};
-use hosts::{approve_on, check_canary};
+pub(crate) use hosts::{HostChoice, Hosts, Known, Target, approve_on, check_canary};
 
 /// What one run works with.
 #[derive(Debug)]
