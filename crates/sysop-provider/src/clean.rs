@@ -14,11 +14,12 @@ const SECRET_BYTES_MIN: usize = 4;
 /// What stands in place of a secret.
 const MASK: &str = "[key]";
 /// Headers whose values may be read by anyone.
-const PUBLIC_HEADERS: [&str; 7] = [
+const PUBLIC_HEADERS: [&str; 8] = [
     "accept",
     "anthropic-beta",
     "anthropic-version",
     "content-type",
+    "host",
     "http-referer",
     "user-agent",
     "x-title",

@@ -1,10 +1,12 @@
 //! Speaks to models: OpenAI-compatible servers, Gemini and Vertex AI, Ollama, Anthropic.
 //!
-//! Starts no process, keeps no session, and never shows a key. Making a client does no IO.
+//! Starts no process, keeps no session, and never shows a key. Making a client does no IO. What it needs of another
+//! machine (a forwarded port, a command's output) it asks of the [`FarMachine`] that it is given.
 
 mod anthropic;
 mod calls;
 mod clean;
+mod far;
 mod frames;
 mod gemini;
 mod json;
@@ -21,6 +23,7 @@ mod unshown;
 mod vertex;
 mod wire;
 
+pub use far::{FarError, FarEvent, FarMachine, Forwarded, NO_FAR_MACHINE};
 pub use frames::FRAME_BYTES_MAX;
 pub use ollama::{NUM_CTX_DEFAULT, ollama_base_url};
 pub use providers::{PROBE_MAX, Probe, Providers, default_model};

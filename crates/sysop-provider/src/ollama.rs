@@ -5,7 +5,7 @@
 mod address;
 mod decode;
 mod encode;
-mod words;
+pub(crate) mod words;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,15 +45,31 @@ const THINK: &str = "think";
 /// The parameter that binds a reply to a schema.
 const FORMAT: &str = "format";
 
-/// One server, and what is known of its models.
+/// Which Ollama it is, in words.
+#[derive(Debug, Clone, Copy)]
+struct Words {
+    /// The table of the config, `[providers.NAME]`.
+    table: &'static str,
+    /// Where it runs, behind its name; empty for this machine.
+    place: &'static str,
+    /// Where a person types what they are told to.
+    there: &'static str,
+}
+
+const HERE: Words = Words { table: "ollama", place: "", there: "" };
+const THERE: Words = Words { table: "ollama+ssh", place: " on the far machine", there: " there" };
+
+/// One server, and what is known of its models. A clone shares what is known.
+#[derive(Clone)]
 pub(crate) struct Ollama {
+    words: Words,
     base_url: Result<String, String>,
     key: Option<SecretString>,
     headers: Vec<(String, SecretString)>,
     silence: Duration,
     num_ctx: u32,
     keep_alive: Option<String>,
-    models: Mutex<HashMap<String, Known>>,
+    models: Arc<Mutex<HashMap<String, Known>>>,
 }
 
 /// What is known of a model.
@@ -72,15 +88,35 @@ struct Known {
 impl Ollama {
     /// Takes the settings; does no IO.
     pub(crate) fn new(settings: &OllamaSettings) -> Self {
+        Self::with_words(settings, HERE)
+    }
+
+    /// The same for the Ollama of the far machine; its address is as seen from there until it is
+    /// [`through`](Self::through) a tunnel.
+    pub(crate) fn far(settings: &OllamaSettings) -> Self {
+        Self::with_words(settings, THERE)
+    }
+
+    /// The same server at another address, called there by its own name (`Host`).
+    pub(crate) fn through(&self, base_url: String, host: &str) -> Self {
+        let mut other = self.clone();
+        other.base_url = Ok(base_url);
+        other.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
+        other.headers.push(("host".to_owned(), host.into()));
+        other
+    }
+
+    fn with_words(settings: &OllamaSettings, words: Words) -> Self {
         let endpoint = &settings.endpoint;
         Self {
+            words,
             base_url: ollama_base_url(endpoint.base_url.as_deref().unwrap_or_default()),
             key: endpoint.api_key.clone(),
             headers: endpoint.headers.clone(),
             silence: endpoint.timeout.unwrap_or(SILENCE_MAX),
             num_ctx: settings.num_ctx.unwrap_or(NUM_CTX_DEFAULT),
             keep_alive: settings.keep_alive.clone(),
-            models: Mutex::default(),
+            models: Arc::default(),
         }
     }
 
@@ -143,6 +179,7 @@ impl Ollama {
 }
 
 /// The wire to one model.
+#[derive(Clone)]
 pub(crate) struct OllamaModel {
     server: Arc<Ollama>,
     name: String,
@@ -238,7 +275,7 @@ impl Wire for OllamaModel {
     fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
         let asked = u64::from(self.server.num_ctx);
         let window = self.server.known(&self.name).window.map_or(asked, |window| window.min(asked));
-        let sent = Sent { bytes: prompt_bytes(request), window };
+        let sent = Sent { bytes: prompt_bytes(request), window, table: self.server.words.table };
         let text_protocol = self.speaks_text(attempt);
         let decoder = ChatDecoder::new(request.model.clone(), text_protocol, sent);
         if text_protocol {
@@ -252,7 +289,7 @@ impl Wire for OllamaModel {
         let text = error_text(body);
         let lower = text.to_ascii_lowercase();
         let fail = |kind, message| Some(Refusal::Fail(ModelFailure { kind, message }));
-        let name = &self.name;
+        let (name, Words { table, place, there }) = (&self.name, self.server.words);
         if status == 403 && text.trim().is_empty() {
             let message = "Ollama refuses the host name that it is called by (403); call it by its IP address or as localhost";
             return fail(FailureKind::Auth, message.to_owned());
@@ -276,20 +313,20 @@ impl Wire for OllamaModel {
         }
         if words::is_overflow(&lower) {
             let message = format!(
-                "the prompt does not fit the window ({text}); raise num_ctx of [providers.ollama], or begin a new chat"
+                "the prompt does not fit the window ({text}); raise num_ctx of [providers.{table}], or begin a new chat"
             );
             return fail(FailureKind::ContextOverflow, message);
         }
         if words::is_memory(&lower) {
             let message = format!(
-                "the machine is too small for {name} ({text}); choose a smaller model, or lower num_ctx of [providers.ollama]"
+                "the machine is too small for {name} ({text}); choose a smaller model, or lower num_ctx of [providers.{table}]"
             );
             return fail(FailureKind::BadRequest, message);
         }
         if status == 404 && lower.contains("not found") && lower.contains("model") {
             return fail(
                 FailureKind::UnknownModel,
-                format!("Ollama has no model {name}; get it with `ollama pull {name}`"),
+                format!("Ollama{place} has no model {name}; get it{there} with `ollama pull {name}`"),
             );
         }
         None

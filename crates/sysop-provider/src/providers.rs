@@ -11,6 +11,8 @@ use sysop_driver::port::{ModelEvent, Provider};
 
 use crate::anthropic::Anthropic;
 use crate::clean::Cleaner;
+use crate::far::link::{FarModel, Link, List, Tunnel, Way};
+use crate::far::pipe;
 use crate::gemini::Gemini;
 use crate::ollama::{self, Ollama};
 use crate::openai::{self, OpenAi};
@@ -41,6 +43,8 @@ struct Shared {
     gemini: Arc<Gemini>,
     vertex: Arc<Vertex>,
     anthropic: Arc<Anthropic>,
+    link: Arc<Link>,
+    piped: Arc<pipe::Learnt>,
 }
 
 /// What asking a server came to.
@@ -73,8 +77,11 @@ struct Question {
 impl Providers {
     /// Takes the settings. Does no IO.
     pub fn new(settings: ProvidersSettings) -> Self {
+        let clients: Arc<Clients> = Arc::default();
         let shared = Shared {
-            clients: Arc::default(),
+            link: Arc::new(Link::new(settings.far.clone(), &settings.ollama_ssh, Arc::clone(&clients))),
+            piped: Arc::default(),
+            clients,
             learnt: Arc::default(),
             warned: Arc::default(),
             openai: Arc::new(OpenAi::new(&settings.openai)),
@@ -95,9 +102,33 @@ impl Providers {
 
     /// Asks whether a provider's server is there and what models it has; takes at most [`PROBE_MAX`].
     pub async fn probe(&self, provider: &str) -> Probe {
+        if provider == OLLAMA_SSH.provider {
+            return match tokio::time::timeout(PROBE_MAX, self.probe_far()).await {
+                Ok(Ok(models)) => Probe { reachable: true, models, problem: None },
+                Ok(Err(failure)) => Probe::problem(Cleaner::default().message(&failure.message)),
+                Err(_) => Probe::problem(too_slow(OLLAMA_SSH)),
+            };
+        }
         match self.question(provider) {
             Ok(question) => self.ask(question).await,
             Err(failure) => Probe::problem(failure.message),
+        }
+    }
+
+    /// The models of the far machine, by whatever way leads there.
+    async fn probe_far(&self) -> Result<Vec<String>, ModelFailure> {
+        let link = &self.shared.link;
+        let problem = |message| ModelFailure { kind: FailureKind::Unreachable, message };
+        match link.way().await? {
+            Way::Tunnel(tunnel) => {
+                let question = ollama_question(tunnel.server(), OLLAMA_SSH)?;
+                let cleaner = Cleaner::new(&question.headers);
+                self.list(&question, &cleaner).await.map_err(|message| problem(cleaner.message(&message)))
+            }
+            Way::Pipe => match link.list(link.far()?).await? {
+                List::Models(models) => Ok(models.into_iter().take(MODELS_MAX).collect()),
+                List::Failed(failure) => Err(failure),
+            },
         }
     }
 
@@ -118,13 +149,7 @@ impl Providers {
                     "Vertex AI lists no models; name one with --model, for example vertex/gemini-3.8-flash"
                         .to_owned(),
             }),
-            "ollama" | "ollama+ssh" => Ok(Question {
-                url: self.shared.ollama.address("/api/tags")?,
-                headers: self.shared.ollama.headers(),
-                place: OLLAMA,
-                list: "models",
-                name: "name",
-            }),
+            "ollama" => ollama_question(&self.shared.ollama, OLLAMA),
             _ => Err(unknown(provider)),
         }
     }
@@ -155,12 +180,7 @@ impl Providers {
         match tokio::time::timeout(PROBE_MAX, self.list(&question, &cleaner)).await {
             Ok(Ok(models)) => Probe { reachable: true, models, problem: None },
             Ok(Err(problem)) => Probe::problem(cleaner.message(&problem)),
-            Err(_) => Probe::problem(format!(
-                "{} did not answer within {} s; {}",
-                question.place.provider,
-                PROBE_MAX.as_secs(),
-                question.place.unreachable
-            )),
+            Err(_) => Probe::problem(too_slow(question.place)),
         }
     }
 
@@ -198,12 +218,70 @@ impl Providers {
             wire,
             place,
             base_url: endpoint.base_url.clone().unwrap_or_else(|| base_url.to_owned()),
+            shown: None,
             silence: endpoint.timeout.unwrap_or(SILENCE_MAX),
             retry: self.retry,
             learnt: Arc::clone(&self.shared.learnt),
             warned: Arc::clone(&self.shared.warned),
         }
     }
+
+    /// A call to a model of the far machine; the way there is found at the first poll.
+    fn far_stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        let providers = self.clone();
+        async_stream::stream! {
+            let link = &providers.shared.link;
+            let way = link.way().await;
+            if let Some(news) = link.news() {
+                yield ModelEvent::Notice(Cleaner::default().message(&news));
+            }
+            let mut events = match way {
+                Ok(Way::Tunnel(tunnel)) => transport::stream(providers.far_plan(&tunnel, &request), request),
+                Ok(Way::Pipe) => {
+                    let learnt = Arc::clone(&providers.shared.piped);
+                    pipe::stream(Arc::clone(link), learnt, providers.retry, request)
+                }
+                Err(failure) => failed(ModelFailure {
+                    kind: failure.kind,
+                    message: Cleaner::default().message(&failure.message),
+                }),
+            };
+            while let Some(event) = events.next().await {
+                yield event;
+            }
+        }
+        .boxed()
+    }
+
+    fn far_plan(&self, tunnel: &Arc<Tunnel>, request: &ModelRequest) -> Plan {
+        let link = &self.shared.link;
+        let wire = Arc::new(FarModel::new(Arc::clone(link), Arc::clone(tunnel), &request.model.name));
+        let endpoint = &link.settings().endpoint;
+        let mut plan = self.plan(endpoint, ollama::BASE_URL, wire, OLLAMA_SSH);
+        // The near end of a tunnel is on this machine, whatever the far address is.
+        plan.base_url = ollama::BASE_URL.to_owned();
+        plan.shown = Some(tunnel.origin.clone());
+        plan.silence = link.silence();
+        plan
+    }
+}
+
+fn ollama_question(server: &Ollama, place: Place) -> Result<Question, ModelFailure> {
+    Ok(Question {
+        url: server.address("/api/tags")?,
+        headers: server.headers(),
+        place,
+        list: "models",
+        name: "name",
+    })
+}
+
+fn too_slow(place: Place) -> String {
+    format!("{} did not answer within {} s; {}", place.provider, PROBE_MAX.as_secs(), place.unreachable)
+}
+
+fn failed(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
+    futures::stream::once(async move { ModelEvent::Failed(failure) }).boxed()
 }
 
 /// The most bytes of a list of models.
@@ -219,6 +297,12 @@ const OLLAMA: Place = Place {
     provider: "ollama",
     unreachable: "start Ollama with `ollama serve`, or check OLLAMA_HOST",
     key: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
+};
+
+const OLLAMA_SSH: Place = Place {
+    provider: "ollama+ssh",
+    unreachable: "start Ollama there with `ollama serve`, or check OLLAMA_HOST there",
+    key: "run `ollama signin` there for cloud models, or check the key of [providers.ollama+ssh]",
 };
 
 const GEMINI: Place = Place {
@@ -282,7 +366,8 @@ impl Provider for Providers {
                     self.plan(&shared.settings.openai, openai::BASE_URL, shared.openai.clone(), OPENAI);
                 transport::stream(plan, request)
             }
-            "ollama" | "ollama+ssh" => {
+            "ollama+ssh" => self.far_stream(request),
+            "ollama" => {
                 let wire = Arc::new(shared.ollama.model(&request.model.name));
                 let endpoint = &shared.settings.ollama.endpoint;
                 let mut plan = self.plan(endpoint, ollama::BASE_URL, wire, OLLAMA);
@@ -306,10 +391,7 @@ impl Provider for Providers {
                 let plan = self.plan(&shared.settings.anthropic, ANTHROPIC_BASE_URL, wire, ANTHROPIC);
                 transport::stream(plan, request)
             }
-            provider => {
-                let failure = unknown(provider);
-                futures::stream::once(async move { ModelEvent::Failed(failure) }).boxed()
-            }
+            provider => failed(unknown(provider)),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! What the binary knows of each provider, as plain values.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+
+use crate::far::FarMachine;
 
 /// The longest silence by default.
 pub const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -79,6 +82,11 @@ pub struct ProvidersSettings {
     pub vertex: VertexSettings,
     /// Ollama's native API.
     pub ollama: OllamaSettings,
+    /// Ollama on the far machine; its address is as seen from there, and none means the far machine's own
+    /// `OLLAMA_HOST`. Without a `num_ctx`, `ollama run` is taken to have a window of 4096 tokens.
+    pub ollama_ssh: OllamaSettings,
+    /// The far machine, where the session's host is one.
+    pub far: Option<Arc<dyn FarMachine>>,
     /// The Anthropic Messages API.
     pub anthropic: Endpoint,
 }

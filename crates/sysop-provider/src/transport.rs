@@ -26,7 +26,7 @@ pub(crate) use clients::{Clients, causes, is_loopback};
 pub use retry::RetrySettings;
 use retry::{Advice, is_transient};
 use trouble::Trouble;
-pub(crate) use trouble::error_text;
+pub(crate) use trouble::{error_text, seconds};
 
 /// The longest reply, in bytes of its body; a longer one ends the call.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -90,6 +90,8 @@ pub(crate) struct Plan {
     pub(crate) place: Place,
     /// The server's address, to choose the client by.
     pub(crate) base_url: String,
+    /// The address to tell a person, where it is another than the one that is connected to.
+    pub(crate) shown: Option<String>,
     /// The longest silence between two bytes.
     pub(crate) silence: Duration,
     pub(crate) retry: RetrySettings,
@@ -103,7 +105,7 @@ pub(crate) fn stream(plan: Plan, request: ModelRequest) -> BoxStream<'static, Mo
     let call = Call {
         learnt: attempt.clone(),
         attempt,
-        origin: plan.base_url.clone(),
+        origin: plan.shown.clone().unwrap_or_else(|| plan.base_url.clone()),
         plan,
         request,
         retries: 0,
@@ -187,7 +189,9 @@ impl Call {
             Ok(built) => {
                 self.cleaner = Cleaner::new(&built.headers);
                 if let Ok(url) = Url::parse(&built.url) {
-                    self.origin = url.origin().ascii_serialization();
+                    if self.plan.shown.is_none() {
+                        self.origin = url.origin().ascii_serialization();
+                    }
                     self.warn_of_open_key(&url);
                 }
                 self.phase = Phase::Send(http, Box::new(built));

@@ -10,11 +10,12 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use sysop_core::message::ModelRef;
 use sysop_core::text::neutralise;
+use sysop_provider::NO_FAR_MACHINE;
 
 use crate::config::{DEMO, PROVIDERS, answers_file, shown};
 use crate::exit::{Exit, Failure};
 use crate::pick::{NoModel, Pick};
-use crate::settings::{Colour, ProviderSettings, Settings, Target};
+use crate::settings::{Colour, HostChoice, ONE_FAR_MACHINE, ProviderSettings, Settings, Target};
 
 mod hosts;
 
@@ -174,14 +175,18 @@ async fn data(settings: &Settings, probe: &dyn Probe, report: &mut Report) {
 }
 
 /// Whether there is enough in the settings to ask a provider, and if not, what is missing.
-fn missing(provider: &str, settings: &ProviderSettings) -> Option<&'static str> {
+fn missing(provider: &str, settings: &ProviderSettings, host: &HostChoice) -> Option<&'static str> {
     let has_key = settings.api_key.is_some();
     match provider {
         "openai" if !has_key && settings.base_url.is_none() => Some("set OPENAI_API_KEY or LLM_BASE_URL"),
         "gemini" if !has_key => Some("set GEMINI_API_KEY"),
         "anthropic" if !has_key => Some("set ANTHROPIC_API_KEY"),
         "vertex" if settings.project.is_none() => Some("set `project` in [providers.vertex]"),
-        "ollama+ssh" => Some("needs a host that ssh reaches"),
+        "ollama+ssh" => match host {
+            HostChoice::Local => Some(NO_FAR_MACHINE),
+            HostChoice::Fleet(_) => Some(ONE_FAR_MACHINE),
+            HostChoice::Ssh(_) => None,
+        },
         _ => None,
     }
 }
@@ -192,7 +197,7 @@ async fn providers(settings: &Settings, picked: Option<&ModelRef>, probe: &dyn P
     }
     let asked = PROVIDERS.iter().map(|provider| async move {
         let of_provider = settings.providers.get(*provider).cloned().unwrap_or_default();
-        let answer = match missing(provider, &of_provider) {
+        let answer = match missing(provider, &of_provider, &settings.host) {
             Some(missing) => Err((missing.to_owned(), Answer::NotAsked)),
             None => match tokio::time::timeout(PROVIDER_TIME_MAX, probe.models(provider, &of_provider)).await
             {
@@ -233,6 +238,7 @@ enum Answer {
 
 fn hint_for(provider: &str, base_url: Option<&str>) -> String {
     match (provider, base_url) {
+        ("ollama+ssh", None) => "check the host, and that Ollama runs there".to_owned(),
         ("ollama", None) => "start it with `ollama serve`, or set OLLAMA_HOST to where it runs".to_owned(),
         (_, Some(_)) => {
             format!("check `base_url` and the key of [providers.{provider}]; see `sysop config show`")

@@ -13,6 +13,7 @@ use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::SecretString;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
+use sysop_provider::NO_FAR_MACHINE;
 
 use crate::cli::{GlobalFlags, Profile, Resume};
 use crate::config::{
@@ -562,23 +563,26 @@ fn require_this_machine(config: &Config, host: &HostChoice, problems: &mut Vec<F
     }
 }
 
-/// A model on the far machine needs one.
+/// A model on the far machine needs one, and one alone.
 fn require_model_in_reach(
     host: &HostChoice,
     model: Option<&Configured<ModelRef>>,
     problems: &mut Vec<Failure>,
 ) {
-    if let Some(model) = model
-        && model.value.provider == "ollama+ssh"
-        && *host == HostChoice::Local
-    {
-        problems.push(Failure::usage(format!(
-            "{}: `{}` is a model on another machine, and tools run on this one; \
-             give --model ollama/{} for the Ollama of this machine",
-            model.origin, model.value, model.value.name
-        )));
-    }
+    let Some(model) = model.filter(|model| model.value.provider == "ollama+ssh") else { return };
+    let why = match host {
+        HostChoice::Ssh(_) => return,
+        HostChoice::Local => NO_FAR_MACHINE,
+        HostChoice::Fleet(_) => ONE_FAR_MACHINE,
+    };
+    problems.push(Failure::usage(format!(
+        "{}: {why}; give --model ollama/{} for the Ollama of this machine",
+        model.origin, model.value.name
+    )));
 }
+
+/// Why there is no `ollama+ssh` for several hosts.
+pub(crate) const ONE_FAR_MACHINE: &str = "ollama+ssh is the Ollama of one host, and there are several";
 
 #[cfg(test)]
 mod tests;

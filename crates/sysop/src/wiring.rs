@@ -181,7 +181,6 @@ impl Provider for Models {
 pub(crate) fn providers(settings: &Settings) -> ProvidersSettings {
     let of = |name: &str| settings.providers.get(name).cloned().unwrap_or_default();
     let vertex = of("vertex");
-    let ollama = of("ollama");
     ProvidersSettings {
         openai: endpoint(of("openai")),
         gemini: endpoint(of("gemini")),
@@ -192,11 +191,17 @@ pub(crate) fn providers(settings: &Settings) -> ProvidersSettings {
             credentials: google_credentials(settings),
             endpoint: endpoint(vertex),
         },
-        ollama: OllamaSettings {
-            num_ctx: ollama.num_ctx,
-            keep_alive: ollama.keep_alive.clone(),
-            endpoint: endpoint(ollama),
-        },
+        ollama: ollama(of("ollama")),
+        ollama_ssh: ollama(of("ollama+ssh")),
+        far: None,
+    }
+}
+
+fn ollama(settings: ProviderSettings) -> OllamaSettings {
+    OllamaSettings {
+        num_ctx: settings.num_ctx,
+        keep_alive: settings.keep_alive.clone(),
+        endpoint: endpoint(settings),
     }
 }
 

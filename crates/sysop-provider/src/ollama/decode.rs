@@ -71,6 +71,8 @@ pub(super) struct Sent {
     pub(super) bytes: u64,
     /// The window in tokens, as asked for or as known.
     pub(super) window: u64,
+    /// The table of the config that sets it.
+    pub(super) table: &'static str,
 }
 
 /// Reads one reply.
@@ -144,7 +146,7 @@ impl ChatDecoder {
 
     /// Whether Ollama may have left out the beginning of the prompt, which it does without a word.
     fn judge_window(&self, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
-        let Sent { bytes, window } = self.sent;
+        let Sent { bytes, window, table } = self.sent;
         let read = self.reply.usage.input_tokens;
         if bytes > window.saturating_mul(BYTES_PER_TOKEN_MAX) {
             return Err(FrameError::InStream {
@@ -162,7 +164,7 @@ impl ChatDecoder {
         if full || lost {
             out.push(ModelEvent::Notice(format!(
                 "the prompt may not fit the window of {window} tokens, and Ollama may have left out its beginning; \
-                 raise num_ctx of [providers.ollama], or begin a new chat"
+                 raise num_ctx of [providers.{table}], or begin a new chat"
             )));
         }
         Ok(())

@@ -15,17 +15,17 @@ const OVERFLOW: [&str; 4] = [
 const MEMORY: [&str; 3] = ["more system memory", "out of memory", "cudamalloc failed"];
 
 /// Whether the prompt did not fit.
-pub(super) fn is_overflow(lower: &str) -> bool {
+pub(crate) fn is_overflow(lower: &str) -> bool {
     OVERFLOW.iter().any(|words| lower.contains(words))
 }
 
 /// Whether the model did not fit the machine.
-pub(super) fn is_memory(lower: &str) -> bool {
+pub(crate) fn is_memory(lower: &str) -> bool {
     MEMORY.iter().any(|words| lower.contains(words))
 }
 
 /// The kind of an error inside a stream, and whether it may be gone the next time.
-pub(super) fn judge(message: &str) -> (FailureKind, bool) {
+pub(crate) fn judge(message: &str) -> (FailureKind, bool) {
     let lower = message.to_ascii_lowercase();
     if is_overflow(&lower) {
         (FailureKind::ContextOverflow, false)

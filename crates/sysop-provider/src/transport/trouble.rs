@@ -166,7 +166,7 @@ pub(crate) fn error_text(body: &str) -> String {
 }
 
 /// A wait as a person says it.
-pub(super) fn seconds(wait: Duration) -> String {
+pub(crate) fn seconds(wait: Duration) -> String {
     let seconds = wait.as_secs_f64();
     if seconds >= 1.0 { format!("{seconds:.0} s") } else { format!("{seconds:.1} s") }
 }

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "what the tests share panics as the tests do")]
 
+#[cfg(unix)]
+mod far;
+#[cfg(unix)]
+mod far_machine;
 mod frames;
 mod ollama;
 mod openai;

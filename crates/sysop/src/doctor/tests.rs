@@ -134,6 +134,19 @@ async fn each_chosen_host_is_reached_and_the_others_are_named() {
 }
 
 #[tokio::test]
+async fn the_far_ollama_is_asked_where_there_is_a_far_machine() {
+    let world = World::new();
+    let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await;
+    let missing =
+        "note  provider  ollama+ssh: not configured\n                -> ollama+ssh needs a host: --host DEST";
+    assert!(text.contains(missing), "{text}");
+    let config = "[connection]\nhost = 'web1'\n[model]\nname = 'phi3'\n";
+    let world = World::new().file(".config/sysop/config.toml", config);
+    let (text, _) = report(&settings(&world, &[]), &well()).await;
+    assert!(text.contains("ok    provider  ollama+ssh: answers; phi3:latest\n"), "{text}");
+}
+
+#[tokio::test]
 async fn no_secret_is_told() {
     let world = World::new().file(".config/sysop/config.toml", "[providers.gemini]\napi_key = 'hidden'\n");
     let keys = [("OPENAI_API_KEY", "hidden"), ("SYSOP_MODEL", "openai/x")];

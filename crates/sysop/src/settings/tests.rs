@@ -118,6 +118,27 @@ fn another_host_is_refused_and_local_overrides_it() {
 }
 
 #[test]
+fn a_name_without_a_provider_is_of_the_ollama_where_the_tools_run() {
+    let there = "[connection]\nhost = 'web1'\n";
+    for (config, environment, model) in [
+        ("[model]\nname = 'phi3'\n", vec![], "ollama/phi3"),
+        ("[model]\nname = 'phi3'\n", vec![("SYSOP_CONNECTION__HOST", "web1")], "ollama+ssh/phi3"),
+        (
+            "[model]\nname = 'hf.co/me/x:Q4'\n[connection]\nhost = 'web1'\n",
+            vec![],
+            "ollama+ssh/hf.co/me/x:Q4",
+        ),
+        ("[model]\nname = 'phi3'\n[connection]\nhost = 'local'\n", vec![], "ollama/phi3"),
+        ("[model]\nname = 'phi3'\nprovider = 'ollama'\n[connection]\nhost = 'web1'\n", vec![], "ollama/phi3"),
+        (there, vec![("SYSOP_MODEL", "gemini/x")], "gemini/x"),
+    ] {
+        let settings = settings(config, &environment);
+        assert_eq!(settings.model.unwrap().value.to_string(), model, "{config} {environment:?}");
+    }
+    assert_eq!(settings(there, &[]).model, None);
+}
+
+#[test]
 fn an_unknown_provider_or_profile_keeps_a_task_from_running() {
     for (config, environment, word) in [
         (
@@ -129,7 +150,11 @@ fn an_unknown_provider_or_profile_keeps_a_task_from_running() {
         ("", vec![("SYSOP_MODEL", "phi3")], "environment SYSOP_MODEL: \"phi3\" names no model"),
         ("[model]\nprovider = 'openai'\n", vec![], "config.toml:2: \"openai\" names no model"),
         ("profile = 'codr'\n", vec![], "config.toml:1: there is no profile \"codr\"; did you mean `coder`?"),
-        ("model = 'ollama+ssh/phi3'\n", vec![], "is a model on another machine"),
+        (
+            "model = 'ollama+ssh/phi3'\n",
+            vec![],
+            "config.toml:1: ollama+ssh needs a host: --host DEST or [connection] in the config; give --model ollama/phi3",
+        ),
     ] {
         let refused = settings(config, &environment).require_runnable().unwrap_err();
         assert_eq!(refused.exit, Exit::Usage);

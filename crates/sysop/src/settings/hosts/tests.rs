@@ -363,3 +363,18 @@ fn a_canary_needs_others_to_follow() {
     assert!(problem_of(Some("@web"), None).unwrap().contains("leaves none of the 2 hosts to follow"));
     assert_eq!(problem_of(None, Some(Resume::Latest)), None, "an earlier session has hosts of its own");
 }
+
+#[test]
+fn the_ollama_of_a_host_is_that_of_one_host() {
+    let config = format!("[model]\nname = 'phi3'\n{TABLE}");
+    let several = with(&config, &on("@prod"), &[]);
+    let refused = problem(&several).unwrap();
+    assert!(
+        refused.message.ends_with(
+            "config.toml:2: ollama+ssh is the Ollama of one host, and there are several; \
+             give --model ollama/phi3 for the Ollama of this machine"
+        ),
+        "{refused}"
+    );
+    assert_eq!(problem(&with(&config, &on("web2"), &[])), None);
+}
