@@ -11,6 +11,7 @@ compile_error!("tools run on Linux only so far: sessions, process trees and wait
 
 mod askpass;
 mod environment;
+mod fleet;
 mod guard;
 mod local;
 mod machine;
@@ -34,6 +35,7 @@ use sysop_driver::people::People;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 
 pub use crate::askpass::{ASKPASS_VARIABLE, run_as_askpass};
+pub use crate::fleet::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
 use crate::local::LocalMachine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;

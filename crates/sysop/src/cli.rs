@@ -3,6 +3,7 @@
 //! Nothing here reads files, the environment or the network; `settings` gives the flags their meaning.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -40,6 +41,10 @@ Examples:
   sysop                              talk with a model about this machine
   sysop \"why is the disk full?\"      the same, beginning with a task
   sysop exec --approve auto \"...\"    one task; only what is dangerous asks
+  sysop --host web1 \"...\"           on another machine, through your own ssh
+  sysop exec --host @web --canary 1 \"...\"
+                                     on all hosts with the tag `web`, one of
+                                     them first
   sysop --model demo                 try it without any model
   sysop doctor                       what would be used, and why
 
@@ -56,6 +61,7 @@ Environment:
                                      table and what is in it: SYSOP_MODEL,
                                      SYSOP_MAX_ITERATIONS,
                                      SYSOP_PROVIDERS__OPENAI__BASE_URL
+  SYSOP_HOST                         where commands run, as with --host
   OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY, ANTHROPIC_API_KEY
                                      keys of models
   LLM_BASE_URL, LLM_AUTH_TOKEN, LLM_DEFAULT_MODEL, LLM_SMALL_FAST_MODEL
@@ -71,9 +77,12 @@ Files:
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Flags of every command")]
 pub(crate) struct GlobalFlags {
-    /// Where commands run: `local`, or what `ssh` accepts
-    #[arg(long, global = true, value_name = "DEST", value_parser = word)]
+    /// Where commands run: `local`, what `ssh` accepts, a host or @TAG of the config, or several: `web1,web2,db1`
+    #[arg(long, global = true, value_name = "DEST", value_parser = host)]
     pub(crate) host: Option<String>,
+    /// Of several hosts, let the first N go ahead; the others follow only if these end well and alike
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) canary: Option<NonZeroUsize>,
     /// The model to ask, for example `ollama/phi3`; `demo` needs none
     #[arg(long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
     pub(crate) model: Option<ModelRef>,
@@ -413,6 +422,15 @@ fn word(text: &str) -> Result<String, String> {
         return Err("a name was expected".to_owned());
     }
     Ok(text.to_owned())
+}
+
+/// What is in it, `settings` sees; only what could be a slip of the command line is told here.
+fn host(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a host was expected".to_owned()),
+        text if text.starts_with('-') => Err("ssh would take it for an option".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 fn model(text: &str) -> Result<ModelRef, String> {

@@ -22,7 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::pick::Pick;
 use crate::render::Look;
 use crate::sessions::{self, SessionsError, View};
-use crate::settings::{Colour, ProviderSettings, Settings};
+use crate::settings::{Colour, ProviderSettings, Settings, Target};
 use crate::wiring::{Parts, database, open_store, providers};
 
 /// The name of this machine among hosts.
@@ -232,5 +232,9 @@ impl Probe for Reach {
             Some(problem) => Err(problem),
             None => Ok(probe.models),
         }
+    }
+
+    async fn host(&self, _target: &Target) -> Result<String, String> {
+        Err("this build runs on this machine only".to_owned())
     }
 }

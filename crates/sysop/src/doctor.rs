@@ -15,7 +15,9 @@ use sysop_provider::NO_FAR_MACHINE;
 use crate::config::{DEMO, PROVIDERS, answers_file, shown};
 use crate::exit::{Exit, Failure};
 use crate::pick::{NoModel, Pick};
-use crate::settings::{Colour, HostChoice, ProviderSettings, Settings};
+use crate::settings::{Colour, HostChoice, ONE_FAR_MACHINE, ProviderSettings, Settings, Target};
+
+mod hosts;
 
 /// What the doctor asks of the other crates.
 #[async_trait]
@@ -25,6 +27,9 @@ pub(crate) trait Probe: Send + Sync {
 
     /// Asks a provider which models it has.
     async fn models(&self, provider: &str, settings: &ProviderSettings) -> Result<Vec<String>, String>;
+
+    /// Reaches a machine as a task would, and says in a few words what it is.
+    async fn host(&self, target: &Target) -> Result<String, String>;
 }
 
 /// How long one provider may take to answer.
@@ -100,6 +105,7 @@ pub(crate) async fn examine(
     providers(settings, model, probe, &mut report).await;
     programs(settings, &mut report).await;
     surroundings(settings, &mut report);
+    hosts::hosts(settings, probe, &mut report).await;
     finish(report)
 }
 
@@ -176,7 +182,11 @@ fn missing(provider: &str, settings: &ProviderSettings, host: &HostChoice) -> Op
         "gemini" if !has_key => Some("set GEMINI_API_KEY"),
         "anthropic" if !has_key => Some("set ANTHROPIC_API_KEY"),
         "vertex" if settings.project.is_none() => Some("set `project` in [providers.vertex]"),
-        "ollama+ssh" if *host == HostChoice::Local => Some(NO_FAR_MACHINE),
+        "ollama+ssh" => match host {
+            HostChoice::Local => Some(NO_FAR_MACHINE),
+            HostChoice::Fleet(_) => Some(ONE_FAR_MACHINE),
+            HostChoice::Ssh(_) => None,
+        },
         _ => None,
     }
 }
@@ -307,11 +317,6 @@ fn surroundings(settings: &Settings, report: &mut Report) {
         Colour::Off => "no colours",
     };
     report.good("terminal", &format!("{terminal}; {colour}"));
-    match &settings.host {
-        HostChoice::Local => report.good("host", "this machine"),
-        HostChoice::Ssh { destination } => report.line(State::Note, "host", destination, None),
-    }
-    report.good("root", &shown(&settings.root));
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ use crate::config::{
     Sources, Untrusted, Value, Variable, Warning, nearest_word, shown,
 };
 use crate::exit::Failure;
+
+mod hosts;
+
+pub(crate) use hosts::{HostChoice, Hosts, Known, Target, approve_on, check_canary};
 
 /// What one run works with.
 #[derive(Debug)]
@@ -40,9 +45,14 @@ pub(crate) struct Settings {
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
     /// The routines by name.
     pub(crate) routines: BTreeMap<String, Routine>,
-    /// Where tools run.
+    /// Where tools run; this machine where `problems` says that there is no such host.
     pub(crate) host: HostChoice,
-    /// The root of the file tools: canonical, a folder.
+    /// The hosts that can be named.
+    pub(crate) hosts: Hosts,
+    /// How many of several hosts go first.
+    pub(crate) canary: Option<NonZeroUsize>,
+    /// The root of the file tools on this machine, and the place of the workspace's config: canonical, a folder.
+    /// The roots on other machines are in `host`.
     pub(crate) root: PathBuf,
     /// Which tools are on offer.
     pub(crate) profile: Profile,
@@ -113,18 +123,6 @@ pub(crate) struct ProviderSettings {
     pub(crate) keep_alive: Option<String>,
 }
 
-/// Where tools run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum HostChoice {
-    /// On this machine.
-    Local,
-    /// On a machine that `ssh DESTINATION` reaches.
-    Ssh {
-        /// As `ssh` takes it.
-        destination: String,
-    },
-}
-
 /// Whether to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
@@ -164,23 +162,27 @@ impl Settings {
         folders: Folders,
         colour: Colour,
     ) -> Result<Self, Failure> {
-        let root = root(flags.root.as_deref())?;
-        let config = Config::load(Sources {
-            explicit: flags.config.as_deref(),
-            folders: &folders,
-            root: &root,
-            environment: &environment,
-            flags: flag_layer(flags),
-        })
-        .map_err(|error: ConfigError| Failure::usage(error.to_string()))?;
+        let load = |root: Option<&Path>| {
+            let (explicit, folders, environment) = (flags.config.as_deref(), &folders, &environment);
+            Config::load(Sources { explicit, folders, root, environment, flags: flag_layer(flags) })
+                .map_err(|error: ConfigError| Failure::usage(error.to_string()))
+        };
+        // The place of the workspace's file is known before what it says, so it has no say in where that is.
+        let (root, far_root) = match &flags.root {
+            Some(there) if !is_local(&load(None)?) => (root(None)?, Some(far_root(there)?)),
+            here => (root(here.as_deref())?, None),
+        };
+        let mut config = load(Some(&root))?;
         let mut problems = Vec::new();
-        let host = host(&config);
+        let mut hosts = Hosts::read(&mut config);
+        let host = host(&config, &mut hosts, far_root, flags, &mut problems);
         let model = model(&config, &host, &mut problems);
         let profile = profile(&config, &mut problems);
-        require_this_machine(&config, &host, model.as_ref(), &mut problems);
+        require_this_machine(&config, &host, &mut problems);
+        require_model_in_reach(&host, model.as_ref(), &mut problems);
         let mut settings = Self {
             model,
-            approve: approve(&config),
+            approve: approve_on(&config, &host),
             limits: limits(&config),
             temperature: number(&config, "temperature"),
             dangerous_patterns: texts(&config, "dangerous_patterns"),
@@ -188,6 +190,8 @@ impl Settings {
             providers: BTreeMap::new(),
             routines: BTreeMap::new(),
             host,
+            hosts,
+            canary: flags.canary,
             root,
             profile,
             resume: flags.resume.clone(),
@@ -430,9 +434,13 @@ fn text(config: &Config, path: &str) -> Option<String> {
 }
 
 fn texts(config: &Config, path: &str) -> Vec<String> {
-    match config.entry(path).map(|entry| &entry.value) {
-        Some(Value::Texts(texts)) => texts.clone(),
-        Some(Value::Text(_) | Value::Secret(_) | Value::Integer(_) | Value::Number(_)) | None => Vec::new(),
+    config.entry(path).map(texts_of).unwrap_or_default()
+}
+
+fn texts_of(entry: &Entry) -> Vec<String> {
+    match &entry.value {
+        Value::Texts(texts) => texts.clone(),
+        Value::Text(_) | Value::Secret(_) | Value::Integer(_) | Value::Number(_) => Vec::new(),
     }
 }
 
@@ -441,14 +449,6 @@ fn number(config: &Config, path: &str) -> Option<f32> {
     match config.entry(path)?.value {
         Value::Number(number) => Some(number as f32),
         Value::Text(_) | Value::Secret(_) | Value::Integer(_) | Value::Texts(_) => None,
-    }
-}
-
-fn approve(config: &Config) -> ApprovalMode {
-    match text(config, "approve").as_deref() {
-        Some("auto") => ApprovalMode::Auto,
-        Some("never") => ApprovalMode::Never,
-        Some(_) | None => ApprovalMode::Ask,
     }
 }
 
@@ -467,20 +467,39 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn host(config: &Config) -> HostChoice {
-    match text(config, "connection.host") {
-        None => HostChoice::Local,
-        Some(host) if host == "local" => HostChoice::Local,
-        Some(host) => {
-            let named_by_flag = config
-                .entry("connection.host")
-                .is_some_and(|entry| matches!(entry.origin(), Origin::Flag { .. }));
-            // `--host` is what ssh takes; the user of the config belongs to the host of the config.
-            let user = text(config, "connection.user").filter(|_| !named_by_flag && !host.contains('@'));
-            let destination = user.map_or(host.clone(), |user| format!("{user}@{host}"));
-            HostChoice::Ssh { destination }
+/// Whether tools run on this machine.
+fn is_local(config: &Config) -> bool {
+    text(config, "connection.host").is_none_or(|host| host.trim() == "local")
+}
+
+/// A root on another machine: not looked at, but a text.
+fn far_root(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Failure::usage(format!("the root {} is not UTF-8; name another with --root", shown(path)))
+    })
+}
+
+fn host(
+    config: &Config,
+    hosts: &mut Hosts,
+    root: Option<String>,
+    flags: &GlobalFlags,
+    problems: &mut Vec<Failure>,
+) -> HostChoice {
+    let host = match hosts.choose(config).and_then(|host| host.with_root(root)) {
+        Ok(host) => host,
+        Err(problem) => {
+            problems.push(problem);
+            return HostChoice::Local;
         }
+    };
+    // An earlier session has hosts of its own; whether some of them can go first is seen when it is opened.
+    if let (Some(canary), None) = (flags.canary, &flags.resume)
+        && let Err(problem) = check_canary(canary.get(), &host)
+    {
+        problems.push(problem);
     }
+    host
 }
 
 /// The model that the config names. A name without a provider is Ollama's, where the tools run: so Jexida meant it.
@@ -491,7 +510,7 @@ fn model(config: &Config, host: &HostChoice, problems: &mut Vec<Failure>) -> Opt
     let provider = text(config, "model.provider").unwrap_or_else(|| {
         match host {
             HostChoice::Local => "ollama",
-            HostChoice::Ssh { .. } => "ollama+ssh",
+            HostChoice::Ssh(_) | HostChoice::Fleet(_) => "ollama+ssh",
         }
         .to_owned()
     });
@@ -532,29 +551,38 @@ fn profile(config: &Config, problems: &mut Vec<Failure>) -> Profile {
 }
 
 /// This build has no ssh: a task that is meant for another machine must not run on this one.
-fn require_this_machine(
-    config: &Config,
+fn require_this_machine(config: &Config, host: &HostChoice, problems: &mut Vec<Failure>) {
+    if let (HostChoice::Ssh(_) | HostChoice::Fleet(_), Some(entry)) = (host, config.entry("connection.host"))
+    {
+        problems.push(Failure::usage(format!(
+            "this build runs on this machine only, and {} names the host {:?}; \
+             give --host local to run here",
+            entry.origin(),
+            host.to_string()
+        )));
+    }
+}
+
+/// A model on the far machine needs one, and one alone.
+fn require_model_in_reach(
     host: &HostChoice,
     model: Option<&Configured<ModelRef>>,
     problems: &mut Vec<Failure>,
 ) {
-    if let (HostChoice::Ssh { destination }, Some(entry)) = (host, config.entry("connection.host")) {
-        problems.push(Failure::usage(format!(
-            "this build runs on this machine only, and {} names the host {destination:?}; \
-             give --host local to run here",
-            entry.origin()
-        )));
-    }
-    if let Some(model) = model
-        && model.value.provider == "ollama+ssh"
-        && *host == HostChoice::Local
-    {
-        problems.push(Failure::usage(format!(
-            "{}: {NO_FAR_MACHINE}; give --model ollama/{} for the Ollama of this machine",
-            model.origin, model.value.name
-        )));
-    }
+    let Some(model) = model.filter(|model| model.value.provider == "ollama+ssh") else { return };
+    let why = match host {
+        HostChoice::Ssh(_) => return,
+        HostChoice::Local => NO_FAR_MACHINE,
+        HostChoice::Fleet(_) => ONE_FAR_MACHINE,
+    };
+    problems.push(Failure::usage(format!(
+        "{}: {why}; give --model ollama/{} for the Ollama of this machine",
+        model.origin, model.value.name
+    )));
 }
+
+/// Why there is no `ollama+ssh` for several hosts.
+pub(crate) const ONE_FAR_MACHINE: &str = "ollama+ssh is the Ollama of one host, and there are several";
 
 #[cfg(test)]
 mod tests;

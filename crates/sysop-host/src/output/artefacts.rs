@@ -52,6 +52,39 @@ impl Artefacts {
         ArtefactWriter { name, filling: Vec::new(), room: self.bytes_max, cut: false, full, empty, writing }
     }
 
+    /// Keeps an output that is whole already; gives its name.
+    pub(crate) async fn keep_output(&self, bytes: &[u8]) -> io::Result<String> {
+        let mut writer = self.begin();
+        writer.take(bytes);
+        writer.finish().await.map(|kept| kept.name)
+    }
+
+    /// The BLAKE3 of a kept output, in hex.
+    pub(crate) async fn output_hash(&self, name: &str) -> io::Result<String> {
+        let path = self.output_path(name)?;
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(File::open(path)?)?;
+            Ok(hasher.finalize().to_hex().to_string())
+        });
+        reading.await.map_err(io::Error::other)?
+    }
+
+    /// Forgets a kept output that is the same as another.
+    pub(crate) async fn remove_output(&self, name: &str) {
+        let Ok(path) = self.output_path(name) else { return };
+        // Two copies are a pity and no fault.
+        let _ = tokio::task::spawn_blocking(move || std::fs::remove_file(path)).await;
+    }
+
+    fn output_path(&self, name: &str) -> io::Result<PathBuf> {
+        let number = name.strip_prefix("output-").and_then(|rest| rest.strip_suffix(".txt"));
+        number
+            .filter(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .map(|_| self.folder.join(name))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no name of an output"))
+    }
+
     /// Keeps the bytes of a file as they were; the name finds them again. The same bytes are kept once.
     pub(crate) fn keep_preimage(&self, bytes: &[u8]) -> io::Result<String> {
         let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());

@@ -27,7 +27,7 @@ use crate::output::capture::{Capture, Captured};
 use crate::output::redact::Secrets;
 
 /// The tool that faces call by themselves to take changes back; no model is offered it.
-const UNDO: &str = "undo";
+pub(crate) const UNDO: &str = "undo";
 
 /// The tools of one machine.
 pub(crate) struct Toolbox {

@@ -4,6 +4,7 @@
 
 mod bash;
 mod files;
+mod fleet;
 mod git;
 mod limits;
 mod local;

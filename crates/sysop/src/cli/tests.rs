@@ -145,7 +145,9 @@ fn bad_usage_is_named() {
     assert!(complaint(&["--profile", "coderr", "chat"]).contains("coder"));
     assert!(complaint(&["--approve", "yes", "chat"]).contains("[possible values: ask, auto, never]"));
     assert!(complaint(&["--host", "", "chat"]).contains("--host"));
-    assert!(complaint(&["--host=-oProxyCommand=x", "chat"]).contains("--host"));
+    assert!(complaint(&["--host=-oProxyCommand=x", "chat"]).contains("ssh would take it for an option"));
+    assert!(complaint(&["--host= -oProxyCommand=x", "chat"]).contains("ssh would take it for an option"));
+    assert!(complaint(&["--canary", "0", "chat"]).contains("--canary"));
     assert!(complaint(&["chat", "-q", "-v"]).contains("cannot be used with"));
 }
 

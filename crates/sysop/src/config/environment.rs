@@ -1,7 +1,8 @@
 //! What the environment says of the config.
 //!
 //! Every key has `SYSOP_<KEY>`: the key in capitals, `__` between a table and what is in it
-//! (`SYSOP_MAX_ITERATIONS`, `SYSOP_PROVIDERS__OPENAI__BASE_URL`). `SYSOP_MODEL` holds `PROVIDER/NAME`.
+//! (`SYSOP_MAX_ITERATIONS`, `SYSOP_PROVIDERS__OPENAI__BASE_URL`). `SYSOP_MODEL` holds `PROVIDER/NAME`, `SYSOP_HOST`
+//! what `--host` takes.
 //! The variables that other programs read work too, with less weight. An empty variable counts as unset.
 
 use std::collections::BTreeMap;
@@ -101,6 +102,10 @@ fn own(layer: &mut Layer, name: &str, key: &str, value: &str) {
     }));
     if path == KeyPath::dotted("model") {
         return model(layer, name, value);
+    }
+    if path == KeyPath::dotted("host") {
+        take(layer, name, &KeyPath::dotted("connection.host"), value);
+        return;
     }
     match keys::find(&path) {
         Some(_) => {

@@ -102,6 +102,8 @@ pub(crate) enum Kind {
     Pattern,
     /// A list of regular expressions.
     Patterns,
+    /// A list of words by which hosts are called together.
+    Tags,
     /// `PROVIDER/NAME`; stands for `model.provider` and `model.name`.
     Model,
 }
@@ -149,6 +151,14 @@ pub(crate) const KEYS: &[Key] = &[
     key(&["deny"], Kind::Patterns, Workspace::Adds),
     key(&["connection", "host"], Kind::Text, Workspace::Ignored),
     key(&["connection", "user"], Kind::Text, Workspace::Ignored),
+    key(&["connection", "port"], count(65_535), Workspace::Ignored),
+    key(&["hosts", "*", "host"], Kind::Text, Workspace::Ignored),
+    key(&["hosts", "*", "user"], Kind::Text, Workspace::Ignored),
+    key(&["hosts", "*", "port"], count(65_535), Workspace::Ignored),
+    key(&["hosts", "*", "tags"], Kind::Tags, Workspace::Ignored),
+    key(&["hosts", "*", "approve"], Kind::Word(APPROVE), Workspace::Ignored),
+    key(&["hosts", "*", "root"], Kind::Text, Workspace::Ignored),
+    key(&["hosts", "*", "description"], Kind::Text, Workspace::Ignored),
     key(&["providers", "*", "base_url"], Kind::Url, Workspace::Ignored),
     key(&["providers", "*", "api_key"], Kind::Secret, Workspace::Ignored),
     key(&["providers", "*", "api_key_env"], Kind::Variable, Workspace::Ignored),
@@ -182,6 +192,11 @@ impl Key {
 pub(crate) fn find(path: &KeyPath) -> Option<&'static Key> {
     let names = path.names();
     KEYS.iter().find(|key| key.pattern.len() == names.len() && key.begins_with(names))
+}
+
+/// Whether a key says how much runs without a person, anywhere or on one host.
+pub(crate) fn is_approve(path: &KeyPath) -> bool {
+    find(path).is_some_and(|key| key.kind == Kind::Word(APPROVE))
 }
 
 /// Whether a path is a table that holds keys.

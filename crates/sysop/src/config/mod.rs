@@ -186,8 +186,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) explicit: Option<&'a Path>,
     /// Where the person's files are.
     pub(crate) folders: &'a Folders,
-    /// The root of the workspace.
-    pub(crate) root: &'a Path,
+    /// The root of the workspace; none where its file is not to be read.
+    pub(crate) root: Option<&'a Path>,
     /// The environment.
     pub(crate) environment: &'a Environment,
     /// What the flags say.
@@ -283,7 +283,8 @@ impl Config {
     fn warn_of_open_secret(&mut self, _path: &Path, _layer: &Layer) {}
 
     fn load_workspace(&mut self, sources: &Sources<'_>) -> Result<(), ConfigError> {
-        let path = sources.root.join(WORKSPACE_FILE);
+        let Some(root) = sources.root else { return Ok(()) };
+        let path = root.join(WORKSPACE_FILE);
         let Some(text) = file::read(&path)? else { return Ok(()) };
         let layer = file::parse(&path, &text, Flavour::Own)?;
         let hash = trust::hash(text.as_bytes());
@@ -368,7 +369,7 @@ impl Config {
 
 /// What a key counts as while its value is unusable, where leaving it out could loosen things.
 fn stand_in(path: &KeyPath) -> Option<Value> {
-    (*path == KeyPath::dotted("approve")).then(|| Value::Text("ask".to_owned()))
+    keys::is_approve(path).then(|| Value::Text("ask".to_owned()))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl World {
         Config::load(Sources {
             explicit: self.explicit.as_deref(),
             folders: &self.folders(),
-            root: &self.root(),
+            root: Some(&self.root()),
             environment: &self.environment,
             flags,
         })

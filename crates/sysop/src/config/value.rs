@@ -72,8 +72,8 @@ pub(crate) struct Complaint {
     pub(crate) why: String,
 }
 
-/// The most regular expressions in one list.
-const PATTERNS_MAX: usize = 256;
+/// The most regular expressions, or tags, in one list.
+const LIST_MAX: usize = 256;
 
 /// Whether regular expressions are compiled to see if they are any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,25 +91,25 @@ pub(crate) fn from_toml(
     check: Check,
 ) -> (Option<Value>, Vec<Complaint>) {
     let at = raw.span().start;
-    if kind != Kind::Patterns {
+    let Some(list) = List::of(kind) else {
         return match scalar(kind, raw.get_ref()) {
             Ok(value) => (Some(value), Vec::new()),
             Err(why) => (None, vec![Complaint { at, why }]),
         };
-    }
+    };
     let Some(elements) = raw.get_ref().as_array() else {
         return (None, vec![Complaint { at, why: wants(kind, raw.get_ref()) }]);
     };
     let (mut texts, mut complaints) = (Vec::new(), Vec::new());
     for element in elements.iter() {
         let at = element.span().start;
-        if texts.len() == PATTERNS_MAX {
-            let why = format!("holds more than {PATTERNS_MAX} patterns; those from here on are left out");
+        if texts.len() == LIST_MAX {
+            let why = format!("holds more than {LIST_MAX} {}; those from here on are left out", list.noun());
             complaints.push(Complaint { at, why });
             break;
         }
         let text = match (element.get_ref().as_str(), check) {
-            (Some(text), Check::Patterns) => checked_pattern(text),
+            (Some(text), Check::Patterns) => list.checked(text),
             (Some(text), Check::Nothing) => Ok(text.to_owned()),
             (None, _) => Err(wants(kind, element.get_ref())),
         };
@@ -121,6 +121,46 @@ pub(crate) fn from_toml(
     (Some(Value::Texts(texts)), complaints)
 }
 
+/// What a list holds.
+#[derive(Debug, Clone, Copy)]
+enum List {
+    Patterns,
+    Tags,
+}
+
+impl List {
+    fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Patterns => Some(Self::Patterns),
+            Kind::Tags => Some(Self::Tags),
+            Kind::Text
+            | Kind::Secret
+            | Kind::Url
+            | Kind::Variable
+            | Kind::Word(_)
+            | Kind::Integer { .. }
+            | Kind::Number { .. }
+            | Kind::TextOrInteger
+            | Kind::Pattern
+            | Kind::Model => None,
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Patterns => "patterns",
+            Self::Tags => "tags",
+        }
+    }
+
+    fn checked(self, text: &str) -> Result<String, String> {
+        match self {
+            Self::Patterns => checked_pattern(text),
+            Self::Tags => checked_tag(text),
+        }
+    }
+}
+
 fn scalar(kind: Kind, raw: &DeValue<'_>) -> Result<Value, String> {
     match (kind, raw) {
         (Kind::Integer { least, most }, DeValue::Integer(number)) => {
@@ -129,7 +169,9 @@ fn scalar(kind: Kind, raw: &DeValue<'_>) -> Result<Value, String> {
         (Kind::Number { least, most }, DeValue::Integer(number)) => decimal(least, most, number.as_str()),
         (Kind::Number { least, most }, DeValue::Float(number)) => decimal(least, most, number.as_str()),
         (Kind::TextOrInteger, DeValue::Integer(number)) => Ok(Value::Text(number.as_str().to_owned())),
-        (Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns, _) => Err(wants(kind, raw)),
+        (Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns | Kind::Tags, _) => {
+            Err(wants(kind, raw))
+        }
         (_, DeValue::String(text)) => text_value(kind, text),
         _ => Err(wants(kind, raw)),
     }
@@ -140,19 +182,8 @@ pub(crate) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
     match kind {
         Kind::Integer { least, most } => integer(least, most, text.trim().parse().ok()),
         Kind::Number { least, most } => decimal(least, most, text.trim()),
-        Kind::Patterns => {
-            let one_or_list = match text.parse::<Toml>() {
-                Ok(Toml::Array(elements)) => {
-                    elements.iter().map(|element| element.as_str().map(str::to_owned)).collect()
-                }
-                Ok(_) | Err(_) => Some(vec![text.to_owned()]),
-            };
-            let texts = one_or_list.ok_or("wants a list of regular expressions")?;
-            if texts.len() > PATTERNS_MAX {
-                return Err(format!("holds more than {PATTERNS_MAX} patterns"));
-            }
-            texts.iter().map(|text| checked_pattern(text)).collect::<Result<_, _>>().map(Value::Texts)
-        }
+        Kind::Patterns => list_value(List::Patterns, kind, text),
+        Kind::Tags => list_value(List::Tags, kind, text),
         Kind::Text
         | Kind::Secret
         | Kind::Url
@@ -162,6 +193,21 @@ pub(crate) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
         | Kind::Pattern
         | Kind::Model => text_value(kind, text),
     }
+}
+
+/// One element, or a list of them as TOML writes it.
+fn list_value(list: List, kind: Kind, text: &str) -> Result<Value, String> {
+    let one_or_list = match text.parse::<Toml>() {
+        Ok(Toml::Array(elements)) => {
+            elements.iter().map(|element| element.as_str().map(str::to_owned)).collect()
+        }
+        Ok(_) | Err(_) => Some(vec![text.to_owned()]),
+    };
+    let texts: Vec<String> = one_or_list.ok_or(wanted(kind))?;
+    if texts.len() > LIST_MAX {
+        return Err(format!("holds more than {LIST_MAX} {}", list.noun()));
+    }
+    texts.iter().map(|text| list.checked(text)).collect::<Result<_, _>>().map(Value::Texts)
 }
 
 fn text_value(kind: Kind, text: &str) -> Result<Value, String> {
@@ -186,7 +232,9 @@ fn text_value(kind: Kind, text: &str) -> Result<Value, String> {
         }
         Kind::Pattern => return checked_pattern(text).map(Value::Text),
         Kind::Word(_) | Kind::Variable | Kind::Text | Kind::TextOrInteger | Kind::Model => {}
-        Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns => return Err(wanted(kind).to_owned()),
+        Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns | Kind::Tags => {
+            return Err(wanted(kind).to_owned());
+        }
     }
     Ok(Value::Text(text.to_owned()))
 }
@@ -194,6 +242,17 @@ fn text_value(kind: Kind, text: &str) -> Result<Value, String> {
 fn is_variable(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn checked_tag(text: &str) -> Result<String, String> {
+    let odd = |sign: char| sign.is_whitespace() || sign.is_control() || matches!(sign, ',' | '@');
+    if text.is_empty() || text == "local" || text.starts_with('-') || text.contains(odd) {
+        return Err(format!(
+            "holds {}, which is no tag: it wants one word without `,` and `@`",
+            quoted(text)
+        ));
+    }
+    Ok(text.to_owned())
 }
 
 fn checked_pattern(text: &str) -> Result<String, String> {
@@ -233,6 +292,7 @@ fn wanted(kind: Kind) -> &'static str {
         Kind::Number { .. } => "wants a number",
         Kind::Pattern => "wants a regular expression in quotes",
         Kind::Patterns => "wants a list of regular expressions in quotes",
+        Kind::Tags => "wants a list of words in quotes",
         Kind::Model => "wants \"PROVIDER/NAME\"",
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::GlobalFlags;
 use crate::config::tests::World;
 use crate::exit::{Exit, Failure};
 use crate::pick::pick;
-use crate::settings::{Colour, ProviderSettings, Settings};
+use crate::settings::{Colour, ProviderSettings, Settings, Target};
 
 struct Fake {
     database: Result<String, String>,
@@ -24,6 +24,10 @@ impl Probe for Fake {
 
     async fn models(&self, _provider: &str, _settings: &ProviderSettings) -> Result<Vec<String>, String> {
         self.models.clone()
+    }
+
+    async fn host(&self, target: &Target) -> Result<String, String> {
+        if target.name == "dead" { Err("nobody answers".to_owned()) } else { Ok("Linux x86_64".to_owned()) }
     }
 }
 
@@ -96,6 +100,37 @@ async fn a_model_that_is_not_there_is_said() {
     let world = World::new();
     let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "ollama/qwen3")]), &well()).await;
     assert!(text.contains("qwen3 is not among its models: phi3:latest"), "{text}");
+}
+
+#[tokio::test]
+async fn each_chosen_host_is_reached_and_the_others_are_named() {
+    let mut config = "[hosts.web1]\nhost = '10.0.0.1'\nuser = 'deploy'\nport = 2222\ntags = ['prod']\n\
+                      root = '/srv'\ndescription = 'shop'\n[hosts.dead]\ntags = ['prod']\n\
+                      [hosts.spare]\ntags = ['old', 'db']\n"
+        .to_owned();
+    for number in 0..30 {
+        config.push_str(&format!("[hosts.more{number}]\ndescription = 'x'\n"));
+    }
+    let world = World::new().own(&config);
+    let flags = GlobalFlags {
+        host: Some("@prod".to_owned()),
+        canary: std::num::NonZeroUsize::new(1),
+        ..GlobalFlags::default()
+    };
+    let environment = [("SYSOP_MODEL".to_owned(), "demo".to_owned())].into_iter().collect();
+    let settings = Settings::from_parts(&flags, environment, world.folders(), Colour::Off).unwrap();
+    let (text, exit) = report(&settings, &well()).await;
+    assert_eq!(exit, Exit::Failed);
+    for line in [
+        "ok    host      web1 (-p 2222 deploy@10.0.0.1), root /srv, shop: Linux x86_64\n",
+        "FAIL  host      dead: nobody answers\n                -> see what `ssh dead` says\n",
+        "ok    canary    1 of the hosts go ahead of the others\n",
+        "note  host      spare, tags old, db; not chosen\n",
+        "note  host      more18, x; not chosen\nnote  host      and 11 more; `sysop config show` names all\n",
+    ] {
+        assert!(text.contains(line), "{line}:\n{text}");
+    }
+    assert!(!text.contains("ok    root"), "the root is on the hosts:\n{text}");
 }
 
 #[tokio::test]

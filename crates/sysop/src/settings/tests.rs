@@ -15,7 +15,11 @@ use crate::exit::{Exit, Failure};
 
 const OWN: &str = ".config/sysop/config.toml";
 
-fn load(world: &World, flags: &GlobalFlags, environment: &[(&str, &str)]) -> Result<Settings, Failure> {
+pub(super) fn load(
+    world: &World,
+    flags: &GlobalFlags,
+    environment: &[(&str, &str)],
+) -> Result<Settings, Failure> {
     let flags = GlobalFlags { root: flags.root.clone().or(Some(world.root())), ..flags.clone() };
     Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), Colour::Off)
 }
@@ -94,7 +98,7 @@ fn another_host_is_refused_and_local_overrides_it() {
     let jexida = "[connection]\nhost = '192.168.1.224'\nuser = 'jexida'\n[model]\nname = 'phi3'\n";
     let world = World::new().file(".jexida/config.toml", jexida);
     let settings = load(&world, &GlobalFlags::default(), &[]).unwrap();
-    assert_eq!(settings.host, HostChoice::Ssh { destination: "jexida@192.168.1.224".into() });
+    assert_eq!(settings.host.to_string(), "jexida@192.168.1.224");
     assert_eq!(settings.model.as_ref().unwrap().value.to_string(), "ollama+ssh/phi3");
     let refused = settings.require_runnable().unwrap_err();
     assert_eq!(refused.exit, Exit::Usage);
@@ -109,7 +113,7 @@ fn another_host_is_refused_and_local_overrides_it() {
 
     let there = GlobalFlags { host: Some("web1".into()), ..GlobalFlags::default() };
     let settings = load(&world, &there, &[]).unwrap();
-    assert_eq!(settings.host, HostChoice::Ssh { destination: "web1".into() });
+    assert_eq!(settings.host.to_string(), "web1");
     assert!(settings.require_runnable().unwrap_err().message.contains("flag --host names"));
 }
 

@@ -208,11 +208,11 @@ async fn asked_about_the_workspace(answer: &str) -> String {
             let count = terminal.read(&mut bytes).await.unwrap();
             screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
-        while let Ok(count @ 1..) = terminal.read(&mut bytes).await {
+        // All output may have come already: the answer is remembered before the conversation says a word.
+        while !remembered.exists()
+            && let Ok(count @ 1..) = terminal.read(&mut bytes).await
+        {
             screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
-            if remembered.exists() {
-                break;
-            }
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), asked).await.unwrap();

@@ -101,3 +101,37 @@ fn a_routine_that_cannot_be_filled_in_is_2() {
         assert!(run.err.contains(word) && run.err.lines().count() == 1, "{run:?}");
     }
 }
+
+#[test]
+fn hosts_are_shown_with_their_lines() {
+    let own = "[hosts.web1]\nhost = '10.0.0.1'\nport = 2222\ntags = ['prod', 'web']\n[hosts.'db.1']\nuser = 'ann'\n";
+    let world = World::new().file(".config/sysop/config.toml", own);
+    let run = world.variable("SYSOP_HOST", "@web").run(&["config", "show"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{run:?}");
+    for line in [
+        "connection.host = \"@web\"  # environment SYSOP_HOST",
+        "hosts.web1.host = \"10.0.0.1\"  # ",
+        "hosts.web1.port = 2222  # ",
+        "hosts.web1.tags = [\"prod\", \"web\"]  # ",
+        "hosts.\"db.1\".user = \"ann\"  # ",
+    ] {
+        assert!(run.out.lines().any(|shown| shown.starts_with(line)), "{line} is missing:\n{}", run.out);
+    }
+    assert!(run.out.contains("config.toml:4\n"), "{}", run.out);
+}
+
+#[test]
+fn what_is_no_host_is_2_and_nothing_runs() {
+    for (flags, why) in [
+        (["--host", "a b"], "\"a b\" is no host"),
+        (["--host", "web1,-oProxyCommand=x"], "ssh would take it for an option"),
+        (["--host", "@nothing"], "no host has the tag \"nothing\""),
+        (["--host", "web1,web1"], "the host web1 is named twice"),
+        (["--canary", "1"], "--canary 1 needs several hosts"),
+        (["--canary", "0"], "--canary"),
+    ] {
+        let run = World::new().run(&["exec", "x", "--model", "demo", flags[0], flags[1]]);
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+        assert!(run.err.contains(why), "{flags:?}: {}", run.err);
+    }
+}

@@ -1,0 +1,102 @@
+//! One host among several, and how long the others wait for it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sysop_core::catalogue::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+/// What a host may take beyond the time of the call itself: to connect, to stop what runs, to answer.
+const ANSWER_TIME: Duration = Duration::from_secs(90);
+/// What a host may take to stop.
+const STOP_TIME: Duration = Duration::from_secs(10);
+
+/// One host among several.
+pub(super) struct Member {
+    pub(super) name: Arc<str>,
+    pub(super) host: Arc<dyn Host>,
+    /// How many of its questions wait for people; its time stands still as long as there is one.
+    pub(super) asking: watch::Sender<usize>,
+}
+
+/// Why a call was stopped.
+#[derive(Clone, Copy)]
+enum Stop {
+    Cancelled,
+    Overdue(Duration),
+}
+
+impl Member {
+    pub(super) fn new(name: &str, host: Arc<dyn Host>) -> Self {
+        Self { name: name.into(), host, asking: watch::Sender::new(0) }
+    }
+
+    /// Runs one call, and gives up on a host that neither answers nor stops.
+    pub(super) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: &CancellationToken) -> Outcome {
+        let started = Instant::now();
+        let time_max = time_of(&call) + ANSWER_TIME;
+        let stop = cancel.child_token();
+        let mut running = pin!(self.host.run(call, sink, stop.clone()));
+        let why = tokio::select! {
+            biased;
+            outcome = &mut running => return outcome,
+            () = cancel.cancelled() => Stop::Cancelled,
+            () = self.overdue(time_max) => Stop::Overdue(time_max),
+        };
+        stop.cancel();
+        let mut outcome = match (timeout(STOP_TIME, running).await, why) {
+            (Ok(outcome), Stop::Cancelled) => outcome,
+            (Ok(outcome), Stop::Overdue(time)) => late(outcome, time),
+            (Err(_), Stop::Cancelled) => unknown("it did not stop when it was told to"),
+            (Err(_), Stop::Overdue(time)) => {
+                unknown(&format!("no answer within {} s, and it did not stop", time.as_secs()))
+            }
+        };
+        outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        outcome
+    }
+
+    /// Returns when the host has had this much time in which none of its questions waited for people.
+    async fn overdue(&self, mut left: Duration) {
+        let mut asking = self.asking.subscribe();
+        loop {
+            // Neither wait can fail: the sender is ours.
+            let _ = asking.wait_for(|questions| *questions == 0).await;
+            let since = Instant::now();
+            tokio::select! {
+                () = sleep(left) => return,
+                _ = asking.wait_for(|questions| *questions > 0) => {
+                    left = left.saturating_sub(since.elapsed());
+                }
+            }
+        }
+    }
+}
+
+/// The time that a call gives its command.
+fn time_of(call: &ToolCall) -> Duration {
+    let asked = match &call.arguments {
+        Arguments::Object(arguments) => arguments.get("timeout_s").and_then(serde_json::Value::as_u64),
+        Arguments::Invalid(_) => None,
+    };
+    Duration::from_secs(asked.unwrap_or(BASH_TIMEOUT_S_DEFAULT).min(BASH_TIMEOUT_S_MAX))
+}
+
+fn unknown(why: &str) -> Outcome {
+    Outcome::new(Status::Unknown, format!("[{why}; nobody knows how it ended]"))
+}
+
+/// A call that was stopped because it took too long says so.
+fn late(outcome: Outcome, time: Duration) -> Outcome {
+    if outcome.status != Status::Cancelled {
+        return outcome;
+    }
+    let note = format!("[no answer within {} s; stopped]", time.as_secs());
+    let border = if outcome.output.is_empty() || outcome.output.ends_with('\n') { "" } else { "\n" };
+    Outcome { status: Status::Timeout, output: format!("{}{border}{note}", outcome.output), ..outcome }
+}

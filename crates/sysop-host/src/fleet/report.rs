@@ -1,0 +1,398 @@
+//! What came of a call on several hosts, as one outcome: hosts that ended alike are told once, together, and those
+//! that stand out come first. The text stays within the limits of a single host.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
+
+use crate::output::artefacts::Artefacts;
+use crate::output::capture::joined;
+use crate::output::head_tail::{HeadTail, newlines};
+use crate::output::{OutputLimits, counted};
+
+/// The most bytes of names in one line, and the most of the limit that they may take (one part of so many).
+const NAMES_BYTES_MAX: usize = 1024;
+const NAMES_PART: usize = 8;
+/// What a group is not cut below to make room for another: bytes and lines.
+const GROUP_BYTES_MIN: usize = 512;
+const GROUP_LINES_MIN: usize = 5;
+/// What is said about a gap takes this much: bytes and lines.
+const NOTICE_BYTES: usize = 128;
+const NOTICE_LINES: usize = 1;
+/// What a heading says beside the names.
+const HEADING_BYTES: usize = 64;
+
+/// How a call ended on one host.
+pub(super) struct Told {
+    name: Arc<str>,
+    pub(super) outcome: Outcome,
+}
+
+impl Told {
+    pub(super) fn new(name: &Arc<str>, outcome: Outcome) -> Self {
+        Self { name: Arc::clone(name), outcome }
+    }
+}
+
+/// Hosts that ended alike, by their places; never empty.
+struct Group(Vec<usize>);
+
+impl Group {
+    fn first<'a>(&self, told: &'a [Told]) -> &'a Outcome {
+        &told[self.0[0]].outcome
+    }
+}
+
+/// Why the rest of the hosts is not to follow the first, and what that makes of them; none where they are.
+pub(super) async fn canary_complaint(told: &mut [Told], artefacts: &Artefacts) -> Option<(Status, String)> {
+    if told.iter().any(|told| told.outcome.status == Status::Cancelled) {
+        return Some((Status::Cancelled, "not run: stopped before its turn".to_owned()));
+    }
+    if let Some(bad) = told.iter().find(|told| told.outcome.status != Status::Ok) {
+        let why = format!("not run: {}, which went first, ended with: {}", bad.name, end(&bad.outcome));
+        return Some((Status::Rejected, why));
+    }
+    if groups(told, artefacts).await.len() == 1 {
+        return None;
+    }
+    let why =
+        format!("not run: {}, which went first, did not end alike", names(told.iter(), NAMES_BYTES_MAX));
+    Some((Status::Rejected, why))
+}
+
+/// Makes one outcome of all.
+pub(super) async fn report(mut told: Vec<Told>, limits: OutputLimits, artefacts: &Artefacts) -> Outcome {
+    let groups = groups(&mut told, artefacts).await;
+    let mut hosts: Vec<HostOutcome> = told
+        .iter()
+        .map(|Told { name, outcome }| HostOutcome {
+            host: name.to_string(),
+            status: outcome.status,
+            exit_code: outcome.exit_code,
+            duration_ms: outcome.duration_ms,
+            group: 0,
+        })
+        .collect();
+    for (number, group) in (1..).zip(&groups) {
+        for &place in &group.0 {
+            hosts[place].group = number;
+        }
+    }
+    let changes = told.iter_mut().flat_map(|Told { name, outcome }| {
+        let changes = std::mem::take(&mut outcome.changes);
+        changes
+            .into_iter()
+            .map(move |change| FileChange { path: format!("{name}:{}", change.path), ..change })
+    });
+    let changes = changes.collect();
+    let mut page = Page { told: &told, limits, artefacts, artefact: None, truncated: false };
+    let output = page.write(&groups).await;
+    let exit_code = told.first().and_then(|told| told.outcome.exit_code);
+    Outcome {
+        status: status(&told),
+        output,
+        exit_code: exit_code.filter(|_| told.iter().all(|told| told.outcome.exit_code == exit_code)),
+        truncated: page.truncated || told.iter().any(|told| told.outcome.truncated),
+        artefact: page.artefact,
+        duration_ms: 0,
+        changes,
+        hosts,
+    }
+}
+
+/// The status of all: the worst. Hosts that were held back because others failed are no refusal of the whole.
+fn status(told: &[Told]) -> Status {
+    let statuses = || told.iter().map(|told| told.outcome.status);
+    let worst = statuses().max_by_key(|status| badness(*status)).unwrap_or(Status::Ok);
+    if worst == Status::Interrupted {
+        Status::Unknown
+    } else if worst == Status::Rejected && statuses().any(|status| status != worst) {
+        Status::Failed
+    } else {
+        worst
+    }
+}
+
+fn badness(status: Status) -> u8 {
+    match status {
+        Status::Ok => 0,
+        Status::Rejected => 1,
+        Status::Failed => 2,
+        Status::Timeout => 3,
+        Status::Cancelled => 4,
+        Status::Interrupted => 5,
+        Status::Unknown => 6,
+    }
+}
+
+/// How a call ended, for a heading.
+fn end(outcome: &Outcome) -> String {
+    match (outcome.exit_code, outcome.status) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Status::Timeout) => "timed out".to_owned(),
+        (None, Status::Cancelled) => "stopped".to_owned(),
+        (None, Status::Unknown) => "unknown how it ended".to_owned(),
+        (None, Status::Rejected) => "not run".to_owned(),
+        (None, status @ (Status::Ok | Status::Failed | Status::Interrupted)) => status.as_str().to_owned(),
+    }
+}
+
+/// The hosts by how they ended: the smallest groups first, of those the worst; what did not run is last.
+async fn groups(told: &mut [Told], artefacts: &Artefacts) -> Vec<Group> {
+    let mut places: HashMap<(&str, Option<i32>, String), usize> = HashMap::new();
+    let mut groups: Vec<Group> = Vec::new();
+    for (place, Told { outcome, .. }) in told.iter().enumerate() {
+        // Each whole output has a name of its own, also where it says the same.
+        let text = match &outcome.artefact {
+            Some(name) => outcome.output.replace(name.as_str(), ""),
+            None => outcome.output.clone(),
+        };
+        let next = groups.len();
+        match *places.entry((outcome.status.as_str(), outcome.exit_code, text)).or_insert(next) {
+            known if known < next => groups[known].0.push(place),
+            _ => groups.push(Group(vec![place])),
+        }
+    }
+    drop(places);
+    let mut split = Vec::new();
+    for group in groups {
+        split.extend(by_artefact(group, told, artefacts).await);
+    }
+    split.sort_by_key(|group| {
+        let status = group.first(told).status;
+        (status == Status::Rejected, group.0.len(), u8::MAX - badness(status), group.0[0])
+    });
+    split
+}
+
+/// Splits a group where the whole outputs, which nobody is shown, differ; keeps one artefact of those that do not.
+async fn by_artefact(group: Group, told: &mut [Told], artefacts: &Artefacts) -> Vec<Group> {
+    if group.0.len() == 1 || group.first(told).artefact.is_none() {
+        return vec![group];
+    }
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut split: Vec<Group> = Vec::new();
+    for place in group.0 {
+        let name = told[place].outcome.artefact.clone().unwrap_or_default();
+        let hash = artefacts.output_hash(&name).await.unwrap_or_else(|_| name.clone());
+        let next = split.len();
+        let number = *known.entry(hash).or_insert(next);
+        if number == next {
+            split.push(Group(vec![place]));
+            continue;
+        }
+        let kept = split[number].first(told);
+        let (text, kept) = (kept.output.clone(), kept.artefact.clone());
+        if kept.as_ref() != Some(&name) {
+            artefacts.remove_output(&name).await;
+        }
+        let outcome = &mut told[place].outcome;
+        (outcome.output, outcome.artefact) = (text, kept);
+        split[number].0.push(place);
+    }
+    split
+}
+
+/// Names in one line, as many as fit.
+fn names<'a>(told: impl IntoIterator<Item = &'a Told>, bytes_max: usize) -> String {
+    let mut line = String::new();
+    let mut told = told.into_iter();
+    while let Some(Told { name, .. }) = told.next() {
+        if !line.is_empty() && line.len() + name.len() + 2 > bytes_max {
+            return format!("{line} and {} more", told.count() + 1);
+        }
+        if !line.is_empty() {
+            line.push_str(", ");
+        }
+        line.push_str(name);
+    }
+    line
+}
+
+/// The text about all groups as it is written.
+struct Page<'a> {
+    told: &'a [Told],
+    limits: OutputLimits,
+    artefacts: &'a Artefacts,
+    /// The first artefact that is named.
+    artefact: Option<String>,
+    truncated: bool,
+}
+
+/// One group as it is told.
+struct Section<'a> {
+    heading: String,
+    body: String,
+    outcome: &'a Outcome,
+}
+
+impl Section<'_> {
+    fn lines(&self) -> usize {
+        usize::try_from(newlines(self.body.as_bytes())).unwrap_or(usize::MAX)
+    }
+
+    /// The least room that it needs.
+    fn least(&self) -> OutputLimits {
+        let (bytes, lines) = (self.body.len(), self.lines());
+        OutputLimits {
+            bytes: self.heading.len() + bytes.min(GROUP_BYTES_MIN),
+            lines: 1 + lines.min(GROUP_LINES_MIN),
+        }
+    }
+}
+
+impl<'a> Page<'a> {
+    async fn write(&mut self, groups: &[Group]) -> String {
+        let mut sections: Vec<Section<'a>> = groups.iter().map(|group| self.section(group)).collect();
+        let left_out = self.left_out(groups, &sections);
+        let mut output = String::new();
+        let mut notice = String::new();
+        if !left_out.is_empty() {
+            self.truncated = true;
+            notice = self.notice(groups, &left_out);
+            let mut number = 0..;
+            sections.retain(|_| number.next().is_none_or(|number| !left_out.contains(&number)));
+        }
+        let shares = self.shares(&sections, &notice);
+        // What is left out is smaller than the last group that is told, so that is where it belongs.
+        let total = sections.len();
+        for (number, (section, share)) in (1..).zip(sections.into_iter().zip(shares)) {
+            if number == total {
+                output.push_str(&notice);
+            }
+            output.push_str(&section.heading);
+            output.push_str(&self.fitting(section, share).await);
+        }
+        if output.ends_with('\n') {
+            output.pop();
+        }
+        output
+    }
+
+    fn section(&self, group: &Group) -> Section<'a> {
+        let outcome = &self.told[group.0[0]].outcome;
+        let names = names(group.0.iter().map(|&place| &self.told[place]), self.names_bytes_max());
+        let heading = format!("== {names} ({} of {}): {} ==\n", group.0.len(), self.told.len(), end(outcome));
+        let mut body = String::with_capacity(outcome.output.len() + 1);
+        for line in outcome.output.lines() {
+            // No host may speak for another.
+            if line.starts_with("== ") {
+                body.push(' ');
+            }
+            body.push_str(line);
+            body.push('\n');
+        }
+        Section { heading, body, outcome }
+    }
+
+    fn names_bytes_max(&self) -> usize {
+        NAMES_BYTES_MAX.min(self.limits.bytes / NAMES_PART)
+    }
+
+    /// The groups for which there is no room, by their places. The largest one is always told, for comparison.
+    fn left_out(&self, groups: &[Group], sections: &[Section<'_>]) -> Vec<usize> {
+        let Some(largest) = (0..groups.len()).rev().max_by_key(|&number| groups[number].0.len()) else {
+            return Vec::new();
+        };
+        let fits = |used: OutputLimits, more: OutputLimits| {
+            used.bytes + more.bytes <= self.limits.bytes && used.lines + more.lines <= self.limits.lines
+        };
+        let all = sections.iter().map(Section::least).fold(NOTHING, plus);
+        if fits(all, NOTHING) {
+            return Vec::new();
+        }
+        let notice = OutputLimits { bytes: self.names_bytes_max() + NOTICE_BYTES, lines: NOTICE_LINES };
+        let mut used = plus(notice, sections[largest].least());
+        let mut left_out = Vec::new();
+        for (number, section) in sections.iter().enumerate().filter(|(number, _)| *number != largest) {
+            if left_out.is_empty() && fits(used, section.least()) {
+                used = plus(used, section.least());
+            } else {
+                left_out.push(number);
+            }
+        }
+        left_out
+    }
+
+    fn notice(&self, groups: &[Group], left_out: &[usize]) -> String {
+        let mut places: Vec<usize> = left_out.iter().flat_map(|&number| groups[number].0.clone()).collect();
+        places.sort_unstable();
+        let hosts = counted(places.len() as u64, "host");
+        let endings = counted(left_out.len() as u64, "other ending");
+        let names = names(places.into_iter().map(|place| &self.told[place]), self.names_bytes_max());
+        format!("… [{hosts} with {endings} left out: {names}; ask fewer hosts at once] …\n")
+    }
+
+    /// How much each section may take; what one does not need is for the others.
+    fn shares(&self, sections: &[Section<'_>], notice: &str) -> Vec<OutputLimits> {
+        let headings: usize = sections.iter().map(|section| section.heading.len()).sum();
+        let lines = sections.len() + usize::from(!notice.is_empty());
+        let bytes_left = self.limits.bytes.saturating_sub(headings + notice.len());
+        let bytes = fair(bytes_left, sections.iter().map(|section| section.body.len()).collect());
+        let lines_left = self.limits.lines.saturating_sub(lines);
+        let lines = fair(lines_left, sections.iter().map(Section::lines).collect());
+        bytes.into_iter().zip(lines).map(|(bytes, lines)| OutputLimits { bytes, lines }).collect()
+    }
+
+    /// The text of a section, cut where its share is too small; the whole is kept then.
+    async fn fitting(&mut self, section: Section<'_>, share: OutputLimits) -> String {
+        let artefact = section.outcome.artefact.clone();
+        if section.body.len() <= share.bytes && section.lines() <= share.lines {
+            self.artefact = self.artefact.take().or(artefact);
+            return section.body;
+        }
+        self.truncated = true;
+        let kept = match artefact {
+            Some(name) => Ok(name),
+            None => self.artefacts.keep_output(section.outcome.output.as_bytes()).await,
+        };
+        let place = match &kept {
+            Ok(name) => format!("whole output: artefact {name}"),
+            Err(error) => format!("the whole could not be kept: {error}"),
+        };
+        let mut excerpt = HeadTail::new(OutputLimits {
+            bytes: share.bytes.saturating_sub(place.len() + HEADING_BYTES),
+            lines: share.lines.saturating_sub(NOTICE_LINES),
+        });
+        excerpt.push(section.body.as_bytes());
+        let excerpt = excerpt.finish();
+        self.artefact = self.artefact.take().or(kept.ok());
+        let Some(gap) = excerpt.gap else { return section.body };
+        let gap = format!("{}, {}", counted(gap.lines, "line"), counted(gap.bytes, "byte"));
+        joined(&excerpt.head, &format!("… [{gap} left out here; {place}] …"), &excerpt.tail)
+    }
+}
+
+const NOTHING: OutputLimits = OutputLimits { bytes: 0, lines: 0 };
+
+fn plus(one: OutputLimits, other: OutputLimits) -> OutputLimits {
+    OutputLimits { bytes: one.bytes + other.bytes, lines: one.lines + other.lines }
+}
+
+/// Gives each as much as it needs or, where that is too much, the same as the others who get less than they need.
+fn fair(mut left: usize, needs: Vec<usize>) -> Vec<usize> {
+    let mut by_need: Vec<usize> = (0..needs.len()).collect();
+    by_need.sort_by_key(|&place| needs[place]);
+    let mut given = needs;
+    let mut waiting = given.len();
+    for place in by_need {
+        given[place] = given[place].min(left / waiting);
+        left -= given[place];
+        waiting -= 1;
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fair;
+
+    #[test]
+    fn what_one_does_not_need_is_for_the_others() {
+        assert_eq!(fair(100, vec![10, 500, 500]), [10, 45, 45]);
+        assert_eq!(fair(100, vec![10, 20, 30]), [10, 20, 30]);
+        assert_eq!(fair(2, vec![5, 0, 5, 5]), [0, 0, 1, 1]);
+        assert_eq!(fair(0, vec![5]), [0]);
+    }
+}

@@ -1,0 +1,356 @@
+//! Several hosts as one: what runs where and when, what is told, and that one host harms no other.
+
+mod canary;
+mod files;
+mod people;
+mod text;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sysop_core::catalogue::{self, Profile};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{HostOutcome, Outcome, Status};
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::people::People;
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_host::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
+use tokio::time::{Instant, sleep};
+
+use crate::world::Display;
+
+type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// A host that does what a test says.
+struct Fake {
+    tools: Vec<ToolSpec>,
+    act: Box<dyn Fn(ToolCall, DeltaSink, CancellationToken) -> Running + Send + Sync>,
+    people: Arc<Mutex<Option<Arc<dyn People>>>>,
+}
+
+#[async_trait]
+impl Host for Fake {
+    fn tools(&self) -> &[ToolSpec] {
+        &self.tools
+    }
+
+    async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        (self.act)(call, sink, cancel).await
+    }
+
+    fn attend(&self, people: Arc<dyn People>) {
+        *self.people.lock().unwrap() = Some(people);
+    }
+}
+
+fn fake<F>(act: impl Fn(ToolCall, DeltaSink, CancellationToken) -> F + Send + Sync + 'static) -> Fake
+where
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    Fake {
+        tools: catalogue::tools(Profile::Full),
+        act: Box::new(move |call, sink, cancel| Box::pin(act(call, sink, cancel))),
+        people: Arc::default(),
+    }
+}
+
+/// A host that ends at once, always the same way.
+fn ends(outcome: Outcome) -> Fake {
+    fake(move |_, _, _| std::future::ready(outcome.clone()))
+}
+
+fn exited(code: i32, output: &str) -> Outcome {
+    let status = if code == 0 { Status::Ok } else { Status::Failed };
+    Outcome { exit_code: Some(code), ..Outcome::new(status, output) }
+}
+
+fn settings() -> FleetSettings {
+    // No test that uses these keeps an output.
+    FleetSettings::new("/nonexistent")
+}
+
+fn fleet_with<N: Into<String>>(
+    hosts: impl IntoIterator<Item = (N, Fake)>,
+    settings: FleetSettings,
+) -> Result<Fleet, FleetError> {
+    let hosts = hosts.into_iter().map(|(name, host)| (name.into(), Arc::new(host) as Arc<dyn Host>));
+    Fleet::new(hosts.collect(), settings)
+}
+
+fn fleet<N: Into<String>>(hosts: impl IntoIterator<Item = (N, Fake)>) -> Fleet {
+    fleet_with(hosts, settings()).unwrap()
+}
+
+fn call(tool: &str, arguments: Value) -> ToolCall {
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let arguments = Arguments::Object(arguments);
+    ToolCall { id: CallId::new("call-1"), wire_id: None, name: tool.to_owned(), arguments }
+}
+
+async fn run(fleet: &Fleet, call: ToolCall) -> Outcome {
+    fleet.run(call, DeltaSink::none(), CancellationToken::new()).await
+}
+
+async fn bash(fleet: &Fleet) -> Outcome {
+    run(fleet, call("bash", json!({ "command": "true" }))).await
+}
+
+/// `web1 ok 1`: host, status and group of each.
+fn by_host(outcome: &Outcome) -> Vec<String> {
+    let line = |of: &HostOutcome| format!("{} {} {}", of.host, of.status.as_str(), of.group);
+    outcome.hosts.iter().map(line).collect()
+}
+
+#[test]
+fn the_tools_are_those_of_all_without_the_terminal() {
+    let terminal =
+        |name: &str, effect| ToolSpec { name: name.to_owned(), effect, ..catalogue::delete_file() };
+    let with = |more: &[ToolSpec]| {
+        let mut host = ends(Outcome::ok(""));
+        host.tools.extend(more.iter().cloned());
+        host
+    };
+    let hands = [terminal("run_command", ToolEffect::Command), terminal("send_keys", ToolEffect::Keys)];
+    let end = terminal("task_complete", ToolEffect::Completes);
+    let both = [&hands[..], std::slice::from_ref(&end)].concat();
+    let more = [&both[..], &[catalogue::delete_file()]].concat();
+    let fleet = fleet([("web1", with(&more)), ("web2", with(&both))]);
+    let names: Vec<&str> = fleet.tools().iter().map(|spec| spec.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["read_file", "write_file", "edit_file", "bash", "find_files", "ls", "task_complete"],
+        "a tool that one host lacks is none of the fleet's"
+    );
+    let other = ToolSpec { parameters: json!({ "type": "object" }), ..end.clone() };
+    let fleet = self::fleet([("web1", with(&[end])), ("web2", with(&[other]))]);
+    assert!(!fleet.tools().iter().any(|spec| spec.name == "task_complete"), "it takes something else there");
+    assert!(fleet.terminal().is_none());
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_on_offer_runs_nowhere() {
+    let fleet = fleet([("web1", fake(|_, _, _| async { panic!("it ran") }))]);
+    for (tool, why) in [("run_command", "several hosts; use bash"), ("nothing", "there is no tool nothing")] {
+        let outcome = run(&fleet, call(tool, json!({}))).await;
+        assert_eq!(outcome.status, Status::Failed);
+        assert!(outcome.output.contains(why) && outcome.hosts.is_empty(), "{outcome:?}");
+    }
+}
+
+#[test]
+fn names_tell_hosts_apart() {
+    let of = |names: &[&str]| {
+        let hosts = names.iter().map(|name| (*name, ends(Outcome::ok(""))));
+        fleet_with(hosts, settings()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(of(&["web1", "web10", "ann@web1"]), Ok(()));
+    assert_eq!(of(&[]).unwrap_err(), FleetError::Empty.to_string());
+    for (names, why) in [
+        (["web1", "web1"], "web1 and web1 are one and the same"),
+        (["web1", "WEB1"], "web1 and WEB1 are one and the same"),
+        (["fe80", "fe80::1"], "cannot be told apart in fe80:PATH"),
+        (["fe80::1", "fe80"], "cannot be told apart in fe80:PATH"),
+        (["web1", " "], "no name"),
+        (["web1", "web\n2"], "no name"),
+        (["web1", "web\u{202e}2"], "no name"),
+    ] {
+        let error = of(&names).unwrap_err();
+        assert!(error.contains(why), "{names:?}: {error}");
+    }
+}
+
+/// Hosts that note how many of them run at the same time, each for a second.
+fn counted(hosts: usize) -> (Vec<(String, Fake)>, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let host = |number: usize| {
+        let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+        let host = fake(move |_, _, _| {
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                sleep(Duration::from_secs(1)).await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                exited(0, "")
+            }
+        });
+        (format!("web{number}"), host)
+    };
+    ((0..hosts).map(host).collect(), now, most)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_hosts_run_side_by_side_but_only_so_many_at_once() {
+    let (hosts, now, most) = counted(1_000);
+    let fleet = fleet(hosts);
+    let started = Instant::now();
+    let outcome = bash(&fleet).await;
+    assert_eq!(outcome.status, Status::Ok);
+    assert_eq!((outcome.exit_code, outcome.hosts.len()), (Some(0), 1_000));
+    assert_eq!((most.load(Ordering::SeqCst), now.load(Ordering::SeqCst)), (HOSTS_AT_ONCE, 0));
+    let seconds = started.elapsed().as_secs();
+    assert_eq!(seconds, 63, "1,000 hosts, 16 at once, one second each");
+    assert_eq!(outcome.duration_ms / 1000, seconds);
+    let names: Vec<&str> = outcome.hosts.iter().map(|host| host.host.as_str()).collect();
+    let in_order: Vec<String> = (0..1_000).map(|number| format!("web{number}")).collect();
+    assert_eq!(names, in_order, "the order is the one in which they were named");
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_many_run_at_once_can_be_said() {
+    let (hosts, _, most) = counted(10);
+    bash(&fleet_with(hosts, FleetSettings { at_once: 3, ..settings() }).unwrap()).await;
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    let (hosts, _, most) = counted(3);
+    bash(&fleet_with(hosts, FleetSettings { at_once: 0, ..settings() }).unwrap()).await;
+    assert_eq!(most.load(Ordering::SeqCst), 1, "none at once would never end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_never_answers_holds_up_no_other_and_ends_as_unknown() {
+    let ended = Arc::new(Mutex::new(None));
+    let (well, at) = (Arc::clone(&ended), Instant::now());
+    let fleet = fleet_with(
+        [
+            ("dead1", fake(|_, _, _| std::future::pending())),
+            ("dead2", fake(|_, _, _| std::future::pending())),
+            (
+                "web1",
+                fake(move |_, _, _| {
+                    *well.lock().unwrap() = Some(at.elapsed());
+                    std::future::ready(exited(0, "fine"))
+                }),
+            ),
+        ],
+        // The dead hosts hold two of three places.
+        FleetSettings { at_once: 3, ..settings() },
+    );
+    let outcome = run(&fleet.unwrap(), call("bash", json!({ "command": "x", "timeout_s": 5 }))).await;
+    assert_eq!(ended.lock().unwrap().unwrap(), Duration::ZERO, "the well one ran at once");
+    assert_eq!(outcome.status, Status::Unknown);
+    assert_eq!(by_host(&outcome), ["dead1 unknown 2", "dead2 unknown 2", "web1 ok 1"]);
+    assert!(
+        outcome.output.contains("[no answer within 95 s, and it did not stop; nobody knows how it ended]")
+    );
+    assert_eq!(outcome.hosts[0].duration_ms, 105_000, "its own time, ours on top, and the time to stop");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_late_and_stops_says_so() {
+    let late = fake(|_, _, cancel| async move {
+        cancel.cancelled().await;
+        Outcome::new(Status::Cancelled, "half\n[stopped]")
+    });
+    let outcome = bash(&fleet([("web1", late), ("web2", ends(exited(0, "")))])).await;
+    assert_eq!((outcome.status, outcome.hosts[0].status), (Status::Timeout, Status::Timeout));
+    assert!(outcome.output.contains("half\n[stopped]\n[no answer within 120 s; stopped]"), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_stops_all_and_what_had_not_begun_does_not_begin() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let host = |stops: bool| {
+        let begun = Arc::clone(&begun);
+        fake(move |_, _, cancel| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            async move {
+                cancel.cancelled().await;
+                if !stops {
+                    std::future::pending::<()>().await;
+                }
+                Outcome::new(Status::Cancelled, "[stopped]")
+            }
+        })
+    };
+    let hosts = [("web1", host(true)), ("hangs", host(false)), ("web3", host(true))];
+    let fleet = fleet_with(hosts, FleetSettings { at_once: 2, ..settings() }).unwrap();
+    let cancel = CancellationToken::new();
+    let stopping = async {
+        sleep(Duration::from_secs(1)).await;
+        cancel.cancel();
+    };
+    let command = call("bash", json!({ "command": "x" }));
+    let (outcome, ()) = tokio::join!(fleet.run(command, DeltaSink::none(), cancel.clone()), stopping);
+    assert_eq!(begun.load(Ordering::SeqCst), 2, "the third never began");
+    assert_eq!(outcome.duration_ms, 11_000, "the one that hangs is given up");
+    assert_eq!(outcome.status, Status::Unknown);
+    let statuses: Vec<Status> = outcome.hosts.iter().map(|host| host.status).collect();
+    assert_eq!(statuses, [Status::Cancelled, Status::Unknown, Status::Cancelled]);
+    assert!(outcome.output.contains("== web3 (1 of 3): stopped ==\nnot run: stopped before its turn"));
+}
+
+#[tokio::test]
+async fn a_host_that_is_lost_or_broken_makes_the_whole_unknown_and_harms_no_other() {
+    let lost =
+        || ends(Outcome::new(Status::Unknown, "the connection to db1 broke; nobody knows how it ended"));
+    let outcome = bash(&fleet([("web1", ends(exited(0, "fine"))), ("db1", lost())])).await;
+    assert_eq!(outcome.status, Status::Unknown);
+    assert_eq!(by_host(&outcome), ["web1 ok 2", "db1 unknown 1"]);
+    let breaks = fake(|_, _, _| async { panic!("a bug") });
+    let outcome = bash(&fleet([("web1", breaks), ("db1", ends(exited(0, "fine")))])).await;
+    assert_eq!(by_host(&outcome), ["web1 unknown 1", "db1 ok 2"]);
+}
+
+#[tokio::test]
+async fn the_status_of_all_is_the_worst_and_an_exit_code_is_one_that_all_have() {
+    let other = |status| Outcome::new(status, "");
+    for (outcomes, status, exit_code) in [
+        (vec![exited(0, "a"), exited(0, "b")], Status::Ok, Some(0)),
+        (vec![exited(1, ""), exited(1, "")], Status::Failed, Some(1)),
+        (vec![exited(0, ""), exited(1, "")], Status::Failed, None),
+        (vec![exited(0, ""), Outcome::ok("")], Status::Ok, None),
+        (vec![exited(1, ""), other(Status::Timeout)], Status::Timeout, None),
+        (vec![other(Status::Cancelled), other(Status::Timeout)], Status::Cancelled, None),
+        (vec![other(Status::Unknown), other(Status::Cancelled)], Status::Unknown, None),
+        (vec![other(Status::Interrupted), exited(0, "")], Status::Unknown, None),
+        (vec![other(Status::Rejected), other(Status::Rejected)], Status::Rejected, None),
+        (vec![other(Status::Rejected), exited(0, "")], Status::Failed, None),
+    ] {
+        let hosts = outcomes.iter().enumerate().map(|(n, outcome)| (format!("w{n}"), ends(outcome.clone())));
+        let outcome = bash(&fleet(hosts)).await;
+        assert_eq!((outcome.status, outcome.exit_code), (status, exit_code), "{outcomes:?}");
+    }
+}
+
+#[tokio::test]
+async fn live_output_comes_in_whole_lines_with_the_name_before_each() {
+    let (first, second) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (here, there) = (Arc::clone(&first), Arc::clone(&second));
+    let web1 = fake(move |_, sink, _| {
+        let (here, there) = (Arc::clone(&here), Arc::clone(&there));
+        async move {
+            sink.output("one\ntw");
+            there.notify_one();
+            here.notified().await;
+            sink.output("o\n");
+            sink.output("no end");
+            exited(0, "")
+        }
+    });
+    let web2 = fake(move |_, sink, _| {
+        let (here, there) = (Arc::clone(&second), Arc::clone(&first));
+        async move {
+            here.notified().await;
+            sink.output("in between\n\n");
+            sink.output(&"x".repeat(9_000));
+            sink.output("y\n");
+            there.notify_one();
+            exited(0, "")
+        }
+    });
+    let fleet = fleet([("web1", web1), ("web2", web2)]);
+    let display = Display::default();
+    fleet.run(call("bash", json!({ "command": "x" })), display.sink(), CancellationToken::new()).await;
+    let long = "x".repeat(9_000);
+    assert_eq!(
+        display.text(),
+        format!(
+            "web1 | one\nweb2 | in between\nweb2 | \nweb2 | {long}\nweb2 | y\nweb1 | two\nweb1 | no end\n"
+        )
+    );
+}

@@ -1,0 +1,103 @@
+//! A few hosts go first, and the rest follows only where these ended well and alike.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_host::{Fleet, FleetSettings};
+use tokio::time::sleep;
+
+use super::{bash, by_host, call, exited, fake, fleet_with, run, settings};
+
+type Trace = Arc<Mutex<Vec<String>>>;
+
+/// Hosts `h0`, `h1`, … that end so, each noting when it began and ended.
+fn fleet(canary: usize, outcomes: &[Outcome]) -> (Fleet, Trace) {
+    let trace = Trace::default();
+    let hosts = outcomes.iter().enumerate().map(|(number, outcome)| {
+        let (outcome, trace) = (outcome.clone(), Arc::clone(&trace));
+        let host = fake(move |_, _, _| {
+            let (outcome, trace) = (outcome.clone(), Arc::clone(&trace));
+            async move {
+                trace.lock().unwrap().push(format!("+{number}"));
+                sleep(Duration::from_secs(1)).await;
+                trace.lock().unwrap().push(format!("-{number}"));
+                outcome
+            }
+        });
+        (format!("h{number}"), host)
+    });
+    let settings = FleetSettings { canary: NonZeroUsize::new(canary), ..settings() };
+    (fleet_with(hosts, settings).unwrap(), trace)
+}
+
+fn seen(trace: &Trace) -> Vec<String> {
+    trace.lock().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_follows_where_the_first_ended_well_and_alike() {
+    let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(0, "a"), exited(0, "a"), exited(1, "b")]);
+    let outcome = bash(&fleet).await;
+    assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1", "+2", "+3", "-2", "-3"]);
+    assert_eq!(outcome.status, Status::Failed);
+    assert_eq!(by_host(&outcome), ["h0 ok 2", "h1 ok 2", "h2 ok 2", "h3 failed 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_follows_where_one_of_the_first_failed() {
+    let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(1, "bad"), exited(0, "a"), exited(0, "a")]);
+    let outcome = bash(&fleet).await;
+    assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1"], "the others never began");
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, None));
+    assert_eq!(by_host(&outcome), ["h0 ok 2", "h1 failed 1", "h2 rejected 3", "h3 rejected 3"]);
+    assert_eq!(
+        outcome.output,
+        "== h1 (1 of 4): exit code 1 ==\nbad\n== h0 (1 of 4): exit code 0 ==\na\n\
+         == h2, h3 (2 of 4): not run ==\nnot run: h1, which went first, ended with: exit code 1"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_follows_where_the_first_did_not_end_alike() {
+    let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(0, "b"), exited(0, "a")]);
+    let outcome = bash(&fleet).await;
+    assert_eq!(seen(&trace).len(), 4);
+    assert_eq!(outcome.status, Status::Failed, "something ran, so the whole is no refusal");
+    assert!(
+        outcome
+            .output
+            .ends_with("== h2 (1 of 3): not run ==\nnot run: h0, h1, which went first, did not end alike"),
+        "{}",
+        outcome.output
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_among_the_first_is_a_stop_for_the_rest() {
+    let stopped = Outcome::new(Status::Cancelled, "[stopped]");
+    let (fleet, trace) = fleet(1, &[stopped, exited(0, "")]);
+    let outcome = bash(&fleet).await;
+    assert_eq!(seen(&trace), ["+0", "-0"]);
+    assert_eq!(by_host(&outcome), ["h0 cancelled 1", "h1 cancelled 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_after_the_first_ended_well_holds_the_rest_too() {
+    let (fleet, trace) = fleet(1, &[exited(0, ""), exited(0, "")]);
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let outcome = fleet.run(call("bash", json!({ "command": "x" })), DeltaSink::none(), cancel).await;
+    assert!(seen(&trace).is_empty());
+    assert_eq!(by_host(&outcome), ["h0 cancelled 1", "h1 cancelled 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_looks_needs_no_canary() {
+    let (fleet, trace) = fleet(1, &[exited(1, ""), exited(0, "")]);
+    run(&fleet, call("read_file", json!({ "path": "x" }))).await;
+    assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1"]);
+}

@@ -1,0 +1,86 @@
+//! Where tools would run: each chosen machine is reached, and the others of the config are named.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+
+use super::{Probe, Report, State};
+use crate::config::shown;
+use crate::settings::{HostChoice, Known, Settings, Target};
+
+/// How long one machine may take to answer.
+const HOST_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How many machines are reached at once.
+const HOSTS_AT_ONCE: usize = 8;
+
+/// How many machines that are not chosen are named.
+const HOSTS_SHOWN_MAX: usize = 20;
+
+/// Reports the machines, and the root on each.
+pub(super) async fn hosts(settings: &Settings, probe: &dyn Probe, report: &mut Report) {
+    if settings.host == HostChoice::Local {
+        report.good("host", "this machine");
+        report.good("root", &shown(&settings.root));
+    }
+    let answers = stream::iter(settings.host.targets()).map(|target| async move {
+        let answer = tokio::time::timeout(HOST_TIME_MAX, probe.host(target)).await;
+        let late = |_| Err(format!("no answer in {} s", HOST_TIME_MAX.as_secs()));
+        (target, answer.unwrap_or_else(late))
+    });
+    let mut answers = answers.buffered(HOSTS_AT_ONCE);
+    while let Some((target, answer)) = answers.next().await {
+        match answer {
+            Ok(what) => report.good("host", &format!("{}: {what}", described(target))),
+            Err(why) => {
+                let hint = format!("see what `ssh {}` says", by_hand(target));
+                report.line(State::Bad, "host", &format!("{}: {why}", described(target)), Some(&hint));
+            }
+        }
+    }
+    if let Some(canary) = settings.canary {
+        report.good("canary", &format!("{canary} of the hosts go ahead of the others"));
+    }
+    let chosen = |name: &str| settings.host.targets().iter().any(|target| target.name == name);
+    let is_other = |known: &&Known| !chosen(&known.target.name);
+    let others: Vec<&Known> = settings.hosts.known.iter().filter(is_other).collect();
+    for known in others.iter().take(HOSTS_SHOWN_MAX) {
+        let text = format!("{}{}; not chosen", described(&known.target), tags(known));
+        report.line(State::Note, "host", &text, None);
+    }
+    if let more @ 1.. = others.len().saturating_sub(HOSTS_SHOWN_MAX) {
+        report.line(State::Note, "host", &format!("and {more} more; `sysop config show` names all"), None);
+    }
+}
+
+fn tags(known: &Known) -> String {
+    match known.tags.as_slice() {
+        [] => String::new(),
+        tags => format!(", tags {}", tags.join(", ")),
+    }
+}
+
+/// The name, the destination where it is another, the root, and what the machine is for.
+fn described(target: &Target) -> String {
+    let mut text = target.name.clone();
+    let place = by_hand(target);
+    if place != target.name {
+        text.push_str(&format!(" ({place})"));
+    }
+    if let Some(root) = &target.root {
+        text.push_str(&format!(", root {root}"));
+    }
+    if let Some(description) = &target.description {
+        text.push_str(&format!(", {description}"));
+    }
+    text
+}
+
+/// What a person would give to `ssh`.
+fn by_hand(target: &Target) -> String {
+    match target.port {
+        Some(port) => format!("-p {port} {}", target.destination),
+        None => target.destination.clone(),
+    }
+}

@@ -1,0 +1,424 @@
+//! Where tools run: what `--host`, `SYSOP_HOST`, `[connection]` and `[hosts.NAME]` come to.
+//!
+//! Nothing here reaches a machine. What ssh could take for an option, or a terminal for more than a name, is no host.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use sysop_core::policy::ApprovalMode;
+use sysop_core::text::neutralise_line;
+
+use super::{entry_integer, entry_text, texts_of};
+use crate::config::{Config, Entry, KeyPath, Origin, Warning, nearest_word};
+use crate::exit::Failure;
+
+/// The word for this machine.
+const LOCAL: &str = "local";
+
+/// The most hosts that are used as one.
+pub(crate) const HOSTS_MAX: usize = 1_000;
+
+/// Where tools run. As a text it is what a session keeps, and what [`Hosts::resolve`] reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HostChoice {
+    /// On this machine.
+    Local,
+    /// On one machine that `ssh` reaches.
+    Ssh(Target),
+    /// On several of them, in this order; at least two, each once.
+    Fleet(Vec<Target>),
+}
+
+impl HostChoice {
+    /// The far machines.
+    pub(crate) fn targets(&self) -> &[Target] {
+        match self {
+            Self::Local => &[],
+            Self::Ssh(target) => std::slice::from_ref(target),
+            Self::Fleet(targets) => targets,
+        }
+    }
+}
+
+impl HostChoice {
+    /// The same, with this root on each of them.
+    pub(super) fn with_root(mut self, root: Option<String>) -> Result<Self, Failure> {
+        let targets = match &mut self {
+            Self::Local => &mut [],
+            Self::Ssh(target) => std::slice::from_mut(target),
+            Self::Fleet(targets) => targets.as_mut_slice(),
+        };
+        for target in targets {
+            target.root = root.clone().or(target.root.take());
+            *target = usable(target.clone())?;
+        }
+        Ok(self)
+    }
+}
+
+impl fmt::Display for HostChoice {
+    /// `local`, `web1`, or `web1, web2, db1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::Local {
+            return f.write_str(LOCAL);
+        }
+        let names: Vec<&str> = self.targets().iter().map(|target| target.name.as_str()).collect();
+        f.write_str(&names.join(", "))
+    }
+}
+
+/// One machine that `ssh` reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// For people and for the log: its name in the config, else the destination.
+    pub(crate) name: String,
+    /// As `ssh` takes it, with the user where the config names one.
+    pub(crate) destination: String,
+    /// The user that the config names.
+    pub(crate) user: Option<String>,
+    /// The port that the config names.
+    pub(crate) port: Option<u16>,
+    /// How much runs there without a person, where the config says so.
+    pub(crate) approve: Option<ApprovalMode>,
+    /// The root of the file tools there; a path of that machine, not looked at.
+    pub(crate) root: Option<String>,
+    /// What the machine is for.
+    pub(crate) description: Option<String>,
+}
+
+impl Target {
+    fn new(name: &str, host: &str, user: Option<String>, port: Option<u16>) -> Self {
+        // A host that names its user itself knows better.
+        let user = user.filter(|_| !host.contains('@'));
+        let destination = match (&user, host.strip_prefix("ssh://")) {
+            (Some(user), Some(rest)) => format!("ssh://{user}@{rest}"),
+            (Some(user), None) => format!("{user}@{host}"),
+            (None, _) => host.to_owned(),
+        };
+        Self { name: name.to_owned(), destination, user, port, approve: None, root: None, description: None }
+    }
+
+    /// A machine that the config does not know: an alias or an address.
+    fn unknown(destination: &str) -> Self {
+        Self::new(destination, destination, None, None)
+    }
+
+    /// Says what of it `ssh` or a terminal would take for something else.
+    fn complaint(&self) -> Option<String> {
+        let unfit = |text: &String| unfit(text);
+        unfit(&self.destination)
+            .or_else(|| self.user.as_ref().and_then(unfit))
+            .map(|why| format!("{:?} is no host: {why}", self.destination))
+            .or_else(|| {
+                let root = self.root.as_ref().filter(|root| neutralise_line(root) != root.as_str())?;
+                Some(format!(
+                    "{root:?} is no root for {}: it holds a character that cannot be read",
+                    self.name
+                ))
+            })
+    }
+
+    /// What is the same for two spellings of one machine.
+    fn identity(&self) -> (&str, String, Option<u16>) {
+        let bare = self.destination.strip_prefix("ssh://").unwrap_or(&self.destination);
+        let (user, host) = bare.rsplit_once('@').unwrap_or(("", bare));
+        (user, host.trim_end_matches(['.', '/']).to_ascii_lowercase(), self.port.filter(|port| *port != 22))
+    }
+}
+
+fn unfit(text: &str) -> Option<String> {
+    if text.is_empty() {
+        Some("it is empty".to_owned())
+    } else if text.starts_with('-') {
+        Some("ssh would take it for an option".to_owned())
+    } else if text.chars().any(|sign| sign.is_whitespace() || sign.is_control())
+        || neutralise_line(text) != text
+    {
+        Some("it holds a blank or a character that cannot be read".to_owned())
+    } else if text.contains(',') {
+        Some("it holds a comma".to_owned())
+    } else {
+        None
+    }
+}
+
+/// A machine of `[hosts]`.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    /// The machine.
+    pub(crate) target: Target,
+    /// What it can be called together with others.
+    pub(crate) tags: Vec<String>,
+    /// Where its table begins.
+    origin: Origin,
+}
+
+/// The machines that the config knows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hosts {
+    /// Those of `[hosts]`, in the order of the file.
+    pub(crate) known: Vec<Known>,
+    /// That of `[connection]`, where it is none of `[hosts]`.
+    connection: Option<Target>,
+}
+
+impl Hosts {
+    /// Reads the tables. What cannot be used is left out, with a warning.
+    pub(super) fn read(config: &mut Config) -> Self {
+        let mut origins: BTreeMap<String, Origin> = BTreeMap::new();
+        for (path, entry) in &config.entries {
+            if let [table, name, _] = path.names()
+                && table == "hosts"
+            {
+                let begins = origins.entry(name.clone()).or_insert_with(|| entry.origin().clone());
+                if line(entry.origin()) < line(begins) {
+                    *begins = entry.origin().clone();
+                }
+            }
+        }
+        let mut known: Vec<Known> = Vec::new();
+        for (name, origin) in origins {
+            let complaint = match name.as_str() {
+                LOCAL => Some("it is the word for this machine".to_owned()),
+                name if name.starts_with('@') => Some("`@` is for tags".to_owned()),
+                name => unfit(name),
+            };
+            match complaint {
+                None => known.push(read_known(config, &name, origin)),
+                Some(why) => {
+                    let message = format!("a host cannot be named {name:?}: {why}; it is left out");
+                    config.warnings.push(Warning { origin, message });
+                }
+            }
+        }
+        known.sort_by_key(|known| line(&known.origin));
+        Self { known, connection: None }
+    }
+
+    /// Reads where tools run by default, as the config and the flags have it.
+    pub(super) fn choose(&mut self, config: &Config) -> Result<HostChoice, Failure> {
+        let Some(entry) = config.entry("connection.host") else { return Ok(HostChoice::Local) };
+        let host = entry_text(entry).unwrap_or_default();
+        let with_host = |key: &str| {
+            // The user of a host in a file is not that of a host in a flag.
+            let more = config.entry(key)?;
+            (layer(config, more.origin()) >= layer(config, entry.origin())).then_some(more)
+        };
+        let (user, port) = (with_host("connection.user"), with_host("connection.port"));
+        let at = |origin: &Origin, failure: Failure| Failure::usage(format!("{origin}: {failure}"));
+        let Some(more) = user.or(port) else {
+            return self.resolve(&host).map_err(|failure| at(entry.origin(), failure));
+        };
+        let host = host.trim();
+        if host == LOCAL {
+            return Ok(HostChoice::Local);
+        }
+        let is_other = self.find(host).is_some() || self.has_tag(host);
+        if host.contains(',') || host.starts_with('@') || is_other {
+            let why = format!(
+                "`connection.user` and `connection.port` go with one host that is in no [hosts.NAME]; \
+                 put them into the tables of {host}"
+            );
+            return Err(at(more.origin(), Failure::usage(why)));
+        }
+        let user = user.and_then(entry_text);
+        let mut target = Target::new(host, host, user, port.and_then(entry_integer));
+        target.name.clone_from(&target.destination);
+        self.connection = Some(target.clone());
+        usable(target).map(HostChoice::Ssh).map_err(|failure| at(entry.origin(), failure))
+    }
+
+    /// What a text names: `local`, a host of the config, what `ssh` takes, a tag (`@prod`, or `prod` where no host
+    /// has that name), or several of them with commas between. Also reads what [`HostChoice`] writes.
+    ///
+    /// # Errors
+    /// Something in it is no host; says which and why.
+    pub(crate) fn resolve(&self, text: &str) -> Result<HostChoice, Failure> {
+        if text.trim() == LOCAL {
+            return Ok(HostChoice::Local);
+        }
+        let mut chosen: Vec<(Target, Named)> = Vec::new();
+        for word in text.split(',').map(str::trim) {
+            for (target, named) in self.of_word(word)? {
+                add(&mut chosen, usable(target)?, named)?;
+            }
+        }
+        if chosen.len() > HOSTS_MAX {
+            let (many, most) = (chosen.len(), HOSTS_MAX);
+            return Err(Failure::usage(format!(
+                "{many} hosts are more than the {most} that one task may have"
+            )));
+        }
+        let mut targets: Vec<Target> = chosen.into_iter().map(|(target, _)| target).collect();
+        match (targets.pop(), targets.is_empty()) {
+            (Some(only), true) => Ok(HostChoice::Ssh(only)),
+            (Some(last), false) => {
+                targets.push(last);
+                Ok(HostChoice::Fleet(targets))
+            }
+            (None, _) => Err(Failure::usage("no host is named; name one with --host")),
+        }
+    }
+
+    fn of_word(&self, word: &str) -> Result<Vec<(Target, Named)>, Failure> {
+        if word.is_empty() {
+            let why = "a host is missing beside a comma; write the hosts as NAME,NAME";
+            return Err(Failure::usage(why));
+        }
+        if word == LOCAL {
+            let why = "`local` cannot be one of several hosts; name only those that ssh reaches";
+            return Err(Failure::usage(why));
+        }
+        if let Some(tag) = word.strip_prefix('@') {
+            return if self.has_tag(tag) { Ok(self.of_tag(tag)) } else { Err(self.no_tag(tag)) };
+        }
+        let connection = self.connection.iter().find(|target| target.name == word);
+        match self.find(word).or(connection) {
+            Some(target) => Ok(vec![(target.clone(), Named::Itself)]),
+            None if self.has_tag(word) => Ok(self.of_tag(word)),
+            None => Ok(vec![(Target::unknown(word), Named::Itself)]),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&Target> {
+        self.known.iter().map(|known| &known.target).find(|target| target.name == name.trim())
+    }
+
+    fn has_tag(&self, tag: &str) -> bool {
+        self.known.iter().any(|known| known.tags.iter().any(|known| known == tag))
+    }
+
+    fn of_tag(&self, tag: &str) -> Vec<(Target, Named)> {
+        let tagged = self.known.iter().filter(|known| known.tags.iter().any(|known| known == tag));
+        tagged.map(|known| (known.target.clone(), Named::ByTag)).collect()
+    }
+
+    fn no_tag(&self, tag: &str) -> Failure {
+        let tags = self.known.iter().flat_map(|known| known.tags.iter().map(String::as_str));
+        let tags: std::collections::BTreeSet<&str> = tags.collect();
+        let next = match (nearest_word(tag, tags.iter().copied()), tags.is_empty()) {
+            (Some(meant), _) => format!("did you mean `@{meant}`?"),
+            (None, true) => "give hosts one with `tags = [..]` in [hosts.NAME]".to_owned(),
+            (None, false) => format!("there are {}", tags.into_iter().collect::<Vec<_>>().join(", ")),
+        };
+        Failure::usage(format!("no host has the tag {tag:?}; {next}"))
+    }
+}
+
+/// How a host came to be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Itself,
+    /// Tags may overlap: the host is there once all the same.
+    ByTag,
+}
+
+fn add(chosen: &mut Vec<(Target, Named)>, target: Target, named: Named) -> Result<(), Failure> {
+    let same = chosen.iter().find(|(other, _)| {
+        other.name.eq_ignore_ascii_case(&target.name) || other.identity() == target.identity()
+    });
+    match same {
+        None => chosen.push((target, named)),
+        Some((other, by)) if other.name == target.name && (named, *by) != (Named::Itself, Named::Itself) => {}
+        Some((other, _)) if other.name == target.name => {
+            return Err(Failure::usage(format!("the host {} is named twice; name it once", other.name)));
+        }
+        Some((other, _)) => {
+            let why = format!("{} and {} are one and the same host; name it once", other.name, target.name);
+            return Err(Failure::usage(why));
+        }
+    }
+    Ok(())
+}
+
+fn usable(target: Target) -> Result<Target, Failure> {
+    match target.complaint() {
+        None => Ok(target),
+        Some(why) => Err(Failure::usage(format!("{why}; name a host as `ssh` takes it"))),
+    }
+}
+
+fn read_known(config: &Config, name: &str, origin: Origin) -> Known {
+    let base = KeyPath::new(["hosts", name]);
+    let entry = |key: &str| config.entries.get(&base.child(key));
+    let text = |key: &str| entry(key).and_then(entry_text);
+    let host = text("host").unwrap_or_else(|| name.to_owned());
+    let target = Target {
+        approve: entry("approve").and_then(mode),
+        root: text("root"),
+        description: text("description"),
+        ..Target::new(name, host.trim(), text("user"), entry("port").and_then(entry_integer))
+    };
+    Known { target, tags: entry("tags").map(texts_of).unwrap_or_default(), origin }
+}
+
+fn line(origin: &Origin) -> usize {
+    match origin {
+        Origin::File { line, .. } => *line,
+        Origin::Default | Origin::Environment { .. } | Origin::Flag { .. } => usize::MAX,
+    }
+}
+
+/// The number of the layer that a value comes from; a later one wins.
+fn layer(config: &Config, origin: &Origin) -> u8 {
+    match origin {
+        Origin::Default => 0,
+        Origin::File { path, .. } if **path == *config.own_file => 1,
+        Origin::File { .. } => 2,
+        Origin::Environment { .. } => 3,
+        Origin::Flag { .. } => 4,
+    }
+}
+
+fn mode(entry: &Entry) -> Option<ApprovalMode> {
+    match entry_text(entry)?.as_str() {
+        "auto" => Some(ApprovalMode::Auto),
+        "never" => Some(ApprovalMode::Never),
+        _ => Some(ApprovalMode::Ask),
+    }
+}
+
+/// How much runs without a person on these hosts: the strictest of what holds for each.
+///
+/// For a host that has an `approve` of its own, that is the stricter of the two; only where `ask` comes from the
+/// person's own file or is built in may the `auto` of a host take its place. What a flag, the environment or a
+/// workspace says is never loosened.
+pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
+    let entry = config.entry("approve");
+    let general = entry.and_then(mode).unwrap_or_default();
+    let own = entry.is_none_or(|entry| layer(config, entry.origin()) <= 1);
+    let on = |target: &Target| match target.approve {
+        None => general,
+        Some(ApprovalMode::Auto) if own && general == ApprovalMode::Ask => ApprovalMode::Auto,
+        Some(mode) => stricter(general, mode),
+    };
+    host.targets().iter().map(on).reduce(stricter).unwrap_or(general)
+}
+
+fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
+    let rank = |mode: &ApprovalMode| match mode {
+        ApprovalMode::Auto => 0,
+        ApprovalMode::Ask => 1,
+        ApprovalMode::Never => 2,
+    };
+    std::cmp::max_by_key(one, other, rank)
+}
+
+/// Whether some of these hosts can go first.
+///
+/// # Errors
+/// There are too few of them.
+pub(crate) fn check_canary(canary: usize, host: &HostChoice) -> Result<(), Failure> {
+    match host.targets().len() {
+        0 | 1 => Err(Failure::usage(format!(
+            "--canary {canary} needs several hosts, and there is only {host}; name more with --host"
+        ))),
+        hosts if canary >= hosts => Err(Failure::usage(format!(
+            "--canary {canary} leaves none of the {hosts} hosts to follow; give a smaller number"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
