@@ -385,6 +385,10 @@ impl Rich {
         let panel = Panel::new(screen.look());
         let mut rows: Vec<Row> =
             plan.reason.lines().flat_map(|line| wrap(&row(line, Ink::Plain), panel.inner(), 0)).collect();
+        if let Some(facts) = transcript.facts().filter(|facts| !words::is_here(&facts.host)) {
+            let place = format!("on {}", words::place(&facts.host));
+            rows.extend(wrap(&row(&place, Ink::Dim), panel.inner(), 2));
+        }
         rows.extend(plan::command_rows(&plan.command, &plan.risk.findings, panel.inner()));
         screen.rows(&panel.around("PLAN", rows))
     }
