@@ -441,7 +441,7 @@ impl Rich {
             screen.last_row(None)?;
             screen.rows(&output.finish())?;
         }
-        screen.rows(&[words::outcome_row(outcome)])
+        screen.rows(&wrap(&words::outcome_row(outcome), columns, 2))
     }
 
     fn output_piece(
