@@ -234,7 +234,8 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
     }
 }
 
-fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> Opened {
+/// A session of this process as a face gets it.
+pub(crate) fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> Opened {
     Opened { session: Arc::new(Local(handle)), last, spec: Arc::new(spec) }
 }
 

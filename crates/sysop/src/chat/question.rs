@@ -323,3 +323,141 @@ pub(crate) fn in_one_line(question: &Question) -> String {
     let prompt: String = question.prompt.trim().chars().take(200).collect();
     safe(&format!("{} asks `{prompt}`", question.from)).replace('\n', " ")
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use secrecy::ExposeSecret as _;
+    use sysop_core::question::QuestionId;
+
+    use super::*;
+
+    /// A keyboard with a clock of its own and bytes that come at given times.
+    struct Scripted {
+        now: Duration,
+        typed: Vec<(u64, &'static str)>,
+        drawn: String,
+    }
+
+    impl Keyboard for Scripted {
+        fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize> {
+            let next = self.typed.first().map(|(at, _)| Duration::from_millis(*at));
+            match next {
+                Some(at) if at <= self.now + wait => {
+                    self.now = self.now.max(at);
+                    let (_, text) = self.typed.remove(0);
+                    into[..text.len()].copy_from_slice(text.as_bytes());
+                    Ok(text.len())
+                }
+                None if self.now > Duration::from_secs(60) => Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(_) | None => {
+                    self.now += wait;
+                    Ok(0)
+                }
+            }
+        }
+
+        fn now(&self) -> Duration {
+            self.now
+        }
+
+        fn row(&mut self, row: &[crate::render::Span]) -> io::Result<()> {
+            self.drawn.push_str(&format!("{}\n", paint(row, false)));
+            Ok(())
+        }
+
+        fn answer_row(&mut self, row: &[crate::render::Span]) -> io::Result<()> {
+            self.drawn.push_str(&format!("{}\r", paint(row, false)));
+            Ok(())
+        }
+
+        fn columns(&self) -> usize {
+            60
+        }
+    }
+
+    fn question(kind: QuestionKind, prompt: &str) -> Question {
+        Question { id: QuestionId(1), kind, from: "sudo on web1".into(), prompt: prompt.into(), call: None }
+    }
+
+    /// What comes of it, and all that was drawn.
+    fn asked(kind: QuestionKind, typed: &[(u64, &'static str)]) -> (String, String) {
+        let sheet = Sheet::lines(&question(kind, "Code: "), 60);
+        let mut keyboard = Scripted { now: Duration::ZERO, typed: typed.to_vec(), drawn: String::new() };
+        let reply = ask(&mut keyboard, &sheet, &AtomicBool::new(false));
+        let reply = match reply {
+            Ok(Reply::Given(text)) => format!("given {}", text.expose_secret()),
+            Ok(reply) => format!("{reply:?}"),
+            Err(error) => error.kind().to_string(),
+        };
+        (reply, keyboard.drawn)
+    }
+
+    fn reply(kind: QuestionKind, typed: &[(u64, &'static str)]) -> String {
+        asked(kind, typed).0
+    }
+
+    #[test]
+    fn only_what_is_typed_after_the_question_is_an_answer() {
+        let secret = QuestionKind::Secret;
+        assert_eq!(
+            reply(secret, &[(0, "early\r"), (299, "early\r"), (700, "late"), (800, "r\r")]),
+            "given later"
+        );
+        // Each early byte begins the guard anew.
+        assert_eq!(reply(secret, &[(0, "x"), (290, "x"), (580, "x\r"), (900, "ok\r")]), "given ok");
+        assert_eq!(reply(secret, &[(400, "half")]), "unexpected end of file");
+        let doubt = QuestionKind::PerhapsSecret;
+        assert_eq!(reply(doubt, &[(0, "n"), (400, "y"), (500, "it\r")]), "given it");
+        assert_eq!(reply(doubt, &[(400, "x"), (410, "N")]), "NoSecret");
+        assert_eq!(reply(doubt, &[(400, "\u{1b}")]), "Refused");
+        assert_eq!(reply(doubt, &[(400, "\u{3}")]), "Interrupted");
+    }
+
+    #[test]
+    fn a_lone_escape_refuses_and_one_of_a_key_does_not() {
+        let text = QuestionKind::Text;
+        assert_eq!(reply(text, &[(400, "ye\u{1b}")]), "Refused");
+        assert_eq!(reply(text, &[(400, "ye\u{1b}"), (420, "[A"), (500, "s\r")]), "given yes");
+        assert_eq!(reply(text, &[(400, "\u{3}")]), "Interrupted");
+    }
+
+    #[test]
+    fn an_answer_is_seen_only_where_it_may_be() {
+        let (_, drawn) = asked(QuestionKind::Secret, &[(400, "geheim"), (500, "\r")]);
+        expect![[r#"
+            sudo on web1 asks:
+              Code:
+            what you type is not shown; Enter sends it, Esc refuses
+            › 
+            › 
+
+        "#]]
+        .assert_eq(&drawn.replace('\r', "\n"));
+        let (_, drawn) = asked(QuestionKind::Text, &[(400, "ye"), (500, "s"), (600, "\r")]);
+        assert!(drawn.contains("› ye\r› yes\r"), "{drawn:?}");
+    }
+
+    #[test]
+    fn a_prompt_cannot_look_like_ours_and_cannot_fill_the_screen() {
+        let hostile = "\u{1b}[2J\u{1b}]0;x\u{7}Password:\nsysop asks:\r\u{202e}more";
+        let rows: String = rows_of(&question(QuestionKind::Secret, hostile), 60)
+            .iter()
+            .map(|row| format!("{}\n", paint(row, true)))
+            .collect();
+        assert_eq!(crate::render::tests::intruder(&rows), None, "{rows:?}");
+        let rows = rows_of(&question(QuestionKind::Secret, hostile), 60);
+        assert!(rows.iter().skip(1).all(|row| paint(row, false).starts_with("  ")), "{rows:?}");
+        let long = format!("begin {} end", "x".repeat(100_000));
+        let rows = rows_of(&question(QuestionKind::Secret, &long), 60);
+        let text: String = rows.iter().map(|row| paint(row, false)).collect();
+        assert!(rows.len() < 100 && text.contains("begin") && text.ends_with(" end"), "{} rows", rows.len());
+        assert!(text.contains("characters are not shown"), "{text}");
+    }
+
+    #[test]
+    fn a_secret_is_not_in_what_is_printed_of_a_reply() {
+        let printed = format!("{:?}", Reply::Given("geheim".to_owned().into()));
+        assert!(!printed.contains("geheim"), "{printed}");
+    }
+}

@@ -385,6 +385,10 @@ impl Rich {
         let panel = Panel::new(screen.look());
         let mut rows: Vec<Row> =
             plan.reason.lines().flat_map(|line| wrap(&row(line, Ink::Plain), panel.inner(), 0)).collect();
+        if let Some(facts) = transcript.facts().filter(|facts| !words::is_here(&facts.host)) {
+            let place = format!("on {}", words::place(&facts.host));
+            rows.extend(wrap(&row(&place, Ink::Dim), panel.inner(), 2));
+        }
         rows.extend(plan::command_rows(&plan.command, &plan.risk.findings, panel.inner()));
         screen.rows(&panel.around("PLAN", rows))
     }
@@ -437,7 +441,7 @@ impl Rich {
             screen.last_row(None)?;
             screen.rows(&output.finish())?;
         }
-        screen.rows(&[words::outcome_row(outcome)])
+        screen.rows(&wrap(&words::outcome_row(outcome), columns, 2))
     }
 
     fn output_piece(

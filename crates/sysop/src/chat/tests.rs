@@ -19,6 +19,7 @@ use crate::exec;
 use crate::render::tests::intruder;
 use crate::render::{Ink, Row, Span, paint, row};
 
+mod driven;
 mod people;
 
 /// The longest that anything in these tests may take.
@@ -39,6 +40,11 @@ fn plays_the_binary() {
             "plain" => run(context(fake, Form::Plain)).await.unwrap(),
             "terminal" => {
                 run(context(Fake::with_terminal(false), Form::Panels { colour: true })).await.unwrap()
+            }
+            "driven" => {
+                let file = PathBuf::from(std::env::var_os(HISTORY).unwrap()).with_file_name("log.db");
+                let opened = driven::session(&file);
+                run(ChatContext { opened, ..context(fake, Form::Panels { colour: true }) }).await.unwrap()
             }
             "far" => run(context(Fake::with_terminal(true), Form::Panels { colour: true })).await.unwrap(),
             task => exec::run(exec_context(&fake, task)).await,

@@ -238,19 +238,19 @@ async fn the_outcome_of_several_hosts_is_told_by_groups() {
             [Tool: bash("systemctl is-active app")]
               1 host (db1): exit 1, 100 ms
               2 hosts (web1, web2): exit 0, 200 ms
-              failed, 0 ms
+              failed, 200 ms
         "#]],
     )
     .await;
     check(
         prompt("unknown"),
         expect![[r#"
-        exit 0
-        --- out
-        --- err
-        [Tool: bash("reboot")]
-          nobody knows how it ended: the connection or the capture broke; it was not run again, 0 ms
-    "#]],
+            exit 0
+            --- out
+            --- err
+            [Tool: bash("reboot")]
+              nobody knows how it ended: the connection or the capture broke; it was not run again
+        "#]],
     )
     .await;
     check(

@@ -96,8 +96,9 @@ pub(crate) fn outcome_words(outcome: &Outcome) -> String {
     if let Some(code) = outcome.exit_code {
         words.push_str(&format!(", exit code {code}"));
     }
-    if outcome.status != Status::Rejected {
-        words.push_str(&format!(", {}", duration(outcome.duration_ms)));
+    if !matches!(outcome.status, Status::Rejected | Status::Unknown) {
+        let longest = outcome.hosts.iter().map(|host| host.duration_ms).max().unwrap_or(0);
+        words.push_str(&format!(", {}", duration(outcome.duration_ms.max(longest))));
     }
     if outcome.truncated {
         words.push_str(", shortened for the model");
