@@ -23,7 +23,7 @@ use crate::pick::Pick;
 use crate::render::Look;
 use crate::sessions::{self, SessionsError, View};
 use crate::settings::{Colour, ProviderSettings, Settings, Target};
-use crate::wiring::{Parts, database, open_store, providers};
+use crate::wiring::{Machines, Parts, database, open_store, providers};
 
 /// The name of this machine among hosts.
 const LOCAL: &str = "local";
@@ -47,6 +47,11 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
         }
     });
     let routines = routines.collect();
+    let known = settings.hosts.known.iter().map(|known| {
+        let what = known.target.description.clone().unwrap_or_else(|| known.target.destination.clone());
+        (known.target.name.clone(), what)
+    });
+    let hosts = [(LOCAL.to_owned(), "this machine".to_owned())].into_iter().chain(known).collect();
     let history = settings.folders.data.join(HISTORY);
     let root = settings.root.clone();
     let parts = Parts::new(settings, pick.model)?;
@@ -60,12 +65,7 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
             Box::pin(async move {
                 let opened = match which {
                     Which::New => parts.begin(),
-                    Which::On(host) if host == LOCAL => parts.begin(),
-                    Which::On(host) => {
-                        return Err(format!(
-                            "no session can be begun on {host}; /host {LOCAL} begins one here"
-                        ));
-                    }
+                    Which::On(host) => parts.begin_on(&host),
                     Which::Earlier(id) => match sessions::resolve_id(parts.store(), &id).await {
                         Ok(id) => parts.resume(&id).await,
                         Err(error) => return Err(error.to_string()),
@@ -81,7 +81,7 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
             })
         }),
         routines,
-        hosts: vec![(LOCAL.to_owned(), "this machine".to_owned())],
+        hosts,
         shell: Box::new(move || {
             let mut shell = std::process::Command::new(std::env::var_os("SHELL").unwrap_or("sh".into()));
             shell.current_dir(&root);
@@ -90,9 +90,9 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
         history: Some(history),
         form,
     };
-    let exit = chat::run(context).await?;
-    parts.store().close().await;
-    Ok(exit)
+    let exit = chat::run(context).await;
+    parts.close().await;
+    exit
 }
 
 /// One task without a screen.
@@ -133,7 +133,7 @@ async fn headless(settings: Settings, model: ModelRef, task: Task, json: bool) -
         stops,
     };
     let exit = exec::run(context).await;
-    parts.store().close().await;
+    parts.close().await;
     Ok(exit)
 }
 
@@ -200,15 +200,18 @@ pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Looks for the database and the providers with the parts that would use them.
+/// Looks for the database, the providers and the hosts with the parts that would use them.
 pub(crate) struct Reach {
+    machines: Machines,
     providers: Providers,
 }
 
 impl Reach {
     /// Asks nobody yet.
-    pub(crate) fn new(settings: &Settings) -> Self {
-        Self { providers: Providers::new(providers(settings)) }
+    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+        let machines = Machines::new(Arc::clone(&settings));
+        let providers = Providers::new(providers(&settings, machines.far_machine()));
+        Self { machines, providers }
     }
 }
 
@@ -234,7 +237,10 @@ impl Probe for Reach {
         }
     }
 
-    async fn host(&self, _target: &Target) -> Result<String, String> {
-        Err("this build runs on this machine only".to_owned())
+    async fn host(&self, target: &Target) -> Result<String, String> {
+        let connection = self.machines.connection(target).map_err(|failure| failure.to_string())?;
+        let facts = connection.facts().await.map_err(|error| error.to_string())?;
+        let commands = if facts.bash.is_some() { "bash" } else { "sh" };
+        Ok(format!("{} {}, {}, commands by {commands}", facts.system, facts.architecture, facts.user))
     }
 }

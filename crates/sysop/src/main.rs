@@ -155,7 +155,9 @@ fn doctor(settings: Result<Settings, Failure>) -> Result<Exit> {
     let (text, exit) = match settings {
         Ok(settings) => {
             let pick = pick::pick(&settings, pick::installed_models);
-            runtime()?.block_on(doctor::examine(&settings, pick, &commands::Reach::new(&settings)))
+            let settings = std::sync::Arc::new(settings);
+            let reach = commands::Reach::new(std::sync::Arc::clone(&settings));
+            runtime()?.block_on(doctor::examine(&settings, pick, &reach))
         }
         Err(failure) => doctor::unusable(&failure),
     };

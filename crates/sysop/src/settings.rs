@@ -31,8 +31,6 @@ pub(crate) use hosts::{HostChoice, Hosts, Known, Target, approve_on, check_canar
 pub(crate) struct Settings {
     /// The model that was asked for; `pick` finds one where it is `None`.
     pub(crate) model: Option<Configured<ModelRef>>,
-    /// How much runs without a person.
-    pub(crate) approve: ApprovalMode,
     /// The bounds of a turn.
     pub(crate) limits: Limits,
     /// The sampling temperature, where one is wanted.
@@ -178,11 +176,9 @@ impl Settings {
         let host = host(&config, &mut hosts, far_root, flags, &mut problems);
         let model = model(&config, &host, &mut problems);
         let profile = profile(&config, &mut problems);
-        require_this_machine(&config, &host, &mut problems);
         require_model_in_reach(&host, model.as_ref(), &mut problems);
         let mut settings = Self {
             model,
-            approve: approve_on(&config, &host),
             limits: limits(&config),
             temperature: number(&config, "temperature"),
             dangerous_patterns: texts(&config, "dangerous_patterns"),
@@ -214,6 +210,11 @@ impl Settings {
     /// The first problem.
     pub(crate) fn require_runnable(&self) -> Result<(), Failure> {
         self.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
+    }
+
+    /// How much runs without a person on these hosts.
+    pub(crate) fn approve(&self, host: &HostChoice) -> ApprovalMode {
+        approve_on(&self.config, host)
     }
 
     /// What was not taken as it stands.
@@ -548,19 +549,6 @@ fn profile(config: &Config, problems: &mut Vec<Failure>) -> Profile {
         problems.push(Failure::usage(format!("{}: there is no profile {name:?}; {next}", entry.origin())));
         Profile::Full
     })
-}
-
-/// This build has no ssh: a task that is meant for another machine must not run on this one.
-fn require_this_machine(config: &Config, host: &HostChoice, problems: &mut Vec<Failure>) {
-    if let (HostChoice::Ssh(_) | HostChoice::Fleet(_), Some(entry)) = (host, config.entry("connection.host"))
-    {
-        problems.push(Failure::usage(format!(
-            "this build runs on this machine only, and {} names the host {:?}; \
-             give --host local to run here",
-            entry.origin(),
-            host.to_string()
-        )));
-    }
 }
 
 /// A model on the far machine needs one, and one alone.

@@ -15,26 +15,28 @@ use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
 use sysop_driver::people::{Answer, Terminal};
-use sysop_driver::port::{Host, ModelEvent, Provider, Store, StoreError};
+use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
-use sysop_host::{LocalHost, LocalSettings, OutputLimits};
 use sysop_provider::{
-    Endpoint, GoogleCredentials, MetadataServer, OllamaSettings, Providers, ProvidersSettings, VertexSettings,
+    Endpoint, FarMachine, GoogleCredentials, MetadataServer, OllamaSettings, Providers, ProvidersSettings,
+    VertexSettings,
 };
 use sysop_store::SqliteStore;
 
+mod machines;
+
+use self::machines::HOME;
+pub(crate) use self::machines::{Machines, Place};
 use crate::chat::session::{Opened, Session};
 use crate::cli::Resume;
 use crate::demo::{DEMO, Demo};
 use crate::exit::Failure;
 use crate::prompt;
 use crate::sessions::{most_recent, resolve_id};
-use crate::settings::{ProviderSettings, Settings};
+use crate::settings::{HostChoice, ProviderSettings, Settings, check_canary};
 
 /// The file of the session log, in the data folder.
 pub(crate) const DATABASE: &str = "sysop.db";
-/// The folder of whole outputs and pre-images, beside the database.
-const ARTEFACTS: &str = "artefacts";
 
 /// Where the sessions are kept.
 pub(crate) fn database(data: &Path) -> PathBuf {
@@ -47,6 +49,7 @@ pub(crate) struct Parts {
     driver: Driver,
     store: Arc<SqliteStore>,
     settings: Arc<Settings>,
+    machines: Machines,
     model: ModelRef,
 }
 
@@ -54,13 +57,16 @@ impl Parts {
     /// Puts the parts together; opens the store's file and nothing else.
     pub(crate) fn new(settings: Settings, model: ModelRef) -> Result<Self> {
         let store = Arc::new(open_store(&settings)?);
-        let provider = Models { demo: Demo::new(), providers: Providers::new(providers(&settings)) };
+        let settings = Arc::new(settings);
+        let machines = Machines::new(Arc::clone(&settings));
+        let providers = Providers::new(providers(&settings, machines.far_machine()));
+        let provider = Models { demo: Demo::new(), providers };
         let ports = Ports {
             provider: Arc::new(provider),
             store: Arc::clone(&store) as Arc<dyn Store>,
             clock: system_clock(),
         };
-        Ok(Self { driver: Driver::new(ports), store, settings: Arc::new(settings), model })
+        Ok(Self { driver: Driver::new(ports), store, settings, machines, model })
     }
 
     /// Where the sessions are kept.
@@ -82,28 +88,46 @@ impl Parts {
         self.resume(&id).await
     }
 
-    /// A new session; it is kept from its first input on.
+    /// A new session where the settings say; it is kept from its first input on.
     pub(crate) fn begin(&self) -> Result<Opened> {
         let settings = &self.settings;
-        let host = self.host(&settings.root, settings.profile.into())?;
+        self.begin_at(&Place { host: settings.host.clone(), root: settings.root.clone() })
+    }
+
+    /// A new session on other hosts, as `--host` names them.
+    pub(crate) fn begin_on(&self, host: &str) -> Result<Opened> {
+        let host = self.settings.hosts.resolve(host)?;
+        self.begin_at(&Place { host, root: self.settings.root.clone() })
+    }
+
+    fn begin_at(&self, place: &Place) -> Result<Opened> {
+        let settings = &self.settings;
+        let profile: Profile = settings.profile.into();
+        let host = self.machines.host(place, profile)?;
         let spec = SessionSpec {
             model: self.model.clone(),
-            system: prompt::system(&prompt::this_machine(), &settings.root),
+            system: prompt::system(&prompt::machine(&place.host), &place.shown_root()),
             tools: host.tools().to_vec(),
-            approve: settings.approve,
+            approve: settings.approve(&place.host),
             dangerous_patterns: settings.dangerous_patterns.clone(),
             deny: settings.deny.clone(),
             max_iterations: settings.limits.iterations,
             max_history_messages: settings.limits.history_messages,
             max_output_tokens: settings.limits.output_tokens,
             temperature: settings.temperature,
-            host: "local".to_owned(),
-            root: settings.root.display().to_string(),
+            host: place.host.to_string(),
+            root: place.shown_root(),
             profile: settings.profile.as_str().to_owned(),
         };
         let id = SessionId::new(uuid::Uuid::now_v7().to_string());
         let opening = spec.clone();
         Ok(opened(self.driver.begin(id, spec, host), Seq(0), opening))
+    }
+
+    /// Ends what is connected or open.
+    pub(crate) async fn close(&self) {
+        self.machines.close().await;
+        self.store.close().await;
     }
 
     /// An earlier session, with its own root and tools; model and approval mode are those asked for now,
@@ -117,7 +141,8 @@ impl Parts {
         };
         let spec = spec.clone();
         let profile = spec.profile.parse().unwrap_or(self.settings.profile.into());
-        let host = self.host(Path::new(&spec.root), profile)?;
+        let place = self.place_of(&spec)?;
+        let host = self.machines.host(&place, profile)?;
         let handle = self.driver.resume(id, host).await.map_err(failure)?;
         let last = handle.last_seq();
         if self.settings.model.is_some() {
@@ -127,27 +152,24 @@ impl Parts {
             dangerous: self.settings.dangerous_patterns.clone(),
             deny: self.settings.deny.clone(),
         };
-        for change in [Change::Approve(self.settings.approve), rules] {
+        for change in [Change::Approve(self.settings.approve(&place.host)), rules] {
             handle.send(Input::Configure { change }).map_err(failure)?;
         }
         Ok(opened(handle, last, spec))
     }
 
-    fn host(&self, root: &Path, profile: Profile) -> Result<Arc<dyn Host>> {
-        let settings = &self.settings;
-        let keys = settings.providers.values();
-        let secrets = keys.flat_map(|provider| {
-            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
-        });
-        let local = LocalSettings {
-            profile,
-            limits: OutputLimits { bytes: settings.limits.output_bytes, lines: settings.limits.output_lines },
-            scrub_env: settings.secret_variables.clone(),
-            secrets: secrets.collect(),
-            ..LocalSettings::new(root, settings.folders.data.join(ARTEFACTS))
+    /// Where an earlier session worked: on its hosts, with its roots.
+    fn place_of(&self, spec: &SessionSpec) -> Result<Place> {
+        let host = self.settings.hosts.resolve(&spec.host)?;
+        if let Some(canary) = self.settings.canary {
+            check_canary(canary.get(), &host)?;
+        }
+        // Several roots are those of the config.
+        let host = match &host {
+            HostChoice::Ssh(_) if spec.root != HOME => host.with_root(Some(spec.root.clone()))?,
+            HostChoice::Local | HostChoice::Ssh(_) | HostChoice::Fleet(_) => host,
         };
-        let host = LocalHost::open(local).map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(Arc::new(host))
+        Ok(Place { host, root: PathBuf::from(&spec.root) })
     }
 }
 
@@ -178,7 +200,7 @@ impl Provider for Models {
 }
 
 /// The settings of the providers in the form that their crate takes.
-pub(crate) fn providers(settings: &Settings) -> ProvidersSettings {
+pub(crate) fn providers(settings: &Settings, far: Option<Arc<dyn FarMachine>>) -> ProvidersSettings {
     let of = |name: &str| settings.providers.get(name).cloned().unwrap_or_default();
     let vertex = of("vertex");
     ProvidersSettings {
@@ -193,7 +215,7 @@ pub(crate) fn providers(settings: &Settings) -> ProvidersSettings {
         },
         ollama: ollama(of("ollama")),
         ollama_ssh: ollama(of("ollama+ssh")),
-        far: None,
+        far,
     }
 }
 

@@ -76,7 +76,7 @@ async fn each_fault_is_a_line_with_a_hint() {
     let no_database = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &probe).await;
     let world = World::new().file(".local/share/sysop", "a file in the way");
     let no_folder = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await;
-    let world = World::new().file(".config/sysop/config.toml", "[connection]\nhost = 'web1'\n");
+    let world = World::new().file(".config/sysop/config.toml", "[connection]\nhost = 'dead'\n");
     let no_host = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await;
     for ((text, exit), bad, hint) in [
         (no_model, "FAIL  model     there is no model", "sysop --model demo"),
@@ -84,7 +84,7 @@ async fn each_fault_is_a_line_with_a_hint() {
         (no_key, "FAIL  provider  gemini: not configured", "set GEMINI_API_KEY"),
         (no_database, "FAIL  database  sysop.db is no database", "try again"),
         (no_folder, "FAIL  data      ", "XDG_DATA_HOME"),
-        (no_host, "FAIL  config    this build runs on this machine only", "--host local"),
+        (no_host, "FAIL  host      dead", "ssh dead"),
     ] {
         assert_eq!(exit, Exit::Failed, "{text}");
         let mut lines = text.lines().skip_while(|line| !line.starts_with(bad));

@@ -42,7 +42,7 @@ impl HostChoice {
 
 impl HostChoice {
     /// The same, with this root on each of them.
-    pub(super) fn with_root(mut self, root: Option<String>) -> Result<Self, Failure> {
+    pub(crate) fn with_root(mut self, root: Option<String>) -> Result<Self, Failure> {
         let targets = match &mut self {
             Self::Local => &mut [],
             Self::Ssh(target) => std::slice::from_mut(target),

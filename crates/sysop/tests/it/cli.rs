@@ -50,7 +50,7 @@ fn bad_usage_is_2() {
         &["--profile", "nobody", "doctor"],
         &["--root", "/no/such/folder", "config", "show"],
         &["--config", "/no/such/file", "config", "show"],
-        &["--host", "web1", "exec", "x", "--model", "demo"],
+        &["--host", "web1,web1", "exec", "x", "--model", "demo"],
         &["run", "no-such-routine"],
         &["serve"],
     ] {
@@ -62,11 +62,10 @@ fn bad_usage_is_2() {
 
 #[test]
 fn an_error_is_one_sentence_that_says_what_to_do_next() {
-    let host = World::new().run(&["exec", "x", "--host", "web1", "--model", "demo"]);
+    let few = World::new().run(&["exec", "x", "--canary", "2", "--model", "demo"]);
     assert_eq!(
-        host.err,
-        "sysop: this build runs on this machine only, and flag --host names the host \"web1\"; give --host local to \
-         run here\n"
+        few.err,
+        "sysop: --canary 2 needs several hosts, and there is only local; name more with --host\n"
     );
     let root = World::new().run(&["--root", "nowhere", "chat"]);
     assert_eq!(root.err.lines().count(), 1, "{root:?}");
