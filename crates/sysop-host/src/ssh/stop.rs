@@ -34,7 +34,9 @@ table() {
       p=${f#/proc/}; marked="$marked ${p%/environ}"
     done
   else
-    rows=$(ps -A -o pid= -o ppid= -o pgid= | while read -r p q g; do printf ' %s:%s:%s' "$p" "$q" "$g"; done)
+    rows=$(ps -A -o pid= -o ppid= -o pgid= -o stat= | while read -r p q g z; do
+      case $z in Z*) ;; *) printf ' %s:%s:%s' "$p" "$q" "$g" ;; esac
+    done)
   fi
 }
 members() {
