@@ -31,9 +31,9 @@ pub(super) const ENVIRONMENT: &str = "export PAGER=cat GIT_PAGER=cat MANPAGER=ca
     GIT_TERMINAL_PROMPT=0 DEBIAN_FRONTEND=noninteractive TERM=dumb NO_COLOR=1; \
     unset BASH_ENV ENV OLDPWD COLUMNS LINES FORCE_COLOR CLICOLOR_FORCE CDPATH";
 
-/// Enters the root; `$r` may be empty.
+/// Enters the root; where `$r` is empty, the folder that it is in already, by its name without links.
 pub(super) const ENTER: &str =
-    r#"[ -z "$r" ] || cd -P -- "$r" 2>/dev/null || { printf "\036C%s\036" "$n"; exit 1; }; unset OLDPWD"#;
+    r#"cd -P -- "${r:-.}" 2>/dev/null || { printf "\036C%s\036" "$n"; exit 1; }; unset OLDPWD"#;
 
 /// Runs `$1` with bash where there is one. Without `--norc` bash takes itself for a login shell's first child and
 /// reads `.bashrc`, with all that it prints. In the brackets, because dash says that a program was killed where

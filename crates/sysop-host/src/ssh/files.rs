@@ -27,6 +27,9 @@ const FILE_MAX: Duration = Duration::from_secs(300);
 /// The most bytes that a list of names may have.
 const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// The most bytes of names that a search looks at.
+pub(super) const TREE_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 const PRELUDE: &str = include_str!("files.sh");
 const READ: &str = include_str!("read.sh");
 const WRITE: &str = include_str!("write.sh");
@@ -113,7 +116,8 @@ impl Files<'_> {
 
     /// What there is below a folder: files of rules, each name with its content, an empty field, the files.
     pub(super) async fn tree(&self, path: &RootPath) -> Result<Vec<u8>, MachineError> {
-        self.looking(FIND, &[path.as_str()], LIST_BYTES_MAX, &path.to_string()).await
+        let max = TREE_BYTES_MAX.to_string();
+        self.looking(FIND, &[path.as_str(), &max], LIST_BYTES_MAX, &path.to_string()).await
     }
 
     /// Runs a script that changes nothing.

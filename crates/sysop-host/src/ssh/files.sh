@@ -4,7 +4,7 @@ system() { printf '%s' "$1" >&2; exit 41; }
 nl='
 '
 root=$1; r0=${root%/}; links=0; tail=-1; linked=
-[ "$PWD" = "$root" ] || cd -P -- "$root" 2>/dev/null || no root
+cd -P -- "$root" 2>/dev/null || no root
 # Puts what the link ./$1 points to into $t.
 follow() {
   links=$((links+1)); [ "$links" -le 40 ] || no loop

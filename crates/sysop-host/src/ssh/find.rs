@@ -7,9 +7,13 @@ use ignore::gitignore::Gitignore;
 use crate::machine::{FIND_FILES_MAX, Found, Search};
 use crate::rules::{is_ignored, rules};
 
-/// `said` is names of files of rules, each with its content, then an empty field, then the files.
-pub(super) fn choose(search: &Search, said: &[u8]) -> Found {
-    let mut fields = said.split(|byte| *byte == 0).map(|field| std::str::from_utf8(field).ok());
+/// `said` is names of files of rules, each with its content, then an empty field, then the files. Where it has
+/// `bytes_max` or more, it was cut.
+pub(super) fn choose(search: &Search, said: &[u8], bytes_max: usize) -> Found {
+    // The names themselves are cut at their bound; the rules before them only make this true a little sooner.
+    let cut = said.len() >= bytes_max;
+    let whole = said.iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
+    let mut fields = said[..whole].split(|byte| *byte == 0).map(|field| std::str::from_utf8(field).ok());
     let mut texts: HashMap<&str, Vec<(&str, &str)>> = HashMap::new();
     while let Some(Some(name)) = fields.next().filter(|name| *name != Some("")) {
         let content = fields.next().flatten().unwrap_or("");
@@ -26,8 +30,12 @@ pub(super) fn choose(search: &Search, said: &[u8]) -> Found {
             search.glob.is_match(if search.by_name { name } else { path }) && !ignored.covers(path)
         })
         .collect();
-    paths.sort_by_key(|path| path.split('/').collect::<Vec<_>>());
-    let incomplete = (paths.len() > FIND_FILES_MAX).then_some("there are more; use a narrower pattern");
+    paths.sort_by_cached_key(|path| path.split('/').collect::<Vec<_>>());
+    let incomplete = if cut {
+        Some("there are too many files; search a subfolder")
+    } else {
+        (paths.len() > FIND_FILES_MAX).then_some("there are more; use a narrower pattern")
+    };
     paths.truncate(FIND_FILES_MAX);
     let paths = paths.into_iter().map(|path| search.folder.join(path).as_str().to_owned()).collect();
     Found { paths, incomplete }
@@ -56,5 +64,43 @@ impl Ignored<'_> {
         let innermost_first = above.rev().chain([""]);
         let rules = innermost_first.filter_map(|folder| Some((folder, self.rules.get(folder)?)));
         is_ignored(rules, path, is_folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use globset::Glob;
+
+    use super::{Search, choose};
+    use crate::machine::FIND_FILES_MAX;
+    use crate::path::RootPath;
+
+    fn search(glob: &str) -> Search {
+        let glob = Glob::new(glob).unwrap().compile_matcher();
+        Search { folder: RootPath::parse("sub", &[]).unwrap(), glob, by_name: true }
+    }
+
+    #[test]
+    fn rules_count_in_and_below_their_folder() {
+        let said =
+            b"./.gitignore\0*.log\ntarget/\n\0./a/.ignore\0secret\n\0\0./b.log\0./a/secret\0./secret\0\
+            ./target/x\0./a/target/y\0./target-not\0";
+        let found = choose(&search("*"), said, 1_000);
+        assert_eq!(found.paths, ["sub/secret", "sub/target-not"]);
+        assert_eq!(found.incomplete, None);
+    }
+
+    #[test]
+    fn what_is_cut_is_said_and_no_half_name_is_told() {
+        const BYTES_MAX: usize = 10_000;
+        let mut said = b"\0".to_vec();
+        while said.len() < BYTES_MAX {
+            said.extend_from_slice(b"./file\0");
+        }
+        said.truncate(BYTES_MAX);
+        let found = choose(&search("f*"), &said, BYTES_MAX);
+        assert_eq!(found.incomplete, Some("there are too many files; search a subfolder"));
+        assert_eq!(found.paths.len(), FIND_FILES_MAX);
+        assert!(found.paths.iter().all(|path| path == "sub/file"));
     }
 }

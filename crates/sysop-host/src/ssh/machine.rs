@@ -9,7 +9,7 @@ use sysop_driver::port::CancellationToken;
 use super::connection::{Inner, SCRIPT_MAX, SshConnection};
 use super::error::SshError;
 use super::exec::{Done, Programs, git_script, shell_script};
-use super::files::Files;
+use super::files::{Files, TREE_BYTES_MAX};
 use super::find::choose;
 use super::script::Script;
 use super::shell::{RunError, run_script};
@@ -135,7 +135,7 @@ impl Machine for SshMachine {
 
     async fn find(&self, search: Search, cancel: &CancellationToken) -> Result<Found, MachineError> {
         let said = until(cancel, async { self.files().await?.tree(&search.folder).await }).await?;
-        let choosing = tokio::task::spawn_blocking(move || choose(&search, &said));
+        let choosing = tokio::task::spawn_blocking(move || choose(&search, &said, TREE_BYTES_MAX));
         choosing.await.map_err(|error| MachineError::Refused(error.to_string()))
     }
 }

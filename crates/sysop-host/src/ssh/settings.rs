@@ -12,7 +12,7 @@ use crate::settings::HostError;
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 
 /// How a machine is reached.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SshSettings {
     /// Whatever `ssh DEST` accepts: an alias, `user@host`, `ssh://user@host:port`.
     pub destination: String,
@@ -34,6 +34,18 @@ pub struct SshSettings {
     pub ask_people: Option<PathBuf>,
     /// How long the machine has to answer; people are waited for without it.
     pub connect_timeout: Duration,
+}
+
+/// Without the values for the program that asks: they may be secret.
+impl std::fmt::Debug for SshSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SshSettings")
+            .field("destination", &self.destination)
+            .field("user", &self.user)
+            .field("port", &self.port)
+            .field("config_file", &self.config_file)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SshSettings {

@@ -14,8 +14,10 @@ use super::script::Script;
 use super::session::{SILENT, Session};
 use super::shell::{END, Ran, Running, START, collect, nonce};
 
-/// How long all of it may take.
-pub(super) const STOP_MAX: Duration = Duration::from_secs(6);
+/// How long the far side may take to begin; where it does not, the connection is of no use any more.
+const BEGIN_MAX: Duration = Duration::from_secs(5);
+/// How long it may take to find and end all processes; a machine may have thousands, and be busy.
+const END_MAX: Duration = Duration::from_secs(15);
 
 /// `$1` is the mark, `$2` the number of the script that leads the session, or nothing.
 const SCRIPT: &str = r#"
@@ -34,7 +36,9 @@ table() {
       p=${f#/proc/}; marked="$marked ${p%/environ}"
     done
   else
-    rows=$(ps -A -o pid= -o ppid= -o pgid= | while read -r p q g; do printf ' %s:%s:%s' "$p" "$q" "$g"; done)
+    rows=$(ps -A -o pid= -o ppid= -o pgid= -o stat= | while read -r p q g z; do
+      case $z in Z*) ;; *) printf ' %s:%s:%s' "$p" "$q" "$g" ;; esac
+    done)
   fi
 }
 members() {
@@ -57,18 +61,20 @@ members() {
     done
   done
 }
+gone() { for p in $found; do kill -0 "$p" 2>/dev/null && return 1; done; return 0; }
 nap() { sleep 0.05 2>/dev/null || sleep 1; }
 i=0
 members
 while [ -z "$found" ] && [ "$leader" = none ] && [ $i -lt 10 ]; do i=$((i+1)); nap; members; done
 [ "$found" ] && kill -TERM $found 2>/dev/null
 i=0
-while members; [ "$found" ] && [ $i -lt 10 ]; do i=$((i+1)); nap; done
+until gone || [ $i -ge 10 ]; do i=$((i+1)); nap; done
 i=0
 while members; [ "$found" ] && [ $i -lt 16 ]; do i=$((i+1)); kill -KILL $found 2>/dev/null; done
 [ "$leader" = none ] || kill -KILL "$leader" 2>/dev/null
 i=0
-while members; [ "$found" ] && [ $i -lt 20 ]; do i=$((i+1)); nap; done
+until gone || [ $i -ge 20 ]; do i=$((i+1)); nap; done
+members
 [ -z "$found" ]
 "#;
 
@@ -85,21 +91,13 @@ pub(super) struct Tree {
 impl Tree {
     /// Asks all of it to end, and ends it. An error where nobody knows whether it has.
     pub(super) async fn end(&self) -> Result<(), SshError> {
-        match timeout(STOP_MAX, self.ask()).await {
-            Ok(Ok(Ran { status: 0, .. })) => Ok(()),
-            Ok(Ok(_)) => Err(SshError::Failed {
+        match self.ask().await {
+            Ok(Ran { status: 0, .. }) => Ok(()),
+            Ok(_) => Err(SshError::Failed {
                 destination: self.inner.name().to_owned(),
                 why: "some of what it started cannot be ended".to_owned(),
             }),
-            Ok(Err(error)) => Err(error),
-            Err(_) => {
-                // A connection on which nothing comes back is of no use to the next call either.
-                if let Some(master) = self.inner.running_master().await {
-                    self.inner.forget(&master).await;
-                }
-                let destination = self.inner.name().to_owned();
-                Err(SshError::Dropped { destination, why: SILENT.to_owned() })
-            }
+            Err(error) => Err(error),
         }
     }
 
@@ -117,17 +115,22 @@ impl Tree {
 
     async fn ask(&self) -> Result<Ran, SshError> {
         let inner = &self.inner;
+        let dropped =
+            |why: &str| SshError::Dropped { destination: inner.name().to_owned(), why: why.to_owned() };
         let Some(master) = inner.running_master().await else {
-            return Err(SshError::Dropped {
-                destination: inner.name().to_owned(),
-                why: "there is no connection".to_owned(),
-            });
+            return Err(dropped("there is no connection"));
         };
         let nonce = nonce();
         let text = format!("n=$1; shift\n{START}\n(\n{SCRIPT}\n)\ne=$?\n{END}");
         let leader = self.leader.clone().unwrap_or_default();
         let script = Script { text, arguments: vec![nonce.clone(), self.mark.clone(), leader], input: None };
-        let session = Session::open_beside(inner, &master, script.send(&nonce)).await?;
-        Ok(collect(inner, &mut Running::of(session, &nonce), 1024, STOP_MAX).await?)
+        match timeout(BEGIN_MAX, Session::open_beside(inner, &master, script.send(&nonce))).await {
+            Ok(Ok(session)) => Ok(collect(inner, &mut Running::of(session, &nonce), 1024, END_MAX).await?),
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                inner.forget(&master).await;
+                Err(dropped(SILENT))
+            }
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! A network that can be cut: bytes pass through it until it is frozen, and then nothing does, without a word.
+//! A network that fails: bytes pass through it until it is frozen, and then nothing does, without a word; or until
+//! it has carried enough, and then it is cut.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,6 +14,11 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start(to: u16) -> Self {
+        Self::cut_after(to, u64::MAX)
+    }
+
+    /// Each connection is cut when it has carried so many bytes to the port.
+    pub(crate) fn cut_after(to: u16, bytes: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let proxy = Self { port, frozen: Arc::default() };
@@ -20,8 +26,8 @@ impl Proxy {
         std::thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 let far = TcpStream::connect(("127.0.0.1", to)).unwrap();
-                carry(near.try_clone().unwrap(), far.try_clone().unwrap(), Arc::clone(&frozen));
-                carry(far, near, Arc::clone(&frozen));
+                carry(near.try_clone().unwrap(), far.try_clone().unwrap(), Arc::clone(&frozen), bytes);
+                carry(far, near, Arc::clone(&frozen), u64::MAX);
             }
         });
         proxy
@@ -41,17 +47,20 @@ impl Proxy {
     }
 }
 
-fn carry(mut from: TcpStream, mut to: TcpStream, frozen: Arc<(Mutex<bool>, Condvar)>) {
+fn carry(mut from: TcpStream, mut to: TcpStream, frozen: Arc<(Mutex<bool>, Condvar)>, most: u64) {
     std::thread::spawn(move || {
         let mut buffer = [0; 64 * 1024];
+        let mut carried = 0;
         while let Ok(bytes @ 1..) = from.read(&mut buffer) {
             let stop = frozen.0.lock().unwrap();
             drop(frozen.1.wait_while(stop, |stop| *stop).unwrap());
-            if to.write_all(&buffer[..bytes]).is_err() {
+            carried += bytes as u64;
+            if to.write_all(&buffer[..bytes]).is_err() || carried > most {
                 break;
             }
         }
         // Both sides may be gone already.
         let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
     });
 }

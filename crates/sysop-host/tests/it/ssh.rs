@@ -2,6 +2,7 @@
 //! the connection is lost.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_host::{PipedEvent, RemoteSettings, SshConnection, SshError, SshHost, SshSettings};
 
+use crate::proxy::Proxy;
 use crate::sshd::{Login, Sshd, shared};
 use crate::world::{DEADLINE, pids, wait_until_gone};
 
@@ -213,7 +215,7 @@ async fn a_session_that_is_ended_from_outside_is_unknown() {
 #[tokio::test]
 async fn a_frozen_network_does_not_hold_a_call_beyond_its_time() {
     let server = Sshd::start(Login::Own);
-    let proxy = crate::proxy::Proxy::start(server.port());
+    let proxy = Proxy::start(server.port());
     let mut settings = server.settings();
     settings.port = Some(proxy.port());
     server.configure("NoHostAuthenticationForLocalhost yes");
@@ -228,6 +230,67 @@ async fn a_frozen_network_does_not_hold_a_call_beyond_its_time() {
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     proxy.thaw();
     assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_on_its_way_does_not_appear() {
+    let server = Sshd::start(Login::Own);
+    let proxy = Proxy::cut_after(server.port(), 2_000_000);
+    server.configure("NoHostAuthenticationForLocalhost yes");
+    let mut settings = server.settings();
+    settings.port = Some(proxy.port());
+    let root = server.path("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("f"), "old\n").unwrap();
+    let host = rooted(&SshConnection::new(settings).unwrap(), Some(root.display().to_string()));
+    // Random bytes, so that no compression makes them less.
+    let content: String = (0..6_000_000).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
+    for path in ["f", "g"] {
+        let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
+        assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
+        assert!(outcome.output.starts_with("it is not known whether this was done: "), "{}", outcome.output);
+    }
+    // The far side clears up when it notices.
+    let started = Instant::now();
+    while fs::read_dir(&root).unwrap().count() > 1 {
+        assert!(started.elapsed() < DEADLINE, "a rest is left");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fs::read_to_string(root.join("f")).unwrap(), "old\n");
+}
+
+/// Set for the process that the test below kills.
+const VICTIM: &str = "SYSOP_TEST_SSH_VICTIM";
+
+/// Not a test of its own: the next one starts it as a process, and kills that.
+#[tokio::test]
+async fn victim() {
+    let Some(config) = std::env::var_os(VICTIM) else { return };
+    let control = std::path::Path::new(&config).parent().unwrap().join("control");
+    let mut settings = SshSettings::new("far", control);
+    settings.config_file = Some(config.into());
+    let connection = SshConnection::new(settings).unwrap();
+    connection.connect().await.unwrap();
+    println!("connected");
+    std::future::pending::<()>().await;
+}
+
+#[test]
+fn a_connection_does_not_outlive_a_killed_process() {
+    let server = Sshd::start(Login::Own);
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", "ssh::victim"])
+        .env(VICTIM, server.path("ssh_config"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "connected"));
+    let (there, here) = (server.connections(), masters(&server));
+    assert_eq!((there.len(), here.len()), (1, 1));
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    there.into_iter().chain(here).for_each(wait_until_gone);
 }
 
 #[tokio::test]
@@ -348,6 +411,7 @@ async fn people_are_asked_by_the_program_that_is_given() {
     let changed = Command::new("ssh-keygen")
         .args(["-q", "-p", "-P", "", "-N", "open sesame", "-f"])
         .arg(server.path("user"))
+        .stdout(Stdio::null())
         .status();
     assert!(changed.unwrap().success());
     fs::write(server.path("known_hosts"), "").unwrap();
