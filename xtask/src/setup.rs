@@ -7,8 +7,21 @@ use anyhow::{Result, bail};
 use crate::chore::{found, step};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 4] =
-    [("cc", "gcc libc6-dev"), ("bash", "bash"), ("git", "git"), ("setsid", "util-linux")];
+const NEEDED: [(&str, &str); 13] = [
+    ("cc", "gcc libc6-dev"),
+    ("bash", "bash"),
+    ("git", "git"),
+    ("setsid", "util-linux"),
+    ("dash", "dash"),
+    ("zsh", "zsh"),
+    ("fish", "fish"),
+    ("busybox", "busybox"),
+    ("tcsh", "tcsh"),
+    ("vim.tiny", "vim-tiny"),
+    ("less", "less"),
+    ("sudo", "sudo"),
+    ("stty", "coreutils"),
+];
 
 /// Makes sure that all is there.
 pub(crate) fn run() -> Result<()> {

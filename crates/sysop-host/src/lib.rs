@@ -14,21 +14,27 @@ mod machine;
 mod output;
 mod path;
 mod settings;
+mod terminal;
 mod tools;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use sysop_core::catalogue::{self, Profile};
+use sysop_core::catalogue;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;
+use sysop_driver::people::{People, Terminal};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 
 use crate::local::LocalMachine;
+use crate::machine::Machine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
 use crate::output::artefacts::Artefacts;
 use crate::output::redact::Secrets;
 pub use crate::settings::{ARTEFACT_BYTES_MAX, HostError, LocalSettings};
+use crate::terminal::SharedTerminal;
 use crate::tools::Toolbox;
 
 /// This machine's tools.
@@ -41,20 +47,20 @@ impl LocalHost {
     /// a tokio runtime with IO and time.
     pub fn open(settings: LocalSettings) -> Result<Self, HostError> {
         let profile = settings.profile;
-        if profile == Profile::Operator {
-            return Err(HostError::NoTerminal(profile));
-        }
-        let secrets = Secrets::new(&settings.secrets);
+        let secrets = Arc::new(Secrets::new(&settings.secrets));
         let machine = LocalMachine::open(&settings.root, &settings.scrub_env, &secrets)?;
+        let machine: Arc<dyn Machine> = Arc::new(machine.with_terminal_shell(settings.shell));
+        let artefacts = Artefacts::new(settings.artefacts, settings.artefact_bytes_max);
         let mut specs = catalogue::tools(profile);
         if settings.allow_delete {
             specs.push(catalogue::delete_file());
         }
         let toolbox = Toolbox {
-            machine: Box::new(machine),
+            terminal: SharedTerminal::new(Arc::clone(&machine), artefacts.clone(), Arc::clone(&secrets)),
+            machine,
             specs,
             limits: settings.limits,
-            artefacts: Artefacts::new(settings.artefacts, settings.artefact_bytes_max),
+            artefacts,
             secrets,
             chunked: std::sync::Mutex::default(),
         };
@@ -70,6 +76,14 @@ impl Host for LocalHost {
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.toolbox.run(call, sink, &cancel).await
+    }
+
+    fn attend(&self, people: Arc<dyn People>) {
+        self.toolbox.terminal.attend(people);
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        Some(Arc::clone(&self.toolbox.terminal) as Arc<dyn Terminal>)
     }
 }
 

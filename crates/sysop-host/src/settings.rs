@@ -30,6 +30,8 @@ pub struct LocalSettings {
     pub secrets: Vec<SecretString>,
     /// Whether there is a tool that deletes files.
     pub allow_delete: bool,
+    /// The shell of the session's terminal; `$SHELL` where it is not said.
+    pub shell: Option<PathBuf>,
 }
 
 impl LocalSettings {
@@ -44,6 +46,7 @@ impl LocalSettings {
             scrub_env: Vec::new(),
             secrets: Vec::new(),
             allow_delete: false,
+            shell: None,
         }
     }
 }
@@ -60,7 +63,4 @@ pub enum HostError {
         #[source]
         source: io::Error,
     },
-    /// The profile needs what this machine cannot do.
-    #[error("the profile {0} needs a terminal, which this version does not open yet; use --profile full")]
-    NoTerminal(Profile),
 }

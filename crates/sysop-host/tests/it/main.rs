@@ -9,6 +9,7 @@ mod limits;
 mod local;
 mod paths;
 mod properties;
+mod terminal;
 mod undo;
 mod workspace;
 mod world;
