@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::live::Live;
 use super::open::{ask_and_set_up, is_prompt, kind_of_process, quiet, set_up, set_up_again};
-use super::secret::Attended;
+use super::secret::{Attended, ENTERED, OpenPrompt, secret_prompt};
 use super::shells::{self, ShellKind};
 use super::state::{Capturing, Done, Ended, Hidden, Inner, Until, random_key};
 use super::unfinished::unfinished;
@@ -27,8 +27,8 @@ const TAKEN_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long an interrupted program has to end.
 const INTERRUPT_WAIT: Duration = Duration::from_millis(700);
 /// How long fish has between the end of a command and its prompt, or its own end.
-const FISH_WAIT_MAX: Duration = Duration::from_millis(300);
-/// How often it is interrupted: one that was just starting another may have missed it.
+const FISH_WAIT_MAX: Duration = Duration::from_millis(1500);
+/// How often it is interrupted: the system drops what is on its way when it passes Ctrl+C on, marks as well.
 const INTERRUPTS: usize = 3;
 /// How long a screen does not change that has settled.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -190,7 +190,7 @@ impl Use<'_> {
         for news in [self.terminal.news().await, self.terminal.typed_news()].into_iter().flatten() {
             capture.take(format!("[{news}]\n").as_bytes());
         }
-        if let Some(open) = self.terminal.open_secret(self.live).await {
+        if let Some(open) = self.guarding().await {
             let prompt = open.prompt.clone();
             let told = match self.terminal.attend_secret(self.live, open, self.call, self.cancel).await {
                 Attended::Cancelled => return Err(MachineError::Cancelled.into()),
@@ -199,7 +199,7 @@ impl Use<'_> {
                     return Ok(());
                 }
                 Attended::Refused => "nobody entered it; it was stopped with Ctrl+C",
-                Attended::Over { entered: true } => "[password entered]",
+                Attended::Over { entered: true } => ENTERED,
                 Attended::Over { entered: false } => "that is over",
             };
             self.settle(false).await;
@@ -210,6 +210,21 @@ impl Use<'_> {
             )));
         }
         Ok(())
+    }
+
+    /// A prompt for a secret to which nothing may be typed now. One that has just come is waited out: it may be a
+    /// program's that only turns the echo off for a moment.
+    async fn guarding(&self) -> Option<OpenPrompt> {
+        loop {
+            if let Some(open) = self.terminal.open_secret(self.live).await {
+                let known = self.no_secret.as_ref() == Some(&open.prompt);
+                return (!known).then_some(open);
+            }
+            if secret_prompt(self.live).is_none() || self.cancel.is_cancelled() {
+                return None;
+            }
+            sleep(LOOK).await;
+        }
     }
 
     /// Makes sure that a shell reads.
@@ -338,10 +353,11 @@ impl Use<'_> {
 
     /// fish tells the end of `exit` as that of any command, before its own.
     async fn with_shell(&self, end: CallEnd) -> CallEnd {
-        if self.live.inner().shell_kind() != Some(ShellKind::Fish) {
-            return end;
+        if self.live.inner().shell_kind() == Some(ShellKind::Fish) {
+            self.live
+                .until(FISH_WAIT_MAX, |inner| (inner.ready || inner.ended.is_some()).then_some(()))
+                .await;
         }
-        self.live.until(FISH_WAIT_MAX, |inner| (inner.ready || inner.ended.is_some()).then_some(())).await;
         self.ended().unwrap_or(end)
     }
 
@@ -351,6 +367,7 @@ impl Use<'_> {
         let Some(ended) = inner.ended else {
             return Some(match inner.capture.as_ref()?.done? {
                 Done::Code(code) => CallEnd::exited(code),
+                Done::Lost => CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost"),
                 Done::Left => CallEnd::new(
                     Status::Unknown,
                     "the inner shell ended; commands now go to the one around it",
@@ -377,11 +394,6 @@ impl Use<'_> {
         let prompt = open.prompt.clone();
         let attended = self.terminal.attend_secret(self.live, open, self.call, self.cancel).await;
         match attended {
-            Attended::Over { entered: true } => {
-                if let Some(capture) = &mut self.live.inner().capture {
-                    capture.note("[password entered]");
-                }
-            }
             Attended::NoSecret => self.no_secret = Some(prompt),
             Attended::Refused => {
                 *noted = Some("nobody entered the secret that it asked for; stopped with Ctrl+C".to_owned());
@@ -391,7 +403,7 @@ impl Use<'_> {
                 };
                 self.live.until(2 * INTERRUPT_WAIT, refused).await;
             }
-            Attended::Over { entered: false } | Attended::Cancelled => {}
+            Attended::Over { .. } | Attended::Cancelled => {}
         }
         Some(attended)
     }
@@ -442,16 +454,18 @@ impl Use<'_> {
 
     /// Interrupts what runs; what was captured stays.
     async fn stop(&self) -> CallEnd {
-        self.live.send(vec![0x03]);
-        let over = self.live.until(INTERRUPT_WAIT, |inner| {
-            let done = inner.capture.as_ref().is_none_or(|capture| capture.done.is_some());
-            (done || inner.ended.is_some() || (inner.shells.is_empty() && self.is_blind_end(inner)))
-                .then_some(())
-        });
-        let note = match over.await {
-            Some(()) => "stopped",
-            None => "stopped; the program did not heed Ctrl+C and still runs in the terminal",
-        };
+        for _ in 0..INTERRUPTS {
+            self.live.send(vec![0x03]);
+            let over = self.live.until(INTERRUPT_WAIT, |inner| {
+                let done = inner.capture.as_ref().is_none_or(|capture| capture.done.is_some());
+                let blind = inner.shells.is_empty() && self.is_blind_end(inner);
+                (done || blind || inner.ended.is_some()).then_some(())
+            });
+            if over.await.is_some() {
+                return CallEnd::new(Status::Cancelled, "stopped");
+            }
+        }
+        let note = "stopped; the program did not heed Ctrl+C and still runs in the terminal";
         CallEnd::new(Status::Cancelled, note)
     }
 
@@ -565,7 +579,7 @@ impl Use<'_> {
             if self.cancel.is_cancelled() {
                 break;
             }
-            if !last && (entered.is_some() || self.terminal.open_secret(self.live).await.is_some()) {
+            if !last && (entered.is_some() || self.guarding().await.is_some()) {
                 notes.push("the keys after that were not pressed: a program asked for a secret".to_owned());
                 break;
             }
@@ -595,7 +609,7 @@ impl Use<'_> {
                 Some(attended) => {
                     waited += asked.elapsed();
                     told = match attended {
-                        Attended::Over { entered: true } => Some("[password entered]"),
+                        Attended::Over { entered: true } => Some(ENTERED),
                         Attended::Refused => Some("nobody entered the secret; stopped with Ctrl+C"),
                         Attended::Over { entered: false } | Attended::NoSecret | Attended::Cancelled => told,
                     };

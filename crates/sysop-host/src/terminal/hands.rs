@@ -52,6 +52,7 @@ impl SharedTerminal {
             return;
         }
         let secret = secret_prompt(&live).map(|open| open.prompt);
+        let entered = secret.is_some();
         let at_prompt = live.inner().ready;
         let mut told = Vec::new();
         let taken = {
@@ -71,7 +72,11 @@ impl SharedTerminal {
             people.control(Some(by));
         }
         self.tell(told);
-        live.inner().typed(bytes);
+        {
+            let mut inner = live.inner();
+            inner.typed(bytes);
+            inner.entered |= entered;
+        }
         live.send(bytes.to_vec());
         self.tend();
     }

@@ -38,6 +38,9 @@ const HANG_UP_GRACE: Duration = Duration::from_millis(500);
 /// How often is looked at what tells of no change by itself.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// What takes a line away, in all editors and in those of the system.
+const KILL_LINE: char = '\x15';
+
 /// A running shell.
 pub(super) struct Live {
     inner: Mutex<Inner>,
@@ -154,7 +157,13 @@ impl Live {
             inner.hide(hidden);
             let paste =
                 inner.shell_kind().is_some_and(|kind| kind.takes_paste()) && inner.screen.takes_paste();
-            if paste { format!("\x1b[200~{line}\x1b[201~\r") } else { format!("{line}\r") }
+            // What stands there already is nobody's: what people typed was seen, and an answer of the terminal
+            // may have come when its program had gone.
+            if paste {
+                format!("{KILL_LINE}\x1b[200~{line}\x1b[201~\r")
+            } else {
+                format!("{KILL_LINE}{line}\r")
+            }
         };
         self.send(bytes.into_bytes());
     }

@@ -90,10 +90,14 @@ async fn prepare(live: &Live, known: Option<ShellKind>) {
             let prompt = is_prompt(&inner.screen.line_to_cursor()) && quiet(inner, FAR_QUIET);
             return prompt.then_some(None);
         };
-        let reads = if kind.edits() { live.is_raw() } else { live.shell_in_front() == Some(true) };
+        let front = live.shell_in_front() == Some(true);
+        // Line editors can be turned off.
+        let plain = front && quiet(inner, FAR_QUIET) && is_prompt(&inner.screen.line_to_cursor());
+        let reads = if kind.edits() { live.is_raw() || plain } else { front };
         // Some shells read before they have drawn their prompt, and some prompts are empty.
         let drawn = kind.edits() && inner.screen.cursor().1 > 0 && quiet(inner, DRAWN);
-        (reads && inner.prints > 0 && (drawn || quiet(inner, QUIET))).then_some(Some(kind))
+        let still = quiet(inner, if inner.prints > 0 { QUIET } else { FAR_QUIET });
+        (reads && (drawn || still)).then_some(Some(kind))
     });
     match reads.await {
         Some(Some(kind)) => {
@@ -158,15 +162,23 @@ pub(super) async fn set_up(live: &Live, kind: ShellKind) -> bool {
     type_setup(live, kind, &key, shells::setup(kind, &key, &secret_key)).await
 }
 
-/// Makes a shell that has forgotten it tell again. The end of its last command is told too, if it knows.
+/// Makes a shell that has forgotten it tell again, or another that has taken its place. The end of the last
+/// command is told too, if the shell knows.
 pub(super) async fn set_up_again(live: &Live) -> bool {
-    let (key, kind, secret_key) = {
-        let inner = live.inner();
-        let Some(shell) = inner.shells.last() else { return false };
-        (shell.key.clone(), shell.kind, inner.secret_key.clone())
+    let key = random_key();
+    let (kind, secret_key) = {
+        let mut inner = live.inner();
+        let outermost = inner.shells.len() == 1;
+        let secret_key = inner.secret_key.clone();
+        let Some(shell) = inner.shells.last_mut() else { return false };
+        shell.kind = kind_of(live).filter(|_| outermost).unwrap_or(shell.kind);
+        shell.key.clone_from(&key);
+        (shell.kind, secret_key)
     };
-    let mut lines = vec![shells::recover(kind, &key)];
-    lines.extend(shells::setup(kind, &key, &secret_key));
+    let mut lines = shells::setup(kind, &key, &secret_key);
+    if let Some(first) = lines.first_mut() {
+        *first = format!("{};{first}", shells::recover(kind, &key));
+    }
     type_setup(live, kind, &key, lines).await
 }
 

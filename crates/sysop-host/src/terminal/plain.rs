@@ -52,11 +52,13 @@ impl Plain {
         }
     }
 
-    /// Adds a line of our own.
+    /// Adds a word of ours: at the end of the line that was begun, else on a line of its own.
     pub(super) fn note(&mut self, note: &str, out: &mut Vec<u8>) {
-        self.leave(out);
-        out.extend(note.as_bytes());
-        out.push(b'\n');
+        let begun = !self.line.is_empty() || self.cells.is_some();
+        self.text(note.as_bytes(), out);
+        if !begun {
+            self.newline(out);
+        }
     }
 
     fn text(&mut self, text: &[u8], out: &mut Vec<u8>) {

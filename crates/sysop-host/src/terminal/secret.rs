@@ -16,16 +16,22 @@ use sysop_driver::port::CancellationToken;
 use super::SharedTerminal;
 use super::live::Live;
 use super::open::quiet;
+use super::state::Inner;
 use crate::machine::Echo;
 
 /// How long a prompt is open before anybody is asked: programs also turn the echo off for a moment.
 const OPEN_FOR: Duration = Duration::from_millis(100);
 /// How long a program without a prompt, or one on a far machine, waits before it is looked at.
 const SILENT_FOR: Duration = Duration::from_secs(1);
+/// The same for a program that was given a secret: a wrong one is answered late, so that nobody tries many.
+const CHECKED_FOR: Duration = Duration::from_secs(5);
 /// How long a program has to take an answer.
 const TAKEN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long people may think.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What stands in the place of a secret in what the model is told.
+pub(super) const ENTERED: &str = "[password entered]";
 
 /// What prompts for secrets look like, where nothing better tells.
 static SHAPE: LazyLock<Regex> = LazyLock::new(|| {
@@ -78,7 +84,8 @@ impl SharedTerminal {
         let open = secret_prompt(live).filter(|_| is_quiet(OPEN_FOR));
         if live.far.is_none() {
             let silent = open.as_ref().is_some_and(|open| open.prompt.is_empty());
-            return open.filter(|_| !silent || is_quiet(SILENT_FOR));
+            let entered = live.inner().entered;
+            return open.filter(|_| !silent || is_quiet(if entered { CHECKED_FOR } else { SILENT_FOR }));
         }
         if open.as_ref().is_some_and(|open| open.kind == QuestionKind::Secret) || !is_quiet(OPEN_FOR) {
             return open;
@@ -112,22 +119,27 @@ impl SharedTerminal {
         let people = self.people();
         let answer = tokio::select! {
             answer = people.ask(asked) => answer,
-            _ = live.until(ANSWER_WAIT_MAX, |inner| {
-                (inner.prints != prints || inner.ended.is_some()).then_some(())
-            }) => return Attended::Over { entered: false },
-            () = self.went_on(live) => return Attended::Over { entered: false },
+            () = went_on(live, prints) => return Attended::Over { entered: false },
             () = cancel.cancelled() => return Attended::Cancelled,
         };
         match answer {
             Answer::Given { text, .. } => {
                 let mut bytes = text.expose_secret().as_bytes().to_vec();
                 bytes.push(b'\r');
-                let untouched = live.inner().prints == prints;
                 // What is not at its prompt any more would show it, or run it.
-                if !untouched || live.echo() == Some(Echo::Shown) && !live.inner().asked {
+                let still =
+                    secret_prompt(live).is_some() || (live.far.is_some() && live.inner().prints == prints);
+                if !still {
                     return Attended::Over { entered: false };
                 }
-                live.inner().typed(&bytes);
+                {
+                    let mut inner = live.inner();
+                    inner.typed(&bytes);
+                    inner.entered = true;
+                    if let Some(capture) = &mut inner.capture {
+                        capture.note(ENTERED);
+                    }
+                }
                 live.send(bytes);
                 live.until(TAKEN_WAIT_MAX, |inner| (inner.prints != prints).then_some(())).await;
                 Attended::Over { entered: true }
@@ -139,25 +151,28 @@ impl SharedTerminal {
             }
         }
     }
+}
 
-    /// Waits until the terminal shows again what is typed. On a far machine it never tells.
-    async fn went_on(&self, live: &Live) {
-        if live.echo() != Some(Echo::Hidden) {
-            return std::future::pending().await;
-        }
-        live.until(ANSWER_WAIT_MAX, |_| (live.echo() != Some(Echo::Hidden)).then_some(())).await;
-    }
+/// Waits until the program has gone on without an answer from here: the terminal shows again what is typed, or,
+/// where that cannot be seen, something was printed.
+async fn went_on(live: &Live, prints: u64) {
+    let hidden = live.echo() == Some(Echo::Hidden);
+    let over =
+        |inner: &Inner| if hidden { live.echo() != Some(Echo::Hidden) } else { inner.prints != prints };
+    live.until(ANSWER_WAIT_MAX, |inner| (over(inner) || inner.ended.is_some()).then_some(())).await;
 }
 
 /// Which program asks, and where.
 fn asker(live: &Live) -> String {
     let place = live.far.as_deref().unwrap_or("this machine");
+    let asked = live.inner().asked;
     let program = match &live.far {
+        _ if asked => Some("sudo".to_owned()),
         None => live.foreground().and_then(|group| {
             let name = std::fs::read_to_string(format!("/proc/{}/comm", group.as_raw_nonzero())).ok()?;
             Some(name.trim().to_owned())
         }),
-        Some(_) => live.inner().asked.then(|| "sudo".to_owned()),
+        Some(_) => None,
     };
     format!("{} on {place}", program.as_deref().unwrap_or("a program"))
 }

@@ -158,8 +158,8 @@ macro_rules! exports {
 macro_rules! functions {
     () => {
         concat!(
-            r#"__sysop_m() { printf '\033]7717;KEY;%s\007' "$1" >/dev/tty; }; "#,
-            r#"__sysop_c() { __sysop_n=$1; __sysop_x=$(printf "$2"); __sysop_m "C;$1"; }; "#
+            r#"__sysop_m() { \printf '\033]7717;KEY;%s\007' "$1" >/dev/tty; }; "#,
+            r#"__sysop_c() { __sysop_n=$1; __sysop_x=$(\printf "$2"); __sysop_m "C;$1"; }; "#
         )
     };
 }
@@ -231,7 +231,7 @@ pub(super) fn recover(kind: ShellKind, key: &str) -> String {
             format!(" printf '\\033]7717;{key};D;%s;%s\\007' \"$__sysop_n\" $status >/dev/tty")
         }
         ShellKind::Bash | ShellKind::Zsh | ShellKind::Ash | ShellKind::Posix | ShellKind::Csh => {
-            format!(" printf '\\033]7717;{key};D;%s;%s\\007' \"${{__sysop_n-}}\" \"$?\" >/dev/tty")
+            format!(" \\printf '\\033]7717;{key};D;%s;%s\\007' \"${{__sysop_n-}}\" \"$?\" >/dev/tty")
         }
     }
 }
@@ -252,7 +252,7 @@ pub(super) fn lines(kind: ShellKind, nonce: &str, command: &str) -> Vec<String> 
     lines.push(if fish {
         format!(" __sysop_c {nonce} {before}'{last}'; and eval $__sysop_x")
     } else {
-        format!(r#" {{ __sysop_c {nonce} {before}'{last}'; }} 2>/dev/null&&eval "$__sysop_x""#)
+        format!(r#" {{ __sysop_c {nonce} {before}'{last}'; }} 2>/dev/null&&\eval "$__sysop_x""#)
     });
     lines
 }

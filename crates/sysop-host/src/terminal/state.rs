@@ -38,6 +38,8 @@ pub(super) struct Inner {
     pub(super) known: Option<(String, String)>,
     /// Whether a program has asked for a password by its mark, and nothing was typed since.
     pub(super) asked: bool,
+    /// Whether a secret was entered since the last line of ours.
+    pub(super) entered: bool,
     /// The key of that mark.
     pub(super) secret_key: String,
     /// When something was printed last.
@@ -93,6 +95,8 @@ pub(super) struct Capturing {
 pub(super) enum Done {
     /// By itself.
     Code(i32),
+    /// The shell is at its prompt again, but the mark did not come through.
+    Lost,
     /// With the shell that ran it, which was inside another.
     Left,
 }
@@ -162,6 +166,7 @@ impl Inner {
             capture: None,
             known: None,
             asked: false,
+            entered: false,
             secret_key: random_key(),
             printed: Instant::now(),
             prints: 0,
@@ -183,6 +188,7 @@ impl Inner {
     pub(super) fn hide(&mut self, hidden: Hidden) {
         self.ready = false;
         self.dirty = false;
+        self.entered = false;
         self.hidden = Some(hidden);
     }
 
@@ -314,6 +320,9 @@ impl Inner {
                 if self.is_hidden_until(&Until::Ready(key.to_owned())) {
                     self.hidden = None;
                 }
+                if self.hidden.is_none() && self.shells[place].running.take().is_some() {
+                    self.captured(Done::Lost);
+                }
                 self.ready = true;
                 self.dirty = false;
                 self.asked = false;
@@ -346,8 +355,8 @@ impl Inner {
     }
 
     fn captured(&mut self, done: Done) {
-        if let Some(capture) = self.capture.as_mut().filter(|capture| capture.begun && capture.done.is_none())
-        {
+        let Some(capture) = self.capture.as_mut().filter(|capture| capture.begun) else { return };
+        if capture.done.is_none() || done == Done::Left {
             capture.done = Some(done);
         }
     }

@@ -3,3 +3,7 @@
 
 mod commands;
 mod desk;
+mod people;
+mod rough;
+mod screens;
+mod secrets;
