@@ -7,19 +7,23 @@ use anyhow::{Result, bail};
 use crate::chore::{found, step};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 12] = [
+const NEEDED: [(&str, &str); 16] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
     ("setsid", "util-linux"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
+    ("dash", "dash"),
     ("zsh", "zsh"),
     ("fish", "fish"),
     ("busybox", "busybox"),
     ("tcsh", "tcsh"),
     ("ps", "procps"),
     ("sudo", "sudo"),
+    ("vim.tiny", "vim-tiny"),
+    ("less", "less"),
+    ("stty", "coreutils"),
 ];
 
 /// Makes sure that all is there.

@@ -14,6 +14,10 @@ use crate::tool::{ToolEffect, ToolSpec};
 pub const BASH_TIMEOUT_S_DEFAULT: u64 = 30;
 /// The most seconds that a `bash` call may ask for.
 pub const BASH_TIMEOUT_S_MAX: u64 = 3600;
+/// The seconds that a `run_command` call waits where it does not say.
+pub const RUN_COMMAND_TIMEOUT_S_DEFAULT: u64 = 60;
+/// The most seconds that a `run_command` call may ask for.
+pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
 /// The most pieces that `write_file_chunk` takes for one file.
 pub const CHUNKS_MAX: u64 = 1000;
 /// The most commits that `git_log` lists.
@@ -73,14 +77,22 @@ impl FromStr for Profile {
     }
 }
 
-/// The tools of a profile that can be run today: `Operator` has none before there is a terminal.
+/// The tools of a profile.
 pub fn tools(profile: Profile) -> Vec<ToolSpec> {
     match profile {
         Profile::Coder => vec![read_file(), write_file(), edit_file(), bash()],
-        Profile::Operator => Vec::new(),
+        Profile::Operator => operator(),
         Profile::Workspace => workspace(),
-        Profile::Full => vec![read_file(), write_file(), edit_file(), bash(), find_files(), ls()],
+        Profile::Full => {
+            let mut tools = vec![read_file(), write_file(), edit_file(), bash(), find_files(), ls()];
+            tools.extend(operator());
+            tools
+        }
     }
+}
+
+fn operator() -> Vec<ToolSpec> {
+    vec![run_command(), send_keys(), task_complete()]
 }
 
 fn workspace() -> Vec<ToolSpec> {
@@ -177,6 +189,60 @@ fn bash() -> ToolSpec {
             ("reason", text("Why, in a few words, for the person who approves it")),
             ("timeout_s", number("Seconds until it is stopped; 30 if left out", 1, Some(BASH_TIMEOUT_S_MAX))),
         ],
+    )
+}
+
+fn run_command() -> ToolSpec {
+    spec(
+        "run_command",
+        "Run a shell command in the terminal that the person sees, and get its output and exit code. Its folder, \
+         variables and functions last. Use options that ask nothing (as in `apt-get -y`), and neither editors nor \
+         pagers.",
+        ToolEffect::Command,
+        &["command", "reasoning"],
+        &[
+            ("command", text("Command to run; several lines are fine")),
+            ("reasoning", text("Why, in a few words, for the person who approves it")),
+            (
+                "timeout_s",
+                number(
+                    "Seconds to wait; 60 if left out. It goes on after that",
+                    1,
+                    Some(RUN_COMMAND_TIMEOUT_S_MAX),
+                ),
+            ),
+        ],
+    )
+}
+
+fn send_keys() -> ToolSpec {
+    spec(
+        "send_keys",
+        "Press keys in the terminal, and get the screen as it then looks: to answer a question, to stop a program \
+         (`Ctrl+C`), to end its input (`Ctrl+D`), to use a full-screen program. For commands use run_command. \
+         Never for passwords: the person enters those.",
+        ToolEffect::Keys,
+        &["keys", "reasoning"],
+        &[
+            (
+                "keys",
+                text(
+                    "Keys, split by spaces: `y Enter`, `Ctrl+C`, `Up`, `Escape`, `PageDown`, `F1`, `Alt+x`, \
+                     `Space`. Text stands for itself; text with spaces in quotes: `\"git status\" Enter`",
+                ),
+            ),
+            ("reasoning", text("Why, in a few words, for the person who approves it")),
+        ],
+    )
+}
+
+fn task_complete() -> ToolSpec {
+    spec(
+        "task_complete",
+        "Say that the task is finished, when it is",
+        ToolEffect::Completes,
+        &["summary"],
+        &[("summary", text("What was done and what came of it"))],
     )
 }
 
@@ -337,7 +403,7 @@ mod tests {
     #[test]
     fn profiles_hold_the_tools_of_the_contract() {
         assert_eq!(names(Profile::Coder), ["read_file", "write_file", "edit_file", "bash"]);
-        assert_eq!(names(Profile::Operator), Vec::<String>::new());
+        assert_eq!(names(Profile::Operator), ["run_command", "send_keys", "task_complete"]);
         assert_eq!(
             names(Profile::Workspace),
             [
@@ -359,7 +425,17 @@ mod tests {
         );
         assert_eq!(
             names(Profile::Full),
-            ["read_file", "write_file", "edit_file", "bash", "find_files", "ls"]
+            [
+                "read_file",
+                "write_file",
+                "edit_file",
+                "bash",
+                "find_files",
+                "ls",
+                "run_command",
+                "send_keys",
+                "task_complete"
+            ]
         );
     }
 

@@ -93,9 +93,27 @@ impl Environment {
         self.0.insert(name.into(), value.into());
     }
 
-    /// The variables.
-    pub(crate) fn into_pairs(self) -> Vec<(OsString, OsString)> {
-        self.0.into_iter().collect()
+    /// For a shell that people look at: a real terminal, colors and questions, but still no pager.
+    pub(crate) fn for_terminal(&self) -> Self {
+        let mut variables = self.0.clone();
+        for name in ["NO_COLOR", "GIT_TERMINAL_PROMPT"] {
+            variables.remove(OsStr::new(name));
+        }
+        variables.insert("TERM".into(), "xterm-256color".into());
+        if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| variables.contains_key(OsStr::new(name))) {
+            variables.insert("LC_CTYPE".into(), "C.UTF-8".into());
+        }
+        Self(variables)
+    }
+
+    /// The value of one.
+    pub(crate) fn value(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// All of them.
+    pub(crate) fn pairs(&self) -> Vec<(OsString, OsString)> {
+        self.0.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// As the system takes them.
@@ -118,7 +136,7 @@ impl Environment {
     }
 }
 
-fn is_executable(program: &Path) -> bool {
+pub(super) fn is_executable(program: &Path) -> bool {
     use rustix::fs::{Access, access};
     program.is_file() && access(program, Access::EXEC_OK).is_ok()
 }

@@ -22,21 +22,23 @@ mod rules;
 mod settings;
 mod spawn;
 mod ssh;
+mod terminal;
 mod tools;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sysop_core::catalogue::{self, Profile};
+use sysop_core::catalogue;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;
-use sysop_driver::people::People;
+use sysop_driver::people::{People, Terminal};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 
 pub use crate::askpass::{ASKPASS_VARIABLE, run_as_askpass};
 pub use crate::fleet::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
 use crate::local::LocalMachine;
+use crate::machine::Machine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
 use crate::output::artefacts::Artefacts;
@@ -46,6 +48,7 @@ use crate::ssh::SshMachine;
 pub use crate::ssh::{
     CONNECT_TIMEOUT_DEFAULT, Facts, Forward, Piped, PipedEvent, SshConnection, SshError, SshSettings,
 };
+use crate::terminal::SharedTerminal;
 use crate::tools::Toolbox;
 
 /// This machine's tools.
@@ -58,19 +61,12 @@ impl LocalHost {
     /// a tokio runtime with IO and time.
     pub fn open(settings: LocalSettings) -> Result<Self, HostError> {
         let profile = settings.profile;
-        if profile == Profile::Operator {
-            return Err(HostError::NoTerminal(profile));
-        }
-        let secrets = Secrets::new(&settings.secrets);
+        let secrets = Arc::new(Secrets::new(&settings.secrets));
         let machine = LocalMachine::open(&settings.root, &settings.scrub_env, &secrets)?;
-        let toolbox = Toolbox {
-            machine: Box::new(machine),
-            specs: specs(profile, settings.allow_delete),
-            limits: settings.limits,
-            artefacts: Artefacts::new(settings.artefacts, settings.artefact_bytes_max),
-            secrets,
-            chunked: std::sync::Mutex::default(),
-        };
+        let machine: Arc<dyn Machine> = Arc::new(machine.with_terminal_shell(settings.shell));
+        let artefacts = Artefacts::new(settings.artefacts, settings.artefact_bytes_max);
+        let specs = specs(profile, settings.allow_delete);
+        let toolbox = toolbox(machine, specs, settings.limits, artefacts, secrets);
         Ok(Self { toolbox })
     }
 }
@@ -84,24 +80,35 @@ pub struct SshHost {
 impl SshHost {
     /// Prepares the tools. Connects when the first of them is used.
     pub fn open(settings: RemoteSettings) -> Result<Self, HostError> {
-        let profile = settings.profile;
-        if profile == Profile::Operator {
-            return Err(HostError::NoTerminal(profile));
-        }
-        let toolbox = Toolbox {
-            machine: Box::new(SshMachine::new(&settings.connection, settings.root.as_deref())),
-            specs: specs(profile, settings.allow_delete),
-            limits: settings.limits,
-            artefacts: Artefacts::new(settings.artefacts, settings.artefact_bytes_max),
-            secrets: Secrets::new(&settings.secrets),
-            chunked: std::sync::Mutex::default(),
-        };
+        let secrets = Arc::new(Secrets::new(&settings.secrets));
+        let machine = Arc::new(SshMachine::new(&settings.connection, settings.root.as_deref()));
+        let artefacts = Artefacts::new(settings.artefacts, settings.artefact_bytes_max);
+        let specs = specs(settings.profile, settings.allow_delete);
+        let toolbox = toolbox(machine, specs, settings.limits, artefacts, secrets);
         Ok(Self { toolbox, connection: settings.connection })
     }
 
     /// The connection that its tools use.
     pub fn connection(&self) -> &SshConnection {
         &self.connection
+    }
+}
+
+fn toolbox(
+    machine: Arc<dyn Machine>,
+    specs: Vec<ToolSpec>,
+    limits: OutputLimits,
+    artefacts: Artefacts,
+    secrets: Arc<Secrets>,
+) -> Toolbox {
+    Toolbox {
+        terminal: SharedTerminal::new(Arc::clone(&machine), artefacts.clone(), Arc::clone(&secrets)),
+        machine,
+        specs,
+        limits,
+        artefacts,
+        secrets,
+        chunked: std::sync::Mutex::default(),
     }
 }
 
@@ -122,6 +129,14 @@ impl Host for LocalHost {
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.toolbox.run(call, sink, &cancel).await
     }
+
+    fn attend(&self, people: Arc<dyn People>) {
+        self.toolbox.terminal.attend(people);
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        Some(Arc::clone(&self.toolbox.terminal) as Arc<dyn Terminal>)
+    }
 }
 
 #[async_trait]
@@ -135,7 +150,12 @@ impl Host for SshHost {
     }
 
     fn attend(&self, people: Arc<dyn People>) {
-        self.connection.attend(people);
+        self.connection.attend(Arc::clone(&people));
+        self.toolbox.terminal.attend(people);
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        Some(Arc::clone(&self.toolbox.terminal) as Arc<dyn Terminal>)
     }
 }
 

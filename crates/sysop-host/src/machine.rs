@@ -3,6 +3,8 @@
 //! Every path is resolved on the machine, beneath its root, at the moment of the access.
 
 use std::sync::Arc;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +14,7 @@ use sysop_driver::port::CancellationToken;
 use crate::output::capture::Capture;
 use crate::path::RootPath;
 use crate::ssh::SshError;
+use crate::terminal::shells::ShellKind;
 
 /// A file tool reads, edits and replaces files up to this many bytes.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -57,6 +60,39 @@ pub(crate) trait Machine: Send + Sync {
 
     /// The files below a folder that match, by name, at most `FIND_FILES_MAX`; ignored ones are left out.
     async fn find(&self, search: Search, cancel: &CancellationToken) -> Result<Found, MachineError>;
+
+    /// How to start a shell for people and model on it, in a terminal of this machine.
+    async fn terminal(&self) -> Result<TerminalStart, MachineError>;
+
+    /// Whether what is typed into a terminal of the machine (`/dev/pts/3`) is shown, asked beside the terminal's
+    /// own connection; none where nobody can tell.
+    async fn echo(&self, tty: &str) -> Option<Echo>;
+}
+
+/// How to start the shell of a terminal.
+#[derive(Debug, Clone)]
+pub(crate) struct TerminalStart {
+    /// Absolute path of the program: the shell, or what connects to it.
+    pub(crate) program: PathBuf,
+    /// Without the program's name.
+    pub(crate) arguments: Vec<OsString>,
+    /// All variables that it gets.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Where it starts.
+    pub(crate) folder: PathBuf,
+    /// The name of the far machine on which the shell runs; none where it runs on this one.
+    pub(crate) far: Option<String>,
+    /// Which shell it is, where that is known; else the shell is asked.
+    pub(crate) shell: Option<ShellKind>,
+}
+
+/// What a terminal does with what is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Echo {
+    /// It is shown, or a program takes each key by itself.
+    Shown,
+    /// Lines are read and not shown: as for a password.
+    Hidden,
 }
 
 /// What to run.

@@ -31,6 +31,8 @@ pub struct LocalSettings {
     pub secrets: Vec<SecretString>,
     /// Whether there is a tool that deletes files.
     pub allow_delete: bool,
+    /// The shell of the session's terminal; `$SHELL` where it is not said.
+    pub shell: Option<PathBuf>,
 }
 
 impl LocalSettings {
@@ -45,6 +47,7 @@ impl LocalSettings {
             scrub_env: Vec::new(),
             secrets: Vec::new(),
             allow_delete: false,
+            shell: None,
         }
     }
 }
@@ -102,7 +105,4 @@ pub enum HostError {
     /// What `ssh` cannot be given safely.
     #[error("{0:?} is no destination for ssh; name an alias, a host, user@host or ssh://user@host:port")]
     Destination(String),
-    /// The profile needs what this machine cannot do.
-    #[error("the profile {0} needs a terminal, which this version does not open yet; use --profile full")]
-    NoTerminal(Profile),
 }

@@ -5,7 +5,7 @@ mod find;
 mod process;
 mod tree;
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,9 @@ use sysop_driver::port::CancellationToken;
 
 use self::process::Processes;
 use crate::environment::{Environment, GIT_VARIABLES};
-use crate::machine::{Before, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat};
+use crate::machine::{
+    Before, Echo, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat, TerminalStart,
+};
 use crate::output::capture::Capture;
 use crate::output::redact::Secrets;
 use crate::path::RootPath;
@@ -33,6 +35,8 @@ pub(crate) struct LocalMachine {
     environment: Environment,
     shell: CString,
     processes: Processes,
+    /// The shell of the terminal, where it was said.
+    terminal_shell: Option<PathBuf>,
 }
 
 impl LocalMachine {
@@ -53,7 +57,23 @@ impl LocalMachine {
             environment,
             processes: Processes::new(folder, shell.clone()),
             shell,
+            terminal_shell: None,
         })
+    }
+
+    /// The same with a shell for its terminal.
+    pub(crate) fn with_terminal_shell(self, shell: Option<PathBuf>) -> Self {
+        Self { terminal_shell: shell, ..self }
+    }
+
+    /// The shell that people use here.
+    fn people_shell(&self) -> PathBuf {
+        let theirs = || self.environment.value("SHELL").map(PathBuf::from);
+        let works = |shell: &PathBuf| shell.is_absolute() && environment::is_executable(shell);
+        self.terminal_shell
+            .clone()
+            .or_else(|| theirs().filter(works))
+            .unwrap_or_else(|| PathBuf::from(OsStr::from_bytes(self.shell.to_bytes())))
     }
 
     /// Does something with files, away from the tasks.
@@ -169,5 +189,25 @@ impl Machine for LocalMachine {
         let stop = cancel.clone();
         let folder = search.folder.clone();
         self.on_files_until(cancel, &folder, move |root, _| find::find(root, &search, &stop)).await
+    }
+
+    async fn terminal(&self) -> Result<TerminalStart, MachineError> {
+        let program = self.people_shell();
+        let mut environment = self.environment.for_terminal();
+        environment.set("SHELL", &program);
+        Ok(TerminalStart {
+            program,
+            arguments: Vec::new(),
+            environment: environment.pairs(),
+            folder: self.place.clone(),
+            far: None,
+            shell: None,
+        })
+    }
+
+    async fn echo(&self, tty: &str) -> Option<Echo> {
+        let tty = tty.to_owned();
+        let looking = tokio::task::spawn_blocking(move || crate::terminal::echo_of(&tty));
+        looking.await.ok().flatten()
     }
 }

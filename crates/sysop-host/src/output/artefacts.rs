@@ -85,6 +85,11 @@ impl Artefacts {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no name of an output"))
     }
 
+    /// Creates a file of its own, for its owner alone.
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+        create_private(&self.folder.join(name))
+    }
+
     /// Keeps the bytes of a file as they were; the name finds them again. The same bytes are kept once.
     pub(crate) fn keep_preimage(&self, bytes: &[u8]) -> io::Result<String> {
         let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());

@@ -122,7 +122,7 @@ impl SshConnection {
         arguments.push(literal(master.socket()));
         arguments.extend(settings.target());
         arguments.extend(remote_command.map(OsString::from));
-        Ok((program, arguments, environment.into_pairs()))
+        Ok((program, arguments, environment.pairs()))
     }
 
     /// Ends the connection and all that runs through it. The next use connects again.

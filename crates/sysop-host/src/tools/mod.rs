@@ -7,13 +7,15 @@ pub(crate) mod edit;
 mod files;
 mod git;
 mod look;
+mod terminal;
 mod undo;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::tool::ToolSpec;
@@ -25,17 +27,19 @@ use crate::output::OutputLimits;
 use crate::output::artefacts::Artefacts;
 use crate::output::capture::{Capture, Captured};
 use crate::output::redact::Secrets;
+use crate::terminal::SharedTerminal;
 
 /// The tool that faces call by themselves to take changes back; no model is offered it.
 pub(crate) const UNDO: &str = "undo";
 
 /// The tools of one machine.
 pub(crate) struct Toolbox {
-    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) terminal: Arc<SharedTerminal>,
     pub(crate) specs: Vec<ToolSpec>,
     pub(crate) limits: OutputLimits,
     pub(crate) artefacts: Artefacts,
-    pub(crate) secrets: Secrets,
+    pub(crate) secrets: Arc<Secrets>,
     pub(crate) chunked: Mutex<ChunkedFiles>,
 }
 
@@ -52,6 +56,7 @@ pub(crate) enum ToolError {
 
 /// What a running call is given by its caller.
 pub(crate) struct Call<'a> {
+    pub(crate) id: &'a CallId,
     pub(crate) sink: DeltaSink,
     pub(crate) cancel: &'a CancellationToken,
 }
@@ -65,7 +70,7 @@ impl Toolbox {
         let answer = if cancel.is_cancelled() {
             Err(MachineError::Cancelled.into())
         } else {
-            self.dispatch(&call, &Call { sink, cancel }).await
+            self.dispatch(&call, &Call { id: &call.id, sink, cancel }).await
         };
         let mut outcome = match answer {
             Ok(outcome) => outcome,
@@ -93,6 +98,8 @@ impl Toolbox {
         let arguments = &tool_call.arguments;
         match name {
             "bash" => self.bash(read(arguments)?, call).await,
+            "run_command" => self.run_command(read(arguments)?, call).await,
+            "send_keys" => self.send_keys(read(arguments)?, call).await,
             "read_file" => self.read_file(read(arguments)?, call).await,
             "cat" => self.cat(read(arguments)?, call).await,
             "write_file" => self.write_file(read(arguments)?, call).await,

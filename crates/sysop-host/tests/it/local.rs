@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use sysop_core::catalogue::Profile;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 use sysop_host::{HostError, LocalHost, LocalSettings};
 
@@ -14,7 +13,7 @@ use crate::world::{Factory, Local, pids, wait_until_gone};
 fn a_host_is_opened_without_a_trace() {
     let home = tempfile::tempdir().unwrap();
     let host = LocalHost::open(LocalSettings::new(home.path(), home.path().join("artefacts"))).unwrap();
-    assert_eq!(format!("{host:?}"), "LocalHost { tools: 6 }");
+    assert_eq!(format!("{host:?}"), "LocalHost { tools: 9 }");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
 }
 
@@ -28,10 +27,6 @@ fn a_host_that_cannot_be_opened_says_what_to_do() {
         assert!(matches!(error, HostError::Root { .. }), "{error}");
         assert!(error.to_string().contains("--root"), "{error}");
     }
-    let mut settings = LocalSettings::new(home.path(), home.path());
-    settings.profile = Profile::Operator;
-    let error = LocalHost::open(settings).unwrap_err();
-    assert!(error.to_string().contains("operator needs a terminal"), "{error}");
 }
 
 /// Set for the process that the test below kills.

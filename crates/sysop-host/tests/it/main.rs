@@ -13,6 +13,7 @@ mod properties;
 mod proxy;
 mod ssh;
 mod sshd;
+mod terminal;
 mod undo;
 mod workspace;
 mod world;

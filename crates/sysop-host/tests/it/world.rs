@@ -273,7 +273,7 @@ impl Display {
         DeltaSink::new(move |text| display.take(text))
     }
 
-    fn take(&self, text: &str) {
+    pub(crate) fn take(&self, text: &str) {
         self.0.lock().unwrap().push(text.to_owned());
     }
 

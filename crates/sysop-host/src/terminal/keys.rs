@@ -1,0 +1,464 @@
+//! Names of keys, and the bytes that they are to a program in a terminal.
+//!
+//! Pure: knows no terminal. What a token means follows the juni-cli design's table, xterm's function keys and
+//! the contract's rules for spaces and quotes.
+
+/// What an application has asked the keyboard for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct KeyMode {
+    /// DECCKM: the arrows, Home and End are sent as `ESC O`.
+    pub(crate) application_cursor: bool,
+}
+
+/// What stands for one key, or for one piece of text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stroke {
+    /// Text, typed as it is.
+    Text(String),
+    /// A key without a letter, with what is held beside it.
+    Special(Special, Held),
+    /// A control character.
+    Control(u8),
+    /// Escape, and then the text in the same write.
+    Alt(String),
+}
+
+/// Keys without a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Special {
+    Enter,
+    Tab,
+    BackTab,
+    Escape,
+    Backspace,
+    Insert,
+    Delete,
+    Home,
+    End,
+    PageUp,
+    PageDown,
+    Up,
+    Down,
+    Left,
+    Right,
+    Function(u8),
+}
+
+/// Keys that are held while another is pressed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    shift: bool,
+    alt: bool,
+    control: bool,
+}
+
+impl Held {
+    /// The parameter by which xterm tells of them: 1 and a bit for each.
+    fn parameter(self) -> u8 {
+        1 + u8::from(self.shift) + 2 * u8::from(self.alt) + 4 * u8::from(self.control)
+    }
+}
+
+/// Reads keys as a model writes them. Tokens are split on spaces; a space is typed as `Space` or inside a token
+/// in double quotes; what is no key's name is typed as it is. Nothing fails.
+pub(crate) fn parse(keys: &str) -> Vec<Stroke> {
+    let mut strokes = Vec::new();
+    let mut rest = keys.trim_start_matches(' ');
+    while !rest.is_empty() {
+        let quoted = rest.strip_prefix('"').and_then(|inside| inside.split_once('"'));
+        let (token, after) = quoted.or_else(|| rest.split_once(' ')).unwrap_or((rest, ""));
+        let stroke = match quoted {
+            Some(_) => Stroke::Text(token.to_owned()),
+            None => named(token).unwrap_or_else(|| Stroke::Text(token.to_owned())),
+        };
+        match (strokes.last_mut(), stroke) {
+            (_, Stroke::Text(text)) if text.is_empty() => {}
+            (Some(Stroke::Text(before)), Stroke::Text(text)) => before.push_str(&text),
+            (_, stroke) => strokes.push(stroke),
+        }
+        rest = after.trim_start_matches(' ');
+    }
+    strokes
+}
+
+/// The bytes of one stroke.
+pub(crate) fn encode(stroke: &Stroke, mode: KeyMode) -> Vec<u8> {
+    match stroke {
+        Stroke::Text(text) => typed(text),
+        Stroke::Control(byte) => vec![*byte],
+        Stroke::Alt(text) => [b"\x1b".as_slice(), text.as_bytes()].concat(),
+        Stroke::Special(special, held) => special_bytes(*special, *held, mode),
+    }
+}
+
+/// Text as a keyboard gives it: the end of a line is Enter.
+fn typed(text: &str) -> Vec<u8> {
+    text.replace("\r\n", "\r").replace('\n', "\r").into_bytes()
+}
+
+fn named(token: &str) -> Option<Stroke> {
+    if let Some(special) = special(token) {
+        return Some(Stroke::Special(special, Held::default()));
+    }
+    if token.eq_ignore_ascii_case("space") {
+        return Some(Stroke::Text(" ".to_owned()));
+    }
+    let (held, key) = modifiers(token)?;
+    combined(held, key)
+}
+
+/// The modifiers at the front of a token: `Ctrl+`, `Alt-`, `C-`, `^`.
+fn modifiers(token: &str) -> Option<(Held, &str)> {
+    let mut held = Held::default();
+    let mut rest = token;
+    if let Some(key) = rest.strip_prefix('^').filter(|key| key.chars().count() == 1) {
+        held.control = true;
+        return Some((held, key));
+    }
+    while let Some(at) = rest.find(['+', '-']).filter(|&at| at > 0 && at + 1 < rest.len()) {
+        let name = rest[..at].to_ascii_lowercase();
+        // `C-x` is an old name of a key; `C+x` and `c-x` are more likely to be text.
+        let short = name == "c" && !rest.starts_with("C-");
+        match name.as_str() {
+            "ctrl" | "control" => held.control = true,
+            "c" if !short => held.control = true,
+            "alt" | "meta" | "option" => held.alt = true,
+            "shift" => held.shift = true,
+            _ => break,
+        }
+        rest = &rest[at + 1..];
+    }
+    (held != Held::default()).then_some((held, rest))
+}
+
+fn combined(held: Held, key: &str) -> Option<Stroke> {
+    if let Some(special) = special(key) {
+        return Some(match (special, held) {
+            (Special::Tab, Held { shift: true, alt: false, control: false }) => {
+                Stroke::Special(Special::BackTab, Held::default())
+            }
+            _ => Stroke::Special(special, held),
+        });
+    }
+    let key = if key.eq_ignore_ascii_case("space") { " " } else { key };
+    let mut letters = key.chars();
+    let (letter, None) = (letters.next()?, letters.next()) else { return None };
+    if !held.control {
+        let text = if held.shift { letter.to_uppercase().collect() } else { letter.to_string() };
+        return Some(if held.alt { Stroke::Alt(text) } else { Stroke::Text(text) });
+    }
+    let byte = control(letter)?;
+    Some(if held.alt { Stroke::Alt(char::from(byte).to_string()) } else { Stroke::Control(byte) })
+}
+
+/// The control character of a key; none where the key has none.
+fn control(letter: char) -> Option<u8> {
+    Some(match letter.to_ascii_lowercase() {
+        letter @ 'a'..='z' => u8::try_from(letter).ok()? & 0x1f,
+        ' ' | '@' | '2' => 0x00,
+        '[' | '3' => 0x1b,
+        '\\' | '4' => 0x1c,
+        ']' | '5' => 0x1d,
+        '^' | '6' => 0x1e,
+        '_' | '/' | '-' | '7' => 0x1f,
+        '?' | '8' => 0x7f,
+        _ => return None,
+    })
+}
+
+fn special(token: &str) -> Option<Special> {
+    let name = token.to_ascii_lowercase();
+    Some(match name.as_str() {
+        "enter" | "return" => Special::Enter,
+        "tab" => Special::Tab,
+        "backtab" | "btab" => Special::BackTab,
+        "escape" | "esc" => Special::Escape,
+        "backspace" | "bspace" => Special::Backspace,
+        "insert" | "ins" => Special::Insert,
+        "delete" | "del" => Special::Delete,
+        "home" => Special::Home,
+        "end" => Special::End,
+        "pageup" | "pgup" => Special::PageUp,
+        "pagedown" | "pgdn" | "pgdown" => Special::PageDown,
+        "up" => Special::Up,
+        "down" => Special::Down,
+        "left" => Special::Left,
+        "right" => Special::Right,
+        _ => {
+            let number: u8 = name.strip_prefix('f')?.parse().ok()?;
+            let plain = name.len() == 1 + if number < 10 { 1 } else { 2 };
+            return ((1..=12).contains(&number) && plain).then_some(Special::Function(number));
+        }
+    })
+}
+
+fn special_bytes(special: Special, held: Held, mode: KeyMode) -> Vec<u8> {
+    let alone = held == Held::default();
+    let parameter = held.parameter();
+    let letter = |last: char| match (alone, mode.application_cursor) {
+        (true, true) => format!("\x1bO{last}"),
+        (true, false) => format!("\x1b[{last}"),
+        (false, _) => format!("\x1b[1;{parameter}{last}"),
+    };
+    let number = |number: u8| {
+        if alone { format!("\x1b[{number}~") } else { format!("\x1b[{number};{parameter}~") }
+    };
+    let plain = |text: &str| if held.alt { format!("\x1b{text}") } else { text.to_owned() };
+    let text = match special {
+        Special::Enter => plain("\r"),
+        Special::Tab => plain("\t"),
+        Special::Escape => plain("\x1b"),
+        Special::Backspace => plain(if held.control { "\x08" } else { "\x7f" }),
+        Special::BackTab => "\x1b[Z".to_owned(),
+        Special::Insert => number(2),
+        Special::Delete => number(3),
+        Special::PageUp => number(5),
+        Special::PageDown => number(6),
+        Special::Home => letter('H'),
+        Special::End => letter('F'),
+        Special::Up => letter('A'),
+        Special::Down => letter('B'),
+        Special::Right => letter('C'),
+        Special::Left => letter('D'),
+        Special::Function(index @ 1..=4) => {
+            let last = char::from(b'P' + index - 1);
+            if alone { format!("\x1bO{last}") } else { format!("\x1b[1;{parameter}{last}") }
+        }
+        Special::Function(index) => number(FUNCTION_NUMBERS[usize::from(index.clamp(5, 12) - 5)]),
+    };
+    text.into_bytes()
+}
+
+/// What F5 to F12 are; 16 and 22 were left out by the VT220.
+const FUNCTION_NUMBERS: [u8; 8] = [15, 17, 18, 19, 20, 21, 23, 24];
+
+/// Keys with a name of their own that begin with Escape, for telling what a person typed.
+const ESCAPES: [(&str, &str); 31] = [
+    ("\x1b[A", "Up"),
+    ("\x1b[B", "Down"),
+    ("\x1b[C", "Right"),
+    ("\x1b[D", "Left"),
+    ("\x1bOA", "Up"),
+    ("\x1bOB", "Down"),
+    ("\x1bOC", "Right"),
+    ("\x1bOD", "Left"),
+    ("\x1b[H", "Home"),
+    ("\x1b[F", "End"),
+    ("\x1bOH", "Home"),
+    ("\x1bOF", "End"),
+    ("\x1b[1~", "Home"),
+    ("\x1b[4~", "End"),
+    ("\x1b[2~", "Insert"),
+    ("\x1b[3~", "Delete"),
+    ("\x1b[5~", "PageUp"),
+    ("\x1b[6~", "PageDown"),
+    ("\x1b[Z", "BackTab"),
+    ("\x1bOP", "F1"),
+    ("\x1bOQ", "F2"),
+    ("\x1bOR", "F3"),
+    ("\x1bOS", "F4"),
+    ("\x1b[15~", "F5"),
+    ("\x1b[17~", "F6"),
+    ("\x1b[18~", "F7"),
+    ("\x1b[19~", "F8"),
+    ("\x1b[20~", "F9"),
+    ("\x1b[21~", "F10"),
+    ("\x1b[23~", "F11"),
+    ("\x1b[24~", "F12"),
+];
+
+/// The names of what was typed, for the log and the model: text as it is, keys by their names, with a space
+/// between. Control sequences that are no known key are left out.
+pub(crate) fn names(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut told = String::new();
+    let mut in_text = false;
+    let mut rest = text.as_ref();
+    while let Some(letter) = rest.chars().next() {
+        let name = if letter == '\x1b' {
+            let (name, length) = escape_name(rest);
+            rest = &rest[length..];
+            name
+        } else {
+            rest = &rest[letter.len_utf8()..];
+            control_name(letter)
+        };
+        match name {
+            None if letter.is_control() => {}
+            None => {
+                if !in_text && !told.is_empty() {
+                    told.push(' ');
+                }
+                told.push(letter);
+                in_text = true;
+            }
+            Some(name) => {
+                if !told.is_empty() {
+                    told.push(' ');
+                }
+                told.push_str(&name);
+                in_text = false;
+            }
+        }
+    }
+    told
+}
+
+fn escape_name(text: &str) -> (Option<String>, usize) {
+    if let Some((sequence, name)) = ESCAPES.iter().find(|(sequence, _)| text.starts_with(sequence)) {
+        return (Some((*name).to_owned()), sequence.len());
+    }
+    let bytes = text.as_bytes();
+    if bytes.get(1) == Some(&b'[') {
+        let end = bytes.iter().skip(2).position(|byte| (0x40..=0x7e).contains(byte));
+        return (None, end.map_or(bytes.len(), |end| end + 3));
+    }
+    match text[1..].chars().next() {
+        Some(letter) if !letter.is_control() => (Some(format!("Alt+{letter}")), 1 + letter.len_utf8()),
+        _ => (Some("Escape".to_owned()), 1),
+    }
+}
+
+fn control_name(letter: char) -> Option<String> {
+    Some(match letter {
+        '\r' | '\n' => "Enter".to_owned(),
+        '\t' => "Tab".to_owned(),
+        '\x7f' | '\x08' => "Backspace".to_owned(),
+        '\0' => "Ctrl+Space".to_owned(),
+        '\x01'..='\x1a' => format!("Ctrl+{}", char::from(b'A' - 1 + u8::try_from(letter).ok()?)),
+        '\x1c'..='\x1f' => format!("Ctrl+{}", char::from(b'@' + u8::try_from(letter).ok()?)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
+
+    use super::{KeyMode, encode, names, parse};
+
+    fn bytes(keys: &str) -> String {
+        in_mode(keys, KeyMode::default())
+    }
+
+    fn in_mode(keys: &str, mode: KeyMode) -> String {
+        let all: Vec<u8> = parse(keys).iter().flat_map(|stroke| encode(stroke, mode)).collect();
+        String::from_utf8(all).expect("text")
+    }
+
+    #[test]
+    fn the_table_of_the_design_holds() {
+        let table = [
+            ("Enter", "\r"),
+            ("Return", "\r"),
+            ("Tab", "\t"),
+            ("Escape", "\x1b"),
+            ("Esc", "\x1b"),
+            ("Backspace", "\x7f"),
+            ("Delete", "\x1b[3~"),
+            ("Up", "\x1b[A"),
+            ("Down", "\x1b[B"),
+            ("Left", "\x1b[D"),
+            ("Right", "\x1b[C"),
+            ("Home", "\x1b[H"),
+            ("End", "\x1b[F"),
+            ("PageUp", "\x1b[5~"),
+            ("PageDown", "\x1b[6~"),
+            ("Space", " "),
+            ("Ctrl+C", "\x03"),
+            ("Ctrl+D", "\x04"),
+            ("Ctrl+Z", "\x1a"),
+            ("Ctrl+L", "\x0c"),
+            ("Ctrl+A", "\x01"),
+            ("Ctrl+E", "\x05"),
+            ("Ctrl+K", "\x0b"),
+            ("Ctrl+U", "\x15"),
+            ("Ctrl+W", "\x17"),
+            ("Ctrl+R", "\x12"),
+            ("ctrl+c", "\x03"),
+            ("C-c", "\x03"),
+            ("^C", "\x03"),
+            ("Ctrl+Space", "\0"),
+            ("Ctrl+[", "\x1b"),
+            ("Ctrl+\\", "\x1c"),
+            ("Ctrl+/", "\x1f"),
+            ("F1", "\x1bOP"),
+            ("F4", "\x1bOS"),
+            ("F5", "\x1b[15~"),
+            ("F11", "\x1b[23~"),
+            ("F12", "\x1b[24~"),
+            ("Alt+x", "\x1bx"),
+            ("Alt+Enter", "\x1b\r"),
+            ("Shift+Tab", "\x1b[Z"),
+            ("Ctrl+Right", "\x1b[1;5C"),
+            ("Shift+F5", "\x1b[15;2~"),
+            ("Ctrl+Alt+x", "\x1b\x18"),
+        ];
+        for (name, expected) in table {
+            assert_eq!(bytes(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn applications_may_ask_for_other_arrows() {
+        let mode = KeyMode { application_cursor: true };
+        assert_eq!(in_mode("Up End PageUp Ctrl+Up", mode), "\x1bOA\x1bOF\x1b[5~\x1b[1;5A");
+    }
+
+    #[test]
+    fn spaces_are_typed_only_where_they_are_asked_for() {
+        assert_eq!(bytes("y Enter"), "y\r");
+        assert_eq!(bytes("ls -la Enter"), "ls-la\r");
+        assert_eq!(bytes("ls Space -la Enter"), "ls -la\r");
+        assert_eq!(bytes("\"ls -la\" Enter"), "ls -la\r");
+        assert_eq!(bytes("\"Enter\" Enter"), "Enter\r");
+        assert_eq!(bytes("\"\" \" \""), " ");
+    }
+
+    #[test]
+    fn what_is_no_key_is_typed() {
+        for text in [
+            "F13", "F0", "F01", "Ctrl+", "Ctrl+ü", "ctrl", "+", "a+b", "x-y", "c-x", "\"open", ":wq", "^",
+            "^ab",
+        ] {
+            assert_eq!(bytes(text), text, "{text}");
+        }
+        assert_eq!(bytes("G o :wq Enter"), "Go:wq\r");
+    }
+
+    #[test]
+    fn typed_bytes_have_names() {
+        assert_eq!(names(b"ls -la\r"), "ls -la Enter");
+        assert_eq!(names(b"a\x03b\x1b[A\x1bOB\x1bx\x1b"), "a Ctrl+C b Up Down Alt+x Escape");
+        assert_eq!(names("grün\t\x7f\x1b[200~x\x1b[201~".as_bytes()), "grün Tab Backspace x");
+        assert_eq!(names(b"\x1b[38;5;1mx\x1b["), "x");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn quoted_text_is_typed_as_it_is(text in "[^\"\r\n]{0,40}") {
+            prop_assert_eq!(bytes(&format!("\"{text}\"")), text);
+        }
+
+        #[test]
+        fn words_that_are_no_keys_come_through(words in proptest::collection::vec("[g-z]{4,9}|[0-9/.,:;]{1,6}", 0..8)) {
+            let known = ["home", "insert", "pgup", "pgdn", "pgdown", "right"];
+            let words: Vec<_> = words.into_iter().filter(|word| !known.contains(&word.as_str())).collect();
+            prop_assert_eq!(bytes(&words.join(" ")), words.concat());
+        }
+
+        #[test]
+        fn nothing_fails_and_nothing_is_typed_twice(keys in ".{0,60}") {
+            let spaces = keys.chars().filter(|letter| *letter == ' ').count();
+            let longest = keys.len() + 8 * (spaces + 1);
+            prop_assert!(bytes(&keys).len() <= longest);
+        }
+
+        #[test]
+        fn names_are_a_line_without_controls(typed in proptest::collection::vec(proptest::num::u8::ANY, 0..60)) {
+            prop_assert!(!names(&typed).chars().any(char::is_control));
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! One running shell in its PTY: reads it, keeps its screen, takes our marks out of the stream, and tells all
+//! who look. Knows nothing of tools, and asks nobody.
+//!
+//! A task reads and another writes; a thread of its own parses, so that a program that prints a lot holds
+//! nothing up but itself.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
+use sysop_driver::people::{TerminalOutput, TerminalSize};
+use sysop_driver::port::CancellationToken;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::recording::Recording;
+use super::state::{Ended, Hidden, Inner};
+use crate::machine::{Echo, TerminalStart};
+use crate::output::redact::Secrets;
+
+/// One read.
+const READ_BYTES: usize = 64 * 1024;
+/// Reads that wait for the parser; then the program waits.
+const CHUNKS_WAITING_MAX: usize = 16;
+/// Bytes of output that wait for a call; then the program waits.
+const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes that wait for a program to read them; more is dropped.
+const TYPED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long what is left of the output is still read after the shell has ended.
+const DRAIN: Duration = Duration::from_millis(200);
+/// How long a shell has between the hang-up and its end.
+const HANG_UP_GRACE: Duration = Duration::from_millis(500);
+/// How often is looked at what tells of no change by itself.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What takes a line away, in all editors and in those of the system.
+const KILL_LINE: char = '\x15';
+
+/// A running shell.
+pub(super) struct Live {
+    inner: Mutex<Inner>,
+    /// A call has taken what was captured.
+    room: Condvar,
+    revision: watch::Sender<u64>,
+    typing: mpsc::UnboundedSender<Vec<u8>>,
+    typed_waiting: Arc<AtomicUsize>,
+    master: OwnedFd,
+    pid: Option<Pid>,
+    /// The name of the far machine, where the shell is there.
+    pub(super) far: Option<String>,
+    secrets: Arc<Secrets>,
+    stop: CancellationToken,
+}
+
+impl Live {
+    /// Starts the shell in a terminal of this size.
+    pub(super) fn start(
+        start: &TerminalStart,
+        size: TerminalSize,
+        outputs: broadcast::Sender<TerminalOutput>,
+        recording: Option<Recording>,
+        secrets: Arc<Secrets>,
+    ) -> io::Result<Arc<Self>> {
+        let (pty, pts) = pty_process::open().map_err(io::Error::other)?;
+        pty.resize(pty_size(size)).map_err(io::Error::other)?;
+        let master = pty.as_fd().try_clone_to_owned()?;
+        let child = pty_process::Command::new(&start.program)
+            .args(&start.arguments)
+            .env_clear()
+            .envs(start.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(&start.folder)
+            .kill_on_drop(true)
+            .spawn(pts)
+            .map_err(io::Error::other)?;
+        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let (read, write) = pty.into_split();
+        let (typing, typed) = mpsc::unbounded_channel();
+        let live = Arc::new(Self {
+            inner: Mutex::new(Inner::new(size, outputs, recording)),
+            room: Condvar::new(),
+            revision: watch::Sender::new(0),
+            typing,
+            typed_waiting: Arc::default(),
+            master,
+            pid,
+            far: start.far.clone(),
+            secrets,
+            stop: CancellationToken::new(),
+        });
+        let (chunks, parse) = mpsc::channel(CHUNKS_WAITING_MAX);
+        let read_all = Arc::new(Notify::new());
+        let parser = Arc::clone(&live);
+        let parsed = Arc::clone(&read_all);
+        std::thread::Builder::new()
+            .name("terminal".to_owned())
+            .spawn(move || parser.parse(parse, &parsed))?;
+        tokio::spawn(until_stopped(live.stop.clone(), read_chunks(read, chunks)));
+        tokio::spawn(until_stopped(
+            live.stop.clone(),
+            write_typed(write, typed, Arc::clone(&live.typed_waiting)),
+        ));
+        tokio::spawn(Arc::clone(&live).wait(child, read_all));
+        Ok(live)
+    }
+
+    /// The state. Never held across an await.
+    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `check` gives something, for `limit` at most.
+    pub(super) async fn until<T>(
+        &self,
+        limit: Duration,
+        mut check: impl FnMut(&mut Inner) -> Option<T>,
+    ) -> Option<T> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let mut changes = self.revision.subscribe();
+            if let Some(found) = check(&mut self.inner()) {
+                return Some(found);
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return None;
+            }
+            // Not all that is looked at tells of its changes.
+            let _ = timeout_at(deadline.min(now + LOOK), changes.changed()).await;
+        }
+    }
+
+    /// Tells of changes.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// Sends bytes to the program. Never blocks.
+    pub(super) fn send(&self, bytes: Vec<u8>) {
+        let waiting = self.typed_waiting.fetch_add(bytes.len(), Ordering::Relaxed);
+        if waiting + bytes.len() > TYPED_BYTES_MAX {
+            self.typed_waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+            return;
+        }
+        // Nobody takes it where the shell has ended.
+        let _ = self.typing.send(bytes);
+    }
+
+    /// Types a line of ours at the prompt. Nothing is shown until `hidden` says.
+    pub(super) fn type_line(&self, line: &str, hidden: Hidden) {
+        let bytes = {
+            let mut inner = self.inner();
+            inner.hide(hidden);
+            let paste =
+                inner.shell_kind().is_some_and(|kind| kind.takes_paste()) && inner.screen.takes_paste();
+            // What stands there already is nobody's: what people typed was seen, and an answer of the terminal
+            // may have come when its program had gone.
+            if paste {
+                format!("{KILL_LINE}\x1b[200~{line}\x1b[201~\r")
+            } else {
+                format!("{KILL_LINE}{line}\r")
+            }
+        };
+        self.send(bytes.into_bytes());
+    }
+
+    /// Takes what was captured since the last time.
+    pub(super) fn captured(&self) -> Vec<u8> {
+        let captured = self.inner().capture.as_mut().map(|capture| std::mem::take(&mut capture.out));
+        self.room.notify_all();
+        captured.unwrap_or_default()
+    }
+
+    /// Ends the capture and gives what is left of it.
+    pub(super) fn end_capture(&self) -> Vec<u8> {
+        let capture = self.inner().capture.take();
+        self.room.notify_all();
+        capture.map(super::state::Capturing::finish).unwrap_or_default()
+    }
+
+    pub(super) fn resize(&self, size: TerminalSize) {
+        let mut inner = self.inner();
+        if inner.screen.size() != size && inner.ended.is_none() {
+            let winsize = rustix::termios::Winsize {
+                ws_row: size.rows,
+                ws_col: size.columns,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            };
+            // A terminal that is just closing has no size.
+            let _ = rustix::termios::tcsetwinsize(&self.master, winsize);
+            inner.resize(size);
+            drop(inner);
+            self.changed();
+        }
+    }
+
+    /// What the terminal does with what is typed. On a far machine it is this side's, which is always raw.
+    pub(super) fn echo(&self) -> Option<Echo> {
+        if self.far.is_some() {
+            return None;
+        }
+        echo(&self.master)
+    }
+
+    /// Whether programs take keys one by one, as line editors do.
+    pub(super) fn is_raw(&self) -> bool {
+        tcgetattr(&self.master).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
+    }
+
+    /// The process group in the foreground.
+    pub(super) fn foreground(&self) -> Option<Pid> {
+        tcgetpgrp(&self.master).ok()
+    }
+
+    /// Whether the shell itself is in the foreground; none where nobody can tell.
+    pub(super) fn shell_in_front(&self) -> Option<bool> {
+        if self.far.is_some() {
+            return None;
+        }
+        Some(self.foreground()? == self.pid?)
+    }
+
+    pub(super) fn pid(&self) -> Option<Pid> {
+        self.pid
+    }
+
+    /// Ends the shell as a closed window does.
+    pub(super) fn close(&self) {
+        self.stop.cancel();
+    }
+
+    fn changed(&self) {
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+
+    /// Takes output until there is no more. Runs on a thread of its own.
+    fn parse(&self, mut chunks: mpsc::Receiver<Vec<u8>>, parsed: &Notify) {
+        while let Some(chunk) = chunks.blocking_recv() {
+            let mut inner = self.inner();
+            while inner.capture.as_ref().is_some_and(|capture| capture.out.len() > CAPTURE_BYTES_MAX)
+                && !self.stop.is_cancelled()
+            {
+                let waited = self.room.wait_timeout(inner, DRAIN);
+                inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            let reply = inner.take(&chunk, &self.secrets, chunks.is_empty());
+            drop(inner);
+            if !reply.is_empty() {
+                self.send(reply);
+            }
+            self.changed();
+        }
+        parsed.notify_one();
+    }
+
+    /// Waits for the end of the shell, or ends it.
+    async fn wait(self: Arc<Self>, mut child: tokio::process::Child, read_all: Arc<Notify>) {
+        let status = tokio::select! {
+            status = child.wait() => status.ok(),
+            () = self.stop.cancelled() => {
+                if let Some(pid) = self.pid {
+                    // It may have ended in this moment.
+                    let _ = kill_process(pid, Signal::HUP);
+                }
+                let ended = timeout(HANG_UP_GRACE, child.wait()).await;
+                // What outlives its terminal is killed.
+                let _ = child.start_kill();
+                ended.ok().and_then(Result::ok)
+            }
+        };
+        // A program in the background may hold the terminal; it is hung up with it.
+        let _ = timeout(DRAIN, read_all.notified()).await;
+        self.inner().end(Ended::of(status));
+        self.stop.cancel();
+        self.room.notify_all();
+        self.changed();
+    }
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+/// What a terminal does with what is typed, from either of its ends.
+pub(super) fn echo(terminal: impl AsFd) -> Option<Echo> {
+    let modes = tcgetattr(terminal).ok()?.local_modes;
+    let hidden = modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO);
+    Some(if hidden { Echo::Hidden } else { Echo::Shown })
+}
+
+fn pty_size(size: TerminalSize) -> pty_process::Size {
+    pty_process::Size::new(size.rows, size.columns)
+}
+
+async fn until_stopped(stop: CancellationToken, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = work => {}
+    }
+}
+
+/// Reads until the end. Linux gives EIO where the other side is closed.
+async fn read_chunks(mut read: pty_process::OwnedReadPty, chunks: mpsc::Sender<Vec<u8>>) {
+    let mut buffer = vec![0; READ_BYTES];
+    while let Ok(bytes @ 1..) = read.read(&mut buffer).await {
+        if chunks.send(buffer[..bytes].to_vec()).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write_typed(
+    mut write: pty_process::OwnedWritePty,
+    mut typed: mpsc::UnboundedReceiver<Vec<u8>>,
+    waiting: Arc<AtomicUsize>,
+) {
+    while let Some(bytes) = typed.recv().await {
+        let written = write.write_all(&bytes).await;
+        waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+        if written.is_err() {
+            return;
+        }
+    }
+}

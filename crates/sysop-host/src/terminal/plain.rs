@@ -1,0 +1,289 @@
+//! Output as plain text: without escape sequences, and with each line as it stood when it was left. Progress
+//! that rewrites its line is one line.
+//!
+//! Holds one line at most; one that is too long is passed on in pieces.
+
+use memchr::memchr2;
+
+use super::sequences::{Kind, Token};
+
+/// The longest line that is held back, in bytes or cells.
+const LINE_MAX: usize = 16 * 1024;
+
+/// The state of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Plain {
+    /// The line, as long as nothing was written over.
+    line: Vec<u8>,
+    /// The line as cells, once the cursor has moved in it.
+    cells: Option<Cells>,
+    /// A carriage return came, and nothing after it.
+    returned: bool,
+}
+
+#[derive(Debug)]
+struct Cells {
+    line: Vec<char>,
+    cursor: usize,
+    /// The beginning of a character that is not whole yet.
+    cut: Vec<u8>,
+}
+
+impl Plain {
+    /// Takes the next token; what is certain goes to `out`.
+    pub(super) fn push(&mut self, token: &Token<'_>, out: &mut Vec<u8>) {
+        match token {
+            Token::Text(text) => self.text(text, out),
+            Token::Control(0x08) => self.cells().cursor = self.cells().cursor.saturating_sub(1),
+            Token::Control(0x0b | 0x0c) => self.newline(out),
+            Token::Control(_) => {}
+            Token::Sequence(Kind::Csi, bytes) => self.csi(bytes, out),
+            Token::Sequence(Kind::Escape, b"\x1bD" | b"\x1bE" | b"\x1bM") => self.leave(out),
+            Token::Sequence(..) => {}
+        }
+    }
+
+    /// Passes on the last line, which nobody ended.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        self.returned = false;
+        out.append(&mut self.line);
+        if let Some(cells) = self.cells.take() {
+            out.extend(cells.text().into_bytes());
+        }
+    }
+
+    /// Adds a word of ours: at the end of the line that was begun, else on a line of its own.
+    pub(super) fn note(&mut self, note: &str, out: &mut Vec<u8>) {
+        let begun = !self.line.is_empty() || self.cells.is_some();
+        self.text(note.as_bytes(), out);
+        if !begun {
+            self.newline(out);
+        }
+    }
+
+    fn text(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        let mut rest = text;
+        while let Some(first) = rest.first() {
+            if self.returned {
+                self.returned = false;
+                match first {
+                    b'\n' => {
+                        self.newline(out);
+                        rest = &rest[1..];
+                        continue;
+                    }
+                    b'\r' => {}
+                    _ => self.cells().cursor = 0,
+                }
+            }
+            let run = memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
+            self.letters(&rest[..run], out);
+            match rest.get(run) {
+                Some(b'\n') => self.newline(out),
+                Some(_) => self.returned = true,
+                None => {}
+            }
+            rest = rest.get(run + 1..).unwrap_or_default();
+        }
+    }
+
+    fn letters(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        match &mut self.cells {
+            Some(cells) => cells.write(text),
+            None => {
+                self.line.extend_from_slice(text);
+                if self.line.len() > LINE_MAX {
+                    out.append(&mut self.line);
+                }
+            }
+        }
+    }
+
+    fn newline(&mut self, out: &mut Vec<u8>) {
+        self.finish(out);
+        out.push(b'\n');
+    }
+
+    /// The cursor leaves the line for another one.
+    fn leave(&mut self, out: &mut Vec<u8>) {
+        if !self.line.is_empty() || self.cells.is_some() {
+            self.newline(out);
+        }
+    }
+
+    fn csi(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let (Some(last), Some(parameters)) = (bytes.last(), bytes.get(2..bytes.len().saturating_sub(1)))
+        else {
+            return;
+        };
+        let number = || std::str::from_utf8(parameters).ok()?.split(';').next()?.parse::<usize>().ok();
+        let count = || number().unwrap_or(1).clamp(1, LINE_MAX);
+        match last {
+            b'K' => {
+                self.settle_return();
+                self.cells().erase(number().unwrap_or(0));
+            }
+            b'G' | b'`' => self.move_to(|_| count() - 1),
+            b'C' | b'a' => self.move_to(|cursor| cursor + count()),
+            b'D' => self.move_to(|cursor| cursor.saturating_sub(count())),
+            b'P' => self.cells().delete(count()),
+            b'X' => self.cells().blank(count()),
+            b'@' => self.cells().insert(count()),
+            b'A' | b'B' | b'E' | b'F' | b'H' | b'd' | b'e' | b'f' => self.leave(out),
+            _ => {}
+        }
+    }
+
+    /// A carriage return acts only when something follows it that is no newline.
+    fn settle_return(&mut self) {
+        if std::mem::take(&mut self.returned) {
+            self.cells().cursor = 0;
+        }
+    }
+
+    fn move_to(&mut self, place: impl FnOnce(usize) -> usize) {
+        self.settle_return();
+        let cells = self.cells();
+        cells.cursor = place(cells.cursor).min(LINE_MAX);
+    }
+
+    fn cells(&mut self) -> &mut Cells {
+        let line = &mut self.line;
+        self.cells.get_or_insert_with(|| {
+            let line: Vec<char> = String::from_utf8_lossy(&std::mem::take(line)).chars().collect();
+            Cells { cursor: line.len(), line, cut: Vec::new() }
+        })
+    }
+}
+
+impl Cells {
+    fn write(&mut self, text: &[u8]) {
+        let mut bytes = std::mem::take(&mut self.cut);
+        bytes.extend_from_slice(text);
+        let whole = bytes.len() - crate::output::head_tail::unfinished(&bytes);
+        for letter in String::from_utf8_lossy(&bytes[..whole]).chars() {
+            self.put(letter);
+        }
+        self.cut = bytes.split_off(whole);
+    }
+
+    fn put(&mut self, letter: char) {
+        if self.cursor >= LINE_MAX {
+            return;
+        }
+        self.pad(self.cursor);
+        match self.line.get_mut(self.cursor) {
+            Some(cell) => *cell = letter,
+            None => self.line.push(letter),
+        }
+        self.cursor += 1;
+    }
+
+    fn pad(&mut self, length: usize) {
+        if self.line.len() < length {
+            self.line.resize(length, ' ');
+        }
+    }
+
+    fn erase(&mut self, what: usize) {
+        match what {
+            0 => self.line.truncate(self.cursor),
+            1 => self.blank_range(0, self.cursor + 1),
+            2 => self.line.clear(),
+            _ => {}
+        }
+    }
+
+    fn blank(&mut self, count: usize) {
+        self.blank_range(self.cursor, self.cursor.saturating_add(count));
+    }
+
+    fn blank_range(&mut self, from: usize, to: usize) {
+        let to = to.min(self.line.len());
+        if let Some(cells) = self.line.get_mut(from..to) {
+            cells.fill(' ');
+        }
+    }
+
+    fn delete(&mut self, count: usize) {
+        let to = self.cursor.saturating_add(count).min(self.line.len());
+        if self.cursor < to {
+            self.line.drain(self.cursor..to);
+        }
+    }
+
+    fn insert(&mut self, count: usize) {
+        if self.cursor < self.line.len() {
+            let room = LINE_MAX.saturating_sub(self.line.len()).min(count);
+            self.line.splice(self.cursor..self.cursor, std::iter::repeat_n(' ', room));
+        }
+    }
+
+    fn text(&self) -> String {
+        let text: String = self.line.iter().collect();
+        text.trim_end_matches(' ').to_owned() + &String::from_utf8_lossy(&self.cut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
+
+    use super::Plain;
+    use crate::terminal::sequences::Sequences;
+
+    fn plain(chunks: &[&[u8]]) -> String {
+        let (mut sequences, mut plain, mut out) = (Sequences::default(), Plain::default(), Vec::new());
+        for chunk in chunks {
+            sequences.push(chunk, |token| plain.push(&token, &mut out));
+        }
+        plain.finish(&mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn progress_is_one_line() {
+        assert_eq!(plain(&[b"10%\r20%\r100%\r\ndone\r\n"]), "100%\ndone\n");
+        assert_eq!(plain(&[b"downloading\r\x1b[Kok\r\n"]), "ok\n");
+        assert_eq!(plain(&[b"long text\rab\r\n"]), "abng text\n");
+        assert_eq!(plain(&[b"abc\x08\x08X\n"]), "aXc\n");
+        assert_eq!(plain(&["äö\rü".as_bytes()]), "üö");
+        assert_eq!(plain(&[b"ab\x1b[5Gx\x1b[2Dy\n"]), "ab yx\n");
+        assert_eq!(plain(&[b"abcdef\x1b[3D\x1b[P\x1b[1Pz\n"]), "abcz\n");
+    }
+
+    #[test]
+    fn sequences_leave_no_trace() {
+        assert_eq!(
+            plain(&[b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07\x1b]52;c;x\x1b\\x\x07\x1bPq\x1b\\y\r\n"]),
+            "red xy\n"
+        );
+        assert_eq!(plain(&[b"a\x1b[H\x1b[2Jb\x1b[3;1Hc"]), "a\nb\nc");
+    }
+
+    #[test]
+    fn ends_of_lines_are_newlines() {
+        assert_eq!(plain(&[b"a\r", b"\nb\r\r\nc\n\nd\r"]), "a\nb\nc\n\nd");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn however_it_is_cut_the_text_is_the_same(
+            pieces in proptest::collection::vec("[a-cä\r\n\x08]{0,5}|\x1b\\[[0-9]{0,2}[KGCDPXm@]", 0..20),
+            size in 1_usize..6,
+        ) {
+            let whole = pieces.concat();
+            let chunks: Vec<&[u8]> = whole.as_bytes().chunks(size).collect();
+            prop_assert_eq!(plain(&chunks), plain(&[whole.as_bytes()]));
+        }
+
+        #[test]
+        fn plain_lines_stay_as_they_are(lines in proptest::collection::vec("[ -~äöü€]{0,40}", 0..10)) {
+            let sent: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+            let told: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            prop_assert_eq!(plain(&[sent.as_bytes()]), told);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What is on the screen: the model of a terminal of xterm's kind, with a scrollback.
+//!
+//! Answers what programs ask of a terminal. Never writes anywhere by itself.
+
+use std::fmt::Write as _;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use alacritty_terminal::event::{Event, EventListener, WindowSize};
+use alacritty_terminal::grid::Dimensions;
+use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::term::{Config, Term, TermMode};
+use alacritty_terminal::vte::ansi::{Color, NamedColor, Processor, Rgb, StdSyncHandler};
+use sysop_driver::people::TerminalSize;
+
+use super::keys::KeyMode;
+
+/// Rows above the screen that are kept.
+const SCROLLBACK_ROWS: usize = 10_000;
+
+/// The model.
+pub(super) struct Screen {
+    term: Term<Replies>,
+    parser: Processor<StdSyncHandler>,
+    replies: Receiver<Event>,
+    size: TerminalSize,
+}
+
+/// Takes what the model wants to tell.
+struct Replies(Sender<Event>);
+
+impl EventListener for Replies {
+    fn send_event(&self, event: Event) {
+        // The receiver lives as long as the model does.
+        let _ = self.0.send(event);
+    }
+}
+
+struct Cells(TerminalSize);
+
+impl Dimensions for Cells {
+    fn total_lines(&self) -> usize {
+        usize::from(self.0.rows)
+    }
+
+    fn screen_lines(&self) -> usize {
+        usize::from(self.0.rows)
+    }
+
+    fn columns(&self) -> usize {
+        usize::from(self.0.columns)
+    }
+}
+
+impl Screen {
+    pub(super) fn new(size: TerminalSize) -> Self {
+        let (sender, replies) = channel();
+        let config = Config { scrolling_history: SCROLLBACK_ROWS, ..Config::default() };
+        let term = Term::new(config, &Cells(size), Replies(sender));
+        Self { term, parser: Processor::new(), replies, size }
+    }
+
+    /// Takes output; gives what is to be answered to the program.
+    pub(super) fn advance(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.parser.advance(&mut self.term, bytes);
+        let mut answer = Vec::new();
+        while let Ok(event) = self.replies.try_recv() {
+            match event {
+                Event::PtyWrite(text) => answer.extend(text.into_bytes()),
+                Event::ColorRequest(index, format) => answer.extend(format(color(index)).into_bytes()),
+                Event::TextAreaSizeRequest(format) => {
+                    let size = WindowSize {
+                        num_lines: self.size.rows,
+                        num_cols: self.size.columns,
+                        cell_width: 8,
+                        cell_height: 16,
+                    };
+                    answer.extend(format(size).into_bytes());
+                }
+                Event::MouseCursorDirty
+                | Event::Title(_)
+                | Event::ResetTitle
+                | Event::ClipboardStore(..)
+                | Event::ClipboardLoad(..)
+                | Event::CursorBlinkingChange
+                | Event::Wakeup
+                | Event::Bell
+                | Event::Exit
+                | Event::ChildExit(_) => {}
+            }
+        }
+        answer
+    }
+
+    pub(super) fn resize(&mut self, size: TerminalSize) {
+        self.size = size;
+        self.term.resize(Cells(size));
+    }
+
+    pub(super) fn size(&self) -> TerminalSize {
+        self.size
+    }
+
+    pub(super) fn key_mode(&self) -> KeyMode {
+        KeyMode { application_cursor: self.term.mode().contains(TermMode::APP_CURSOR) }
+    }
+
+    /// Whether pasted text is to be marked.
+    pub(super) fn takes_paste(&self) -> bool {
+        self.term.mode().contains(TermMode::BRACKETED_PASTE)
+    }
+
+    /// Whether a program has the whole screen to itself.
+    pub(super) fn is_full(&self) -> bool {
+        self.term.mode().contains(TermMode::ALT_SCREEN)
+    }
+
+    /// Row and column of the cursor, from 0.
+    pub(super) fn cursor(&self) -> (usize, usize) {
+        let point = self.term.grid().cursor.point;
+        (usize::try_from(point.line.0).unwrap_or(0), point.column.0)
+    }
+
+    /// The screen as text, without blank ends.
+    pub(super) fn text(&self) -> String {
+        let rows: Vec<String> = (0..usize::from(self.size.rows)).map(|row| self.row(row)).collect();
+        rows.join("\n").trim_end().to_owned()
+    }
+
+    /// The row of the cursor as far as the cursor, with its last blank.
+    pub(super) fn line_to_cursor(&self) -> String {
+        let (row, column) = self.cursor();
+        self.letters(row, column)
+    }
+
+    fn row(&self, row: usize) -> String {
+        self.letters(row, usize::from(self.size.columns)).trim_end().to_owned()
+    }
+
+    fn letters(&self, row: usize, columns: usize) -> String {
+        let cells = &self.term.grid()[line(row)];
+        let mut text = String::new();
+        for cell in (0..columns).map(|column| &cells[Column(column)]) {
+            if !is_spacer(cell) {
+                push_letters(&mut text, cell);
+            }
+        }
+        text
+    }
+
+    /// Bytes that draw the screen on an empty one of its size, with the modes that matter to a keyboard.
+    pub(super) fn picture(&self) -> Vec<u8> {
+        let mut out = String::new();
+        out.push_str(if self.is_full() { "\x1b[?1049h" } else { "\x1b[?1049l" });
+        out.push_str("\x1b[0m\x1b[r\x1b[H\x1b[2J");
+        let mut look = String::from("\x1b[0m");
+        for row in 0..usize::from(self.size.rows) {
+            self.draw_row(row, &mut look, &mut out);
+        }
+        let (row, column) = self.cursor();
+        let mode = *self.term.mode();
+        let switch = |flag: TermMode, number: &str| {
+            format!("\x1b[?{number}{}", if mode.contains(flag) { 'h' } else { 'l' })
+        };
+        out.push_str("\x1b[0m");
+        write!(out, "\x1b[{};{}H", row + 1, column + 1).expect("a string takes all");
+        out.push_str(&switch(TermMode::SHOW_CURSOR, "25"));
+        out.push_str(&switch(TermMode::APP_CURSOR, "1"));
+        out.push_str(&switch(TermMode::BRACKETED_PASTE, "2004"));
+        out.push_str(if mode.contains(TermMode::APP_KEYPAD) { "\x1b=" } else { "\x1b>" });
+        out.into_bytes()
+    }
+
+    fn draw_row(&self, row: usize, look: &mut String, out: &mut String) {
+        let cells = &self.term.grid()[line(row)];
+        let columns = usize::from(self.size.columns);
+        let used =
+            (0..columns).rev().find(|&column| !is_blank(&cells[Column(column)])).map_or(0, |last| last + 1);
+        if used == 0 {
+            return;
+        }
+        write!(out, "\x1b[{};1H", row + 1).expect("a string takes all");
+        for cell in (0..used).map(|column| &cells[Column(column)]) {
+            if is_spacer(cell) {
+                continue;
+            }
+            let next = look_of(cell);
+            if next != *look {
+                out.push_str(&next);
+                *look = next;
+            }
+            push_letters(out, cell);
+        }
+    }
+}
+
+fn line(row: usize) -> Line {
+    Line(i32::try_from(row).unwrap_or(i32::MAX))
+}
+
+fn is_spacer(cell: &Cell) -> bool {
+    cell.flags.intersects(Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER)
+}
+
+fn is_blank(cell: &Cell) -> bool {
+    matches!(cell.c, ' ' | '\t') && cell.flags.is_empty() && cell.bg == Color::Named(NamedColor::Background)
+}
+
+/// A tab is kept in the cell where it began; the cells after it are blank.
+fn push_letters(text: &mut String, cell: &Cell) {
+    text.push(if cell.c == '\t' { ' ' } else { cell.c });
+    text.extend(cell.zerowidth().unwrap_or_default());
+}
+
+fn look_of(cell: &Cell) -> String {
+    const STYLES: [(Flags, &str); 8] = [
+        (Flags::BOLD, ";1"),
+        (Flags::DIM, ";2"),
+        (Flags::ITALIC, ";3"),
+        (Flags::UNDERLINE, ";4"),
+        (Flags::DOUBLE_UNDERLINE, ";21"),
+        (Flags::INVERSE, ";7"),
+        (Flags::HIDDEN, ";8"),
+        (Flags::STRIKEOUT, ";9"),
+    ];
+    let mut look = String::from("\x1b[0");
+    for (flag, code) in STYLES {
+        if cell.flags.contains(flag) {
+            look.push_str(code);
+        }
+    }
+    push_color(&mut look, cell.fg, 30);
+    push_color(&mut look, cell.bg, 40);
+    look.push('m');
+    look
+}
+
+/// Adds a color to the parameters of SGR; `base` is 30 for letters and 40 for what is behind them.
+fn push_color(look: &mut String, color: Color, base: usize) {
+    let wrote = match color {
+        Color::Named(name) => match name as usize {
+            index @ 0..=7 => write!(look, ";{}", base + index),
+            index @ 8..=15 => write!(look, ";{}", base + 60 + index - 8),
+            _ => Ok(()),
+        },
+        Color::Indexed(index) => write!(look, ";{};5;{index}", base + 8),
+        Color::Spec(Rgb { r, g, b }) => write!(look, ";{};2;{r};{g};{b}", base + 8),
+    };
+    wrote.expect("a string takes all");
+}
+
+/// What a program is told that asks for a color: light letters on black.
+fn color(index: usize) -> Rgb {
+    let light = Rgb { r: 0xdd, g: 0xdd, b: 0xdd };
+    if index == NamedColor::Background as usize { Rgb { r: 0, g: 0, b: 0 } } else { light }
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_driver::people::TerminalSize;
+
+    use super::Screen;
+
+    fn screen(output: &str) -> Screen {
+        let mut screen = Screen::new(TerminalSize { columns: 20, rows: 5 });
+        screen.advance(output.as_bytes());
+        screen
+    }
+
+    #[test]
+    fn text_and_cursor_are_those_of_the_screen() {
+        let screen = screen("one\r\n\x1b[31mzwei 日本 e\u{301}\x1b[0m\r\na\tb $ ");
+        assert_eq!(screen.text(), "one\nzwei 日本 e\u{301}\na       b $");
+        assert_eq!(screen.cursor(), (2, 12));
+        assert_eq!(screen.line_to_cursor(), "a       b $ ");
+    }
+
+    #[test]
+    fn questions_of_programs_are_answered() {
+        let mut screen = screen("");
+        assert_eq!(screen.advance(b"ab\x1b[6n"), b"\x1b[1;3R");
+        assert!(screen.advance(b"\x1b[c").starts_with(b"\x1b[?"));
+        assert!(screen.advance(b"\x1b]11;?\x07").starts_with(b"\x1b]11;rgb:"));
+    }
+
+    #[test]
+    fn a_picture_draws_the_same_screen() {
+        for output in [
+            "a\r\n\x1b[1;4;38;5;200mb\x1b[0m c\r\n\x1b[41m  \x1b[0m日本\x1b[48;2;1;2;3mx",
+            "\x1b[?1049h\x1b[3;4Hfull\x1b[7mx\x1b[?25l\x1b[?1h\x1b=",
+            "\x1b[?2004h$ \x1b[97;100mbright",
+            "\x1b[2;4r1\r\n2\r\n3\r\n4\r\n5\r\n6",
+        ] {
+            let first = screen(output);
+            let mut second = Screen::new(first.size());
+            second.advance(&first.picture());
+            assert_eq!(second.text(), first.text());
+            assert_eq!(second.cursor(), first.cursor());
+            assert_eq!(second.picture(), first.picture());
+            assert_eq!((second.is_full(), second.takes_paste()), (first.is_full(), first.takes_paste()));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Prompts for secrets: whether one is open, who is asked, and how the answer gets to the program.
+//!
+//! The bytes of an answer go to the terminal and nowhere else: not to the log, not to the model, not to the
+//! recording. The model types nothing while a prompt is open.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use regex::Regex;
+use secrecy::ExposeSecret;
+use sysop_core::id::CallId;
+use sysop_core::question::QuestionKind;
+use sysop_driver::people::{Answer, Asked};
+use sysop_driver::port::CancellationToken;
+
+use super::SharedTerminal;
+use super::live::Live;
+use super::open::quiet;
+use super::state::Inner;
+use crate::machine::Echo;
+
+/// How long a prompt is open before anybody is asked: programs also turn the echo off for a moment.
+const OPEN_FOR: Duration = Duration::from_millis(100);
+/// How long a program without a prompt, or one on a far machine, waits before it is looked at.
+const SILENT_FOR: Duration = Duration::from_secs(1);
+/// The same for a program that was given a secret: a wrong one is answered late, so that nobody tries many.
+const CHECKED_FOR: Duration = Duration::from_secs(5);
+/// How long a program has to take an answer.
+const TAKEN_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long people may think.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What stands in the place of a secret in what the model is told.
+pub(super) const ENTERED: &str = "[password entered]";
+
+/// What prompts for secrets look like, where nothing better tells.
+static SHAPE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(password|passphrase|passcode|passwort|\bpin\b|\botp\b|verification code|one-time code)[^\n]{0,80}[:?>] ?$")
+        .expect("a valid expression")
+});
+
+/// A prompt that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OpenPrompt {
+    pub(super) kind: QuestionKind,
+    /// As the program wrote it.
+    pub(super) prompt: String,
+}
+
+/// What came of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attended {
+    /// Somebody answered, or typed into the terminal, or the program went on by itself.
+    Over {
+        entered: bool,
+    },
+    /// Somebody says that it is no prompt for a secret.
+    NoSecret,
+    /// Nobody answers; the program was interrupted.
+    Refused,
+    Cancelled,
+}
+
+/// Whether the terminal waits for a secret now, as far as it tells by itself.
+pub(super) fn secret_prompt(live: &Live) -> Option<OpenPrompt> {
+    let echo = live.echo();
+    let inner = live.inner();
+    if inner.ready || inner.ended.is_some() || inner.hidden.is_some() {
+        return None;
+    }
+    let prompt = inner.screen.line_to_cursor().trim().to_owned();
+    if inner.asked || echo == Some(Echo::Hidden) {
+        return Some(OpenPrompt { kind: QuestionKind::Secret, prompt });
+    }
+    let perhaps = echo.is_none() && !inner.screen.is_full() && SHAPE.is_match(&prompt);
+    perhaps.then_some(OpenPrompt { kind: QuestionKind::PerhapsSecret, prompt })
+}
+
+impl SharedTerminal {
+    /// A prompt for a secret that has been open long enough. On a far machine it is asked there, beside the
+    /// terminal, where that is possible.
+    pub(super) async fn open_secret(&self, live: &Live) -> Option<OpenPrompt> {
+        let is_quiet = |time| quiet(&live.inner(), time);
+        let open = secret_prompt(live).filter(|_| is_quiet(OPEN_FOR));
+        if live.far.is_none() {
+            let silent = open.as_ref().is_some_and(|open| open.prompt.is_empty());
+            let entered = live.inner().entered;
+            return open.filter(|_| !silent || is_quiet(if entered { CHECKED_FOR } else { SILENT_FOR }));
+        }
+        if open.as_ref().is_some_and(|open| open.kind == QuestionKind::Secret) || !is_quiet(OPEN_FOR) {
+            return open;
+        }
+        let (tty, prompt, waits) = {
+            let inner = live.inner();
+            let tty = inner.known.as_ref().map(|(_, tty)| tty.clone());
+            let waits = !inner.ready && inner.hidden.is_none() && inner.ended.is_none();
+            (tty?, inner.screen.line_to_cursor().trim().to_owned(), waits)
+        };
+        if !waits || (open.is_none() && (prompt.is_empty() || !is_quiet(SILENT_FOR))) {
+            return open;
+        }
+        match self.machine.echo(&tty).await {
+            Some(Echo::Hidden) => Some(OpenPrompt { kind: QuestionKind::Secret, prompt }),
+            Some(Echo::Shown) | None => open,
+        }
+    }
+
+    /// Asks people for the secret and gives their answer to the program.
+    pub(super) async fn attend_secret(
+        &self,
+        live: &Live,
+        open: OpenPrompt,
+        call: &CallId,
+        cancel: &CancellationToken,
+    ) -> Attended {
+        let prints = live.inner().prints;
+        let asked =
+            Asked { kind: open.kind, from: asker(live), prompt: open.prompt, call: Some(call.clone()) };
+        let people = self.people();
+        let answer = tokio::select! {
+            answer = people.ask(asked) => answer,
+            () = went_on(live, prints) => return Attended::Over { entered: false },
+            () = cancel.cancelled() => return Attended::Cancelled,
+        };
+        match answer {
+            Answer::Given { text, .. } => {
+                let mut bytes = text.expose_secret().as_bytes().to_vec();
+                bytes.push(b'\r');
+                // What is not at its prompt any more would show it, or run it.
+                let still =
+                    secret_prompt(live).is_some() || (live.far.is_some() && live.inner().prints == prints);
+                if !still {
+                    return Attended::Over { entered: false };
+                }
+                {
+                    let mut inner = live.inner();
+                    inner.typed(&bytes);
+                    inner.entered = true;
+                    if let Some(capture) = &mut inner.capture {
+                        capture.note(ENTERED);
+                    }
+                }
+                live.send(bytes);
+                live.until(TAKEN_WAIT_MAX, |inner| (inner.prints != prints).then_some(())).await;
+                Attended::Over { entered: true }
+            }
+            Answer::NoSecret => Attended::NoSecret,
+            Answer::Refused => {
+                live.send(vec![0x03]);
+                Attended::Refused
+            }
+        }
+    }
+}
+
+/// Waits until the program has gone on without an answer from here: the terminal shows again what is typed, or,
+/// where that cannot be seen, something was printed.
+async fn went_on(live: &Live, prints: u64) {
+    let hidden = live.echo() == Some(Echo::Hidden);
+    let over =
+        |inner: &Inner| if hidden { live.echo() != Some(Echo::Hidden) } else { inner.prints != prints };
+    live.until(ANSWER_WAIT_MAX, |inner| (over(inner) || inner.ended.is_some()).then_some(())).await;
+}
+
+/// Which program asks, and where.
+fn asker(live: &Live) -> String {
+    let place = live.far.as_deref().unwrap_or("this machine");
+    let asked = live.inner().asked;
+    let program = match &live.far {
+        _ if asked => Some("sudo".to_owned()),
+        None => live.foreground().and_then(|group| {
+            let name = std::fs::read_to_string(format!("/proc/{}/comm", group.as_raw_nonzero())).ok()?;
+            Some(name.trim().to_owned())
+        }),
+        Some(_) => None,
+    };
+    format!("{} on {place}", program.as_deref().unwrap_or("a program"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SHAPE;
+
+    #[test]
+    fn prompts_for_secrets_have_a_shape() {
+        for prompt in [
+            "[sudo] password for ann: ",
+            "Password:",
+            "ann@web1's password: ",
+            "Enter passphrase for key '/home/ann/.ssh/id': ",
+            "Verification code: ",
+            "PIN?",
+        ] {
+            assert!(SHAPE.is_match(prompt), "{prompt}");
+        }
+        for other in
+            ["$ ", "password changed", "Do you want to continue? [Y/n] ", "opinion: ", "echo password: x"]
+        {
+            assert!(!SHAPE.is_match(other), "{other}");
+        }
+    }
+}

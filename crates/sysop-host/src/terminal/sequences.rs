@@ -1,0 +1,233 @@
+//! Cuts the stream of a terminal into text, control characters and escape sequences (ECMA-48), also where one
+//! comes in pieces. One pass feeds all that look at the stream: marks, screen, watchers, capture.
+//!
+//! Never holds more than one sequence; a string that is too long is dropped whole.
+
+/// The longest escape sequence in bytes; what is longer is none that anybody here needs.
+const SEQUENCE_BYTES_MAX: usize = 256;
+/// The longest string (OSC, DCS and their like) in bytes.
+const STRING_BYTES_MAX: usize = 8 * 1024;
+
+/// A piece of the stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// Text with tabs, carriage returns and newlines in it; a character may be cut at its ends.
+    Text(&'a [u8]),
+    /// Any other control character.
+    Control(u8),
+    /// A whole sequence from its `ESC` to its end.
+    Sequence(Kind, &'a [u8]),
+}
+
+/// Kinds of sequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `ESC` and a letter, or an intermediate and a letter.
+    Escape,
+    /// `ESC [` …
+    Csi,
+    /// `ESC ]` …
+    Osc,
+    /// DCS, SOS, PM, APC.
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ground,
+    Escape,
+    Csi,
+    String(Kind),
+    /// An `ESC` came inside a string.
+    StringEscape(Kind),
+}
+
+/// The state of one stream.
+#[derive(Debug)]
+pub(super) struct Sequences {
+    state: State,
+    held: Vec<u8>,
+    /// Whether the sequence is too long and is only waited out.
+    dropped: bool,
+}
+
+impl Default for Sequences {
+    fn default() -> Self {
+        Self { state: State::Ground, held: Vec::new(), dropped: false }
+    }
+}
+
+impl Sequences {
+    /// Takes the next bytes and gives what they complete.
+    pub(super) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Token<'_>)) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.state == State::Ground {
+                let run = rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len());
+                if run > 0 {
+                    take(Token::Text(&rest[..run]));
+                    rest = &rest[run..];
+                    continue;
+                }
+            }
+            self.step(rest[0], &mut take);
+            rest = &rest[1..];
+        }
+    }
+
+    fn step(&mut self, byte: u8, take: &mut impl FnMut(Token<'_>)) {
+        match (self.state, byte) {
+            (State::Ground, 0x1b) => self.begin(),
+            (State::Ground, _) => take(Token::Control(byte)),
+            // CAN and SUB end any sequence without an effect.
+            (_, 0x18 | 0x1a) => self.state = State::Ground,
+            (State::Escape | State::Csi, 0x1b) => self.begin(),
+            (State::Escape | State::Csi, 0x00..=0x1f) => take(control_token(&[byte])),
+            (State::Escape, _) => self.escape(byte, take),
+            (State::Csi, 0x20..=0x3f) => self.hold(byte, SEQUENCE_BYTES_MAX),
+            (State::Csi, 0x40..=0x7e) => self.end(Kind::Csi, byte, take),
+            (State::Csi, 0x7f) => {}
+            (State::Csi, _) => self.state = State::Ground,
+            (State::String(Kind::Osc), 0x07) => self.end(Kind::Osc, byte, take),
+            (State::String(kind), 0x1b) => self.state = State::StringEscape(kind),
+            (State::String(_), _) => self.hold(byte, STRING_BYTES_MAX),
+            (State::StringEscape(kind), b'\\') => {
+                self.hold(0x1b, STRING_BYTES_MAX);
+                self.end(kind, byte, take);
+            }
+            (State::StringEscape(_), _) => {
+                // The string was never ended; another sequence begins.
+                self.begin();
+                self.step(byte, take);
+            }
+        }
+    }
+
+    fn escape(&mut self, byte: u8, take: &mut impl FnMut(Token<'_>)) {
+        let first = self.held.len() == 1;
+        let next = match byte {
+            b'[' if first => Some(State::Csi),
+            b']' if first => Some(State::String(Kind::Osc)),
+            b'P' | b'X' | b'^' | b'_' if first => Some(State::String(Kind::Other)),
+            _ => None,
+        };
+        match (next, byte) {
+            (Some(state), _) => {
+                self.hold(byte, SEQUENCE_BYTES_MAX);
+                self.state = state;
+            }
+            (None, 0x20..=0x2f) => self.hold(byte, SEQUENCE_BYTES_MAX),
+            (None, 0x30..=0x7e) => self.end(Kind::Escape, byte, take),
+            (None, _) => self.state = State::Ground,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.held.clear();
+        self.held.push(0x1b);
+        self.dropped = false;
+        self.state = State::Escape;
+    }
+
+    fn hold(&mut self, byte: u8, bytes_max: usize) {
+        if self.held.len() < bytes_max {
+            self.held.push(byte);
+        } else {
+            self.dropped = true;
+        }
+    }
+
+    fn end(&mut self, kind: Kind, byte: u8, take: &mut impl FnMut(Token<'_>)) {
+        self.state = State::Ground;
+        if !self.dropped {
+            self.held.push(byte);
+            take(Token::Sequence(kind, &self.held));
+        }
+    }
+}
+
+/// Whether a byte ends a run of text.
+fn is_control(byte: u8) -> bool {
+    byte == 0x7f || (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r'))
+}
+
+fn control_token(byte: &[u8; 1]) -> Token<'_> {
+    if is_control(byte[0]) { Token::Control(byte[0]) } else { Token::Text(byte) }
+}
+
+/// What is between the introducer and the end of a string.
+pub(super) fn string_body(bytes: &[u8]) -> &[u8] {
+    let body = bytes.get(2..).unwrap_or_default();
+    body.strip_suffix(b"\x1b\\").or_else(|| body.strip_suffix(b"\x07")).unwrap_or(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
+
+    use super::{STRING_BYTES_MAX, Sequences, Token};
+
+    fn told(chunks: &[&[u8]]) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        let mut sequences = Sequences::default();
+        for chunk in chunks {
+            sequences.push(chunk, |token| {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
+                match token {
+                    Token::Text(bytes) => match all.last_mut() {
+                        Some(last) if last.starts_with("text ") => last.push_str(&text(bytes)),
+                        _ => all.push(format!("text {}", text(bytes))),
+                    },
+                    Token::Control(byte) => all.push(format!("control {byte:#04x}")),
+                    Token::Sequence(kind, bytes) => all.push(format!("{kind:?} {}", text(bytes))),
+                }
+            });
+        }
+        all
+    }
+
+    #[test]
+    fn a_stream_is_cut_at_its_sequences() {
+        let all = told(&[b"a\tb\r\n\x1b[1;31mred\x08\x1b]0;title\x07\x1b(B\x1b7\x1bPq#\x1b\\\x1b[3\x18x"]);
+        assert_eq!(
+            all,
+            [
+                "text a\\tb\\r\\n",
+                "Csi \\u{1b}[1;31m",
+                "text red",
+                "control 0x08",
+                "Osc \\u{1b}]0;title\\u{7}",
+                "Escape \\u{1b}(B",
+                "Escape \\u{1b}7",
+                "Other \\u{1b}Pq#\\u{1b}\\\\",
+                "text x",
+            ]
+        );
+    }
+
+    #[test]
+    fn controls_inside_a_sequence_act_and_unended_strings_are_dropped() {
+        assert_eq!(told(&[b"\x1b[3\n1mx"]), ["text \\n", "Csi \\u{1b}[31m", "text x"]);
+        assert_eq!(told(&[b"\x1b]0;a\x1b[1mx"]), ["Csi \\u{1b}[1m", "text x"]);
+    }
+
+    #[test]
+    fn what_is_too_long_is_dropped_whole() {
+        let long = format!("a\x1b]52;c;{}\x07b\x1b[{}mc", "x".repeat(STRING_BYTES_MAX), "1;".repeat(300));
+        assert_eq!(told(&[long.as_bytes()]), ["text abc"]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn however_it_is_cut_the_tokens_are_the_same(
+            pieces in proptest::collection::vec("[a-c\r\n]{0,4}|\x1b\\[[0-9;]{0,4}[mHK]?|\x1b[\\]P][ab;]{0,3}(\x07|\x1b\\\\)?|[\x01\x18\x7f]", 0..20),
+            size in 1_usize..6,
+        ) {
+            let whole = pieces.concat();
+            let chunks: Vec<&[u8]> = whole.as_bytes().chunks(size).collect();
+            prop_assert_eq!(told(&chunks), told(&[whole.as_bytes()]));
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! What is known of a running shell: its screen, which shells are in it, whether one is at its prompt, and what
+//! a call captures. Pure but for the recording: bytes in, bytes to answer out.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use bytes::Bytes;
+use sysop_core::text::neutralise_line;
+use sysop_driver::people::{TerminalOutput, TerminalSize};
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+
+use super::plain::Plain;
+use super::recording::Recording;
+use super::screen::Screen;
+use super::sequences::{Kind, Sequences, Token};
+use super::shells::{self, Mark, ShellKind};
+use super::view::View;
+use crate::output::redact::Secrets;
+
+/// The state of a terminal.
+pub(super) struct Inner {
+    sequences: Sequences,
+    pub(super) screen: Screen,
+    view: View,
+    recording: Option<Recording>,
+    outputs: broadcast::Sender<TerminalOutput>,
+    /// The shells that tell of their commands, each inside the one before.
+    pub(super) shells: Vec<Shell>,
+    /// Our own typing, which nobody is shown.
+    pub(super) hidden: Option<Hidden>,
+    /// Whether the innermost shell reads at its prompt.
+    pub(super) ready: bool,
+    /// Whether something was typed at that prompt that is no command yet.
+    pub(super) dirty: bool,
+    pub(super) capture: Option<Capturing>,
+    /// What the shell that was asked has said of itself: its program and its terminal.
+    pub(super) known: Option<(String, String)>,
+    /// Whether a program has asked for a password by its mark, and nothing was typed since.
+    pub(super) asked: bool,
+    /// Whether a secret was entered since the last line of ours.
+    pub(super) entered: bool,
+    /// The key of that mark.
+    pub(super) secret_key: String,
+    /// When something was printed last.
+    pub(super) printed: Instant,
+    /// How many times something was printed.
+    pub(super) prints: u64,
+    pub(super) ended: Option<Ended>,
+}
+
+/// A shell that tells of its commands.
+#[derive(Debug)]
+pub(super) struct Shell {
+    pub(super) key: String,
+    pub(super) kind: ShellKind,
+    /// The nonce of the command that runs in it.
+    running: Option<String>,
+    /// The count of its last prompt.
+    count: Option<u64>,
+    /// Whether a command ended and its prompt was not seen yet.
+    ended: bool,
+}
+
+/// Until when nothing is shown.
+#[derive(Debug)]
+pub(super) struct Hidden {
+    pub(super) until: Until,
+    /// What is shown in its place when it is over.
+    pub(super) shown: String,
+}
+
+/// What ends the hiding.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// A prompt of the shell with this key.
+    Ready(String),
+    /// The beginning of the command with this nonce.
+    Begun(String),
+    /// The answer to which shell it is, with this key.
+    Known(String),
+}
+
+/// What a call captures.
+pub(super) struct Capturing {
+    nonce: String,
+    plain: Plain,
+    pub(super) out: Vec<u8>,
+    pub(super) begun: bool,
+    pub(super) done: Option<Done>,
+}
+
+/// How a captured command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Done {
+    /// By itself.
+    Code(i32),
+    /// The shell is at its prompt again, but the mark did not come through.
+    Lost,
+    /// With the shell that ran it, which was inside another.
+    Left,
+}
+
+impl Capturing {
+    /// Of the command with this nonce, from its beginning; or, without one, of all from now on.
+    pub(super) fn new(nonce: Option<String>) -> Self {
+        let begun = nonce.is_none();
+        Self { nonce: nonce.unwrap_or_default(), plain: Plain::default(), out: Vec::new(), begun, done: None }
+    }
+
+    /// Adds a line of ours.
+    pub(super) fn note(&mut self, note: &str) {
+        self.plain.note(note, &mut self.out);
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.plain.finish(&mut self.out);
+        self.out
+    }
+}
+
+/// How the shell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Exited(i32),
+    Killed(i32),
+    Unknown,
+}
+
+impl Ended {
+    pub(super) fn of(status: Option<ExitStatus>) -> Self {
+        match status.map(|status| (status.code(), status.signal())) {
+            Some((Some(code), _)) => Self::Exited(code),
+            Some((None, Some(signal))) => Self::Killed(signal),
+            Some((None, None)) | None => Self::Unknown,
+        }
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "the shell ended with exit code {code}"),
+            Self::Killed(signal) => write!(f, "the shell was killed by signal {signal}"),
+            Self::Unknown => f.write_str("the shell ended"),
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn new(
+        size: TerminalSize,
+        outputs: broadcast::Sender<TerminalOutput>,
+        recording: Option<Recording>,
+    ) -> Self {
+        Self {
+            sequences: Sequences::default(),
+            screen: Screen::new(size),
+            view: View::default(),
+            recording,
+            outputs,
+            shells: Vec::new(),
+            hidden: None,
+            ready: false,
+            dirty: false,
+            capture: None,
+            known: None,
+            asked: false,
+            entered: false,
+            secret_key: random_key(),
+            printed: Instant::now(),
+            prints: 0,
+            ended: None,
+        }
+    }
+
+    /// The shell that reads now.
+    pub(super) fn shell_kind(&self) -> Option<ShellKind> {
+        self.shells.last().map(|shell| shell.kind)
+    }
+
+    /// A shell that was made to tell, inside those that are known.
+    pub(super) fn enter(&mut self, key: String, kind: ShellKind) {
+        self.shells.push(Shell { key, kind, running: None, count: None, ended: true });
+    }
+
+    /// Shows nothing from now on, until the next prompt at the earliest.
+    pub(super) fn hide(&mut self, hidden: Hidden) {
+        self.ready = false;
+        self.dirty = false;
+        self.entered = false;
+        self.hidden = Some(hidden);
+    }
+
+    /// Somebody typed at a prompt.
+    pub(super) fn typed(&mut self, bytes: &[u8]) {
+        self.asked = false;
+        if self.ready {
+            let ends = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04));
+            self.ready = !ends;
+            self.dirty = !ends;
+        }
+    }
+
+    /// Takes output; gives what is to be answered to the program. `last` says that nothing else waits.
+    pub(super) fn take(&mut self, chunk: &[u8], secrets: &Secrets, last: bool) -> Vec<u8> {
+        let (mut raw, mut shown) = (Vec::with_capacity(chunk.len()), Vec::with_capacity(chunk.len()));
+        let mut sequences = std::mem::take(&mut self.sequences);
+        sequences.push(chunk, |token| self.token(&token, &mut raw, &mut shown));
+        self.sequences = sequences;
+        self.printed = Instant::now();
+        self.prints += 1;
+        let reply = self.screen.advance(&raw);
+        if !shown.is_empty() {
+            self.record(|recording| recording.output(secrets, &shown));
+            // Nobody may be watching.
+            let _ = self.outputs.send(TerminalOutput::Bytes(Bytes::from(shown)));
+        }
+        if last {
+            self.record(Recording::flush);
+        }
+        reply
+    }
+
+    /// What a watcher begins with, and all that comes after it.
+    pub(super) fn watched(&self) -> (Bytes, broadcast::Receiver<TerminalOutput>) {
+        (Bytes::from(self.screen.picture()), self.outputs.subscribe())
+    }
+
+    pub(super) fn resize(&mut self, size: TerminalSize) {
+        self.screen.resize(size);
+        self.record(|recording| recording.resized(size));
+        let _ = self.outputs.send(TerminalOutput::Resized(size));
+    }
+
+    pub(super) fn end(&mut self, ended: Ended) {
+        self.ended = Some(ended);
+        self.ready = false;
+        self.hidden = None;
+        self.record(Recording::flush);
+        let _ = self.outputs.send(TerminalOutput::Ended(ended.to_string()));
+    }
+
+    /// A disk that does not take the recording ends it, and nothing else.
+    fn record(&mut self, act: impl FnOnce(&mut Recording) -> std::io::Result<()>) {
+        if let Some(recording) = &mut self.recording
+            && let Err(error) = act(recording)
+        {
+            tracing::warn!(%error, "the recording of the terminal ends here");
+            self.recording = None;
+        }
+    }
+
+    fn token(&mut self, token: &Token<'_>, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
+        if let Token::Sequence(Kind::Osc, bytes) = token
+            && shells::is_mark(bytes)
+        {
+            if let Some((key, mark)) = shells::read(bytes) {
+                self.mark(&key, mark, raw, shown);
+            }
+            return;
+        }
+        let bytes = match token {
+            Token::Text(bytes) | Token::Sequence(_, bytes) => *bytes,
+            Token::Control(byte) => std::slice::from_ref(byte),
+        };
+        if self.hidden.is_some() {
+            if concerns_the_keyboard(token) {
+                raw.extend_from_slice(bytes);
+                self.view.push(token, shown);
+            }
+            return;
+        }
+        raw.extend_from_slice(bytes);
+        self.view.push(token, shown);
+        if let Some(capture) = &mut self.capture
+            && capture.begun
+            && capture.done.is_none()
+        {
+            capture.plain.push(token, &mut capture.out);
+        }
+    }
+
+    fn mark(&mut self, key: &str, mark: Mark, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
+        match mark {
+            Mark::Secret => {
+                self.asked |= key == self.secret_key;
+                return;
+            }
+            Mark::Known { program, tty } => {
+                if self.is_hidden_until(&Until::Known(key.to_owned())) {
+                    self.known = Some((program, tty));
+                }
+                return;
+            }
+            Mark::Begun(_) | Mark::Done { .. } | Mark::Ready => {}
+        }
+        let Some(place) = self.shells.iter().position(|shell| shell.key == key) else { return };
+        if place + 1 < self.shells.len() {
+            self.shells.truncate(place + 1);
+            self.captured(Done::Left);
+        }
+        match mark {
+            Mark::Begun(nonce) => self.begun(place, nonce, raw, shown),
+            Mark::Done { nonce, code, count } => {
+                let shell = &mut self.shells[place];
+                if count.is_some() && count == shell.count {
+                    return;
+                }
+                shell.count = count;
+                shell.ended = true;
+                if self.shells[place].running.take_if(|running| *running == nonce).is_some() {
+                    let ours = self.capture.as_ref().is_some_and(|capture| capture.nonce == nonce);
+                    self.captured(if ours { Done::Code(code) } else { Done::Left });
+                }
+            }
+            // An editor that draws its prompt again is where it was.
+            Mark::Ready if !std::mem::take(&mut self.shells[place].ended) => {}
+            Mark::Ready => {
+                if self.is_hidden_until(&Until::Ready(key.to_owned())) {
+                    self.hidden = None;
+                }
+                if self.hidden.is_none() && self.shells[place].running.take().is_some() {
+                    self.captured(Done::Lost);
+                }
+                self.ready = true;
+                self.dirty = false;
+                self.asked = false;
+            }
+            Mark::Secret | Mark::Known { .. } => {}
+        }
+    }
+
+    fn begun(&mut self, place: usize, nonce: String, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
+        if !self.is_hidden_until(&Until::Begun(nonce.clone())) {
+            return;
+        }
+        if let Some(hidden) = self.hidden.take() {
+            for line in hidden.shown.lines() {
+                let line = neutralise_line(line);
+                for bytes in [line.as_bytes(), b"\r\n"] {
+                    raw.extend_from_slice(bytes);
+                    shown.extend_from_slice(bytes);
+                }
+            }
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.begun |= capture.nonce == nonce;
+        }
+        self.shells[place].running = Some(nonce);
+    }
+
+    fn is_hidden_until(&self, until: &Until) -> bool {
+        self.hidden.as_ref().is_some_and(|hidden| hidden.until == *until)
+    }
+
+    fn captured(&mut self, done: Done) {
+        let Some(capture) = self.capture.as_mut().filter(|capture| capture.begun) else { return };
+        if capture.done.is_none() || done == Done::Left {
+            capture.done = Some(done);
+        }
+    }
+}
+
+/// A random text that nobody can guess, for keys and nonces.
+pub(super) fn random_key() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
+/// Whether a sequence changes how keys are sent, or wants an answer: it counts also where nothing is shown.
+fn concerns_the_keyboard(token: &Token<'_>) -> bool {
+    let Token::Sequence(kind, bytes) = token else { return false };
+    match (kind, bytes.last()) {
+        (Kind::Csi, Some(b'n' | b'c')) => true,
+        (Kind::Csi, Some(b'h' | b'l')) => {
+            matches!(bytes.get(2..bytes.len() - 1), Some(b"?1" | b"?2004" | b"?25"))
+        }
+        (Kind::Escape, Some(b'=' | b'>')) => true,
+        _ => false,
+    }
+}

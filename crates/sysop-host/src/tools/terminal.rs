@@ -1,0 +1,111 @@
+//! `run_command` and `send_keys`: what a model does in the terminal that it shares with people.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use sysop_core::catalogue::{RUN_COMMAND_TIMEOUT_S_DEFAULT, RUN_COMMAND_TIMEOUT_S_MAX};
+
+use super::{Answer, Call, ToolError, Toolbox, outcome};
+use crate::output::capture::Captured;
+use crate::terminal::{Answered, CallEnd};
+
+/// The longest command in bytes. It is typed in pieces; what is longer belongs into a file.
+const COMMAND_BYTES_MAX: usize = 64 * 1024;
+/// The most keys of one call in bytes.
+const KEYS_BYTES_MAX: usize = 16 * 1024;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunCommand {
+    command: String,
+    /// For the person; says nothing to the machine.
+    #[serde(default, rename = "reasoning")]
+    _reasoning: Option<String>,
+    #[serde(default)]
+    timeout_s: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SendKeys {
+    keys: String,
+    #[serde(default, rename = "reasoning")]
+    _reasoning: Option<String>,
+}
+
+impl From<Answered> for ToolError {
+    fn from(answered: Answered) -> Self {
+        match answered {
+            Answered::Machine(error) => Self::Machine(error),
+            Answered::Refused(why) => Self::Refused(why),
+        }
+    }
+}
+
+impl Toolbox {
+    pub(super) async fn run_command(&self, arguments: RunCommand, call: &Call<'_>) -> Answer {
+        let RunCommand { command, timeout_s, .. } = arguments;
+        let seconds = timeout_s.unwrap_or(RUN_COMMAND_TIMEOUT_S_DEFAULT);
+        if !(1..=RUN_COMMAND_TIMEOUT_S_MAX).contains(&seconds) {
+            let wrong =
+                format!("wrong argument `timeout_s`: {seconds} is not 1 to {RUN_COMMAND_TIMEOUT_S_MAX}");
+            return Err(ToolError::Arguments(wrong));
+        }
+        if command.trim().is_empty() {
+            return Err(ToolError::Arguments("wrong argument `command`: it is empty".to_owned()));
+        }
+        if command.contains('\0') {
+            return Err(ToolError::Arguments("a command cannot hold a zero byte".to_owned()));
+        }
+        if command.len() > COMMAND_BYTES_MAX {
+            let long = format!("the command has more than {COMMAND_BYTES_MAX} bytes; put it in a file first");
+            return Err(ToolError::Arguments(long));
+        }
+        let mut capture = self.capture(call.sink.clone());
+        let limit = Duration::from_secs(seconds);
+        let end = self.terminal.run_command(&command, limit, &mut capture, call.id, call.cancel).await?;
+        Ok(told(end, capture.finish().await))
+    }
+
+    pub(super) async fn send_keys(&self, arguments: SendKeys, call: &Call<'_>) -> Answer {
+        if arguments.keys.len() > KEYS_BYTES_MAX {
+            let long = format!("more than {KEYS_BYTES_MAX} bytes of keys cannot be pressed at once");
+            return Err(ToolError::Arguments(long));
+        }
+        let mut capture = self.capture(call.sink.clone());
+        let end = self.terminal.send_keys(&arguments.keys, &mut capture, call.id, call.cancel).await?;
+        Ok(told(end, capture.finish().await))
+    }
+}
+
+/// What shells say of a command that is not whole.
+const INCOMPLETE: [&str; 8] = [
+    "unexpected EOF while looking for matching",
+    "unexpected end of file",
+    "Unterminated quoted string",
+    "unterminated quoted string",
+    "end of file unexpected",
+    "unmatched ",
+    "Unexpected end of string",
+    "Missing end to balance",
+];
+
+fn told(mut end: CallEnd, captured: Captured) -> sysop_core::outcome::Outcome {
+    if end.exit_code.is_some_and(|code| code != 0)
+        && INCOMPLETE.iter().any(|said| captured.text.contains(said))
+    {
+        end.notes
+            .insert(0, "it seems to be an incomplete command: something in it is never closed".to_owned());
+    }
+    let mut outcome = outcome(end.status, captured);
+    outcome.exit_code = end.exit_code;
+    for note in end.notes {
+        if !outcome.output.is_empty() && !outcome.output.ends_with('\n') {
+            outcome.output.push('\n');
+        }
+        outcome.output.push('[');
+        outcome.output.push_str(note.trim_start_matches('[').trim_end_matches(']'));
+        outcome.output.push(']');
+    }
+    outcome
+}
