@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,13 +20,12 @@ use crate::proxy::Proxy;
 use crate::sshd::{Login, Sshd, shared};
 use crate::world::{DEADLINE, pids, wait_until_gone};
 
-/// Hosts over a connection, in the home there.
+/// A host over a connection, in the home there; for what changes no files.
 fn host(connection: &SshConnection) -> SshHost {
-    rooted(connection, None)
+    rooted(connection, None, "/nowhere".into())
 }
 
-fn rooted(connection: &SshConnection, root: Option<String>) -> SshHost {
-    let artefacts = std::env::temp_dir().join("sysop-test-no-artefacts");
+fn rooted(connection: &SshConnection, root: Option<String>, artefacts: PathBuf) -> SshHost {
     SshHost::open(RemoteSettings::new(connection.clone(), root, artefacts)).unwrap()
 }
 
@@ -187,7 +187,7 @@ async fn a_login_shell_that_runs_nothing_is_told_as_that() {
 #[tokio::test]
 async fn a_root_that_is_not_there_is_named() {
     let connection = shared(Login::Own);
-    let host = rooted(&connection, Some("/no/such/folder".to_owned()));
+    let host = rooted(&connection, Some("/no/such/folder".to_owned()), "/nowhere".into());
     for (tool, arguments) in
         [("bash", json!({ "command": "echo ran" })), ("read_file", json!({ "path": "f" })), ("ls", json!({}))]
     {
@@ -254,7 +254,11 @@ async fn a_file_that_is_cut_on_its_way_does_not_appear() {
     let root = server.path("root");
     fs::create_dir(&root).unwrap();
     fs::write(root.join("f"), "old\n").unwrap();
-    let host = rooted(&SshConnection::new(settings).unwrap(), Some(root.display().to_string()));
+    let host = rooted(
+        &SshConnection::new(settings).unwrap(),
+        Some(root.display().to_string()),
+        server.path("artefacts"),
+    );
     let content = "new line\n".repeat(500_000);
     for path in ["f", "g"] {
         let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
@@ -449,7 +453,7 @@ async fn a_far_disk_that_is_full_leaves_the_old_file_and_no_rest() {
     let full = Full::new();
     let server = Sshd::start(Login::Own);
     let connection = server.connection();
-    let host = rooted(&connection, Some(full.folder.display().to_string()));
+    let host = rooted(&connection, Some(full.folder.display().to_string()), server.path("artefacts"));
     fs::write(full.folder.join("f"), "old\n").unwrap();
     let content = "new line\n".repeat(100_000);
     for path in ["f", "g"] {
