@@ -56,17 +56,17 @@ impl Master {
         let nothing = nothing.map_err(|error| here(error.into()))?;
         let pid = start(settings, line, [nothing.as_fd(), nothing.as_fd(), printed.as_fd()])?;
         let master = Self { socket, pid, printed, guard: Guard::default() };
+        // Now, because a person may take long to answer; ssh connects meanwhile.
+        master.guard.hold(c"/bin/sh", pid);
         let patience = match settings.askpass {
             Some(_) => ANSWERS_MAX,
             None => settings.connect_timeout + LOGIN_MAX,
         };
         match timeout(patience, master.ready(settings)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(SshError::Timeout(settings.destination.clone())),
+            Ok(Ok(())) => Ok(master),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(SshError::Timeout(settings.destination.clone())),
         }
-        master.guard.hold(c"/bin/sh", pid);
-        Ok(master)
     }
 
     pub(super) fn socket(&self) -> &Path {

@@ -78,6 +78,8 @@ impl Sshd {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
+        // Without it fish writes completions for all manual pages, in the background.
+        fs::create_dir_all(home.path().join("home/.local/share/fish/generated_completions")).unwrap();
         if login == Login::Ash {
             install_busybox(&home.path().join("home/busybox"));
         }
@@ -205,13 +207,15 @@ fn write_configs(home: &Path, port: u16, login: Login, more: &str) {
     fs::set_permissions(home.join("ssh_config"), fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// The server, once it listens. It ends with this process, whatever ends that.
+/// The server, once it listens. It ends with this process, whatever ends that, and takes its files along.
 fn serve(home: &Path) -> Option<Child> {
+    // Only sshd holds the pipe for errors, so that its end is seen.
     let script = r#"p=$(PATH=$PATH:/usr/sbin:/sbin; command -v sshd) || exit
-        "$p" -D -e -f "$1" </dev/null & s=$!; echo "$s" >"$2"; while read -r line; do :; done; kill "$s""#;
+        "$p" -D -e -f "$1" </dev/null & s=$!; exec 2>/dev/null
+        echo "$s" >"$2"; while read -r line; do :; done; kill "$s"; rm -rf "$3""#;
     let mut server = Command::new("sh")
         .args(["-c", script, "sh"])
-        .args([home.join("sshd_config"), home.join("pid")])
+        .args([&home.join("sshd_config"), &home.join("pid"), home])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -225,7 +229,8 @@ fn serve(home: &Path) -> Option<Child> {
             return Some(server);
         }
     }
-    drop(server.stdin.take());
+    // The files stay for the next try.
+    server.kill().unwrap();
     server.wait().unwrap();
     assert!(line.contains("in use"), "sshd does not start; `cargo xtask setup` installs it: {line}");
     None
