@@ -32,6 +32,8 @@ const FISH_WAIT_MAX: Duration = Duration::from_millis(1500);
 const INTERRUPTS: usize = 3;
 /// How long a screen does not change that has settled.
 const SETTLED: Duration = Duration::from_millis(100);
+/// The same where the keys have changed nothing yet.
+const SETTLED_UNSEEN: Duration = Duration::from_millis(300);
 /// The same while a command runs that was just begun by keys.
 const SETTLED_COMMAND: Duration = Duration::from_millis(700);
 /// How long keys are waited for.
@@ -190,6 +192,7 @@ impl Use<'_> {
         for news in [self.terminal.news().await, self.terminal.typed_news()].into_iter().flatten() {
             capture.take(format!("[{news}]\n").as_bytes());
         }
+        self.live.until(PROMPT_WAIT, |inner| (!inner.is_between()).then_some(())).await;
         if let Some(open) = self.guarding().await {
             let prompt = open.prompt.clone();
             let told = match self.terminal.attend_secret(self.live, open, self.call, self.cancel).await {
@@ -417,6 +420,10 @@ impl Use<'_> {
         let (full, line, column, still) = {
             let inner = self.live.inner();
             let still = Instant::now().saturating_duration_since(inner.printed);
+            // Looking at the screen while much is printed would hold that up.
+            if still < FULL_SCREEN_QUIET {
+                return None;
+            }
             (inner.screen.is_full(), inner.screen.line_to_cursor(), inner.screen.cursor().1, still)
         };
         let told = if full && still >= FULL_SCREEN_QUIET {
@@ -590,6 +597,7 @@ impl Use<'_> {
     /// Waits until the screen has settled, and sees to a prompt for a secret; says what came of that one.
     async fn settle(&mut self, command: bool) -> Option<&'static str> {
         let begun = Instant::now();
+        let prints = self.live.inner().prints;
         let mut waited = Duration::ZERO;
         let mut told = None;
         let mut changes = self.live.changes();
@@ -598,7 +606,11 @@ impl Use<'_> {
                 let inner = self.live.inner();
                 let since = inner.printed.max(begun + waited);
                 let at_rest = !command || inner.ready || inner.screen.is_full() || inner.ended.is_some();
-                let enough = if at_rest || self.live.is_raw() { SETTLED } else { SETTLED_COMMAND };
+                let enough = match at_rest || self.live.is_raw() {
+                    true if inner.prints == prints => SETTLED_UNSEEN,
+                    true => SETTLED,
+                    false => SETTLED_COMMAND,
+                };
                 Instant::now().saturating_duration_since(since) >= enough
             };
             let asked = Instant::now();

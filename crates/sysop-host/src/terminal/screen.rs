@@ -2,6 +2,7 @@
 //!
 //! Answers what programs ask of a terminal. Never writes anywhere by itself.
 
+use std::cell::{RefCell, RefMut};
 use std::fmt::Write as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -18,12 +19,49 @@ use super::keys::KeyMode;
 /// Rows above the screen that are kept.
 const SCROLLBACK_ROWS: usize = 10_000;
 
-/// The model.
+/// Bytes of plain text that wait before it is looked whether all of them will be seen.
+const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The screen. Plain text is put into the model only when somebody looks: of a flood, most has gone through the
+/// scrollback by then, and the model would be what holds the program up.
 pub(super) struct Screen {
+    model: RefCell<Model>,
+    size: TerminalSize,
+}
+
+/// The model of the terminal.
+struct Model {
     term: Term<Replies>,
     parser: Processor<StdSyncHandler>,
     replies: Receiver<Event>,
-    size: TerminalSize,
+    /// Plain text that came after all that is in the model.
+    waiting: Vec<u8>,
+    /// Whether only a part of the screen scrolls, as far as is known.
+    has_region: bool,
+}
+
+impl Model {
+    /// Puts all into the model that waits.
+    fn settle(&mut self) {
+        if !self.waiting.is_empty() {
+            self.parser.advance(&mut self.term, &self.waiting);
+            self.waiting.clear();
+        }
+    }
+
+    /// Drops what would have left the scrollback before anybody could see it.
+    fn thin(&mut self, rows: u16) {
+        if self.has_region || self.term.mode().contains(TermMode::ALT_SCREEN) {
+            self.settle();
+            return;
+        }
+        let kept = SCROLLBACK_ROWS + usize::from(rows);
+        let cut = memchr::memrchr_iter(b'\n', &self.waiting).nth(kept);
+        match cut.filter(|&cut| cut > 0 && self.waiting[cut - 1] == b'\r') {
+            Some(cut) => drop(self.waiting.drain(..=cut)),
+            None => self.settle(),
+        }
+    }
 }
 
 /// Takes what the model wants to tell.
@@ -57,14 +95,37 @@ impl Screen {
         let (sender, replies) = channel();
         let config = Config { scrolling_history: SCROLLBACK_ROWS, ..Config::default() };
         let term = Term::new(config, &Cells(size), Replies(sender));
-        Self { term, parser: Processor::new(), replies, size }
+        let parser = Processor::new();
+        Self {
+            model: RefCell::new(Model { term, parser, replies, waiting: Vec::new(), has_region: false }),
+            size,
+        }
+    }
+
+    /// The model, with all in it that came.
+    fn model(&self) -> RefMut<'_, Model> {
+        let mut model = self.model.borrow_mut();
+        model.settle();
+        model
+    }
+
+    /// Takes output that is text, tabs and ends of lines, and nothing else.
+    pub(super) fn text_came(&mut self, text: &[u8]) {
+        let model = self.model.get_mut();
+        model.waiting.extend_from_slice(text);
+        if model.waiting.len() > WAITING_BYTES_MAX {
+            model.thin(self.size.rows);
+        }
     }
 
     /// Takes output; gives what is to be answered to the program.
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.parser.advance(&mut self.term, bytes);
+        let model = self.model.get_mut();
+        model.settle();
+        model.parser.advance(&mut model.term, bytes);
+        model.has_region |= memchr::memchr(b'r', bytes).is_some() && bytes.contains(&0x1b);
         let mut answer = Vec::new();
-        while let Ok(event) = self.replies.try_recv() {
+        while let Ok(event) = model.replies.try_recv() {
             match event {
                 Event::PtyWrite(text) => answer.extend(text.into_bytes()),
                 Event::ColorRequest(index, format) => answer.extend(format(color(index)).into_bytes()),
@@ -94,7 +155,7 @@ impl Screen {
 
     pub(super) fn resize(&mut self, size: TerminalSize) {
         self.size = size;
-        self.term.resize(Cells(size));
+        self.model().term.resize(Cells(size));
     }
 
     pub(super) fn size(&self) -> TerminalSize {
@@ -102,22 +163,22 @@ impl Screen {
     }
 
     pub(super) fn key_mode(&self) -> KeyMode {
-        KeyMode { application_cursor: self.term.mode().contains(TermMode::APP_CURSOR) }
+        KeyMode { application_cursor: self.model().term.mode().contains(TermMode::APP_CURSOR) }
     }
 
     /// Whether pasted text is to be marked.
     pub(super) fn takes_paste(&self) -> bool {
-        self.term.mode().contains(TermMode::BRACKETED_PASTE)
+        self.model().term.mode().contains(TermMode::BRACKETED_PASTE)
     }
 
     /// Whether a program has the whole screen to itself.
     pub(super) fn is_full(&self) -> bool {
-        self.term.mode().contains(TermMode::ALT_SCREEN)
+        self.model().term.mode().contains(TermMode::ALT_SCREEN)
     }
 
     /// Row and column of the cursor, from 0.
     pub(super) fn cursor(&self) -> (usize, usize) {
-        let point = self.term.grid().cursor.point;
+        let point = self.model().term.grid().cursor.point;
         (usize::try_from(point.line.0).unwrap_or(0), point.column.0)
     }
 
@@ -138,7 +199,8 @@ impl Screen {
     }
 
     fn letters(&self, row: usize, columns: usize) -> String {
-        let cells = &self.term.grid()[line(row)];
+        let model = self.model();
+        let cells = &model.term.grid()[line(row)];
         let mut text = String::new();
         for cell in (0..columns).map(|column| &cells[Column(column)]) {
             if !is_spacer(cell) {
@@ -158,7 +220,7 @@ impl Screen {
             self.draw_row(row, &mut look, &mut out);
         }
         let (row, column) = self.cursor();
-        let mode = *self.term.mode();
+        let mode = *self.model().term.mode();
         let switch = |flag: TermMode, number: &str| {
             format!("\x1b[?{number}{}", if mode.contains(flag) { 'h' } else { 'l' })
         };
@@ -172,7 +234,8 @@ impl Screen {
     }
 
     fn draw_row(&self, row: usize, look: &mut String, out: &mut String) {
-        let cells = &self.term.grid()[line(row)];
+        let model = self.model();
+        let cells = &model.term.grid()[line(row)];
         let columns = usize::from(self.size.columns);
         let used =
             (0..columns).rev().find(|&column| !is_blank(&cells[Column(column)])).map_or(0, |last| last + 1);
@@ -257,6 +320,7 @@ fn color(index: usize) -> Rgb {
 
 #[cfg(test)]
 mod tests {
+    use alacritty_terminal::grid::Dimensions;
     use sysop_driver::people::TerminalSize;
 
     use super::Screen;
@@ -273,6 +337,26 @@ mod tests {
         assert_eq!(screen.text(), "one\nzwei 日本 e\u{301}\na       b $");
         assert_eq!(screen.cursor(), (2, 12));
         assert_eq!(screen.line_to_cursor(), "a       b $ ");
+    }
+
+    #[test]
+    fn a_flood_leaves_the_screen_that_it_would_have_left() {
+        let line = |number: usize| format!("line {number} {}\r\n", "x".repeat(number % 50));
+        let size = TerminalSize { columns: 20, rows: 5 };
+        let (mut flooded, mut drawn) = (Screen::new(size), Screen::new(size));
+        for screen in [&mut flooded, &mut drawn] {
+            screen.advance(b"\x1b[31mbegun");
+        }
+        for number in 0..200_000 {
+            flooded.text_came(line(number).as_bytes());
+            if number >= 150_000 {
+                drawn.advance(line(number).as_bytes());
+            }
+        }
+        assert!(flooded.model.borrow().waiting.len() <= super::WAITING_BYTES_MAX);
+        assert_eq!(flooded.picture(), drawn.picture());
+        let rows = |screen: &Screen| screen.model().term.grid().history_size();
+        assert_eq!(rows(&flooded), super::SCROLLBACK_ROWS);
     }
 
     #[test]

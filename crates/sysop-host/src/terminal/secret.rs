@@ -68,11 +68,16 @@ pub(super) fn secret_prompt(live: &Live) -> Option<OpenPrompt> {
     if inner.ready || inner.ended.is_some() || inner.hidden.is_some() {
         return None;
     }
-    let prompt = inner.screen.line_to_cursor().trim().to_owned();
+    // Looking at the screen while much is printed would hold that up.
+    let prompt = || inner.screen.line_to_cursor().trim().to_owned();
     if inner.asked || echo == Some(Echo::Hidden) {
-        return Some(OpenPrompt { kind: QuestionKind::Secret, prompt });
+        return Some(OpenPrompt { kind: QuestionKind::Secret, prompt: prompt() });
     }
-    let perhaps = echo.is_none() && !inner.screen.is_full() && SHAPE.is_match(&prompt);
+    if echo.is_some() || !quiet(&inner, OPEN_FOR) {
+        return None;
+    }
+    let prompt = prompt();
+    let perhaps = !inner.screen.is_full() && SHAPE.is_match(&prompt);
     perhaps.then_some(OpenPrompt { kind: QuestionKind::PerhapsSecret, prompt })
 }
 

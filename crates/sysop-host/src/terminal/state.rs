@@ -33,6 +33,8 @@ pub(super) struct Inner {
     pub(super) ready: bool,
     /// Whether something was typed at that prompt that is no command yet.
     pub(super) dirty: bool,
+    /// Whether a whole command was typed before the prompt was there that will take it.
+    ahead: bool,
     pub(super) capture: Option<Capturing>,
     /// What the shell that was asked has said of itself: its program and its terminal.
     pub(super) known: Option<(String, String)>,
@@ -163,6 +165,7 @@ impl Inner {
             hidden: None,
             ready: false,
             dirty: false,
+            ahead: false,
             capture: None,
             known: None,
             asked: false,
@@ -177,6 +180,14 @@ impl Inner {
     /// The shell that reads now.
     pub(super) fn shell_kind(&self) -> Option<ShellKind> {
         self.shells.last().map(|shell| shell.kind)
+    }
+
+    /// Whether a command has ended whose prompt is on its way.
+    pub(super) fn is_between(&self) -> bool {
+        !self.ready
+            && self.hidden.is_none()
+            && self.ended.is_none()
+            && self.shells.last().is_some_and(|shell| shell.ended)
     }
 
     /// A shell that was made to tell, inside those that are known.
@@ -195,9 +206,12 @@ impl Inner {
     /// Somebody typed at a prompt.
     pub(super) fn typed(&mut self, bytes: &[u8]) {
         self.asked = false;
+        let ends = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04));
         if self.ready {
-            let ends = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04));
             self.ready = !ends;
+            self.dirty = !ends;
+        } else if self.is_between() {
+            self.ahead |= ends;
             self.dirty = !ends;
         }
     }
@@ -206,11 +220,20 @@ impl Inner {
     pub(super) fn take(&mut self, chunk: &[u8], secrets: &Secrets, last: bool) -> Vec<u8> {
         let (mut raw, mut shown) = (Vec::with_capacity(chunk.len()), Vec::with_capacity(chunk.len()));
         let mut sequences = std::mem::take(&mut self.sequences);
-        sequences.push(chunk, |token| self.token(&token, &mut raw, &mut shown));
+        let mut plain = true;
+        sequences.push(chunk, |token| {
+            plain &= matches!(token, Token::Text(_));
+            self.token(&token, &mut raw, &mut shown);
+        });
         self.sequences = sequences;
         self.printed = Instant::now();
         self.prints += 1;
-        let reply = self.screen.advance(&raw);
+        let reply = if plain {
+            self.screen.text_came(&raw);
+            Vec::new()
+        } else {
+            self.screen.advance(&raw)
+        };
         if !shown.is_empty() {
             self.record(|recording| recording.output(secrets, &shown));
             // Nobody may be watching.
@@ -309,6 +332,7 @@ impl Inner {
                 }
                 shell.count = count;
                 shell.ended = true;
+                self.dirty = false;
                 if self.shells[place].running.take_if(|running| *running == nonce).is_some() {
                     let ours = self.capture.as_ref().is_some_and(|capture| capture.nonce == nonce);
                     self.captured(if ours { Done::Code(code) } else { Done::Left });
@@ -323,8 +347,7 @@ impl Inner {
                 if self.hidden.is_none() && self.shells[place].running.take().is_some() {
                     self.captured(Done::Lost);
                 }
-                self.ready = true;
-                self.dirty = false;
+                self.ready = !std::mem::take(&mut self.ahead);
                 self.asked = false;
             }
             Mark::Secret | Mark::Known { .. } => {}

@@ -2,7 +2,7 @@
 
 use sysop_core::outcome::Status;
 
-use super::desk::{Desk, Shell};
+use super::desk::Desk;
 
 /// Does the same in every shell that can tell of its commands.
 macro_rules! in_each_shell {

@@ -22,9 +22,6 @@ use tokio::sync::Notify;
 
 use crate::world::{DEADLINE, Display};
 
-/// The shells that can tell of their commands.
-pub(super) const SHELLS: [Shell; 5] = [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Dash, Shell::Ash];
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shell {
     Bash,
@@ -104,10 +101,6 @@ impl Desk {
 
     pub(super) fn artefacts(&self) -> PathBuf {
         self.home.path().join("artefacts")
-    }
-
-    pub(super) fn theirs(&self) -> PathBuf {
-        self.home.path().join("theirs")
     }
 
     pub(super) fn terminal(&self) -> Arc<dyn Terminal> {

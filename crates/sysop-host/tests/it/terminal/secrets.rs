@@ -160,6 +160,7 @@ async fn sudo_is_answered_by_a_person() {
     }
     let desk = Desk::new(Shell::Bash);
     let user = sudo_user();
+    let _gone = Gone;
     desk.people.will_answer([Answer::Given { by: "ann".to_owned(), text: "wrong".into() }, given()]);
     let outcome =
         desk.run(&format!("setpriv --reuid {user} --clear-groups sh -c 'sudo -k; sudo id -un'")).await;
@@ -171,6 +172,15 @@ async fn sudo_is_answered_by_a_person() {
         assert_eq!(asked.prompt, format!("[sudo] password for {user}:"));
     }
     assert!(!format!("{outcome:?}{}", desk.recorded()).contains("7717"));
+}
+
+/// Takes the rule of the user away.
+struct Gone;
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        std::fs::remove_file("/etc/sudoers.d/sysop-test-sudo").unwrap();
+    }
 }
 
 /// A user who may use sudo with a password; made once.
