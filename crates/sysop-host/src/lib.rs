@@ -28,7 +28,7 @@ mod tools;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sysop_core::catalogue;
+use sysop_core::catalogue::{self, Profile};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;

@@ -2,9 +2,9 @@
 //!
 //! Every path is resolved on the machine, beneath its root, at the moment of the access.
 
-use std::sync::Arc;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;

@@ -69,7 +69,7 @@ impl LocalMachine {
     /// The shell that people use here.
     fn people_shell(&self) -> PathBuf {
         let theirs = || self.environment.value("SHELL").map(PathBuf::from);
-        let works = |shell: &PathBuf| shell.is_absolute() && environment::is_executable(shell);
+        let works = |shell: &PathBuf| shell.is_absolute() && crate::environment::is_executable(shell);
         self.terminal_shell
             .clone()
             .or_else(|| theirs().filter(works))

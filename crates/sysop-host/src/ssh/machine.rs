@@ -13,9 +13,20 @@ use super::files::{Files, TREE_BYTES_MAX};
 use super::find::choose;
 use super::script::Script;
 use super::shell::{RunError, run_script};
-use crate::machine::{Before, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat};
+use crate::machine::{
+    Before, Echo, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat, TerminalStart,
+};
 use crate::output::capture::Capture;
 use crate::path::RootPath;
+use crate::terminal::shells::ShellKind;
+
+/// Begins a person's login shell in the root, with no pager in the way.
+const LOGIN: &str = r#"cd -P -- "$1" 2>/dev/null; export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= LESS=-FRX; n=${SHELL:-/bin/sh}; case $n in */csh|*/tcsh) exec "$n" -l;; esac; exec "$n" -il"#;
+
+/// Tells the modes of a terminal.
+const ECHO: &str = r#"stty -a <"$1""#;
+/// How long that may take.
+const ECHO_MAX: Duration = Duration::from_secs(5);
 
 /// Files beneath one folder of another machine, and its shell.
 pub(crate) struct SshMachine {
@@ -137,5 +148,38 @@ impl Machine for SshMachine {
         let said = until(cancel, async { self.files().await?.tree(&search.folder).await }).await?;
         let choosing = tokio::task::spawn_blocking(move || choose(&search, &said, TREE_BYTES_MAX));
         choosing.await.map_err(|error| MachineError::Refused(error.to_string()))
+    }
+
+    async fn terminal(&self) -> Result<TerminalStart, MachineError> {
+        let place = self.place().await?;
+        let unreachable = |error: SshError| MachineError::Unreachable(error);
+        let connection = SshConnection(Arc::clone(&self.inner));
+        let facts = connection.facts().await.map_err(unreachable)?;
+        let sent = Script::new(LOGIN, &[place]).send("");
+        // What no login shell passes on as a word would have to be typed; then it begins in the home.
+        let line = sent.input.is_none().then_some(sent.line.as_str());
+        let (program, arguments, mut environment) =
+            connection.terminal_command(line).await.map_err(unreachable)?;
+        environment.retain(|(name, _)| name != "TERM");
+        environment.push(("TERM".into(), "xterm-256color".into()));
+        Ok(TerminalStart {
+            program: program.into(),
+            arguments,
+            environment,
+            folder: "/".into(),
+            far: Some(self.inner.name().to_owned()),
+            shell: ShellKind::of_program(&facts.login_shell),
+        })
+    }
+
+    async fn echo(&self, tty: &str) -> Option<Echo> {
+        let script = Script::new(ECHO, &[tty]);
+        let ran = run_script(&self.inner, script, 1024, ECHO_MAX).await.ok().filter(|ran| ran.status == 0)?;
+        let modes = String::from_utf8_lossy(&ran.output).into_owned();
+        let has = |mode: &str| modes.split([' ', ';', '\n']).any(|word| word == mode);
+        if !has("icanon") && !has("-icanon") {
+            return None;
+        }
+        Some(if has("-echo") && has("icanon") { Echo::Hidden } else { Echo::Shown })
     }
 }

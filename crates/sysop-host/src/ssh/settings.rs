@@ -185,7 +185,7 @@ mod tests {
         settings.askpass = Some("/usr/bin/ask".into());
         settings.askpass_env = vec![("ASK_SOCKET".to_owned(), "/run/s".to_owned())];
         assert!(settings.arguments().contains(&"-oBatchMode=no".into()));
-        let environment = settings.environment().into_pairs();
+        let environment = settings.environment().pairs();
         for (name, value) in
             [("SSH_ASKPASS", "/usr/bin/ask"), ("SSH_ASKPASS_REQUIRE", "force"), ("ASK_SOCKET", "/run/s")]
         {
