@@ -13,6 +13,7 @@ pub mod outcome;
 pub mod policy;
 pub mod session;
 pub mod shell;
+mod tagged;
 pub mod text;
 pub mod text_protocol;
 pub mod tool;
