@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{CallId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
@@ -12,6 +12,7 @@ use crate::outcome::Outcome;
 use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::question::{Question, QuestionId};
 use crate::session::SessionSpec;
+use crate::tagged::{self, Untagged};
 
 /// What the world tells a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -163,7 +164,7 @@ pub enum Decision {
 
 /// What happened. Logged, published, replayed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")] // with its `type` first, see `tagged`
 pub enum Event {
     /// The session began.
     SessionOpened {
@@ -283,6 +284,28 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        tagged::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        tagged::deserialize(deserializer)
+    }
+}
+
+impl<'de> Untagged<'de> for Event {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+
+    fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
 }
 
 /// What follows a turn that is being stopped.

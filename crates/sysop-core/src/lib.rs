@@ -14,6 +14,7 @@ pub mod policy;
 pub mod question;
 pub mod session;
 pub mod shell;
+mod tagged;
 pub mod text;
 pub mod text_protocol;
 pub mod tool;

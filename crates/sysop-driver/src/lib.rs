@@ -1,7 +1,8 @@
 //! Runs sessions: append, publish, perform. Knows no vendor: models, machines, stores and clocks come through ports.
 //!
 //! The order is the point of this crate: an event is durable before anybody sees it, and seen before anything is
-//! done about it. A session with nothing to do is an entry in a map; a task exists only while inputs are worked off.
+//! done about it; for a later step of a turn the model is asked meanwhile, and what it says waits. A session with
+//! nothing to do is an entry in a map; a task exists only while inputs are worked off.
 #![warn(missing_docs)]
 
 mod clock;

@@ -1,4 +1,7 @@
 //! One live session: works off its inputs, one batch at a time: handle, append, publish, perform.
+//!
+//! Only for a later step of a turn the model is asked while the append is still on its way: asking does nothing that
+//! could be done twice. What it answers waits for the append.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -11,6 +14,7 @@ use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCa
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionId;
 use sysop_core::session::Session;
+use tokio::sync::oneshot;
 
 use crate::hub::{Hub, Updates};
 use crate::people::{Answer, Terminal};
@@ -176,14 +180,61 @@ impl Live {
                 worker.pending.extend(output.events);
                 effects.extend(output.effects);
             }
+            let published = self.ask_early(&mut worker, &mut effects);
             if let Err(error) = self.log(&mut worker).await {
-                drop(worker);
+                drop(worker); // and with it what was asked
                 return self.close(&error.to_string());
+            }
+            if let Some(published) = published {
+                // Nobody listens where the call has ended already.
+                published.send(()).ok();
             }
             for effect in effects {
                 self.perform(&mut worker, effect);
             }
         }
+    }
+
+    /// Asks the model before the batch is logged, where nothing else is to be done; the answer waits for the sign.
+    /// The first step of a turn waits: a prompt that cannot be kept is not sent to anybody.
+    fn ask_early(
+        self: &Arc<Self>,
+        worker: &mut Worker,
+        effects: &mut Vec<Effect>,
+    ) -> Option<oneshot::Sender<()>> {
+        let (step, request) = match effects.pop() {
+            Some(Effect::CallModel { step, request }) if effects.is_empty() && step.step > 1 => {
+                (step, request)
+            }
+            other => {
+                effects.extend(other);
+                return None;
+            }
+        };
+        let (publish, published) = oneshot::channel();
+        self.start_asking(worker, step, request, published);
+        Some(publish)
+    }
+
+    fn start_asking(
+        self: &Arc<Self>,
+        worker: &mut Worker,
+        step: StepId,
+        request: ModelRequest,
+        published: oneshot::Receiver<()>,
+    ) {
+        let cancel = CancellationToken::new();
+        worker.model = Some((step, cancel.clone()));
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            let asked = AssertUnwindSafe(live.ask(step, request, published)).catch_unwind();
+            let result = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return, // the session has gone on without it
+                result = asked => result.unwrap_or_else(|_| Err(bug("asking the model"))),
+            };
+            live.answer(Input::Reply { step, result });
+        });
     }
 
     /// Appends what is pending, then publishes it.
@@ -220,18 +271,9 @@ impl Live {
     fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect) {
         match effect {
             Effect::CallModel { step, request } => {
-                let cancel = CancellationToken::new();
-                worker.model = Some((step, cancel.clone()));
-                let live = Arc::clone(self);
-                tokio::spawn(async move {
-                    let asked = AssertUnwindSafe(live.ask(step, request)).catch_unwind();
-                    let result = tokio::select! {
-                        biased;
-                        () = cancel.cancelled() => return, // the session has gone on without it
-                        result = asked => result.unwrap_or_else(|_| Err(bug("asking the model"))),
-                    };
-                    live.answer(Input::Reply { step, result });
-                });
+                let (publish, published) = oneshot::channel();
+                publish.send(()).ok(); // the receiver is here
+                self.start_asking(worker, step, request, published);
             }
             Effect::CancelModel { step } => {
                 if let Some((asked, cancel)) = worker.model.take_if(|(asked, _)| *asked == step) {
@@ -281,9 +323,17 @@ impl Live {
         self.host.run(call, sink, cancel).await
     }
 
-    async fn ask(&self, step: StepId, request: ModelRequest) -> Result<Reply, ModelFailure> {
+    /// Asks; tells nothing of the answer before `published`.
+    async fn ask(
+        &self,
+        step: StepId,
+        request: ModelRequest,
+        published: oneshot::Receiver<()>,
+    ) -> Result<Reply, ModelFailure> {
         let mut events = self.ports.provider.stream(request).ready_chunks(READY_EVENTS_MAX);
-        while let Some(ready) = events.next().await {
+        // Where the sign cannot come any more, the session is closed and this is cancelled.
+        let (mut next, _) = futures::join!(events.next(), published);
+        while let Some(ready) = next {
             let mut text = String::new();
             for event in ready {
                 if let ModelEvent::Text(piece) = event {
@@ -301,6 +351,7 @@ impl Live {
                 }
             }
             self.tell_text(step, &mut text);
+            next = events.next().await;
         }
         Err(ModelFailure {
             kind: FailureKind::Protocol,

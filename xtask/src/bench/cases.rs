@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::Bench;
 use super::measure::{fastest, http_turn, ms, used};
-use super::mock::{Mock, answer, commands};
+use super::mock::{Mock, answer, commands, conversation, prompt};
 use crate::chore::cargo;
 
 /// How often a short process runs.
@@ -69,7 +69,7 @@ fn start(bench: &mut Bench) -> Result<()> {
 
 fn turn(bench: &mut Bench) -> Result<()> {
     let mock = Mock::start(&bench.sysop, &bench.folder, &[answer("hello", r#"{"content":"Hello there."}"#)])?;
-    let http = http_turn(mock.port, 500, "hello")?;
+    let http = http_turn(mock.port, 500, &prompt("hello"))?;
     bench.baseline("one HTTP turn on the mock, kept alive", ms(http), "ms");
     let wall = fastest(RUNS, || exec(bench, mock.port, "hello"))?;
     bench.at_most("`exec`, one turn, durable log included", ms(wall), 8.0, "ms");
@@ -82,19 +82,25 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let many = |n: usize| commands(&format!("calls {n}."), (0..n).map(|n| format!("true {n}")));
     let scenarios = [many(1), many(100), many(200), many(400)];
     let mock = Mock::start(&bench.sysop, &bench.folder, &scenarios)?;
-    let http = http_turn(mock.port, 500, "nothing")?;
+    let http = http_turn(mock.port, 500, &prompt("nothing"))?;
+    // What the mock has to read grows with the turn; this is what it reads in the middle of 200 calls.
+    let middle = http_turn(mock.port, 500, &conversation("calls 400.", 100))?;
     let bash = fastest(RUNS, || {
         let mut command = Command::new("bash");
         command.args(["-c", "true"]);
         command
     })?;
     bench.baseline("`bash -c true`", ms(bash), "ms");
+    bench.baseline("one HTTP turn with one message", ms(http), "ms");
+    bench.baseline("one HTTP turn with 100 calls and their results", ms(middle), "ms");
     let one = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 1."))?;
     let two_hundred = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 200."))?;
     let each = (ms(two_hundred) - ms(one)) / 199.0;
     bench.baseline("200 tool calls, whole process", ms(two_hundred), "ms");
     bench.baseline("one tool call (model turn + `bash true`)", each, "ms");
     bench.at_most("a tool call / (`bash -c true` + HTTP turn)", each / (ms(bash) + ms(http)), 1.5, "×");
+    let alike = each / (ms(bash) + ms(middle));
+    bench.baseline("the same, where the HTTP turn carries 100 calls as the steps do on average", alike, "×");
     let cpu = |prompt: &str| -> Result<f64> {
         let mut best = f64::MAX;
         for _ in 0..5 {

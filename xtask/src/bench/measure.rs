@@ -71,8 +71,9 @@ pub(crate) fn used(command: &Command) -> Result<Used> {
 }
 
 /// The shortest of many turns over one kept-alive connection, written by hand: what HTTP and the mock cost alone.
-pub(crate) fn http_turn(port: u16, runs: usize, prompt: &str) -> Result<Duration> {
-    let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{prompt}"}}]}}"#);
+/// `messages` is the JSON of its messages without the brackets.
+pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Duration> {
+    let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
     let request = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n{body}",

@@ -54,6 +54,22 @@ impl Drop for Mock {
     }
 }
 
+/// A prompt as the JSON of a message.
+pub(crate) fn prompt(text: &str) -> String {
+    format!(r#"{{"role":"user","content":"{text}"}}"#)
+}
+
+/// What is sent after so many calls of a scenario of [`commands`], as the JSON of messages.
+pub(crate) fn conversation(trigger: &str, calls: usize) -> String {
+    let mut messages = prompt(trigger);
+    for index in 0..calls {
+        messages.push_str(&format!(
+            r#",{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{index}","type":"function","function":{{"name":"bash","arguments":"{{\"command\":\"true {index}\"}}"}}}}]}},{{"role":"tool","tool_call_id":"call_{index}","content":"[exit code 0]"}}"#
+        ));
+    }
+    messages
+}
+
 /// A scenario with one answer.
 pub(crate) fn answer(trigger: &str, response: &str) -> String {
     format!(r#"{{"name":"{trigger}","trigger":"{trigger}","steps":[{{"response":{response}}}]}}"#)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use serde_json::{Map, json};
 use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
 use sysop_core::id::{Seq, SessionId};
@@ -212,6 +213,61 @@ async fn a_session_that_ends_for_good_leaves_nothing_running() {
         let stopped = tokio::time::timeout(DEADLINE, world.stopped.notified()).await;
         assert!(stopped.is_ok(), "the tool runs on: {why}");
     }
+}
+
+#[tokio::test]
+async fn a_later_step_is_asked_for_while_the_disk_writes_but_nothing_is_told_before() {
+    let world = World::new(5);
+    let (_driver, handle, mut updates) = begin(&world);
+    let tool = world.tool_arm.lock().await;
+    handle.send(prompt("read")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    world.answered.notified().await; // the first step
+    let disk = world.disk_arm.lock().await;
+    drop(tool);
+    // The answer is whole before the step is durable.
+    tokio::time::timeout(DEADLINE, world.answered.notified()).await.expect("the model is asked");
+    while let Some(update) = updates.try_next() {
+        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "told too early: {update:?}");
+    }
+    drop(disk);
+    let told = until(&mut updates, ended).await;
+    let place = |wanted: fn(&Update) -> bool| told.iter().position(wanted).expect("it is told");
+    let started = place(|u| matches!(u, Update::Logged(l) if matches!(l.event, Event::StepStarted { .. })));
+    let text = place(|u| matches!(u, Update::Delta(Delta::Text { .. })));
+    let replied = place(|u| matches!(u, Update::Logged(l) if matches!(l.event, Event::Replied { .. })));
+    assert!(started < text && text < replied, "{told:?}");
+}
+
+#[tokio::test]
+async fn what_was_asked_for_a_step_that_cannot_be_kept_is_given_up() {
+    let world = World::new(5);
+    let (_driver, handle, mut updates) = begin(&world);
+    let tool = world.tool_arm.lock().await;
+    handle.send(prompt("read")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    world.answered.notified().await; // the first step
+    let full = StoreError::Unavailable("the disk is full".to_owned());
+    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    let disk = world.disk_arm.lock().await;
+    drop(tool);
+    tokio::time::timeout(DEADLINE, world.answered.notified()).await.expect("the model is asked");
+    drop(disk);
+    while let Some(update) = next(&mut updates).await {
+        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "told, but not kept: {update:?}");
+    }
+    assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
+}
+
+#[tokio::test]
+async fn a_prompt_that_cannot_be_kept_is_not_sent_to_a_model() {
+    let world = World::new(5);
+    let (_driver, handle, mut updates) = begin(&world);
+    let full = StoreError::Unavailable("the disk is full".to_owned());
+    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    handle.send(prompt("hello")).expect("open");
+    assert_eq!(next(&mut updates).await, None);
+    assert!(world.asked.notified().now_or_never().is_none(), "the model was asked");
 }
 
 #[tokio::test]

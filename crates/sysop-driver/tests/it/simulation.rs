@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, json};
-use sysop_core::event::{Decision, Event, Input, Logged, Origin, Update};
+use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::session::{Activity, Session};
 use sysop_driver::{Driver, DriverError, Handle};
@@ -94,8 +94,9 @@ async fn live(world: &Arc<World>, told: &mut Told) -> Result<(), DriverError> {
         for _ in 0..world.below(12) {
             world.pause().await;
             while let Some(update) = updates.try_next() {
-                if let Update::Logged(logged) = update {
-                    told.events.push(logged);
+                match update {
+                    Update::Logged(logged) => told.events.push(logged),
+                    Update::Delta(delta) => check_delta(&delta, told),
                 }
             }
         }
@@ -151,6 +152,15 @@ async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
     let session = Session::replay(&events(&log)).expect("a session");
     assert_eq!(session.activity(), Activity::Idle);
     Ok(())
+}
+
+/// Nothing is told of a model's answer before it was told that the model is asked.
+fn check_delta(delta: &Delta, told: &Told) {
+    let (Delta::Text { step, .. } | Delta::Reasoning { step, .. } | Delta::Restarted { step }) = delta else {
+        return;
+    };
+    let asked = |logged: &Arc<Logged>| logged.event == Event::StepStarted { step: *step };
+    assert!(told.events.iter().any(asked), "{delta:?} came before its step");
 }
 
 /// What a person was told is durable, in order, without a gap, each event once.

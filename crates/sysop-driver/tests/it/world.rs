@@ -46,6 +46,14 @@ pub(crate) struct World {
     pub(crate) broken_disk: Mutex<Option<StoreError>>,
     /// Told when a host was made to stop a call.
     pub(crate) stopped: Notify,
+    /// Told when a model is asked.
+    pub(crate) asked: Notify,
+    /// Told when a model call is over, by its end or because it was dropped.
+    pub(crate) answered: Notify,
+    /// A tool has to hold this for a moment before it ends.
+    pub(crate) tool_arm: tokio::sync::Mutex<()>,
+    /// An append has to hold this for a moment: who holds it holds up the disk.
+    pub(crate) disk_arm: tokio::sync::Mutex<()>,
 }
 
 /// A disk that says this panics instead.
@@ -63,6 +71,10 @@ impl World {
             calls: AtomicU64::new(0),
             broken_disk: Mutex::default(),
             stopped: Notify::new(),
+            asked: Notify::new(),
+            answered: Notify::new(),
+            tool_arm: tokio::sync::Mutex::default(),
+            disk_arm: tokio::sync::Mutex::default(),
         })
     }
 
@@ -138,6 +150,8 @@ impl Provider for ScriptedProvider {
             request.messages.iter().filter(|m| matches!(m.message(), Message::ToolResults { .. })).count();
         let (send, receive) = futures::channel::mpsc::unbounded();
         let work = async move {
+            world.asked.notify_one();
+            let _over = Over(Arc::clone(&world));
             world.pause().await;
             let events = script(&world, &asked.expect("a prompt is always sent"), results);
             for event in events {
@@ -151,6 +165,14 @@ impl Provider for ScriptedProvider {
             }
         };
         futures::stream::select(futures::stream::once(work).filter_map(|()| async { None }), receive).boxed()
+    }
+}
+
+struct Over(Arc<World>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.answered.notify_one();
     }
 }
 
@@ -242,6 +264,7 @@ impl Host for LyingHost {
         self.world.ran.lock().expect("no test panics with it").push(call.id.clone());
         sink.output("begun");
         self.world.pause().await;
+        drop(self.world.tool_arm.lock().await);
         match call.text_argument("command") {
             Some("panic") => panic!("as the command says"),
             Some("wait") => {
@@ -274,6 +297,7 @@ struct Disk(Arc<World>);
 impl Store for Disk {
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
         self.0.pause().await;
+        drop(self.0.disk_arm.lock().await);
         if let Some(error) = self.0.broken_disk.lock().expect("no test panics with it").clone() {
             assert_ne!(error.to_string(), PANIC, "as the test wants it");
             return Err(error);

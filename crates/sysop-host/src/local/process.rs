@@ -27,10 +27,6 @@ use crate::spawn::{Start, end_descriptor, spawn};
 const GUARD_AFTER: Duration = Duration::from_millis(100);
 /// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
 const PIPE_BYTES: usize = 1024 * 1024;
-/// The first read; most commands print less.
-const READ_BYTES_MIN: usize = 8 * 1024;
-/// One read of a program that prints a lot.
-const READ_BYTES_MAX: usize = 256 * 1024;
 /// How long the output is still read after the shell has ended, where something else holds it.
 const DRAIN: Duration = Duration::from_millis(200);
 /// How long programs have between the request to end and their end.
@@ -118,7 +114,6 @@ impl Processes {
             watch: None,
             watch_at: Instant::now() + GUARD_AFTER,
             pipe,
-            buffer: vec![0; READ_BYTES_MIN],
             ended: false,
         })
     }
@@ -149,7 +144,6 @@ struct Running<'a> {
     watch: Option<Watch<'a>>,
     watch_at: Instant,
     pipe: Receiver,
-    buffer: Vec<u8>,
     /// Whether nobody can write to the pipe any more.
     ended: bool,
 }
@@ -166,9 +160,9 @@ impl Running<'_> {
             capture.settle().await;
             let display = capture.display_due();
             tokio::select! {
-                read = read(&self.pipe, &mut self.buffer), if !self.ended => match read? {
+                read = read(&self.pipe, capture.room()), if !self.ended => match read? {
                     0 => self.ended = true,
-                    bytes => self.taken(bytes, capture),
+                    bytes => capture.filled(bytes),
                 },
                 ended = self.child.ended(), if drained.is_none() => {
                     ended?;
@@ -185,14 +179,6 @@ impl Running<'_> {
                     return Ok(true);
                 }
             }
-        }
-    }
-
-    /// Passes on what was read; after a full read the next may be larger.
-    fn taken(&mut self, bytes: usize, capture: &mut Capture<'_>) {
-        capture.take(&self.buffer[..bytes]);
-        if bytes == self.buffer.len() && bytes < READ_BYTES_MAX {
-            self.buffer = vec![0; (bytes * 4).min(READ_BYTES_MAX)];
         }
     }
 
@@ -213,12 +199,15 @@ impl Running<'_> {
         let _ = timeout(DRAIN, self.pump_rest(capture)).await;
     }
 
-    async fn pump_rest(&mut self, capture: &mut Capture<'_>) {
-        while !self.ended {
+    async fn pump_rest(&self, capture: &mut Capture<'_>) {
+        if self.ended {
+            return;
+        }
+        loop {
             capture.settle().await;
-            match read(&self.pipe, &mut self.buffer).await {
+            match read(&self.pipe, capture.room()).await {
                 Ok(0) | Err(_) => return,
-                Ok(bytes) => self.taken(bytes, capture),
+                Ok(bytes) => capture.filled(bytes),
             }
         }
     }

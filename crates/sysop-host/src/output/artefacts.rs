@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 /// Folder of the earlier bytes of files, by their BLAKE3.
 const PREIMAGES: &str = "preimages";
-/// Bytes that are written at once.
-const BATCH_BYTES: usize = 512 * 1024;
+/// The size of a buffer that is filled and then written at once, in bytes.
+pub(crate) const BATCH_BYTES: usize = 512 * 1024;
 /// Batches that wait for the disk; what comes faster waits in its pipe.
 const BATCHES_WAITING_MAX: usize = 2;
 
@@ -33,30 +33,32 @@ impl Artefacts {
         self.bytes_max
     }
 
-    /// Begins an artefact for the whole output of a call.
-    pub(crate) fn begin(&self) -> ArtefactWriter {
+    /// Begins an artefact for the whole output of a call, with what came of it so far.
+    pub(crate) fn begin(&self, mut first: Vec<u8>) -> ArtefactWriter {
         let name = format!("output-{:016x}.txt", rand::random::<u64>());
         let path = self.folder.join(&name);
-        let (full, mut to_write) = mpsc::channel::<Vec<u8>>(BATCHES_WAITING_MAX);
+        let fits = usize::try_from(self.bytes_max).unwrap_or(usize::MAX).min(first.len());
+        let cut = fits < first.len();
+        first.truncate(fits);
+        let (full, mut to_write) = mpsc::channel::<Batch>(BATCHES_WAITING_MAX);
         let (done, empty) = mpsc::channel(BATCHES_WAITING_MAX);
         let writing = tokio::task::spawn_blocking(move || {
             let mut file = create_private(&path)?;
-            while let Some(mut batch) = to_write.blocking_recv() {
-                file.write_all(&batch)?;
-                batch.clear();
+            file.write_all(&first)?;
+            drop(first);
+            while let Some(Batch { buffer, bytes }) = to_write.blocking_recv() {
+                file.write_all(&buffer[..bytes])?;
                 // Used again, because fresh memory costs more than the writing. At the end nobody takes it.
-                let _ = done.try_send(batch);
+                let _ = done.try_send(buffer);
             }
             Ok(())
         });
-        ArtefactWriter { name, filling: Vec::new(), room: self.bytes_max, cut: false, full, empty, writing }
+        ArtefactWriter { name, room: self.bytes_max - fits as u64, cut, full, empty, writing }
     }
 
     /// Keeps an output that is whole already; gives its name.
     pub(crate) async fn keep_output(&self, bytes: &[u8]) -> io::Result<String> {
-        let mut writer = self.begin();
-        writer.take(bytes);
-        writer.finish().await.map(|kept| kept.name)
+        self.begin(bytes.to_vec()).finish((Vec::new(), 0)).await.map(|kept| kept.name)
     }
 
     /// The BLAKE3 of a kept output, in hex.
@@ -125,16 +127,22 @@ impl Artefacts {
     }
 }
 
-/// Writes one artefact beside the stream that it keeps, in batches.
+/// Writes one artefact beside the stream that it keeps, a buffer at a time.
 #[derive(Debug)]
 pub(crate) struct ArtefactWriter {
     name: String,
-    filling: Vec<u8>,
     room: u64,
     cut: bool,
-    full: mpsc::Sender<Vec<u8>>,
+    full: mpsc::Sender<Batch>,
     empty: mpsc::Receiver<Vec<u8>>,
     writing: JoinHandle<io::Result<()>>,
+}
+
+/// A buffer and how much of it is to be written.
+#[derive(Debug)]
+struct Batch {
+    buffer: Vec<u8>,
+    bytes: usize,
 }
 
 /// A finished artefact.
@@ -146,39 +154,39 @@ pub(crate) struct Kept {
 }
 
 impl ArtefactWriter {
-    /// Takes the next bytes, as far as the bound allows. `settle` must follow before more are taken.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
-        let fits = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
-        self.cut |= fits < bytes.len();
-        self.room -= fits as u64;
-        self.filling.extend_from_slice(&bytes[..fits]);
-    }
-
-    /// Hands a full batch to the disk; waits while others wait for it. Nothing is lost if this is dropped.
-    pub(crate) async fn settle(&mut self) {
-        if self.filling.len() >= BATCH_BYTES {
-            self.hand_over().await;
+    /// Hands the first `bytes` of the buffer to the disk, as far as the bound allows; waits while others wait for it.
+    /// What is left in the buffer is the `held` bytes after them. Nothing has happened if this is dropped.
+    pub(crate) async fn hand_over(&mut self, buffer: &mut Vec<u8>, bytes: usize, held: usize) {
+        if self.room > 0
+            && let Ok(place) = self.full.reserve().await
+        {
+            let mut next = self.empty.try_recv().unwrap_or_default();
+            next.resize(next.len().max(BATCH_BYTES).max(2 * held), 0);
+            next[..held].copy_from_slice(&buffer[bytes..bytes + held]);
+            let fits = fitting(&mut self.room, &mut self.cut, bytes);
+            place.send(Batch { buffer: std::mem::replace(buffer, next), bytes: fits });
+        } else {
+            // It holds all that it may, or the disk has refused, and why is said at the end.
+            fitting(&mut self.room, &mut self.cut, bytes);
+            buffer.copy_within(bytes..bytes + held, 0);
         }
     }
 
-    async fn hand_over(&mut self) {
-        match self.full.reserve().await {
-            Ok(place) => {
-                let next = self.empty.try_recv().unwrap_or_default();
-                place.send(std::mem::replace(&mut self.filling, next));
-            }
-            // The disk has refused; why is said at the end.
-            Err(_) => self.filling.clear(),
-        }
-    }
-
-    /// Waits until all is written.
-    pub(crate) async fn finish(mut self) -> io::Result<Kept> {
-        self.hand_over().await;
+    /// Hands over the last bytes and waits until all is written.
+    pub(crate) async fn finish(mut self, (mut rest, bytes): (Vec<u8>, usize)) -> io::Result<Kept> {
+        self.hand_over(&mut rest, bytes, 0).await;
         drop(self.full);
         self.writing.await.map_err(io::Error::other)??;
         Ok(Kept { name: self.name, cut: self.cut })
     }
+}
+
+/// How many of these bytes the bound allows; they count as written.
+fn fitting(room: &mut u64, cut: &mut bool, bytes: usize) -> usize {
+    let fits = usize::try_from(*room).unwrap_or(usize::MAX).min(bytes);
+    *cut |= fits < bytes;
+    *room -= fits as u64;
+    fits
 }
 
 fn create_private(path: &Path) -> io::Result<File> {
@@ -220,31 +228,37 @@ mod tests {
 
     #[tokio::test]
     async fn an_output_is_kept_up_to_its_bound() {
-        let home = tempfile::tempdir().unwrap();
-        let artefacts = Artefacts::new(home.path().to_owned(), 10);
-        let mut writer = artefacts.begin();
-        for chunk in ["12345", "67", "890ab", "c"] {
-            writer.take(chunk.as_bytes());
-            writer.settle().await;
+        for chunks in [&["12345", "67", "890ab", "c"][..], &["1234567890ab"], &["12345", "67890", "a"]] {
+            let home = tempfile::tempdir().unwrap();
+            let artefacts = Artefacts::new(home.path().to_owned(), 10);
+            let mut writer = artefacts.begin(chunks[0].as_bytes().to_vec());
+            for chunk in &chunks[1..] {
+                writer.hand_over(&mut chunk.as_bytes().to_vec(), chunk.len(), 0).await;
+            }
+            let kept = writer.finish((Vec::new(), 0)).await.unwrap();
+            assert!(kept.cut);
+            assert_eq!(std::fs::read(home.path().join(kept.name)).unwrap(), b"1234567890");
         }
-        let kept = writer.finish().await.unwrap();
-        assert!(kept.cut);
-        assert_eq!(std::fs::read(home.path().join(kept.name)).unwrap(), b"1234567890");
     }
 
     #[tokio::test]
-    async fn many_batches_are_kept_in_order() {
+    async fn many_batches_are_kept_in_order_and_what_is_held_stays() {
         let home = tempfile::tempdir().unwrap();
         let artefacts = Artefacts::new(home.path().to_owned(), u64::MAX);
-        let mut writer = artefacts.begin();
-        let mut expected = Vec::new();
+        let mut writer = artefacts.begin(b"first".to_vec());
+        let mut expected = b"first".to_vec();
+        let mut buffer = b"--".to_vec();
         for number in 0..20_u8 {
-            let chunk = vec![number; BATCH_BYTES / 3];
-            writer.take(&chunk);
-            writer.settle().await;
-            expected.extend(chunk);
+            assert_eq!(buffer[..2], *b"--");
+            buffer.truncate(2);
+            buffer.extend(vec![number; BATCH_BYTES / 3]);
+            expected.extend_from_slice(&buffer);
+            let bytes = buffer.len();
+            buffer.extend_from_slice(b"--not yet");
+            writer.hand_over(&mut buffer, bytes, 2).await;
         }
-        let kept = writer.finish().await.unwrap();
+        expected.extend_from_slice(b"--");
+        let kept = writer.finish((buffer, 2)).await.unwrap();
         assert!(!kept.cut);
         assert!(std::fs::read(home.path().join(kept.name)).unwrap() == expected);
     }

@@ -60,6 +60,8 @@ impl HeadTail {
         }
         self.ends_in_line = *last != b'\n';
         let taken = self.fill_head(bytes);
+        // The head has its share for good once something comes after it.
+        self.tail.bytes_max = self.limits.bytes - self.head.len();
         self.tail.push(&bytes[taken..]);
     }
 
@@ -181,10 +183,7 @@ impl Ring {
 
 /// How many newlines there are.
 pub(crate) fn newlines(bytes: &[u8]) -> u64 {
-    bytes
-        .chunks(255)
-        .map(|some| u64::from(some.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>()))
-        .sum()
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// The byte after the `lines`th newline.

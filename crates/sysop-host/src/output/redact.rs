@@ -53,9 +53,7 @@ impl Secrets {
             return Cow::Borrowed(text);
         }
         let mut clean = Vec::with_capacity(text.len());
-        let mut stream = Redaction::default();
-        stream.push(self, text.as_bytes(), |piece| clean.extend_from_slice(piece));
-        stream.finish(self, |piece| clean.extend_from_slice(piece));
+        scan(self, text.as_bytes(), true, |piece| clean.extend_from_slice(piece));
         Cow::Owned(String::from_utf8(clean).expect("whole texts were taken out of a text"))
     }
 
@@ -78,33 +76,39 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// The state of one stream: the bytes that may be the beginning of a secret, less than the longest.
+/// Takes the secrets out of one stream that comes in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Redaction {
+    /// The beginning of what may become a secret.
     held: Vec<u8>,
 }
 
 impl Redaction {
-    /// Takes the next bytes and passes on what is certain.
+    /// Takes the next piece; emits what is certain.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8], emit: impl FnMut(&[u8])) {
-        if self.held.is_empty() {
-            self.held = scan(secrets, bytes, false, emit).to_vec();
-            return;
-        }
-        let mut joined = std::mem::take(&mut self.held);
-        joined.extend_from_slice(bytes);
-        self.held = scan(secrets, &joined, false, emit).to_vec();
-    }
-
-    /// Passes on what is left: nothing follows.
-    pub(crate) fn finish(&mut self, secrets: &Secrets, emit: impl FnMut(&[u8])) {
-        let held = std::mem::take(&mut self.held);
-        scan(secrets, &held, true, emit);
+        self.held.extend_from_slice(bytes);
+        let rest = scan(secrets, &self.held, false, emit).len();
+        self.held.drain(..self.held.len() - rest);
     }
 }
 
-/// Emits `bytes` without the secrets in them; returns what has to wait for more.
-fn scan<'a>(secrets: &Secrets, bytes: &'a [u8], last: bool, mut emit: impl FnMut(&[u8])) -> &'a [u8] {
+/// How many of the first bytes `scan` would emit just as they are, where it finds no secret; the rest has to wait.
+pub(crate) fn unchanged(secrets: &Secrets, bytes: &[u8]) -> Option<usize> {
+    let certain = secrets.unfinished(bytes);
+    match secrets.any.as_ref().and_then(|any| any.find(bytes)) {
+        Some(found) if found.start() < certain => None,
+        Some(_) | None => Some(certain),
+    }
+}
+
+/// Emits `bytes` without the secrets in them; returns what has to wait for more: it may be the beginning of a
+/// secret, and is shorter than the longest. `last` where nothing follows.
+pub(crate) fn scan<'a>(
+    secrets: &Secrets,
+    bytes: &'a [u8],
+    last: bool,
+    mut emit: impl FnMut(&[u8]),
+) -> &'a [u8] {
     let mut rest = bytes;
     while let Some(any) = &secrets.any {
         let certain = if last { rest.len() } else { secrets.unfinished(rest) };
@@ -134,7 +138,7 @@ fn scan<'a>(secrets: &Secrets, bytes: &'a [u8], last: bool, mut emit: impl FnMut
 mod tests {
     use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
 
-    use super::{REDACTED, Redaction, Secrets};
+    use super::{REDACTED, Secrets, scan, unchanged};
 
     fn secrets(texts: &[&str]) -> Secrets {
         Secrets::new(&texts.iter().map(|text| (*text).into()).collect::<Vec<_>>())
@@ -142,11 +146,16 @@ mod tests {
 
     fn streamed(secrets: &Secrets, chunks: &[&[u8]]) -> Vec<u8> {
         let mut clean = Vec::new();
-        let mut stream = Redaction::default();
+        let mut held = Vec::new();
         for chunk in chunks {
-            stream.push(secrets, chunk, |piece| clean.extend_from_slice(piece));
+            held.extend_from_slice(chunk);
+            let before = clean.len();
+            let rest = scan(secrets, &held, false, |piece| clean.extend_from_slice(piece)).to_vec();
+            let as_they_are = unchanged(secrets, &held).map(|count| &held[..count]);
+            assert!(as_they_are.is_none_or(|bytes| *bytes == clean[before..]), "both must say the same");
+            held = rest;
         }
-        stream.finish(secrets, |piece| clean.extend_from_slice(piece));
+        scan(secrets, &held, true, |piece| clean.extend_from_slice(piece));
         clean
     }
 
