@@ -389,7 +389,7 @@ fn a_disk_that_is_full() {
     let mock = talkative();
     // Where disks cannot be mounted, files that may not grow stand in for one; this way runs everywhere.
     let limited = world(&mock.url());
-    let script = "trap '' XFSZ; ulimit -f 160; exec \"$0\" \"$@\"";
+    let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
     let output = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_sysop"), "exec", "--approve", "auto", "go"])
         .env_clear()
