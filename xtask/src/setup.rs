@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::chore::{found, step};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 13] = [
+const NEEDED: [(&str, &str); 14] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
@@ -21,6 +21,7 @@ const NEEDED: [(&str, &str); 13] = [
     ("less", "less"),
     ("sudo", "sudo"),
     ("stty", "coreutils"),
+    ("script", "bsdutils"),
 ];
 
 /// Makes sure that all is there.
