@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::chore::{found, step};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 16] = [
+const NEEDED: [(&str, &str); 17] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
@@ -24,6 +24,7 @@ const NEEDED: [(&str, &str); 16] = [
     ("vim.tiny", "vim-tiny"),
     ("less", "less"),
     ("stty", "coreutils"),
+    ("script", "bsdutils"),
 ];
 
 /// Makes sure that all is there.

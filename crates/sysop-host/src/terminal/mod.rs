@@ -178,3 +178,6 @@ pub(crate) fn echo_of(tty: &str) -> Option<Echo> {
     let flags = i32::try_from((OFlags::NOCTTY | OFlags::NONBLOCK).bits()).ok()?;
     live::echo(OpenOptions::new().read(true).custom_flags(flags).open(tty).ok()?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 use sysop_core::outcome::Status;
 
 use super::desk::{Desk, Shell};
+use crate::world::{pids, wait_until_gone};
 
 #[tokio::test]
 async fn users_may_have_any_prompt() {
@@ -145,4 +146,15 @@ async fn commands_that_cannot_be_typed_are_refused() {
     assert!(desk.run("  \n ").await.output.contains("it is empty"));
     let long = format!("echo {}", "y".repeat(60_000));
     assert_eq!(desk.run(&long).await.exit_code, Some(0));
+}
+
+#[tokio::test]
+async fn what_runs_in_the_terminal_ends_with_the_host() {
+    let desk = Desk::new(Shell::Bash);
+    let command = "sleep 1000 & echo pid $!; echo pid $$; sh -c 'echo pid $$; exec sleep 1000'";
+    let outcome = desk.run_for(command, 1).await;
+    let pids = pids(&outcome.output);
+    assert!(pids.len() >= 3, "{outcome:?}");
+    drop(desk);
+    tokio::task::spawn_blocking(move || pids.into_iter().for_each(wait_until_gone)).await.unwrap();
 }

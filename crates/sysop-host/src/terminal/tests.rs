@@ -1,0 +1,199 @@
+//! A shell behind something that passes its terminal on, as `ssh -tt` does: here `script`, which needs no server.
+//! This side's terminal is always raw, and says nothing of what the program behind does with its own.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sysop_core::event::Typed;
+use sysop_core::id::CallId;
+use sysop_core::outcome::Status;
+use sysop_core::question::QuestionKind;
+use sysop_driver::people::{Answer, Asked, People};
+use sysop_driver::port::{CancellationToken, DeltaSink};
+
+use super::{CallEnd, SharedTerminal};
+use crate::local::LocalMachine;
+use crate::machine::{
+    Before, Echo, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat, TerminalStart,
+};
+use crate::output::OutputLimits;
+use crate::output::artefacts::Artefacts;
+use crate::output::capture::Capture;
+use crate::output::redact::Secrets;
+use crate::path::RootPath;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A machine whose terminal is behind another.
+struct Far {
+    machine: LocalMachine,
+    shell: &'static str,
+    /// Whether the terminal can be asked about beside its connection.
+    beside: bool,
+}
+
+#[async_trait]
+impl Machine for Far {
+    fn path(&self, text: &str) -> Result<RootPath, MachineError> {
+        self.machine.path(text)
+    }
+
+    async fn exec(
+        &self,
+        program: Program,
+        timeout: Duration,
+        capture: &mut Capture<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Exec, MachineError> {
+        self.machine.exec(program, timeout, capture, cancel).await
+    }
+
+    async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {
+        self.machine.read(path, cancel).await
+    }
+
+    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Before) -> Result<(), MachineError> {
+        self.machine.write(path, bytes, before).await
+    }
+
+    async fn remove(&self, path: &RootPath, before: Before) -> Result<(), MachineError> {
+        self.machine.remove(path, before).await
+    }
+
+    async fn make_folder(&self, path: &RootPath) -> Result<(), MachineError> {
+        self.machine.make_folder(path).await
+    }
+
+    async fn stat(&self, path: &RootPath) -> Result<Stat, MachineError> {
+        self.machine.stat(path).await
+    }
+
+    async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError> {
+        self.machine.list(path, cancel).await
+    }
+
+    async fn find(&self, search: Search, cancel: &CancellationToken) -> Result<Found, MachineError> {
+        self.machine.find(search, cancel).await
+    }
+
+    async fn terminal(&self) -> Result<TerminalStart, MachineError> {
+        let start = self.machine.terminal().await?;
+        Ok(TerminalStart {
+            program: "/usr/bin/script".into(),
+            arguments: ["-qec", self.shell, "/dev/null"].map(Into::into).to_vec(),
+            far: Some("web1".to_owned()),
+            ..start
+        })
+    }
+
+    async fn echo(&self, tty: &str) -> Option<Echo> {
+        if self.beside { self.machine.echo(tty).await } else { None }
+    }
+}
+
+/// People who answer everything, and remember what they were asked.
+#[derive(Default)]
+struct Answering(Mutex<Vec<Asked>>);
+
+#[async_trait]
+impl People for Answering {
+    async fn ask(&self, asked: Asked) -> Answer {
+        self.0.lock().unwrap().push(asked);
+        Answer::Given { by: "ann".to_owned(), text: "correct horse".into() }
+    }
+
+    fn typed(&self, _: &str, _: Typed) {}
+
+    fn control(&self, _: Option<&str>) {}
+
+    fn notice(&self, _: &str) {}
+}
+
+struct Desk {
+    terminal: Arc<SharedTerminal>,
+    people: Arc<Answering>,
+    artefacts: Artefacts,
+    _home: tempfile::TempDir,
+}
+
+fn desk(shell: &'static str, beside: bool) -> Desk {
+    let home = tempfile::tempdir().unwrap();
+    let machine = LocalMachine::open(home.path(), &[], &Secrets::default()).unwrap();
+    let artefacts = Artefacts::new(home.path().join("artefacts"), 1024 * 1024);
+    let far = Arc::new(Far { machine, shell, beside });
+    let terminal = SharedTerminal::new(far, artefacts.clone(), Arc::default());
+    let people = Arc::new(Answering::default());
+    terminal.attend(Arc::clone(&people) as Arc<dyn People>);
+    Desk { terminal, people, artefacts, _home: home }
+}
+
+impl Desk {
+    async fn run(&self, command: &str) -> (CallEnd, String) {
+        let secrets = Secrets::default();
+        let mut capture = Capture::new(OutputLimits::default(), &secrets, &self.artefacts, DeltaSink::none());
+        let (call, cancel) = (CallId::new("call"), CancellationToken::new());
+        let run = self.terminal.run_command(command, DEADLINE, &mut capture, &call, &cancel);
+        let end = tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time").unwrap();
+        (end, capture.finish().await.text)
+    }
+
+    async fn is(&self, command: &str, expected: &str, code: i32) {
+        let (end, text) = self.run(command).await;
+        assert_eq!((text.as_str(), end.exit_code), (expected, Some(code)), "{command}: {end:?}");
+    }
+}
+
+/// What a program does that asks for a secret on a terminal.
+const ASKS: &str =
+    "stty -echo; printf 'Say the %s: ' WORD; read -r word; stty echo; echo; echo \"$word\" | wc -c";
+
+#[tokio::test]
+async fn every_shell_on_a_far_machine_tells_of_its_commands() {
+    for shell in ["bash --norc", "zsh -f", "fish -N", "dash", "busybox ash"] {
+        let desk = desk(shell, true);
+        desk.is("echo a; sh -c 'exit 3'", "a\n", 3).await;
+        desk.is("cd /; sh -c pwd", "/\n", 0).await;
+        let (end, _) = desk.run("exit 5").await;
+        assert_eq!((end.status, end.exit_code), (Status::Failed, Some(5)), "{shell}: {end:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_no_exit_code() {
+    let desk = desk("bash --norc", true);
+    let (end, _) = desk.run("exit 255").await;
+    assert_eq!(end.status, Status::Unknown);
+    assert!(end.notes[0].starts_with("the connection ended"), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_far_terminal_is_asked_whether_it_hides_what_is_typed() {
+    let desk = desk("bash --norc", true);
+    desk.is(&ASKS.replace("WORD", "word"), "Say the word: [password entered]\n14\n", 0).await;
+    let asked = desk.people.0.lock().unwrap().clone();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "a program on web1"));
+}
+
+#[tokio::test]
+async fn where_nobody_can_tell_the_person_decides() {
+    let desk = desk("bash --norc", false);
+    desk.is(&ASKS.replace("WORD", "password"), "Say the password: [password entered]\n14\n", 0).await;
+    let asked = desk.people.0.lock().unwrap().clone();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!((asked[0].kind, asked[0].prompt.as_str()), (QuestionKind::PerhapsSecret, "Say the password:"));
+}
+
+#[tokio::test]
+async fn the_mark_of_sudo_is_enough() {
+    let desk = desk("bash --norc", false);
+    desk.is(
+        "printf \"${SUDO_PROMPT%\\[*}word, \"; read -rs word; echo; echo ${#word}",
+        "word, [password entered]\n13\n",
+        0,
+    )
+    .await;
+    let asked = desk.people.0.lock().unwrap().clone();
+    assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "sudo on web1"));
+}
