@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) host: HostChoice,
     /// The hosts that can be named.
     pub(crate) hosts: Hosts,
+    /// An ssh config in the place of the person's own.
+    pub(crate) ssh_config: Option<PathBuf>,
     /// How many of several hosts go first.
     pub(crate) canary: Option<NonZeroUsize>,
     /// The root of the file tools on this machine, and the place of the workspace's config: canonical, a folder.
@@ -187,6 +189,7 @@ impl Settings {
             routines: BTreeMap::new(),
             host,
             hosts,
+            ssh_config: text(&config, "ssh_config").map(PathBuf::from),
             canary: flags.canary,
             root,
             profile,

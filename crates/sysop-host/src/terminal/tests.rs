@@ -35,8 +35,8 @@ struct Far {
 
 #[async_trait]
 impl Machine for Far {
-    fn path(&self, text: &str) -> Result<RootPath, MachineError> {
-        self.machine.path(text)
+    async fn path(&self, text: &str) -> Result<RootPath, MachineError> {
+        self.machine.path(text).await
     }
 
     async fn exec(

@@ -149,6 +149,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(&["tool_timeout_s"], count(SECONDS_MAX), Workspace::Lower),
     key(&["dangerous_patterns"], Kind::Patterns, Workspace::Adds),
     key(&["deny"], Kind::Patterns, Workspace::Adds),
+    key(&["ssh_config"], Kind::Text, Workspace::Ignored),
     key(&["connection", "host"], Kind::Text, Workspace::Ignored),
     key(&["connection", "user"], Kind::Text, Workspace::Ignored),
     key(&["connection", "port"], count(65_535), Workspace::Ignored),

@@ -23,8 +23,6 @@ use crate::settings::{HostChoice, Settings, Target};
 const ARTEFACTS: &str = "artefacts";
 /// The folder of the sockets of connections, in the cache.
 const SOCKETS: &str = "ssh";
-/// An ssh config in the place of the person's own.
-const SSH_CONFIG: &str = "SYSOP_SSH_CONFIG";
 /// The root of a far machine where none is named: the home of who is logged in there.
 pub(crate) const HOME: &str = "~";
 
@@ -102,7 +100,7 @@ impl Machines {
         }
         let settings = SshSettings {
             port: target.port,
-            config_file: self.settings.environment.value(SSH_CONFIG).map(PathBuf::from),
+            config_file: self.settings.ssh_config.clone(),
             ask_people: std::env::current_exe().ok(),
             ..SshSettings::new(target.destination.clone(), self.settings.folders.cache.join(SOCKETS))
         };
