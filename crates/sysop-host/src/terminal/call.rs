@@ -35,7 +35,7 @@ const SETTLED: Duration = Duration::from_millis(100);
 /// The same where the keys have changed nothing yet.
 const SETTLED_UNSEEN: Duration = Duration::from_millis(300);
 /// The same while a command runs that was just begun by keys.
-const SETTLED_COMMAND: Duration = Duration::from_millis(700);
+const SETTLED_COMMAND: Duration = Duration::from_millis(1000);
 /// How long keys are waited for.
 const KEYS_WAIT_MAX: Duration = Duration::from_secs(3);
 /// How long a program that has the whole screen draws its first picture.
@@ -606,7 +606,8 @@ impl Use<'_> {
                 let inner = self.live.inner();
                 let since = inner.printed.max(begun + waited);
                 let at_rest = !command || inner.ready || inner.screen.is_full() || inner.ended.is_some();
-                let enough = match at_rest || self.live.is_raw() {
+                let enough = match at_rest || (self.live.is_raw() && self.live.shell_in_front() != Some(true))
+                {
                     true if inner.prints == prints => SETTLED_UNSEEN,
                     true => SETTLED,
                     false => SETTLED_COMMAND,

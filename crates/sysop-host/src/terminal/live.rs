@@ -25,8 +25,10 @@ use crate::output::redact::Secrets;
 
 /// One read.
 const READ_BYTES: usize = 64 * 1024;
-/// Reads that wait for the parser; then the program waits.
-const CHUNKS_WAITING_MAX: usize = 16;
+/// Reads that wait for the parser, each of 4 KiB as Linux has it; then the program waits.
+const CHUNKS_WAITING_MAX: usize = 128;
+/// Bytes that are parsed at once, where there are as many.
+const BATCH_BYTES: usize = 64 * 1024;
 /// Bytes of output that wait for a call; then the program waits.
 const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes that wait for a program to read them; more is dropped.
@@ -238,22 +240,30 @@ impl Live {
         self.revision.send_modify(|revision| *revision += 1);
     }
 
-    /// Takes output until there is no more. Runs on a thread of its own.
+    /// Takes output until there is no more. Runs on a thread of its own. Of a flood it takes much at once, and
+    /// tells of it when there is much, so that nobody is woken for each of its small reads.
     fn parse(&self, mut chunks: mpsc::Receiver<Vec<u8>>, parsed: &Notify) {
-        while let Some(chunk) = chunks.blocking_recv() {
-            let mut inner = self.inner();
-            while inner.capture.as_ref().is_some_and(|capture| capture.out.len() > CAPTURE_BYTES_MAX)
-                && !self.stop.is_cancelled()
+        while let Some(mut batch) = chunks.blocking_recv() {
+            while batch.len() < BATCH_BYTES
+                && let Ok(chunk) = chunks.try_recv()
             {
+                batch.extend_from_slice(&chunk);
+            }
+            let last = chunks.is_empty();
+            let mut inner = self.inner();
+            while inner.captured_bytes() > CAPTURE_BYTES_MAX && !self.stop.is_cancelled() {
                 let waited = self.room.wait_timeout(inner, DRAIN);
                 inner = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
-            let reply = inner.take(&chunk, &self.secrets, chunks.is_empty());
+            let reply = inner.take(&batch, &self.secrets, last);
+            let much = inner.captured_bytes() > CAPTURE_BYTES_MAX / 4;
             drop(inner);
             if !reply.is_empty() {
                 self.send(reply);
             }
-            self.changed();
+            if last || much {
+                self.changed();
+            }
         }
         parsed.notify_one();
     }

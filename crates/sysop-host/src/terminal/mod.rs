@@ -43,7 +43,7 @@ const SIZE_DEFAULT: TerminalSize = TerminalSize { columns: 120, rows: 40 };
 /// The smallest and the largest size of a terminal, in cells.
 const SIZE_RANGE: std::ops::RangeInclusive<u16> = 2..=1000;
 /// Pieces of output that wait for a watcher; one that is further behind gets a new picture.
-const OUTPUTS_WAITING_MAX: usize = 128;
+const OUTPUTS_WAITING_MAX: usize = 32;
 
 /// A session's terminal.
 pub(crate) struct SharedTerminal {

@@ -182,6 +182,11 @@ impl Inner {
         self.shells.last().map(|shell| shell.kind)
     }
 
+    /// Bytes that wait for the call that captures.
+    pub(super) fn captured_bytes(&self) -> usize {
+        self.capture.as_ref().map_or(0, |capture| capture.out.len())
+    }
+
     /// Whether a command has ended whose prompt is on its way.
     pub(super) fn is_between(&self) -> bool {
         !self.ready

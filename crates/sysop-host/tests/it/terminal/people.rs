@@ -55,7 +55,7 @@ async fn a_watcher_sees_the_picture_and_what_comes() {
 async fn a_watcher_that_falls_behind_gets_a_new_picture() {
     let desk = Desk::new(Shell::Bash);
     let mut view = desk.terminal().watch().await.unwrap();
-    desk.run("seq 300000; echo the end").await;
+    desk.run("seq 600000; echo the end").await;
     let mut redrawn = false;
     let shown = async {
         while let Some(output) = view.live.next().await {
