@@ -15,6 +15,7 @@ use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
 use sysop_driver::people::{TerminalOutput, TerminalSize};
 use sysop_driver::port::CancellationToken;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -57,6 +58,8 @@ pub(super) struct Live {
     pub(super) far: Option<String>,
     secrets: Arc<Secrets>,
     stop: CancellationToken,
+    /// What runs all that goes on here.
+    pub(super) runtime: Handle,
 }
 
 impl Live {
@@ -93,6 +96,7 @@ impl Live {
             far: start.far.clone(),
             secrets,
             stop: CancellationToken::new(),
+            runtime: Handle::current(),
         });
         let (chunks, parse) = mpsc::channel(CHUNKS_WAITING_MAX);
         let read_all = Arc::new(Notify::new());

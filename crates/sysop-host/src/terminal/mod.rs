@@ -135,10 +135,15 @@ impl Terminal for SharedTerminal {
     }
 
     fn input(&self, by: &str, bytes: &[u8]) {
+        // People type from threads of their own, and who is told of it may start a task.
+        let live = self.current();
+        let _runtime = live.as_ref().map(|live| live.runtime.enter());
         self.typed(by, bytes);
     }
 
     fn release(&self, by: &str) {
+        let live = self.current();
+        let _runtime = live.as_ref().map(|live| live.runtime.enter());
         self.released(by);
     }
 

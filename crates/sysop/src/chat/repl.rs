@@ -193,7 +193,11 @@ impl Repl {
                 },
                 said = self.console.said() => match said {
                     Some(said) => self.said(said, &mut signals).await?,
-                    None => self.leaving = Some(Exit::Failed),
+                    None => {
+                        let why = "sysop hit a bug while it read the terminal; the session is kept";
+                        self.view.say(why, Ink::Bad, &mut self.screen)?;
+                        self.leaving = Some(Exit::Failed);
+                    }
                 },
                 came = shell::next_of(&mut self.shell) => self.came(came)?,
                 _ = signals.interrupt.recv() => self.interrupted()?,

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::time::Instant;
 
-use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, Update};
+use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, Typed, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
@@ -241,6 +241,9 @@ impl Rich {
                 self.paused(*reason, transcript, screen)?;
             }
             Event::ModelFailed { .. } => self.close_answer(screen)?,
+            // Who has just answered a question knows it, and what came of it stands in the open panel.
+            Event::TerminalInput { by, typed: Typed::Secret { .. } | Typed::Answer { .. } }
+                if by == super::BY && self.output.is_some() => {}
             Event::TerminalInput { by, typed } => {
                 self.close_answer(screen)?;
                 let columns = screen.look().width.saturating_sub(1);

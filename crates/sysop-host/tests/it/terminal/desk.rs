@@ -239,6 +239,7 @@ impl People for Recorded {
     }
 
     fn typed(&self, by: &str, typed: Typed) {
+        assert!(tokio::runtime::Handle::try_current().is_ok(), "a session starts a task when it is told");
         self.typed.lock().unwrap().push((by.to_owned(), typed));
         self.heard.notify_waiters();
     }

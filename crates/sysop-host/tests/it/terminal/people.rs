@@ -52,6 +52,19 @@ async fn a_watcher_sees_the_picture_and_what_comes() {
 }
 
 #[tokio::test]
+async fn a_person_types_from_a_thread_of_their_own() {
+    let desk = Desk::new(Shell::Bash);
+    let mut view = desk.terminal().watch().await.unwrap();
+    let terminal = desk.terminal();
+    let typing = std::thread::spawn(move || {
+        terminal.input("ann", b"echo $((40+2))\r");
+        terminal.release("ann");
+    });
+    until_shown(&mut view, "42\r\n").await;
+    typing.join().expect("typing needs no runtime around it");
+}
+
+#[tokio::test]
 async fn a_watcher_that_falls_behind_gets_a_new_picture() {
     let desk = Desk::new(Shell::Bash);
     let mut view = desk.terminal().watch().await.unwrap();
