@@ -81,7 +81,7 @@ pub enum Status {
     Ok,
     /// It did not; a command exited with another code.
     Failed,
-    /// It took too long and was killed.
+    /// It took too long: it was stopped, or in a terminal left to the next keys.
     Timeout,
     /// It was stopped.
     Cancelled,

@@ -103,7 +103,7 @@ pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
 pub(super) fn failure_sentence(outcome: &Outcome) -> String {
     match (outcome.status, outcome.exit_code) {
         (Status::Failed, Some(code)) => format!("the command exited with {code}"),
-        (Status::Timeout, _) => "the command took too long and was killed".to_owned(),
+        (Status::Timeout, _) => "the command took too long".to_owned(),
         (Status::Cancelled, _) => "the command was stopped".to_owned(),
         (Status::Interrupted | Status::Unknown, _) => "nobody knows how the command ended".to_owned(),
         (Status::Ok | Status::Failed | Status::Rejected, _) => {
