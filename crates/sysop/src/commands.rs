@@ -210,7 +210,7 @@ impl Reach {
     /// Asks nobody yet.
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         let machines = Machines::new(Arc::clone(&settings));
-        let providers = Providers::new(providers(&settings, machines.far_machine()));
+        let providers = Providers::new(providers(&settings, machines.far_machine(&settings.host)));
         Self { machines, providers }
     }
 }

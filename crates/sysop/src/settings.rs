@@ -189,7 +189,7 @@ impl Settings {
             routines: BTreeMap::new(),
             host,
             hosts,
-            ssh_config: text(&config, "ssh_config").map(PathBuf::from),
+            ssh_config: config.entry("ssh_config").and_then(|entry| path_of(entry, &folders.home)),
             canary: flags.canary,
             root,
             profile,
@@ -435,6 +435,19 @@ fn entry_integer<T: TryFrom<i64>>(entry: &Entry) -> Option<T> {
 
 fn text(config: &Config, path: &str) -> Option<String> {
     entry_text(config.entry(path)?)
+}
+
+/// A path: `~/` is the home, and one that is relative begins at the file that it stands in.
+fn path_of(entry: &Entry, home: &Path) -> Option<PathBuf> {
+    let text = entry_text(entry)?;
+    if let Some(rest) = text.strip_prefix("~/") {
+        return Some(home.join(rest));
+    }
+    let from = match entry.origin() {
+        Origin::File { path, .. } => path.parent().map(Path::to_owned),
+        Origin::Default | Origin::Environment { .. } | Origin::Flag { .. } => std::env::current_dir().ok(),
+    };
+    Some(from.unwrap_or_default().join(text))
 }
 
 fn texts(config: &Config, path: &str) -> Vec<String> {

@@ -2,8 +2,9 @@
 //!
 //! Nothing here is started before it is needed: no connection, no file but the session's own.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use futures::StreamExt;
@@ -50,6 +51,7 @@ pub(crate) struct Parts {
     store: Arc<SqliteStore>,
     settings: Arc<Settings>,
     machines: Machines,
+    models: Arc<Models>,
     model: ModelRef,
 }
 
@@ -59,14 +61,13 @@ impl Parts {
         let store = Arc::new(open_store(&settings)?);
         let settings = Arc::new(settings);
         let machines = Machines::new(Arc::clone(&settings));
-        let providers = Providers::new(providers(&settings, machines.far_machine()));
-        let provider = Models { demo: Demo::new(), providers };
+        let models = Arc::new(Models::new(Arc::clone(&settings), machines.clone()));
         let ports = Ports {
-            provider: Arc::new(provider),
+            provider: Arc::clone(&models) as Arc<dyn Provider>,
             store: Arc::clone(&store) as Arc<dyn Store>,
             clock: system_clock(),
         };
-        Ok(Self { driver: Driver::new(ports), store, settings, machines, model })
+        Ok(Self { driver: Driver::new(ports), store, settings, machines, models, model })
     }
 
     /// Where the sessions are kept.
@@ -104,9 +105,10 @@ impl Parts {
         let settings = &self.settings;
         let profile: Profile = settings.profile.into();
         let host = self.machines.host(place, profile)?;
+        self.models.work_on(&place.host);
         let spec = SessionSpec {
             model: self.model.clone(),
-            system: prompt::system(&prompt::machine(&place.host), &place.shown_root()),
+            system: prompt::system(&place.host, &place.shown_root(), host.tools()),
             tools: host.tools().to_vec(),
             approve: settings.approve(&place.host),
             dangerous_patterns: settings.dangerous_patterns.clone(),
@@ -143,6 +145,7 @@ impl Parts {
         let profile = spec.profile.parse().unwrap_or(self.settings.profile.into());
         let place = self.place_of(&spec)?;
         let host = self.machines.host(&place, profile)?;
+        self.models.work_on(&place.host);
         let handle = self.driver.resume(id, host).await.map_err(failure)?;
         let last = handle.last_seq();
         if self.settings.model.is_some() {
@@ -164,12 +167,25 @@ impl Parts {
         if let Some(canary) = self.settings.canary {
             check_canary(canary.get(), &host)?;
         }
-        // Several roots are those of the config.
+        let one_root = spec.root != HOME && !spec.root.contains(", ");
         let host = match &host {
-            HostChoice::Ssh(_) if spec.root != HOME => host.with_root(Some(spec.root.clone()))?,
+            HostChoice::Ssh(_) | HostChoice::Fleet(_) if one_root => {
+                host.with_root(Some(spec.root.clone()))?
+            }
             HostChoice::Local | HostChoice::Ssh(_) | HostChoice::Fleet(_) => host,
         };
-        Ok(Place { host, root: PathBuf::from(&spec.root) })
+        let place = Place { host, root: PathBuf::from(&spec.root) };
+        // Roots of their own are those of the config, which may have changed.
+        if place.shown_root() != spec.root {
+            let (was, is) = (&spec.root, place.shown_root());
+            let why = format!(
+                "this session worked in {was}, and the config now says {is} for {}; put the roots of \
+                 [hosts.NAME] back, or begin another session",
+                place.host
+            );
+            return Err(Failure::usage(why).into());
+        }
+        Ok(place)
     }
 }
 
@@ -183,19 +199,42 @@ fn failure(error: DriverError) -> Failure {
     Failure::failed(error.to_string())
 }
 
-/// All models that can be asked.
+/// All models that can be asked. Those of a far machine are those of the machine that the session works on: one
+/// process works on one session at a time.
 struct Models {
     demo: Demo,
-    providers: Providers,
+    settings: Arc<Settings>,
+    machines: Machines,
+    current: Mutex<Arc<Providers>>,
+    /// By the host; what was learnt of a far machine is kept.
+    known: Mutex<HashMap<String, Arc<Providers>>>,
+}
+
+impl Models {
+    fn new(settings: Arc<Settings>, machines: Machines) -> Self {
+        let far = machines.far_machine(&settings.host);
+        let first = Arc::new(Providers::new(providers(&settings, far)));
+        let known = HashMap::from([(settings.host.to_string(), Arc::clone(&first))]);
+        Self { demo: Demo::new(), settings, machines, current: Mutex::new(first), known: Mutex::new(known) }
+    }
+
+    /// From now on the session works there.
+    fn work_on(&self, host: &HostChoice) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_host = known.entry(host.to_string()).or_insert_with(|| {
+            Arc::new(Providers::new(providers(&self.settings, self.machines.far_machine(host))))
+        });
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(of_host);
+    }
 }
 
 impl Provider for Models {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         if request.model.provider == DEMO {
-            self.demo.stream(request)
-        } else {
-            self.providers.stream(request)
+            return self.demo.stream(request);
         }
+        let current = Arc::clone(&*self.current.lock().unwrap_or_else(PoisonError::into_inner));
+        current.stream(request)
     }
 }
 

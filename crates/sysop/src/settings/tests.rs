@@ -94,6 +94,20 @@ fn flags_win() {
 }
 
 #[test]
+fn an_ssh_config_is_found_from_the_home_or_from_the_file_that_names_it() {
+    let named = |text: &str| {
+        let world = World::new().own(&format!("ssh_config = '{text}'\n"));
+        let settings = load(&world, &GlobalFlags::default(), &[]).unwrap();
+        (settings.ssh_config.unwrap(), world)
+    };
+    let (path, world) = named("~/.ssh/work");
+    assert_eq!(path, world.folders().home.join(".ssh/work"));
+    let (path, world) = named("hosts.conf");
+    assert_eq!(path, world.folders().config.join("sysop/hosts.conf"));
+    assert_eq!(named("/etc/hosts.conf").0, std::path::Path::new("/etc/hosts.conf"));
+}
+
+#[test]
 fn the_default_host_is_that_of_the_config_and_a_flag_overrides_it() {
     let jexida = "[connection]\nhost = '192.168.1.224'\nuser = 'jexida'\n[model]\nname = 'phi3'\n";
     let world = World::new().file(".jexida/config.toml", jexida);

@@ -110,8 +110,8 @@ impl Machines {
     }
 
     /// The machine that `ollama+ssh` models run on, where there is one.
-    pub(crate) fn far_machine(&self) -> Option<Arc<dyn FarMachine>> {
-        let HostChoice::Ssh(target) = &self.settings.host else { return None };
+    pub(crate) fn far_machine(&self, host: &HostChoice) -> Option<Arc<dyn FarMachine>> {
+        let HostChoice::Ssh(target) = host else { return None };
         let connection = self.connection(target).ok()?;
         Some(Arc::new(Far(connection)))
     }

@@ -64,6 +64,10 @@ impl Repl {
     /// `/shell`.
     pub(super) async fn open_shell(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
         if self.session.terminal().is_none() {
+            if self.transcript.facts().is_some_and(|facts| facts.host.contains(',')) {
+                self.note("several hosts have no terminal in common; /host NAME begins a session on one")?;
+                return Ok(());
+            }
             return self.run_shell(signals).await;
         }
         if self.context.form == Form::Plain {
