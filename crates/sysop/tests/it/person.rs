@@ -73,6 +73,11 @@ impl Person {
         self.types(&format!("{text}\r")).await;
     }
 
+    /// As a power cut would end it.
+    pub(crate) async fn is_killed(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
     pub(crate) async fn leaves(mut self) -> (i32, String) {
         let ended = async {
             while self.reads().await {}

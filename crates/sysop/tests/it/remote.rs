@@ -10,6 +10,7 @@ mod tools;
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -68,13 +69,25 @@ impl Far {
     }
 
     /// Every `ssh` of ours has ended, and so has what it was connected to.
-    fn nothing_is_left(&self) {
+    fn nothing_runs(&self) {
         wait_until_gone(&self.mark(), GONE_MAX);
         let until = Instant::now() + GONE_MAX;
         while !self.sshd.connections().is_empty() {
             assert!(Instant::now() < until, "connections are left");
             std::thread::yield_now();
         }
+    }
+
+    /// The same, and sysop has taken its sockets away.
+    fn nothing_is_left(&self) {
+        self.nothing_runs();
+        assert_eq!(self.sockets(), Vec::<String>::new());
+    }
+
+    /// The sockets of connections, and of who asks for passwords.
+    fn sockets(&self) -> Vec<String> {
+        let folder = fs::read_dir(self.world.home().join(".cache/sysop/ssh")).into_iter().flatten();
+        folder.map(|entry| entry.unwrap().file_name().display().to_string()).collect()
     }
 
     /// Waits until a file is there.
@@ -135,4 +148,14 @@ fn processes_given(text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Gives the key that a machine lets in a passphrase.
+fn with_passphrase(sshd: &Sshd, passphrase: &str) {
+    let changed = Command::new("ssh-keygen")
+        .args(["-q", "-p", "-P", "", "-N", passphrase, "-f"])
+        .arg(sshd.path("user"))
+        .stdout(Stdio::null())
+        .status();
+    assert!(changed.unwrap().success());
 }

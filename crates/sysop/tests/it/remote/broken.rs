@@ -73,7 +73,7 @@ fn a_session_is_gone_on_with_on_its_own_machine() {
     let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "the long one"]);
     far.wait_for("begun");
     running.kill();
-    far.nothing_is_left();
+    far.nothing_runs();
     // No `--host`: the session knows where it works.
     let run = far.world.finish(&["exec", "--resume", "--approve", "auto", "go on"]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "It had run once.\n"), "{run:?}");

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{outcomes, quiet, results, text};
+use super::{outcomes, quiet, results, text, with_passphrase};
 use crate::World;
 use crate::person::{Person, at_a_terminal};
 use crate::sshd::{Login, Sshd};
@@ -162,4 +162,33 @@ fn the_rest_does_not_follow_a_canary_that_fails() {
     let run = fleet.world.finish(&[&line[..], &["what works"]].concat());
     assert_eq!(run.code, Some(0), "{run:?}");
     assert_eq!(has("worked"), [true, true, true]);
+}
+
+/// Each host has a connection of its own, and who asks is named.
+#[test]
+fn a_passphrase_is_asked_for_each_host_that_wants_one() {
+    let fleet = Fleet::with(&[("enter", vec![bash("echo inside"), say("All are in.")])]);
+    let secret = format!("Sesam-fleet-{}", std::process::id());
+    for machine in &fleet.machines[..2] {
+        with_passphrase(machine, &secret);
+    }
+    let seen = at_a_terminal(async {
+        let line = ["chat", "--host", "@all", "--approve", "auto", "enter"];
+        let mut person = Person::sits_down(&fleet.world, &line);
+        for _ in 0..2 {
+            person.sees(" asks:").await;
+            person.sees("what you type is not shown").await;
+            person.answers(&secret).await;
+        }
+        person.sees("All are in.").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        person.leaves().await.1
+    });
+    assert!(!seen.contains(&secret), "{seen}");
+    for (name, asks) in NAMES.into_iter().zip([true, true, false]) {
+        assert_eq!(seen.contains(&format!("ssh {name} asks:")), asks, "{name}: {seen}");
+    }
+    let told = results(&fleet.mock.last_body()).pop().unwrap();
+    assert_eq!(told, "== alpha, beta, gamma (3 of 3): exit code 0 ==\ninside\n[exit code 0]");
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Far, files_with, outcomes, processes_given, results, text};
+use super::{Far, files_with, outcomes, processes_given, results, text, with_passphrase};
 use crate::person::{Person, at_a_terminal};
 use crate::support::{bash, call, say};
 
@@ -37,20 +37,11 @@ fn nobody_was_given(far: &Far, secret: &str) {
     assert_eq!(processes_given(secret), Vec::<String>::new());
 }
 
-fn with_passphrase(far: &Far, passphrase: &str) {
-    let changed = Command::new("ssh-keygen")
-        .args(["-q", "-p", "-P", "", "-N", passphrase, "-f"])
-        .arg(far.sshd.path("user"))
-        .stdout(Stdio::null())
-        .status();
-    assert!(changed.unwrap().success());
-}
-
 #[test]
 fn a_host_key_and_a_passphrase_are_asked_for_and_the_run_goes_on() {
     let (secret, wrong) = (word("passphrase"), word("wrong"));
     let far = Far::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
-    with_passphrase(&far, &secret);
+    with_passphrase(&far.sshd, &secret);
     fs::write(far.sshd.path("known_hosts"), "").unwrap();
     let seen = at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", "far", "--approve", "auto"]);
@@ -90,7 +81,7 @@ fn a_passphrase_that_is_refused_keeps_the_session() {
         ("look", vec![bash("echo looked around"), say("I cannot get in.")]),
         ("again", vec![bash("echo inside now"), say("Now I can.")]),
     ]);
-    with_passphrase(&far, &secret);
+    with_passphrase(&far.sshd, &secret);
     let seen = at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", "far", "--approve", "auto"]);
         person.sees("›").await;
@@ -114,6 +105,67 @@ fn a_passphrase_that_is_refused_keeps_the_session() {
     });
     assert!(!seen.contains(&secret), "{seen}");
     nothing_holds(&far, &secret, "inside now");
+    far.nothing_is_left();
+}
+
+#[test]
+fn a_task_on_a_terminal_asks_for_the_passphrase_there() {
+    let secret = word("exec");
+    let far = Far::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
+    with_passphrase(&far.sshd, &secret);
+    let (code, seen) = at_a_terminal(async {
+        let line = ["exec", "--host", "far", "--approve", "auto", "look around"];
+        let mut person = Person::sits_down(&far.world, &line);
+        person.sees("Enter passphrase for key").await;
+        person.sees("what you type is not shown").await;
+        person.answers(&secret).await;
+        person.sees("I have looked.").await;
+        person.leaves().await
+    });
+    assert!(code == 0 && !seen.contains(&secret), "{seen}");
+    nothing_holds(&far, &secret, "looked around");
+    far.nothing_is_left();
+}
+
+/// Who asks for ssh is a process too, and so is ssh while it waits for the answer.
+#[test]
+fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
+    let far = Far::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
+    with_passphrase(&far.sshd, &word("killed"));
+    at_a_terminal(async {
+        let line = ["chat", "--host", "far", "--approve", "auto", "look around"];
+        let mut person = Person::sits_down(&far.world, &line);
+        person.sees("Enter passphrase for key").await;
+        assert!(!processes_given("SYSOP_ASKPASS_SOCKET").is_empty());
+        person.is_killed().await;
+    });
+    far.nothing_runs();
+}
+
+#[test]
+fn ctrl_c_refuses_and_then_stops_the_turn() {
+    let secret = word("stopped");
+    let far = Far::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
+    with_passphrase(&far.sshd, &secret);
+    fs::write(far.sshd.path("known_hosts"), "").unwrap();
+    at_a_terminal(async {
+        let line = ["chat", "--host", "far", "--approve", "auto", "look around"];
+        let mut person = Person::sits_down(&far.world, &line);
+        person.sees("yes/no").await;
+        person.sees("Enter sends the answer").await;
+        person.answers("yes").await;
+        person.sees("Enter passphrase for key").await;
+        person.sees("what you type is not shown").await;
+        person.sees("› ").await;
+        person.types("\u{3}").await;
+        person.sees("refused; Ctrl+C stops the turn").await;
+        person.types("\u{3}").await;
+        person.sees("stopped").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 0, "{seen}");
+    });
     far.nothing_is_left();
 }
 

@@ -76,6 +76,10 @@ fn a_killed_program_leaves_no_connection_behind() {
     far.wait_for("begun");
     assert!(!processes_with(&far.mark()).is_empty() && !far.sshd.connections().is_empty());
     running.kill();
+    far.nothing_runs();
+    // What a killed process cannot take away, the next one does.
+    assert!(!far.sockets().is_empty());
+    assert_eq!(far.world.finish(&["doctor", "--host", "far"]).code, Some(0));
     far.nothing_is_left();
 }
 
@@ -93,4 +97,13 @@ fn a_stopped_program_leaves_nothing_running_there() {
     crate::support::wait_until_gone(&name, super::GONE_MAX);
     assert!(!far.there("ended").exists());
     assert_eq!(outcomes(&far.log())[0]["status"], "cancelled");
+}
+
+#[test]
+fn the_doctor_reaches_the_machine() {
+    let far = Far::with(&[]);
+    let run = far.world.finish(&["doctor", "--host", "far"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.out.lines().any(|line| line.starts_with("ok") && line.contains(" far")), "{}", run.out);
+    far.nothing_is_left();
 }
