@@ -33,6 +33,8 @@ pub(crate) struct Live {
     pub(crate) hub: Hub,
     pub(crate) questions: Questions,
     inbox: Mutex<Inbox>,
+    /// Where it works, whichever thread an input comes from.
+    runtime: tokio::runtime::Handle,
 }
 
 struct Inbox {
@@ -67,7 +69,8 @@ impl Live {
         let worker = Worker { session, seq, pending, model: None, tools: HashMap::new() };
         let inbox = Inbox { inputs: VecDeque::new(), parked: Some(worker), seq, closed: None };
         let (hub, questions) = (Hub::default(), Questions::default());
-        let live = Arc::new(Self { id, ports, host, hub, questions, inbox: Mutex::new(inbox) });
+        let runtime = tokio::runtime::Handle::current();
+        let live = Arc::new(Self { id, ports, host, hub, questions, inbox: Mutex::new(inbox), runtime });
         live.host.attend(Arc::new(SessionPeople(Arc::downgrade(&live))));
         live
     }
@@ -154,7 +157,7 @@ impl Live {
 
     fn spawn(self: &Arc<Self>, worker: Worker) {
         let live = Arc::clone(self);
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             let worked = AssertUnwindSafe(live.work(worker)).catch_unwind().await;
             if worked.is_err() {
                 live.close("sysop hit a bug in this session and closed it; what was logged is kept");

@@ -68,7 +68,10 @@ impl Askpass {
     /// The system's, where there can be no socket.
     pub(crate) fn listen(folder: &Path, from: String) -> io::Result<Self> {
         let socket = folder.join(format!("ask-{:016x}", rand::random::<u64>()));
-        let listener = UnixListener::bind(&socket)?;
+        // The name appears once somebody listens behind it: one without is a rest.
+        let early = socket.with_extension("new");
+        let listener = UnixListener::bind(&early)?;
+        std::fs::rename(&early, &socket)?;
         let shared = Arc::new(Shared { from, people: Mutex::new(Arc::new(Nobody)) });
         let closed = CancellationToken::new();
         tokio::spawn(serve(listener, Arc::clone(&shared), closed.clone()));

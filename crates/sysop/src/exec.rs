@@ -531,15 +531,17 @@ impl Printer {
             return Ok(());
         }
         match update {
-            Update::Delta(delta) => self.delta(delta),
+            Update::Delta(delta) => self.delta(delta, transcript),
             Update::Logged(logged) => self.logged(logged, transcript),
         }
     }
 
-    fn delta(&mut self, delta: &Delta) -> io::Result<()> {
+    fn delta(&mut self, delta: &Delta, transcript: &Transcript) -> io::Result<()> {
+        // The hosts of a fleet are printed together, when all have ended.
+        let fleet = || transcript.facts().is_some_and(|facts| words::is_fleet(&facts.host));
         match delta {
             Delta::Text { step, text } => self.stream(*step, text),
-            Delta::Output { text, .. } if self.routine => self.output(text),
+            Delta::Output { text, .. } if self.routine && !fleet() => self.output(text),
             Delta::Notice { text } => {
                 self.progress(&safe(text));
                 Ok(())
@@ -699,10 +701,12 @@ impl Printer {
     }
 }
 
-/// What has not been written of an output: its end, or all of it where it did not come in pieces.
+/// What has not been written of an output: its end; of a fleet's all of it. Where nothing came of one machine
+/// there was none, and its outcome holds our own words alone.
 fn rest_of(stripped: Option<Stripper>, outcome: &Outcome) -> String {
     match stripped {
         Some(mut stripped) => stripped.finish(),
+        None if outcome.hosts.is_empty() => String::new(),
         None => strip_controls(&outcome.output).into_owned(),
     }
 }

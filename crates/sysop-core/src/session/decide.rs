@@ -4,9 +4,12 @@ use serde_json::Value;
 
 use super::Session;
 use crate::message::{Arguments, ToolCall};
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{ApprovalMode, Assessment, Grant, Policy, Verdict};
 use crate::tool::{ToolEffect, ToolSpec};
+
+/// How many hosts a sentence names.
+const HOSTS_NAMED_MAX: usize = 8;
 
 /// A call with all that the decision on it needs.
 pub(super) struct Considered {
@@ -101,6 +104,9 @@ pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
 
 /// One sentence on a direct call that did not end well.
 pub(super) fn failure_sentence(outcome: &Outcome) -> String {
+    if !outcome.hosts.is_empty() {
+        return format!("the command did not end well on {}", bad_hosts(&outcome.hosts));
+    }
     match (outcome.status, outcome.exit_code) {
         (Status::Failed, Some(code)) => format!("the command exited with {code}"),
         (Status::Timeout, _) => "the command took too long".to_owned(),
@@ -109,5 +115,19 @@ pub(super) fn failure_sentence(outcome: &Outcome) -> String {
         (Status::Ok | Status::Failed | Status::Rejected, _) => {
             outcome.output.lines().next().unwrap_or("the call failed").to_owned()
         }
+    }
+}
+
+/// The hosts on which it did not end well; without those that only waited for them.
+fn bad_hosts(hosts: &[HostOutcome]) -> String {
+    let bad: Vec<&str> = hosts
+        .iter()
+        .filter(|host| !matches!(host.status, Status::Ok | Status::Rejected))
+        .map(|host| host.host.as_str())
+        .collect();
+    match bad.len() {
+        0 => "any host".to_owned(),
+        count @ 1..=HOSTS_NAMED_MAX => bad[..count].join(", "),
+        count => format!("{} and {} more", bad[..HOSTS_NAMED_MAX].join(", "), count - HOSTS_NAMED_MAX),
     }
 }

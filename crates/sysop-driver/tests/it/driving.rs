@@ -69,6 +69,15 @@ pub(crate) fn logged(updates: &[Update]) -> Vec<Arc<Logged>> {
         .collect()
 }
 
+/// A face reads a terminal on a thread of its own, and a host may hear of a person's keys there.
+#[tokio::test]
+async fn an_input_may_come_from_any_thread() {
+    let world = World::new(1);
+    let (_driver, handle, mut updates) = begin(&world);
+    std::thread::spawn(move || handle.send(direct("echo by a thread"))).join().expect("no panic").unwrap();
+    until(&mut updates, ended).await;
+}
+
 #[tokio::test]
 async fn a_session_that_is_never_used_leaves_no_trace() {
     let world = World::new(1);

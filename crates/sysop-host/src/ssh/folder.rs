@@ -1,10 +1,15 @@
 //! The folder for the socket of a connection: short, because a socket's path has hardly a hundred bytes, and for
-//! its owner alone, because whoever opens the socket is logged in.
+//! its owner alone, because whoever opens the socket is logged in. A process that is killed leaves its sockets
+//! there; the next one takes them away.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 /// The longest path of a socket that every system takes (macOS), with its final zero.
 const SOCKET_BYTES_MAX: usize = 104;
@@ -12,6 +17,9 @@ const SOCKET_BYTES_MAX: usize = 104;
 const SUFFIX_BYTES: usize = 17;
 /// The name of a socket, with the slash before it.
 const NAME_BYTES: usize = 1 + 16;
+
+/// How many entries of the folder are looked at for what killed processes have left.
+const SWEPT_ENTRIES_MAX: usize = 256;
 
 /// A folder that is there.
 #[derive(Debug)]
@@ -24,12 +32,14 @@ impl ControlFolder {
     /// Takes the wished folder, where it can be used; else another.
     pub(super) fn open(wished: &Path) -> io::Result<Self> {
         if fits(wished) && prepare(wished).is_ok() {
+            sweep(wished);
             return Ok(Self { path: wished.to_owned(), ours: false });
         }
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(|folder| PathBuf::from(folder).join("sysop"));
         if let Some(folder) = runtime.filter(|folder| folder.is_absolute() && fits(folder))
             && prepare(&folder).is_ok()
         {
+            sweep(&folder);
             return Ok(Self { path: folder, ours: false });
         }
         // A fresh name that nobody else can have prepared.
@@ -71,9 +81,34 @@ fn prepare(folder: &Path) -> io::Result<()> {
     if private { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
+/// Takes sockets away behind which nobody listens any more. Those of living processes are there from the moment
+/// that somebody listens, and names with a dot are on their way to that.
+fn sweep(folder: &Path) {
+    let ours = |name: &OsStr| {
+        let bytes = name.as_encoded_bytes();
+        (bytes.starts_with(b"c-") || bytes.starts_with(b"ask-")) && !bytes.contains(&b'.')
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(SWEPT_ENTRIES_MAX);
+    for entry in entries.filter(|entry| ours(&entry.file_name())) {
+        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+        if is_socket && is_left_alone(&entry.path()) {
+            // Another process may have been quicker.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_left_alone(socket: &Path) -> bool {
+    let Ok(address) = SocketAddrUnix::new(socket) else { return false };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let Ok(own) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
+    matches!(connect(&own, &address), Err(Errno::CONNREFUSED))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
 
     use super::{ControlFolder, SOCKET_BYTES_MAX, SUFFIX_BYTES};
 
@@ -105,5 +140,24 @@ mod tests {
         std::fs::write(path.join("rest"), "").unwrap();
         drop(folder);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_killed_processes_left_is_taken_away_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("s");
+        drop(ControlFolder::open(&folder).unwrap());
+        let left = ["c-0123", "ask-0123"];
+        for name in left.into_iter().chain(["other", "c-0123.new"]) {
+            // The name of a socket outlives who listened there.
+            drop(UnixListener::bind(folder.join(name)).unwrap());
+        }
+        let _living = UnixListener::bind(folder.join("c-4567")).unwrap();
+        std::fs::write(folder.join("c-file"), "").unwrap();
+        ControlFolder::open(&folder).unwrap();
+        let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, ["c-0123.new", "c-4567", "c-file", "other"]);
     }
 }

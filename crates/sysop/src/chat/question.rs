@@ -29,6 +29,8 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 const ESCAPE: Duration = Duration::from_millis(50);
 /// How much of a prompt is shown, in characters: its beginning and its end.
 const PROMPT_CHARS_MAX: usize = 4_000;
+/// How much of a prompt is told in a sentence, in characters.
+const PROMPT_CHARS_IN_A_LINE_MAX: usize = 200;
 /// How many bytes are taken from the terminal at once.
 const READ_BYTES_MAX: usize = 256;
 /// How many times the terminal is read for what follows an answer.
@@ -320,7 +322,11 @@ pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize
 
 /// Who asks what, in one line for a sentence.
 pub(crate) fn in_one_line(question: &Question) -> String {
-    let prompt: String = question.prompt.trim().chars().take(200).collect();
+    let whole = question.prompt.trim();
+    let mut prompt: String = whole.chars().take(PROMPT_CHARS_IN_A_LINE_MAX).collect();
+    if prompt.len() < whole.len() {
+        prompt.push('…');
+    }
     safe(&format!("{} asks `{prompt}`", question.from)).replace('\n', " ")
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::World;
+use crate::person::{Person, at_a_terminal};
 use crate::support::{
     DEADLINE, Mock, RawServer, Running, bash, call, hang, processes_with, say, wait_until_gone,
 };
@@ -245,83 +245,6 @@ fn the_end_of_the_input_while_a_question_is_open_runs_nothing() {
     assert!(!world.has("made"));
     let events = world.exported(&world.only_session());
     assert_eq!(events.last().unwrap()["event"]["type"], "turn_ended", "{events:?}");
-}
-
-/// Someone at a terminal.
-struct Person {
-    read: pty_process::OwnedReadPty,
-    write: pty_process::OwnedWritePty,
-    child: tokio::process::Child,
-    seen: String,
-    /// Up to where it was looked at, in bytes.
-    at: usize,
-}
-
-impl Person {
-    fn sits_down(world: &World, arguments: &[&str]) -> Self {
-        let (pty, pts) = pty_process::open().unwrap();
-        pty.resize(pty_process::Size::new(30, 100)).unwrap();
-        let child = pty_process::Command::new(env!("CARGO_BIN_EXE_sysop"))
-            .args(arguments)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", world.home())
-            .env("TERM", "xterm-256color")
-            .envs(world.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(world.work())
-            .kill_on_drop(true)
-            .spawn(pts)
-            .unwrap();
-        let (read, write) = pty.into_split();
-        Self { read, write, child, seen: String::new(), at: 0 }
-    }
-
-    /// Waits until a text comes after what was seen before.
-    async fn sees(&mut self, text: &str) {
-        let waiting = async {
-            loop {
-                if let Some(found) = self.seen[self.at..].find(text) {
-                    self.at += found + text.len();
-                    return true;
-                }
-                if !self.reads().await {
-                    return false;
-                }
-            }
-        };
-        let came = tokio::time::timeout(DEADLINE, waiting).await;
-        assert_eq!(came, Ok(true), "{text:?} did not come; seen: {}", self.seen);
-    }
-
-    /// Reads more, without control sequences; answers as a terminal does.
-    async fn reads(&mut self) -> bool {
-        let mut bytes = [0; 4096];
-        let Ok(count @ 1..) = self.read.read(&mut bytes).await else { return false };
-        let text = String::from_utf8_lossy(&bytes[..count]);
-        for _ in text.matches("\u{1b}[6n") {
-            self.write.write_all(b"\x1b[1;1R").await.unwrap();
-        }
-        self.seen.push_str(&sysop_core::text::strip_controls(&text));
-        true
-    }
-
-    async fn types(&mut self, text: &str) {
-        self.write.write_all(text.as_bytes()).await.unwrap();
-    }
-
-    async fn leaves(mut self) -> (i32, String) {
-        let ended = async {
-            while self.reads().await {}
-            self.child.wait().await.unwrap().code().unwrap_or(-1)
-        };
-        let code = tokio::time::timeout(DEADLINE, ended).await.expect("it ends");
-        (code, self.seen)
-    }
-}
-
-/// Lets a person do something at a terminal.
-fn at_a_terminal<T>(what: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what)
 }
 
 #[test]

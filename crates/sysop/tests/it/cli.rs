@@ -225,3 +225,13 @@ async fn a_conversation_begins_with_the_question_whether_the_workspace_is_truste
     assert!(asked_about_the_workspace("y\n").await.contains("answer = \"trusted\""));
     assert!(asked_about_the_workspace("n\n").await.contains("answer = \"refused\""));
 }
+
+#[test]
+fn a_routine_that_says_nothing_prints_nothing() {
+    let config = "[routines.quiet]\ncmd = 'true'\n[routines.broken]\ncmd = 'false'\n";
+    let world = World::new().file(".config/sysop/config.toml", config);
+    for (routine, code) in [("quiet", 0), ("broken", 1)] {
+        let run = world.run(&["run", "--approve", "auto", routine]);
+        assert_eq!((run.code, run.out.as_str()), (Some(code), ""), "{run:?}");
+    }
+}

@@ -6,6 +6,11 @@ mod cli;
 mod config;
 mod demo;
 mod kill;
+mod person;
+mod remote;
+#[path = "../../../sysop-host/tests/it/sshd.rs"]
+#[expect(dead_code, reason = "the tests of the host use all of it")]
+mod sshd;
 mod support;
 mod survive;
 mod wires;

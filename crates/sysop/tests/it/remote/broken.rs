@@ -1,0 +1,86 @@
+//! A connection that is lost in the middle: nobody pretends to know, nothing runs twice, and the work goes on.
+
+use std::fs;
+
+use super::{Far, outcomes, results};
+use crate::support::{bash, call, say};
+
+/// Says that it began, and never ends by itself.
+fn endless(far_file: &str) -> String {
+    format!("echo run >> {far_file}; echo so far; touch begun; exec sleep 3600")
+}
+
+#[test]
+fn a_command_whose_connection_is_lost_is_unknown_and_not_run_again() {
+    let far =
+        Far::with(&[("long", vec![bash(&endless("runs")), bash("wc -l < runs"), say("It was cut off.")])]);
+    let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "the long one"]);
+    far.wait_for("begun");
+    far.sshd.kill_connections();
+    let run = running.finish();
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "It was cut off.\n"), "{run:?}");
+    assert!(run.err.contains("nobody knows how it ended: the connection or the capture broke"), "{run:?}");
+    let told = results(&far.mock.last_body());
+    assert!(told[0].contains("so far\n[not known how it ended: the connection to far was lost"), "{told:?}");
+    assert_eq!(told[1], "1\n[exit code 0]", "the next call connects again, and it ran once");
+    let log = far.log();
+    let ends: Vec<_> = outcomes(&log).iter().map(|it| it["status"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ends, ["unknown", "ok"]);
+}
+
+#[test]
+fn a_routine_whose_connection_is_lost_has_failed() {
+    let mut far = Far::with(&[]);
+    let path = ".config/sysop/config.toml";
+    let config = fs::read_to_string(far.world.home().join(path)).unwrap();
+    far.world = far.world.file(path, &format!("{config}[routines.long]\ncmd = '{}'\n", endless("runs")));
+    let running = far.world.start(&["run", "--host", "far", "--approve", "auto", "long"]);
+    far.wait_for("begun");
+    far.sshd.kill_connections();
+    let run = running.finish();
+    assert_eq!((run.code, run.out.as_str()), (Some(1), "so far\n"), "{run:?}");
+    assert_eq!(run.err.lines().last(), Some("sysop: nobody knows how the command ended"), "{run:?}");
+    assert_eq!(far.read_there("runs"), "run\n");
+}
+
+#[test]
+fn a_terminal_whose_connection_is_lost_is_unknown_and_opened_anew() {
+    let run_command =
+        |command: &str| call("run_command", serde_json::json!({ "command": command, "reasoning": "" }));
+    let long = format!("sh -c '{}'", endless("runs"));
+    let far =
+        Far::with(&[("long", vec![run_command(&long), run_command("cat runs"), say("It was cut off.")])]);
+    let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "the long one"]);
+    far.wait_for("begun");
+    far.sshd.kill_connections();
+    let run = running.finish();
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "It was cut off.\n"), "{run:?}");
+    let told = results(&far.mock.last_body());
+    assert!(told[0].contains("so far"), "{told:?}");
+    assert!(told[1].contains("run\n") && told[1].contains("[exit code 0]"), "{told:?}");
+    let log = far.log();
+    assert_eq!(outcomes(&log)[0]["status"], "unknown", "{told:?}");
+    assert_eq!(far.read_there("runs"), "run\n");
+}
+
+/// As a power cut would: the session is gone on with where it was, and the machine is the same.
+#[test]
+fn a_session_is_gone_on_with_on_its_own_machine() {
+    let far = Far::with(&[
+        ("long", vec![bash(&endless("runs")), say("never said")]),
+        ("go on", vec![bash("cat runs"), say("It had run once.")]),
+    ]);
+    let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "the long one"]);
+    far.wait_for("begun");
+    running.kill();
+    far.nothing_runs();
+    // No `--host`: the session knows where it works.
+    let run = far.world.finish(&["exec", "--resume", "--approve", "auto", "go on"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "It had run once.\n"), "{run:?}");
+    let told = results(&far.mock.last_body());
+    assert_eq!(told.last().map(String::as_str), Some("run\n[exit code 0]"), "{told:?}");
+    let log = far.log();
+    let ends: Vec<_> = outcomes(&log).iter().map(|it| it["status"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ends, ["interrupted", "ok"]);
+    far.nothing_is_left();
+}

@@ -1,0 +1,107 @@
+//! What a person is told who cannot get in: one sentence that says what to do next.
+
+use std::fs;
+
+use super::{Far, outcomes, results, text};
+use crate::Run;
+use crate::support::{bash, say};
+
+/// Runs a routine there, which is the shortest way to a connection.
+fn routine(far: &Far, host: &str) -> Run {
+    far.world.finish(&["run", "--host", host, "--approve", "auto", "look"])
+}
+
+fn far() -> Far {
+    let mut far = Far::with(&[]);
+    let path = ".config/sysop/config.toml";
+    let config = fs::read_to_string(far.world.home().join(path)).unwrap();
+    far.world = far.world.file(path, &format!("{config}[routines.look]\ncmd = 'echo seen'\n"));
+    far
+}
+
+/// The only line that says why it did not work.
+fn sentence(run: &Run) -> &str {
+    // What ran, how long it took, and why it did not work.
+    let lines: Vec<&str> = run.err.lines().collect();
+    assert_eq!((lines.len(), &lines[0][..7], &lines[1][..8]), (3, "[Tool: ", "  failed"), "{run:?}");
+    lines[2]
+}
+
+#[test]
+fn who_gets_in_is_told_nothing() {
+    let run = routine(&far(), "far");
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "seen\n"), "{run:?}");
+}
+
+#[test]
+fn each_failure_of_ssh_is_told_apart() {
+    let far = far();
+    far.sshd.configure(&format!(
+        "Host nowhere\n  HostName nowhere.invalid\nHost closed\n  HostName 127.0.0.1\n  Port 1\n\
+         Host other\n  HostName 127.0.0.1\n  Port {0}\n  IdentityFile {1}\n  IdentitiesOnly yes\n\
+         Host changed\n  HostName 127.0.0.1\n  Port {0}\n  UserKnownHostsFile {2}\n\
+         Host new\n  HostName 127.0.0.1\n  Port {0}\n  UserKnownHostsFile /dev/null\n",
+        far.sshd.port(),
+        text(&far.sshd.path("other")),
+        text(&far.sshd.path("changed_hosts")),
+    ));
+    let other = fs::read_to_string(far.sshd.path("other.pub")).unwrap();
+    fs::write(far.sshd.path("changed_hosts"), format!("[127.0.0.1]:{} {other}", far.sshd.port())).unwrap();
+    // `IdentityFile` adds up; the right key is not for `other`.
+    let config = fs::read_to_string(far.sshd.path("ssh_config")).unwrap();
+    let config = config.replace("Host *\n", "Host * !other\n");
+    let known = text(&far.sshd.path("known_hosts"));
+    let rest = format!("Host *\n  IdentityAgent none\n  UserKnownHostsFile {known}\n");
+    fs::write(far.sshd.path("ssh_config"), format!("{config}{rest}")).unwrap();
+    for (host, expected) in [
+        ("nowhere", "the name nowhere.invalid is unknown; check the spelling, or give it an address"),
+        ("closed", "closed refused the connection; check the port, and that sshd runs there"),
+        ("other", "other accepted none of the keys or passwords; try `ssh other`"),
+        ("changed", "the host key of changed has CHANGED: someone may be in between"),
+    ] {
+        let run = routine(&far, host);
+        assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{host}: {run:?}");
+        assert!(sentence(&run).contains(expected), "{host}: {run:?}");
+    }
+    // A person may know the key: only nobody can be asked.
+    let run = routine(&far, "new");
+    assert_eq!((run.code, run.out.as_str(), run.err.lines().count()), (Some(3), "", 2), "{run:?}");
+    let asked = "sysop: ssh new asks `The authenticity of host";
+    assert!(run.err.contains(asked) && run.err.contains("nobody is here to answer"), "{run:?}");
+    far.nothing_is_left();
+}
+
+#[test]
+fn a_path_that_is_too_long_for_a_socket_keeps_nobody_out() {
+    let mut far = far();
+    let home = far.world.home().join("a-home-with-quite-a-long-name-".repeat(5));
+    fs::create_dir(&home).unwrap();
+    // Nothing of the home changes but where it is, and with it the place of sockets.
+    far.world = far.world.variable("XDG_CACHE_HOME", &text(&home.join(".cache")));
+    let run = routine(&far, "far");
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "seen\n"), "{run:?}");
+    far.nothing_is_left();
+    assert!(crate::support::files_below(&home).is_empty());
+}
+
+#[test]
+fn a_task_with_a_model_tells_it_why_nothing_runs() {
+    let far = Far::with(&[("look", vec![bash("echo seen"), say("It is closed.")])]);
+    far.sshd.configure("Host closed\n  HostName 127.0.0.1\n  Port 1\n");
+    let run = far.world.finish(&["exec", "--host", "closed", "--approve", "auto", "look"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "It is closed.\n"), "{run:?}");
+    let told = results(&far.mock.last_body());
+    assert!(told[0].contains("closed refused the connection; check the port"), "{told:?}");
+    assert_eq!(outcomes(&far.log())[0]["status"], "failed");
+}
+
+#[test]
+fn what_ssh_would_take_for_something_else_is_no_host() {
+    let far = far();
+    for host in ["-oProxyCommand=touch made", "a b", "", "far,,far"] {
+        let run = far.world.finish(&["run", &format!("--host={host}"), "look"]);
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{host:?}: {run:?}");
+        assert!(run.err.lines().next().is_some_and(|line| line.contains("host")), "{host:?}: {run:?}");
+    }
+    assert!(!far.world.has("made"));
+}

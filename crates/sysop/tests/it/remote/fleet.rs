@@ -1,0 +1,194 @@
+//! Several machines as one.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{outcomes, quiet, results, text, with_passphrase};
+use crate::World;
+use crate::person::{Person, at_a_terminal};
+use crate::sshd::{Login, Sshd};
+use crate::support::{Mock, bash, lines_of_json, say};
+
+/// Three machines, each its own sshd, of which one is another kind; and one that is down.
+struct Fleet {
+    machines: Vec<Sshd>,
+    mock: Mock,
+    world: World,
+}
+
+const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
+
+impl Fleet {
+    fn with(scenarios: &[(&str, Vec<Value>)]) -> Self {
+        let machines: Vec<Sshd> = NAMES.iter().map(|_| quiet(Sshd::start(Login::Own))).collect();
+        let mock = Mock::start(scenarios);
+        let mut ssh = "Host down\n  HostName 127.0.0.1\n  Port 1\n".to_owned();
+        let mut config = String::new();
+        for (name, machine) in NAMES.iter().zip(&machines) {
+            let kind = if *name == "beta" { "old" } else { "new" };
+            fs::write(machine.path("home/kind"), format!("{kind}\n")).unwrap();
+            ssh.push_str(&format!(
+                "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
+                 IdentityAgent none\n  UserKnownHostsFile {}\n",
+                machine.port(),
+                text(&machine.path("user")),
+                text(&machine.path("known_hosts")),
+            ));
+            let root = text(&machine.path("home"));
+            config.push_str(&format!("[hosts.{name}]\nhost = '{name}'\nroot = '{root}'\ntags = ['all']\n"));
+        }
+        let world = World::with_openai(&mock.url())
+            .file("fleet.ssh", &ssh)
+            .file(".config/sysop/config.toml", &config);
+        let path = text(&world.home().join("fleet.ssh"));
+        let world = world.variable("SYSOP_SSH_CONFIG", &path);
+        Self { machines, mock, world }
+    }
+
+    fn log(&self) -> Vec<Value> {
+        self.world.exported(&self.world.only_session())
+    }
+}
+
+/// Host, status, exit code, group.
+fn by_host(hosts: &Value) -> Vec<(String, String, Value, Value)> {
+    let hosts = hosts.as_array().unwrap_or_else(|| panic!("no hosts: {hosts}")).iter();
+    let code = |host: &Value| host.get("exit_code").or(host.get("exitCode")).cloned().unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    hosts
+        .map(|host| (word(&host["host"]), word(&host["status"]), code(host), host["group"].clone()))
+        .collect()
+}
+
+fn end(host: &str, status: &str, code: Value, group: u32) -> (String, String, Value, Value) {
+    (host.to_owned(), status.to_owned(), code, json!(group))
+}
+
+#[test]
+fn the_odd_one_comes_first_and_each_host_has_its_own_end() {
+    let fleet = Fleet::with(&[("which", vec![bash("cat kind; grep -q new kind"), say("Beta is old.")])]);
+    let hosts = "alpha,beta,gamma";
+    let run = fleet.world.finish(&["exec", "--json", "--host", hosts, "--approve", "auto", "which"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let told = results(&fleet.mock.last_body()).pop().unwrap();
+    let expected = "== beta (1 of 3): exit code 1 ==\nold\n[exit code 1]\n\
+                    == alpha, gamma (2 of 3): exit code 0 ==\nnew\n[exit code 0]";
+    assert_eq!(told, expected);
+    let ends = [
+        end("alpha", "ok", json!(0), 2),
+        end("beta", "failed", json!(1), 1),
+        end("gamma", "ok", json!(0), 2),
+    ];
+    let messages = lines_of_json(&run.out);
+    let finished = messages.iter().find(|message| message["type"] == "tool.finished").unwrap();
+    assert_eq!(by_host(&finished["hosts"]), ends, "{finished}");
+    let log = fleet.log();
+    assert_eq!(log[0]["event"]["spec"]["host"], "alpha, beta, gamma");
+    assert_eq!(by_host(&outcomes(&log)[0]["hosts"]), ends);
+}
+
+#[test]
+fn a_routine_prints_what_the_hosts_said() {
+    let mut fleet = Fleet::with(&[]);
+    let path = ".config/sysop/config.toml";
+    let config = fs::read_to_string(fleet.world.home().join(path)).unwrap();
+    let routine = "[routines.which]\ncmd = 'cat kind; grep -q new kind'\n";
+    fleet.world = fleet.world.file(path, &format!("{config}{routine}"));
+    let run = fleet.world.finish(&["run", "--host", "@all", "--approve", "auto", "which"]);
+    let expected = "== beta (1 of 3): exit code 1 ==\nold\n[exit code 1]\n\
+                    == alpha, gamma (2 of 3): exit code 0 ==\nnew\n[exit code 0]";
+    assert_eq!((run.code, run.out.trim_end()), (Some(1), expected), "{run:?}");
+    assert_eq!(run.err.lines().last(), Some("sysop: the command did not end well on beta"), "{run:?}");
+}
+
+#[test]
+fn one_approval_names_every_host() {
+    let fleet = Fleet::with(&[("make", vec![bash("touch made"), say("It is made.")])]);
+    let made = |fleet: &Fleet| fleet.machines.iter().filter(|it| it.path("home/made").exists()).count();
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&fleet.world, &["exec", "--host", "@all", "make it"]);
+        person.sees("alpha, beta, gamma").await;
+        person.sees("touch made").await;
+        person.sees("Run it?").await;
+        assert_eq!(made(&fleet), 0);
+        person.types("y").await;
+        person.sees("It is made.").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 0, "{seen}");
+        assert_eq!(seen.matches("Run it?").count(), 1, "{seen}");
+    });
+    assert_eq!(made(&fleet), 3);
+}
+
+#[test]
+fn a_host_that_is_down_keeps_nobody_else_from_working() {
+    let fleet = Fleet::with(&[("make", vec![bash("touch made; echo done"), say("Down is down.")])]);
+    let run = fleet.world.finish(&["exec", "--host", "alpha,down,gamma", "--approve", "auto", "make"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let told = results(&fleet.mock.last_body()).pop().unwrap();
+    assert!(told.starts_with("== down (1 of 3): failed ==\n"), "{told}");
+    assert!(told.contains("down refused the connection; check the port"), "{told}");
+    assert!(told.ends_with("== alpha, gamma (2 of 3): exit code 0 ==\ndone\n[exit code 0]"), "{told}");
+    let ends = [
+        end("alpha", "ok", json!(0), 2),
+        end("down", "failed", Value::Null, 1),
+        end("gamma", "ok", json!(0), 2),
+    ];
+    assert_eq!(by_host(&outcomes(&fleet.log())[0]["hosts"]), ends);
+    assert!(fleet.machines[0].path("home/made").exists() && fleet.machines[2].path("home/made").exists());
+}
+
+#[test]
+fn the_rest_does_not_follow_a_canary_that_fails() {
+    let fleet = Fleet::with(&[
+        ("break", vec![bash("touch tried; false"), say("It failed.")]),
+        ("works", vec![bash("touch worked"), say("It worked.")]),
+    ]);
+    let line = ["exec", "--host", "alpha,beta,gamma", "--canary", "1", "--approve", "auto"];
+    let run = fleet.world.finish(&[&line[..], &["break it"]].concat());
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let has =
+        |name: &str| fleet.machines.iter().map(|it| it.path("home").join(name).exists()).collect::<Vec<_>>();
+    assert_eq!(has("tried"), [true, false, false]);
+    let told = results(&fleet.mock.last_body()).pop().unwrap();
+    assert!(told.contains("not run: alpha, which went first, ended with: exit code 1"), "{told}");
+    let ends = [
+        end("alpha", "failed", json!(1), 1),
+        end("beta", "rejected", Value::Null, 2),
+        end("gamma", "rejected", Value::Null, 2),
+    ];
+    assert_eq!(by_host(&outcomes(&fleet.log())[0]["hosts"]), ends);
+    let run = fleet.world.finish(&[&line[..], &["what works"]].concat());
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(has("worked"), [true, true, true]);
+}
+
+/// Each host has a connection of its own, and who asks is named.
+#[test]
+fn a_passphrase_is_asked_for_each_host_that_wants_one() {
+    let fleet = Fleet::with(&[("enter", vec![bash("echo inside"), say("All are in.")])]);
+    let secret = format!("Sesam-fleet-{}", std::process::id());
+    for machine in &fleet.machines[..2] {
+        with_passphrase(machine, &secret);
+    }
+    let seen = at_a_terminal(async {
+        let line = ["chat", "--host", "@all", "--approve", "auto", "enter"];
+        let mut person = Person::sits_down(&fleet.world, &line);
+        for _ in 0..2 {
+            person.sees(" asks:").await;
+            person.sees("what you type is not shown").await;
+            person.answers(&secret).await;
+        }
+        person.sees("All are in.").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        person.leaves().await.1
+    });
+    assert!(!seen.contains(&secret), "{seen}");
+    for (name, asks) in NAMES.into_iter().zip([true, true, false]) {
+        assert_eq!(seen.contains(&format!("ssh {name} asks:")), asks, "{name}: {seen}");
+    }
+    let told = results(&fleet.mock.last_body()).pop().unwrap();
+    assert_eq!(told, "== alpha, beta, gamma (3 of 3): exit code 0 ==\ninside\n[exit code 0]");
+}

@@ -1,0 +1,121 @@
+//! Models on the far machine, and a config as Jexida writes it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+
+use super::{Far, outcomes};
+use crate::person::{Person, at_a_terminal};
+use crate::support::{bash, processes_with, say};
+
+/// What stands in for the program where nothing is forwarded: it answers from the files beside it, in turn.
+const OLLAMA: &str = r#"#!/bin/sh
+here=${0%/*}
+case $1 in
+list) printf 'NAME  ID  SIZE  MODIFIED\nphi3:latest  4f2222927938  2.2 GB  5 weeks ago\n' ;;
+show) ;;
+run)
+    [ "$2" = --help ] && { echo '      --nowordwrap   Do not wrap'; exit; }
+    cat >>"$here/prompts"
+    echo x >>"$here/runs"
+    cat "$here/answer$(wc -l <"$here/runs" | tr -d ' ')"
+    ;;
+esac
+"#;
+
+/// A far machine with a program `ollama` that answers so.
+fn with_program(answers: &[&str]) -> Far {
+    let far = Far::with_sshd("AllowTcpForwarding no", &[]);
+    // What is not found on PATH is looked for here.
+    let folder = far.there(".local/bin");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("ollama"), OLLAMA).unwrap();
+    fs::set_permissions(folder.join("ollama"), fs::Permissions::from_mode(0o755)).unwrap();
+    for (number, answer) in (1..).zip(answers) {
+        fs::write(folder.join(format!("answer{number}")), answer).unwrap();
+    }
+    far
+}
+
+/// A far machine whose Ollama is the scripted one, at the port that its own environment names.
+fn with_server(scenarios: &[(&str, Vec<serde_json::Value>)]) -> Far {
+    let far = Far::with(scenarios);
+    let address = far.mock.address();
+    // What sshd starts is told by the login shell's own file.
+    fs::write(far.there(".bashrc"), format!("export OLLAMA_HOST={address}\n")).unwrap();
+    far
+}
+
+#[test]
+fn a_model_there_is_reached_through_the_connection() {
+    let far = with_server(&[("count", vec![bash("echo 4 files"), say("There are four.")])]);
+    let line = ["exec", "--host", "far", "--model", "ollama+ssh/qwen3", "--approve", "auto", "count them"];
+    let run = far.world.finish(&line);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "There are four.\n"), "{run:?}");
+    let requests = far.mock.requests();
+    assert!(requests.iter().all(|request| request.path.starts_with("/api/")), "it is Ollama's own wire");
+    assert_eq!(outcomes(&far.log())[0]["output"], "4 files\n[exit code 0]");
+    far.nothing_is_left();
+}
+
+#[test]
+fn where_nothing_is_forwarded_the_program_there_is_asked() {
+    let shell = json!({ "type": "shell", "command": "echo 4 files", "reason": "to count" }).to_string();
+    let answer = json!({ "type": "answer", "text": "There are four." }).to_string();
+    let far = with_program(&[&shell, &answer]);
+    let line = ["exec", "--host", "far", "--model", "ollama+ssh/phi3", "--approve", "auto", "count them"];
+    let run = far.world.finish(&line);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "There are four.\n"), "{run:?}");
+    assert_eq!(outcomes(&far.log())[0]["output"], "4 files\n[exit code 0]");
+    let prompts = far.read_there(".local/bin/prompts");
+    assert!(prompts.contains("count them") && prompts.contains("4 files"), "{prompts}");
+    far.nothing_is_left();
+}
+
+/// Jexida's flow: ask, PLAN, confirm, output, analysis; with its own file and nothing else.
+#[test]
+fn a_config_of_jexida_works_as_it_did_there() {
+    let shell = json!({ "type": "shell", "command": "echo free: 4 GB", "reason": "Look at the disk." });
+    let answer = json!({ "type": "answer", "text": "Four gigabytes are free." });
+    let far = with_program(&[&shell.to_string(), &answer.to_string()]);
+    fs::remove_file(far.world.home().join(".config/sysop/config.toml")).unwrap();
+    let Far { sshd, mock, world } = far;
+    let config = "[connection]\nhost = 'far'\nuser = 'root'\n[model]\nname = 'phi3'\n[routines]\n\
+                  look = { description = 'Look', cmd = 'echo looked' }\n";
+    let mut world = world.file(".jexida/config.toml", config);
+    world.environment.retain(|(name, _)| name == "SYSOP_SSH_CONFIG" || name == "OLLAMA_HOST");
+    let far = Far { sshd, mock, world };
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&far.world, &["chat"]);
+        person.sees("ollama+ssh/phi3").await;
+        person.sees("›").await;
+        person.types("how much space is left?\r").await;
+        person.sees("PLAN").await;
+        person.sees("Look at the disk.").await;
+        person.sees("on far as root in ~").await;
+        person.sees("$ echo free: 4 GB").await;
+        person.sees("Run it?").await;
+        person.types("y").await;
+        person.sees("COMMAND OUTPUT").await;
+        person.sees("free: 4 GB").await;
+        person.sees("exit code 0").await;
+        person.sees("AGENT RESPONSE").await;
+        person.sees("Four gigabytes are free.").await;
+        person.sees("STATUS").await;
+        person.sees("host far · user root · model ollama+ssh/phi3 · exit code 0").await;
+        person.sees("›").await;
+        person.types("/run look\r").await;
+        person.sees("$ echo looked").await;
+        person.sees("Run it?").await;
+        person.types("y").await;
+        person.sees("REMOTE COMMAND").await;
+        person.sees("looked").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 0, "{seen}");
+    });
+    assert!(processes_with(&far.mark()).is_empty(), "it is gone when sysop is");
+    far.nothing_is_left();
+}

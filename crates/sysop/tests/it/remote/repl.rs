@@ -1,0 +1,105 @@
+//! The REPL on another machine: its terminal, commands typed by a person, and the way to yet another machine.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Far, outcomes, text};
+use crate::person::{Person, at_a_terminal};
+use crate::support::say;
+
+/// What a person typed into the terminal, as the log has it: who, and what.
+fn typed(log: &[Value]) -> Vec<(String, Value)> {
+    let events = log.iter().map(|logged| &logged["event"]);
+    let inputs = events.filter(|event| event["type"] == "terminal_input");
+    inputs.map(|event| (event["by"].as_str().unwrap().to_owned(), event["typed"].clone())).collect()
+}
+
+#[test]
+fn a_person_works_in_the_terminal_there_and_comes_back() {
+    let far = Far::with(&[("hello", vec![say("Hello to you.")])]);
+    fs::write(far.there(".profile"), "PS1='there$ '\n").unwrap();
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&far.world, &["chat", "--host", "far"]);
+        person.sees("›").await;
+        person.types("/shell\r").await;
+        person.sees("the terminal of far: Ctrl+] comes back here").await;
+        person.sees("there$").await;
+        person.types("echo typed-$((40 + 2)) | tee here\r").await;
+        person.sees("typed-42").await;
+        person.types("\u{1d}").await;
+        person.sees("›").await;
+        person.types("hello\r").await;
+        person.sees("Hello to you.").await;
+        // It is the same shell as before.
+        person.types("/shell\r").await;
+        person.sees("typed-42").await;
+        person.types("echo ag''ain\r").await;
+        person.sees("again").await;
+        person.types("\u{1d}").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 0, "{seen}");
+    });
+    assert_eq!(far.read_there("here"), "typed-42\n");
+    let typed = typed(&far.log());
+    let keys = |text: &str| ("chat".to_owned(), json!({ "keys": { "text": text } }));
+    assert_eq!(typed, [keys("echo typed-$((40 + 2)) | tee here Enter"), keys("echo ag''ain Enter")]);
+    far.nothing_is_left();
+}
+
+#[test]
+fn a_command_typed_there_is_shown_with_where_and_how_it_ended() {
+    let far = Far::with(&[]);
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&far.world, &["chat", "--host", "root@far"]);
+        person.sees("›").await;
+        person.types("/cmd echo by ha''nd; exit 3\r").await;
+        person.sees("REMOTE COMMAND").await;
+        person.sees("by hand").await;
+        person.sees("STATUS").await;
+        person.sees("host far").await;
+        person.sees("user root").await;
+        person.sees("model openai/test-model").await;
+        person.sees("exit code 3").await;
+        person.sees("s ").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        person.leaves().await;
+    });
+    assert!(far.mock.requests().is_empty(), "the model is not asked about what was typed");
+    let log = far.log();
+    assert_eq!(outcomes(&log)[0]["exit_code"], 3);
+    far.nothing_is_left();
+}
+
+#[test]
+fn another_machine_is_chosen_in_the_middle_of_a_conversation() {
+    let far = Far::with(&[]);
+    let root = text(&far.there(""));
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&far.world, &["chat"]);
+        person.sees("›").await;
+        person.types("/host\r").await;
+        person.sees("commands run on this machine").await;
+        person.sees("nothing runs there").await;
+        person.sees("/host DEST begins a session there").await;
+        person.sees("›").await;
+        person.types("/host far\r").await;
+        person.sees("host far").await;
+        person.sees("›").await;
+        person.types("/cmd touch over-there\r").await;
+        person.sees("REMOTE COMMAND").await;
+        person.sees("exit code 0").await;
+        person.sees("›").await;
+        person.types("/host\r").await;
+        person.sees("commands run on far").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        person.leaves().await;
+    });
+    assert!(far.there("over-there").exists());
+    assert_eq!(far.log()[0]["event"]["spec"]["root"], root.trim_end_matches('/'));
+    far.nothing_is_left();
+}

@@ -1,0 +1,300 @@
+//! What only a person may know: it reaches who asks for it, and nothing else ever holds it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Far, files_with, outcomes, processes_given, results, text, with_passphrase};
+use crate::person::{Person, at_a_terminal};
+use crate::support::{bash, call, say};
+
+/// A word that is nowhere else on this machine.
+fn word(test: &str) -> String {
+    format!("Sesam-{test}-{}", std::process::id())
+}
+
+/// Nothing of ours holds the secret, but where things are kept they are found.
+fn nothing_holds(far: &Far, secret: &str, known: &str) {
+    assert!(!files_with(&far.world.data(), known).is_empty(), "the search finds what is there");
+    let kept = files_with(far.world.home(), secret);
+    assert_eq!(kept, Vec::<std::path::PathBuf>::new());
+    for id in far.world.session_ids() {
+        for command in ["export", "show"] {
+            let run = far.world.finish(&["sessions", command, &id]);
+            assert!(run.code == Some(0) && run.out.contains(known), "{run:?}");
+            assert!(!run.out.contains(secret) && !run.err.contains(secret), "{run:?}");
+        }
+    }
+    let bodies: Vec<String> = far.mock.requests().iter().map(|request| request.body.to_string()).collect();
+    assert!(!bodies.is_empty() && bodies.iter().all(|body| !body.contains(secret)), "{bodies:?}");
+}
+
+/// The same while it runs: no process was given it where others can read.
+fn nobody_was_given(far: &Far, secret: &str) {
+    assert!(!processes_given(&far.mark()).is_empty(), "the search finds what is there");
+    assert_eq!(processes_given(secret), Vec::<String>::new());
+}
+
+#[test]
+fn a_host_key_and_a_passphrase_are_asked_for_and_the_run_goes_on() {
+    let (secret, wrong) = (word("passphrase"), word("wrong"));
+    let far = Far::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
+    with_passphrase(&far.sshd, &secret);
+    fs::write(far.sshd.path("known_hosts"), "").unwrap();
+    let seen = at_a_terminal(async {
+        let mut person = Person::sits_down(&far.world, &["chat", "--host", "far", "--approve", "auto"]);
+        person.sees("›").await;
+        person.types("look around\r").await;
+        person.sees("ssh far asks:").await;
+        person.sees("yes/no").await;
+        person.sees("Enter sends the answer").await;
+        person.answers("yes").await;
+        person.sees("Enter passphrase for key").await;
+        person.sees("what you type is not shown").await;
+        person.answers(&wrong).await;
+        person.sees("Enter passphrase for key").await;
+        person.sees("what you type is not shown").await;
+        person.answers(&secret).await;
+        person.sees("looked around").await;
+        person.sees("I have looked.").await;
+        nobody_was_given(&far, &secret);
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        person.leaves().await.1
+    });
+    assert!(!seen.contains(&secret) && !seen.contains(&wrong), "{seen}");
+    assert_eq!(results(&far.mock.last_body()), ["looked around\n[exit code 0]"]);
+    let known = fs::read_to_string(far.sshd.path("known_hosts")).unwrap();
+    assert!(known.contains("ssh-ed25519"), "ssh remembers what a person said: {known}");
+    for word in [&secret, &wrong] {
+        nothing_holds(&far, word, "looked around");
+    }
+    far.nothing_is_left();
+}
+
+#[test]
+fn a_passphrase_that_is_refused_keeps_the_session() {
+    let secret = word("refused");
+    let far = Far::with(&[
+        ("look", vec![bash("echo looked around"), say("I cannot get in.")]),
+        ("again", vec![bash("echo inside now"), say("Now I can.")]),
+    ]);
+    with_passphrase(&far.sshd, &secret);
+    let seen = at_a_terminal(async {
+        let mut person = Person::sits_down(&far.world, &["chat", "--host", "far", "--approve", "auto"]);
+        person.sees("›").await;
+        person.types("look around\r").await;
+        // ssh asks three times before it gives up.
+        person.sees("Enter passphrase for key").await;
+        person.sees("what you type is not shown").await;
+        person.types("\u{1b}").await;
+        person.sees("far accepted none of the keys or passwords").await;
+        person.sees("I cannot get in.").await;
+        person.sees("›").await;
+        person.types("try again\r").await;
+        person.sees("Enter passphrase for key").await;
+        person.sees("what you type is not shown").await;
+        person.answers(&secret).await;
+        person.sees("inside now").await;
+        person.sees("Now I can.").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        person.leaves().await.1
+    });
+    assert!(!seen.contains(&secret), "{seen}");
+    nothing_holds(&far, &secret, "inside now");
+    far.nothing_is_left();
+}
+
+#[test]
+fn a_task_on_a_terminal_asks_for_the_passphrase_there() {
+    let secret = word("exec");
+    let far = Far::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
+    with_passphrase(&far.sshd, &secret);
+    let (code, seen) = at_a_terminal(async {
+        let line = ["exec", "--host", "far", "--approve", "auto", "look around"];
+        let mut person = Person::sits_down(&far.world, &line);
+        person.sees("Enter passphrase for key").await;
+        person.sees("what you type is not shown").await;
+        person.answers(&secret).await;
+        person.sees("I have looked.").await;
+        person.leaves().await
+    });
+    assert!(code == 0 && !seen.contains(&secret), "{seen}");
+    nothing_holds(&far, &secret, "looked around");
+    far.nothing_is_left();
+}
+
+/// Who asks for ssh is a process too, and so is ssh while it waits for the answer.
+#[test]
+fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
+    let far = Far::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
+    with_passphrase(&far.sshd, &word("killed"));
+    at_a_terminal(async {
+        let line = ["chat", "--host", "far", "--approve", "auto", "look around"];
+        let mut person = Person::sits_down(&far.world, &line);
+        person.sees("Enter passphrase for key").await;
+        assert!(!processes_given("SYSOP_ASKPASS_SOCKET").is_empty());
+        person.is_killed().await;
+    });
+    far.nothing_runs();
+}
+
+#[test]
+fn ctrl_c_refuses_and_then_stops_the_turn() {
+    let secret = word("stopped");
+    let far = Far::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
+    with_passphrase(&far.sshd, &secret);
+    fs::write(far.sshd.path("known_hosts"), "").unwrap();
+    at_a_terminal(async {
+        let line = ["chat", "--host", "far", "--approve", "auto", "look around"];
+        let mut person = Person::sits_down(&far.world, &line);
+        person.sees("yes/no").await;
+        person.sees("Enter sends the answer").await;
+        person.answers("yes").await;
+        person.sees("Enter passphrase for key").await;
+        person.sees("what you type is not shown").await;
+        person.sees("› ").await;
+        person.types("\u{3}").await;
+        person.sees("refused; Ctrl+C stops the turn").await;
+        person.types("\u{3}").await;
+        person.sees("stopped").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 0, "{seen}");
+    });
+    far.nothing_is_left();
+}
+
+/// A program that asks on its terminal as `sudo` does, without an echo; it lets in who knows the word.
+fn asker(far: &Far, secret: &str) -> String {
+    let script = format!(
+        "#!/bin/sh\nwanted='{secret}'\nwhile :; do\nstty -echo </dev/tty\nprintf '[sudo] password for me: ' >/dev/tty\n\
+         IFS= read -r given </dev/tty\nstty echo </dev/tty\necho >/dev/tty\n\
+         [ \"$given\" = \"$wanted\" ] && break\necho 'Sorry, try again.'\ndone\necho the disk is clean\n"
+    );
+    let path = far.sshd.path("asker");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    text(&path)
+}
+
+fn run_command(command: &str) -> Value {
+    call("run_command", json!({ "command": command, "reasoning": "" }))
+}
+
+/// A person answers in the middle of a run; `command` asks for the password.
+fn a_password_is_entered(far: &Far, host: &str, secret: &str, wrong: &str, said: &str) {
+    let seen = at_a_terminal(async {
+        let mut person = Person::sits_down(&far.world, &["chat", "--host", host]);
+        person.sees("›").await;
+        person.types("clean up\r").await;
+        person.sees("Run it?").await;
+        person.types("y").await;
+        for answer in [wrong, secret] {
+            person.sees("asks:").await;
+            person.sees("[sudo] password for").await;
+            person.sees("what you type is not shown").await;
+            person.answers(answer).await;
+        }
+        person.sees(said).await;
+        person.sees("It is clean.").await;
+        nobody_was_given(far, secret);
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        person.leaves().await.1
+    });
+    assert!(!seen.contains(secret) && !seen.contains(wrong), "{seen}");
+    let told = results(&far.mock.last_body());
+    assert!(told[0].contains("[password entered]") && told[0].contains(said), "{told:?}");
+    assert!(told[0].ends_with("[exit code 0]"), "{told:?}");
+    let log = far.log();
+    let typed: Vec<&Value> =
+        log.iter().map(|logged| &logged["event"]).filter(|event| event["type"] == "terminal_input").collect();
+    assert_eq!(typed.len(), 2, "who answered is logged, not what: {typed:?}");
+    let recorded = files_with(&far.world.data(), "\"version\": 2").len()
+        + files_with(&far.world.data(), "\"version\":2").len();
+    assert!(recorded > 0, "the recording is there to be searched");
+    for word in [secret, wrong] {
+        nothing_holds(far, word, said);
+    }
+    far.nothing_is_left();
+}
+
+#[test]
+fn a_password_in_the_middle_of_a_run_is_entered_by_a_person() {
+    let (secret, wrong) = (word("stand-in"), word("not-it"));
+    let mut far = Far::with(&[]);
+    let asker = asker(&far, &secret);
+    far.mock = crate::support::Mock::start(&[("clean", vec![run_command(&asker), say("It is clean.")])]);
+    let far = far.with_model();
+    a_password_is_entered(&far, "far", &secret, &wrong, "the disk is clean");
+}
+
+#[test]
+fn without_a_terminal_a_password_ends_the_task() {
+    let secret = word("nobody");
+    let mut far = Far::with(&[]);
+    let asker = asker(&far, &secret);
+    far.mock = crate::support::Mock::start(&[("clean", vec![run_command(&asker), say("never said")])]);
+    let far = far.with_model();
+    let run = far.world.finish(&["exec", "--host", "far", "--approve", "auto", "clean up"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{run:?}");
+    let sentences: Vec<&str> = run.err.lines().filter(|line| line.starts_with("sysop: ")).collect();
+    assert_eq!(sentences.len(), 1, "{run:?}");
+    assert!(sentences[0].contains("asks `[sudo] password for me:`"), "{run:?}");
+    assert!(sentences[0].contains("nobody is here to answer"), "{run:?}");
+    let log = far.log();
+    assert_eq!(outcomes(&log)[0]["status"], "failed");
+    let output = outcomes(&log)[0]["output"].as_str().unwrap();
+    assert!(output.contains("nobody entered the secret that it asked for"), "{output}");
+    far.nothing_is_left();
+}
+
+/// The sudo of this machine, as its users meet it.
+#[test]
+fn sudo_there_is_answered_by_a_person() {
+    // Only root may make a user whose password is known.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (secret, wrong) = (word("sudo"), word("not-sudo"));
+    let _gone = SudoUser::with(&secret);
+    let command = format!("setpriv --reuid {SUDO_USER} --clear-groups sh -c 'sudo -k; sudo id -un'");
+    let far = Far::with(&[("clean", vec![run_command(&command), say("It is clean.")])]);
+    a_password_is_entered(&far, "far", &secret, &wrong, "root");
+}
+
+const SUDO_USER: &str = "sysop-test-far";
+
+/// A user who may use sudo with a password, and for one command; may no more when this is dropped.
+struct SudoUser;
+
+impl SudoUser {
+    fn with(password: &str) -> Self {
+        use std::io::Write;
+        let there = Command::new("id").arg(SUDO_USER).output().unwrap().status.success();
+        if !there {
+            assert!(Command::new("useradd").args(["-M", "-N", SUDO_USER]).status().unwrap().success());
+        }
+        let mut change = Command::new("chpasswd").stdin(Stdio::piped()).spawn().unwrap();
+        change.stdin.take().unwrap().write_all(format!("{SUDO_USER}:{password}\n").as_bytes()).unwrap();
+        assert!(change.wait().unwrap().success());
+        let rule = format!("{SUDO_USER} ALL=(root) PASSWD: /usr/bin/id\n");
+        fs::write(Self::rule(), rule).unwrap();
+        Self
+    }
+
+    fn rule() -> String {
+        format!("/etc/sudoers.d/{SUDO_USER}")
+    }
+}
+
+impl Drop for SudoUser {
+    fn drop(&mut self) {
+        fs::remove_file(Self::rule()).unwrap();
+    }
+}
