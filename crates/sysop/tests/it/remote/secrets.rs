@@ -137,7 +137,7 @@ fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
         let mut person = Person::sits_down(&far.world, &line);
         person.sees("Enter passphrase for key").await;
         assert!(!processes_given("SYSOP_ASKPASS_SOCKET").is_empty());
-        person.is_killed().await;
+        person.killed().await;
     });
     far.nothing_runs();
 }
