@@ -4,6 +4,8 @@
 //! a slow machine is no defect.
 
 mod cases;
+mod far;
+mod machines;
 mod measure;
 mod mock;
 
