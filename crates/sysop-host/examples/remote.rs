@@ -17,10 +17,10 @@ use sysop_host::{Fleet, FleetSettings, RemoteSettings, SshConnection, SshHost, S
 type Failure = Box<dyn std::error::Error>;
 
 /// How long calls on open connections are repeated, and how often at least.
-const TIME: Duration = Duration::from_secs(3);
+const TIME: Duration = Duration::from_secs(1);
 const RUNS_MIN: usize = 10;
 /// How often connections are made anew.
-const CONNECTS: usize = 12;
+const CONNECTS: usize = 4;
 
 /// One host, or a fleet of several, none of them connected yet.
 struct Far {
