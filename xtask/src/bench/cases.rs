@@ -6,10 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::Bench;
-use super::measure::{fastest, http_turn, ms, used};
+use super::measure::{Numbers, fastest, http_turn, ms, used};
 use super::mock::{Mock, answer, commands, conversation, prompt};
-use crate::chore::cargo;
+use super::{Bench, machines};
 
 /// How often a short process runs.
 const RUNS: usize = 30;
@@ -20,13 +19,15 @@ const OUTPUT_BYTES: usize = 100_000_000;
 type Case = fn(&mut Bench) -> Result<()>;
 
 /// All, by name.
-pub(crate) const ALL: [(&str, Case); 6] = [
+pub(crate) const ALL: [(&str, Case); 8] = [
     ("start", start),
     ("turn", turn),
     ("tools", tools),
     ("stream", stream),
     ("output", output),
     ("store", store),
+    ("ssh", machines::ssh),
+    ("terminal", machines::terminal),
 ];
 
 /// `sysop exec` in a home of its own, asking the mock.
@@ -155,19 +156,8 @@ fn output(bench: &mut Bench) -> Result<()> {
 }
 
 fn store(bench: &mut Bench) -> Result<()> {
-    let output = cargo()
-        .args(["run", "--release", "--locked", "--quiet", "--package", "sysop-store", "--example", "appends"])
-        .output()?;
-    if !output.status.success() {
-        bail!("the example failed: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let number = |name: &str| -> Result<f64> {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        let value = line.with_context(|| format!("the example does not tell `{name}`"))?;
-        value.trim().parse().with_context(|| format!("`{name}` is not a number"))
-    };
-    bench.at_least("durable appends, grouped", number("appends_per_s")?, 5000.0, "/s");
-    bench.at_most("opening a session of 100k events", number("load_100k_ms")?, 150.0, "ms");
+    let numbers = Numbers::of_example("sysop-store", "appends", &[])?;
+    bench.at_least("durable appends, grouped", numbers.get("appends_per_s")?, 5000.0, "/s");
+    bench.at_most("opening a session of 100k events", numbers.get("load_100k_ms")?, 150.0, "ms");
     Ok(())
 }

@@ -1,11 +1,14 @@
 //! How long a process takes, how much memory and processor time.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+use crate::chore::cargo;
 
 /// What one process used.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +17,41 @@ pub(crate) struct Used {
     pub(crate) cpu: f64,
     /// Peak resident memory of the largest single process, in MiB.
     pub(crate) rss: f64,
+}
+
+/// What an example of one of our crates printed: lines of a name and a number.
+pub(crate) struct Numbers {
+    example: &'static str,
+    text: String,
+}
+
+impl Numbers {
+    /// Builds and runs the example.
+    pub(crate) fn of_example(
+        package: &'static str,
+        example: &'static str,
+        arguments: &[&OsStr],
+    ) -> Result<Self> {
+        let output = cargo()
+            .args(["run", "--release", "--locked", "--quiet"])
+            .args(["--package", package, "--example", example, "--"])
+            .args(arguments)
+            .output()
+            .context("cannot start cargo")?;
+        if !output.status.success() {
+            bail!("the example `{example}` failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(Self { example, text: String::from_utf8_lossy(&output.stdout).into_owned() })
+    }
+
+    /// The number of that name.
+    pub(crate) fn get(&self, name: &str) -> Result<f64> {
+        let value =
+            self.text.lines().find_map(|line| line.split_once(' ').filter(|(known, _)| *known == name));
+        let (_, value) =
+            value.with_context(|| format!("the example `{}` does not tell `{name}`", self.example))?;
+        value.trim().parse().with_context(|| format!("`{name}` is not a number"))
+    }
 }
 
 /// Milliseconds.

@@ -55,7 +55,7 @@ impl Processes {
         Self {
             folder,
             guard_shell,
-            guard: Guard::default(),
+            guard: Guard::new(),
             background: Arc::new(Semaphore::new(BACKGROUND_MAX)),
             closed: CancellationToken::new(),
         }

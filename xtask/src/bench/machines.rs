@@ -1,0 +1,185 @@
+//! The measurements of other machines and of the terminal.
+
+use std::ffi::OsStr;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::Bench;
+use super::far::Far;
+use super::measure::{Numbers, fastest, ms};
+use crate::chore::root;
+
+/// How often all is measured: what else the machine does changes meanwhile, and must not meet one side alone.
+const ROUNDS: usize = 3;
+/// How often one `ssh` runs in a round.
+const RUNS: usize = 12;
+/// How often `ssh` runs in a round for all machines of the fleet.
+const FLEET_RUNS: usize = 2;
+/// Machines of the fleet.
+const HOSTS: usize = 20;
+
+/// Tool calls on a machine over ssh, and on twenty of them, against the person's own `ssh`.
+///
+/// All far sides are this machine, whose processors do the work of twenty servers; what a fleet costs where its
+/// machines do their own work is told by those at the end of the long line.
+pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
+    let far = Far::start(&bench.folder.join("ssh"))?;
+    let shared = |host: usize| {
+        let mut command = far.ssh();
+        command.args(["-S", &socket(host), &format!("near{host}"), "true"]);
+        command
+    };
+    let plain = |host: usize| {
+        let mut command = far.ssh();
+        command.args([&format!("near{host}"), "true"]);
+        command
+    };
+    let [mut shared_one, mut shared_all, mut plain_one, mut plain_all] = [Duration::MAX; 4];
+    let [mut one, mut all] = [Calls::NONE; 2];
+    for _ in 0..ROUNDS {
+        let masters = Masters::start(&far)?;
+        shared_one = shared_one.min(fastest(RUNS, || shared(1))?);
+        shared_all = shared_all.min(fastest(FLEET_RUNS, || side_by_side(&far, shared))?);
+        drop(masters);
+        plain_one = plain_one.min(fastest(RUNS, || plain(1))?);
+        one = one.min(measure(bench, &far, "near", 1)?);
+        plain_all = plain_all.min(fastest(FLEET_RUNS, || side_by_side(&far, plain))?);
+        all = all.min(measure(bench, &far, "near", HOSTS)?);
+    }
+    let distant = measure(bench, &far, "far", 1)?;
+    let distant_all = measure(bench, &far, "far", HOSTS)?;
+
+    bench.baseline("`ssh` with a ControlMaster runs `true`", ms(shared_one), "ms");
+    bench.baseline("`true` over an open connection", one.open, "ms");
+    bench.at_most("the same / `ssh` with a ControlMaster", one.open / ms(shared_one), 1.15, "×");
+    bench.baseline("`ssh HOST true`", ms(plain_one), "ms");
+    bench.baseline("the first `true`, connecting included", one.first, "ms");
+    bench.at_most("the same / `ssh HOST true`", one.first / ms(plain_one), 1.15, "×");
+
+    let what = "20 `ssh` with ControlMasters, side by side / one (the far sides share this machine)";
+    bench.baseline(what, ms(shared_all) / ms(shared_one), "×");
+    let what = "20 hosts, open / one (the far sides share this machine)";
+    bench.at_most(what, all.open / one.open, 3.0, "×");
+    bench.baseline("20 hosts, open / 20 `ssh` with ControlMasters", all.open / ms(shared_all), "×");
+    bench.baseline("our own processor time for each of them", all.open_own_cpu, "ms");
+    bench.baseline("`true` over an open connection, 100 ms away", distant.open, "ms");
+    bench.at_most("20 hosts, open / one, 100 ms away", distant_all.open / distant.open, 3.0, "×");
+
+    let what = "20 `ssh HOST true`, side by side / one (the far sides share this machine)";
+    bench.baseline(what, ms(plain_all) / ms(plain_one), "×");
+    let what = "20 hosts, first / one (the far sides share this machine)";
+    bench.at_most(what, all.first / one.first, 3.0, "×");
+    bench.baseline("20 hosts, first / 20 `ssh HOST true`", all.first / ms(plain_all), "×");
+    bench.baseline("our own processor time for each of them, connecting", all.first_own_cpu, "ms");
+    bench.baseline("the first `true`, 100 ms away", distant.first, "ms");
+    bench.at_most("20 hosts, first / one, 100 ms away", distant_all.first / distant.first, 3.0, "×");
+    Ok(())
+}
+
+/// A flood through the shared terminal against a bare one, and how soon keys are answered.
+pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
+    let example = "crates/sysop-host/examples/terminal.rs";
+    if !root().join(example).is_file() {
+        bail!("the example that measures the terminal, {example}, is not in this tree");
+    }
+    let numbers = Numbers::of_example("sysop-host", "terminal", &[])?;
+    bench.baseline("100 MB through a bare PTY", numbers.get("bare_mb_per_s")?, "MB/s");
+    bench.baseline("the same, captured", numbers.get("captured_mb_per_s")?, "MB/s");
+    bench.at_least("captured / bare", numbers.get("ratio")? * 100.0, 60.0, "%");
+    bench.at_most("its peak memory", numbers.get("peak_rss_mib")?, 60.0, "MiB");
+    bench.at_most("`send_keys`, after the screen has settled", numbers.get("settled_ms")?, 150.0, "ms");
+    Ok(())
+}
+
+/// What the tool calls of one machine or fleet take, in milliseconds.
+#[derive(Clone, Copy)]
+struct Calls {
+    open: f64,
+    first: f64,
+    open_own_cpu: f64,
+    first_own_cpu: f64,
+}
+
+impl Calls {
+    /// Before anything was measured.
+    const NONE: Self =
+        Self { open: f64::MAX, first: f64::MAX, open_own_cpu: f64::MAX, first_own_cpu: f64::MAX };
+
+    /// The best of both.
+    fn min(self, other: Self) -> Self {
+        Self {
+            open: self.open.min(other.open),
+            first: self.first.min(other.first),
+            open_own_cpu: self.open_own_cpu.min(other.open_own_cpu),
+            first_own_cpu: self.first_own_cpu.min(other.first_own_cpu),
+        }
+    }
+}
+
+fn measure(bench: &Bench, far: &Far, prefix: &str, hosts: usize) -> Result<Calls> {
+    let (config, folder) = (far.config(), bench.folder.join("ssh"));
+    let names: Vec<String> = (1..=hosts).map(|host| format!("{prefix}{host}")).collect();
+    let mut arguments = vec![config.as_os_str(), folder.as_os_str()];
+    arguments.extend(names.iter().map(OsStr::new));
+    let numbers = Numbers::of_example("sysop-host", "remote", &arguments)?;
+    Ok(Calls {
+        open: numbers.get("open_ms")?,
+        first: numbers.get("first_ms")?,
+        open_own_cpu: numbers.get("open_own_cpu_ms")?,
+        first_own_cpu: numbers.get("first_own_cpu_ms")?,
+    })
+}
+
+/// One command for each host, all at once, by a shell.
+fn side_by_side(far: &Far, one: impl Fn(usize) -> Command) -> Command {
+    let mut script = String::new();
+    for host in 1..=HOSTS {
+        script.push_str("ssh");
+        for argument in one(host).get_args() {
+            script.push_str(&format!(" '{}'", argument.to_string_lossy()));
+        }
+        script.push_str(" & ");
+    }
+    script.push_str("wait");
+    let mut command = Command::new("sh");
+    if let Some(folder) = far.ssh().get_current_dir() {
+        command.current_dir(folder);
+    }
+    command.args(["-c", &script]);
+    command
+}
+
+fn socket(host: usize) -> String {
+    format!("master{host}")
+}
+
+/// Connections held by `ssh`, one a host. They end with this value.
+struct Masters<'a>(&'a Far);
+
+impl<'a> Masters<'a> {
+    fn start(far: &'a Far) -> Result<Self> {
+        let masters = Self(far);
+        for host in 1..=HOSTS {
+            let mut command = far.ssh();
+            command.args(["-M", "-N", "-f", "-S", &socket(host), &format!("near{host}")]);
+            let status = command.status().context("cannot start ssh")?;
+            if !status.success() {
+                bail!("`ssh` does not connect to the sshd of this run: {status}");
+            }
+        }
+        Ok(masters)
+    }
+}
+
+impl Drop for Masters<'_> {
+    fn drop(&mut self) {
+        for host in 1..=HOSTS {
+            let mut command = self.0.ssh();
+            command.args(["-q", "-O", "exit", "-S", &socket(host), &format!("near{host}")]);
+            // One that never came cannot be ended.
+            let _ = command.output();
+        }
+    }
+}
