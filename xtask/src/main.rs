@@ -17,7 +17,6 @@ cargo xtask CHORE
   demo    build sysop and let it do a real job on this machine, without a key
   test    everything that must hold: format, lints, all tests
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
-          names: start turn tools stream output store ssh terminal
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {

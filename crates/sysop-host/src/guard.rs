@@ -27,8 +27,8 @@ while read -r verb group; do
 done
 for g in $groups; do kill -KILL \"-$g\"; done 2>/dev/null";
 
-/// The guard of this machine's commands, or of all connections to others.
-#[derive(Debug)]
+/// The guard of one machine.
+#[derive(Debug, Default)]
 pub(crate) struct Guard {
     running: OnceLock<Option<Running>>,
 }
@@ -40,9 +40,9 @@ struct Running {
 }
 
 impl Guard {
-    /// One that has started nothing yet.
-    pub(crate) const fn new() -> Self {
-        Self { running: OnceLock::new() }
+    /// Has a group killed when this guard is dropped or this process ends.
+    pub(crate) fn hold(&self, shell: &CStr, group: Pid) {
+        std::mem::forget(self.watch(shell, group));
     }
 
     /// Has a group killed if this process ends; until the returned watch is dropped.

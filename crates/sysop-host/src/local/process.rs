@@ -55,7 +55,7 @@ impl Processes {
         Self {
             folder,
             guard_shell,
-            guard: Guard::new(),
+            guard: Guard::default(),
             background: Arc::new(Semaphore::new(BACKGROUND_MAX)),
             closed: CancellationToken::new(),
         }

@@ -17,7 +17,7 @@ use tokio::time::{interval, timeout};
 use super::error::SshError;
 use super::settings::{SshSettings, literal};
 use crate::environment::Environment;
-use crate::guard::{Guard, Watch};
+use crate::guard::Guard;
 use crate::spawn::{Start, end_descriptor, spawn};
 
 /// How often it is looked whether the connection is there.
@@ -31,17 +31,14 @@ const END_MAX: Duration = Duration::from_secs(2);
 /// The most bytes of what ssh printed that are read.
 const PRINTED_BYTES_MAX: u64 = 16 * 1024;
 
-/// Ends every ssh if this process is killed; one for all, because a fleet has many.
-static GUARD: Guard = Guard::new();
-
 /// A connection that is there. Dropped, it ends.
 #[derive(Debug)]
 pub(super) struct Master {
     socket: PathBuf,
     pid: Pid,
     printed: OwnedFd,
-    /// Held until ssh has ended.
-    watch: Option<Watch<'static>>,
+    /// Ends ssh if this process is killed.
+    guard: Guard,
 }
 
 impl Master {
@@ -58,9 +55,9 @@ impl Master {
         let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let nothing = nothing.map_err(|error| here(error.into()))?;
         let pid = start(settings, line, [nothing.as_fd(), nothing.as_fd(), printed.as_fd()])?;
-        let mut master = Self { socket, pid, printed, watch: None };
+        let master = Self { socket, pid, printed, guard: Guard::default() };
         // Now, because a person may take long to answer; ssh connects meanwhile.
-        master.watch = Some(GUARD.watch(c"/bin/sh", pid));
+        master.guard.hold(c"/bin/sh", pid);
         let patience = match settings.askpass {
             Some(_) => ANSWERS_MAX,
             None => settings.connect_timeout + LOGIN_MAX,
@@ -125,7 +122,7 @@ impl Drop for Master {
         // It may have ended already, and its socket with it.
         let _ = kill_process_group(self.pid, Signal::TERM);
         let _ = std::fs::remove_file(&self.socket);
-        reap(self.pid, self.watch.take());
+        reap(self.pid);
     }
 }
 
@@ -161,9 +158,8 @@ pub(super) fn program(environment: &Environment) -> Result<CString, SshError> {
     environment.program("ssh").ok_or(SshError::NoSsh)
 }
 
-/// Takes the end of a process that was asked to end, away from the tasks; insists after a while. It is watched until
-/// then.
-pub(super) fn reap(pid: Pid, watch: Option<Watch<'static>>) {
+/// Takes the end of a process that was asked to end, away from the tasks; insists after a while.
+pub(super) fn reap(pid: Pid) {
     std::thread::spawn(move || {
         if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) {
             let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
@@ -172,8 +168,6 @@ pub(super) fn reap(pid: Pid, watch: Option<Watch<'static>>) {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
         }
-        let ended = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
-        drop(watch);
-        ended
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)
     });
 }

@@ -56,7 +56,7 @@ impl Drop for Held {
             Self::Own(pid) => {
                 // It may have ended already.
                 let _ = kill_process_group(*pid, Signal::TERM);
-                reap(*pid, None);
+                reap(*pid);
             }
         }
     }
