@@ -74,7 +74,7 @@ impl Person {
     }
 
     /// As a power cut would end it.
-    pub(crate) async fn killed(mut self) {
+    pub(crate) async fn dies(mut self) {
         self.child.kill().await.unwrap();
     }
 

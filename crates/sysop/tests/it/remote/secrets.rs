@@ -137,7 +137,7 @@ fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
         let mut person = Person::sits_down(&far.world, &line);
         person.sees("Enter passphrase for key").await;
         assert!(!processes_given("SYSOP_ASKPASS_SOCKET").is_empty());
-        person.killed().await;
+        person.dies().await;
     });
     far.nothing_runs();
 }
@@ -271,11 +271,16 @@ fn sudo_there_is_answered_by_a_person() {
 const SUDO_USER: &str = "sysop-test-far";
 
 /// A user who may use sudo with a password, and for one command; may no more when this is dropped.
-struct SudoUser;
+struct SudoUser {
+    /// There is one such user on this machine, for one test run at a time.
+    _lock: fs::File,
+}
 
 impl SudoUser {
     fn with(password: &str) -> Self {
         use std::io::Write;
+        let lock = fs::File::create(std::env::temp_dir().join(format!("{SUDO_USER}.lock"))).unwrap();
+        lock.lock().unwrap();
         let there = Command::new("id").arg(SUDO_USER).output().unwrap().status.success();
         if !there {
             assert!(Command::new("useradd").args(["-M", "-N", SUDO_USER]).status().unwrap().success());
@@ -285,7 +290,7 @@ impl SudoUser {
         assert!(change.wait().unwrap().success());
         let rule = format!("{SUDO_USER} ALL=(root) PASSWD: /usr/bin/id\n");
         fs::write(Self::rule(), rule).unwrap();
-        Self
+        Self { _lock: lock }
     }
 
     fn rule() -> String {
@@ -295,6 +300,7 @@ impl SudoUser {
 
 impl Drop for SudoUser {
     fn drop(&mut self) {
-        fs::remove_file(Self::rule()).unwrap();
+        // Where it is gone already, all is well.
+        let _ = fs::remove_file(Self::rule());
     }
 }
