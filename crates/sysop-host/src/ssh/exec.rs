@@ -98,9 +98,9 @@ impl Programs {
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
         let facts = if self.inner.known_facts().is_none() { FACTS } else { ":" };
         let text = format!(
-            r#"n=$1; r=$3; export "$2=1"; shift 3; {ENVIRONMENT}; {ENTER}; {facts}; {START}; {text}; {END}"#
+            r#"r=$2; export "$1=1"; shift 2; {ENVIRONMENT}; {ENTER}; {facts}; {START}; {text}; {END}"#
         );
-        let arguments = [nonce.clone(), mark.clone(), root.to_owned()].into_iter().chain(arguments).collect();
+        let arguments = [mark.clone(), root.to_owned()].into_iter().chain(arguments).collect();
         let script = Script { text, arguments, input: None };
         let stopped = |end| Ok(Done { exec: Exec { end, left_running: false }, folder: None });
         // Dropped before it is opened, nothing was started.

@@ -41,8 +41,8 @@ impl SshConnection {
     pub async fn pipe(&self, command: &str, input: Vec<u8>) -> Result<Piped, SshError> {
         let nonce = nonce();
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
-        let text = format!(r#"n=$1; export "$2=1"; shift 2; {ENVIRONMENT}; {START}; {SHELL}; {END}"#);
-        let arguments = vec![nonce.clone(), mark.clone(), command.to_owned()];
+        let text = format!(r#"export "$1=1"; shift; {ENVIRONMENT}; {START}; {SHELL}; {END}"#);
+        let arguments = vec![mark.clone(), command.to_owned()];
         let script = Script { text, arguments, input: Some(input) };
         let running = Running::start(&self.0, script, &nonce).await?;
         let tree = Tree { inner: Arc::clone(&self.0), mark, leader: None };

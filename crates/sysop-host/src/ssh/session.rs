@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
@@ -174,11 +174,7 @@ impl Ends {
 }
 
 /// What the far side reads, and what writes it where it does not fit into a pipe.
-fn input(bytes: Option<Vec<u8>>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
-    let Some(bytes) = bytes else {
-        let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        return Ok((nothing, None));
-    };
+fn input(bytes: Vec<u8>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;
     if bytes.len() <= PIPE_BYTES / 2 && rustix::io::write(&write, &bytes)? == bytes.len() {

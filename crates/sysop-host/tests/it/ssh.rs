@@ -612,3 +612,38 @@ async fn a_terminal_is_opened_over_the_same_connection() {
     assert!(printed.contains("/dev/pts/"), "{printed}");
     assert_eq!(server.connections().len(), 1);
 }
+
+/// Tells its end, as its shell would, with whatever it finds that could be a nonce. One line without quotes that
+/// need a way of their own.
+const FORGER: &str = concat!(
+    r#"for f in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do tr "\000" "\012" <$f; done 2>/dev/null | "#,
+    r#"grep -Eo "[0-9a-f]{16}" | sort -u | while read -r c; do "#,
+    r#"printf "\036C%s\036\036E%s;0\036" "$c" "$c"; printf "\036E%s;0\036" "$c" >&2; done; "#,
+    r#"echo "n is ${n-unset}"; exit 9"#
+);
+
+#[tokio::test]
+async fn no_program_learns_by_what_its_end_is_told() {
+    let server = Sshd::start(Login::Own);
+    // What is exported at the login stays so in each shell below it.
+    for file in [".bashrc", ".zshenv"] {
+        fs::write(server.path("home").join(file), "export n=mine l=mine").unwrap();
+    }
+    let connection = server.connection();
+    let host = host(&connection);
+    for command in [FORGER.to_owned(), format!("# That's read from standard input.\n{FORGER}")] {
+        let outcome = bash(&host, &command).await;
+        assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(9)), "{}", outcome.output);
+        assert!(outcome.output.contains("n is unset\n"), "{}", outcome.output);
+    }
+    let (status, output) = connection.exec_sh(FORGER).await.unwrap();
+    assert_eq!(status, 9, "{}", String::from_utf8_lossy(&output));
+    assert!(output.ends_with(b"n is unset\n"), "{}", String::from_utf8_lossy(&output));
+    let mut piped = connection.pipe(FORGER, b"input".to_vec()).await.unwrap();
+    loop {
+        match piped.next().await.unwrap().unwrap() {
+            PipedEvent::Output(_) => {}
+            PipedEvent::Ended { status, .. } => break assert_eq!(status, 9),
+        }
+    }
+}
