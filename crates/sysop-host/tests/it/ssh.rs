@@ -134,6 +134,8 @@ async fn a_machine_behind_another_is_reached() {
     let connection = SshConnection::new(settings).unwrap();
     let outcome = bash(&host(&connection), "echo ${SSH_CONNECTION##* }").await;
     assert_eq!(outcome.output, format!("{}\n[exit code 0]", inner.port()));
+    let command = connection.terminal_command(Some("exit 5")).await.unwrap();
+    assert_eq!(run_terminal_command(command).await.status.code(), Some(5));
 }
 
 #[tokio::test]
@@ -646,4 +648,35 @@ async fn no_program_learns_by_what_its_end_is_told() {
             PipedEvent::Ended { status, .. } => break assert_eq!(status, 9),
         }
     }
+}
+
+/// Runs what a terminal would be given, without one; its exit code and what it printed.
+async fn run_terminal_command(
+    (program, arguments, environment): (
+        std::ffi::OsString,
+        Vec<std::ffi::OsString>,
+        Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    ),
+) -> std::process::Output {
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).env_clear().envs(environment).stdin(Stdio::null());
+    tokio::time::timeout(DEADLINE, command.output()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_terminal_connects_again_and_only_as_all_else_does() {
+    let server = Sshd::start(Login::Own);
+    let connection = server.connection();
+    connection.facts().await.unwrap();
+    for pid in masters(&server) {
+        let process = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+        wait_until_gone(pid);
+    }
+    let command = connection.terminal_command(Some("exit 5")).await.unwrap();
+    assert_eq!(masters(&server).len(), 1, "the lost connection was made anew");
+    assert_eq!(run_terminal_command(command.clone()).await.status.code(), Some(5));
+    connection.close().await;
+    let output = run_terminal_command(command).await;
+    assert_eq!(output.status.code(), Some(255), "there is no way beside the connection: {output:?}");
 }
