@@ -7,6 +7,7 @@ use super::connection::SshConnection;
 use super::error::SshError;
 use super::exec::{ENVIRONMENT, Started};
 use super::script::Script;
+use super::session::Asked;
 use super::shell::{END, Over, Running, START, nonce};
 use super::stop::Tree;
 
@@ -44,7 +45,7 @@ impl SshConnection {
         let text = format!(r#"export "$1=1"; shift; {ENVIRONMENT}; {START}; {SHELL}; {END}"#);
         let arguments = vec![mark.clone(), command.to_owned()];
         let script = Script { text, arguments, input: Some(input) };
-        let running = Running::start(&self.0, script, &nonce).await?;
+        let running = Running::start(&self.0, script, &nonce, &Asked::default()).await?;
         let tree = Tree { inner: Arc::clone(&self.0), mark, leader: None };
         let program = Started { running, tree, is_over: false };
         Ok(Piped { connection: self.clone(), program, waiting: VecDeque::new(), is_over: false })

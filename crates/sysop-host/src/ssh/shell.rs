@@ -8,7 +8,7 @@ use super::connection::Inner;
 use super::error::{SshError, last_line, one_line};
 use super::frame::{Frame, Mark};
 use super::script::Script;
-use super::session::Session;
+use super::session::{Asked, Session};
 use crate::pipe::read;
 
 /// The first read; most programs print less.
@@ -140,8 +140,13 @@ impl State {
 
 impl Running {
     /// Sends a script, which finds `nonce` in `$n`.
-    pub(super) async fn start(inner: &Inner, script: Script, nonce: &str) -> Result<Self, SshError> {
-        let session = Session::open(inner, script.send(nonce)).await?;
+    pub(super) async fn start(
+        inner: &Inner,
+        script: Script,
+        nonce: &str,
+        asked: &Asked,
+    ) -> Result<Self, RunError> {
+        let session = Session::open(inner, script.send(nonce), asked).await?;
         Ok(Self::of(session, nonce))
     }
 
@@ -251,7 +256,7 @@ pub(super) struct Ran {
     pub(super) errors: String,
 }
 
-/// Why nothing came of a script of ours.
+/// Why nothing came of a script.
 #[derive(Debug)]
 pub(super) struct RunError {
     pub(super) error: SshError,
@@ -259,11 +264,11 @@ pub(super) struct RunError {
 }
 
 impl RunError {
-    fn not_run(error: SshError) -> Self {
+    pub(super) fn not_run(error: SshError) -> Self {
         Self { error, may_have_run: false }
     }
 
-    fn unknown(error: SshError) -> Self {
+    pub(super) fn unknown(error: SshError) -> Self {
         Self { error, may_have_run: true }
     }
 }
@@ -285,7 +290,7 @@ pub(super) async fn run_script(
     let facts = if inner.known_facts().is_none() { FACTS } else { ":" };
     let text = format!("{facts}\n{START}\n(\nunset n\n{}\n)\ne=$?\n{END}", script.text);
     let script = Script { text, ..script };
-    let mut running = Running::start(inner, script, &nonce).await.map_err(RunError::not_run)?;
+    let mut running = Running::start(inner, script, &nonce, &Asked::default()).await?;
     collect(inner, &mut running, bytes_max, limit).await
 }
 

@@ -680,3 +680,35 @@ async fn a_terminal_connects_again_and_only_as_all_else_does() {
     let output = run_terminal_command(command).await;
     assert_eq!(output.status.code(), Some(255), "there is no way beside the connection: {output:?}");
 }
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_while_it_is_asked_for_is_not_told_as_never_started() {
+    let server = Sshd::start(Login::Own);
+    let proxy = Proxy::start(server.port());
+    let mut settings = server.settings();
+    settings.port = Some(proxy.port());
+    server.configure("NoHostAuthenticationForLocalhost yes");
+    let connection = SshConnection::new(settings).unwrap();
+    let host = host(&connection);
+    assert_eq!(bash(&host, "echo a").await.output, "a\n[exit code 0]");
+    for answered in [true, false] {
+        proxy.freeze();
+        let cancel = CancellationToken::new();
+        let arguments = json!({ "command": "sleep 1000" });
+        let run = host.run(tool_call("bash", arguments), DeltaSink::none(), cancel.clone());
+        let stop = async {
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            cancel.cancel();
+            if answered {
+                proxy.thaw();
+            }
+        };
+        let (outcome, ()) = tokio::time::timeout(DEADLINE, async { tokio::join!(run, stop) }).await.unwrap();
+        let expected = if answered { Status::Cancelled } else { Status::Unknown };
+        assert_eq!(outcome.status, expected, "{}", outcome.output);
+    }
+    proxy.thaw();
+    assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
+}
