@@ -712,3 +712,30 @@ async fn a_call_that_is_cancelled_while_it_is_asked_for_is_not_told_as_never_sta
     proxy.thaw();
     assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
 }
+
+/// The far side takes long to end a program that does not want to.
+#[tokio::test]
+async fn many_that_are_stopped_slowly_wait_for_each_other() {
+    let slow = r#"ForceCommand env PATH="$HOME/slow:$PATH" sh -c "$SSH_ORIGINAL_COMMAND""#;
+    let server = Sshd::with(Login::Own, slow);
+    let sleep = server.path("home/slow/sleep");
+    fs::create_dir(sleep.parent().unwrap()).unwrap();
+    fs::write(&sleep, "#!/bin/sh\n[ \"$1\" = 0.05 ] && set -- 0.6\nPATH=/bin:/usr/bin exec sleep \"$1\"\n")
+        .unwrap();
+    fs::set_permissions(&sleep, fs::Permissions::from_mode(0o700)).unwrap();
+    let connection = server.connection();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let host = host(&connection);
+        calls.spawn(async move {
+            let command = "trap '' TERM; echo pid $$; while :; do /bin/sleep 1; done";
+            call(&host, "bash", json!({ "command": command, "timeout_s": 1 })).await
+        });
+    }
+    while let Some(outcome) = calls.join_next().await {
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.status, Status::Timeout, "{}", outcome.output);
+        pids(&outcome.output).into_iter().for_each(wait_until_gone);
+    }
+    assert_eq!(masters(&server).len(), 1);
+}
