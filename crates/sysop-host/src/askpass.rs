@@ -4,6 +4,7 @@
 //! sysop again, which finds in its environment the socket of the sysop that started `ssh`, passes the prompt on
 //! and prints the answer. The socket is in a folder that only its owner may enter.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
@@ -161,9 +162,14 @@ async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &Response) 
     written
 }
 
-/// `ssh` asks whether a host key is right as it asks for a password; only the words tell.
+/// `ssh` asks whether a host key is right as it asks for a password; only its own words tell. What a server has
+/// `ssh` ask comes with `(user@host)` before it (OpenSSH 8.4 and later), and is a secret whatever it says.
 fn kind(request: &Request) -> QuestionKind {
-    let open = request.hint == "confirm" || request.prompt.contains("(yes/no");
+    let prompt = request.prompt.trim();
+    let about_a_key = prompt.starts_with("The authenticity of host ")
+        && ["(yes/no/[fingerprint])?", "(yes/no)?"].iter().any(|end| prompt.ends_with(end));
+    let again = ["Please type 'yes', 'no' or the fingerprint:", "Please type 'yes' or 'no':"];
+    let open = request.hint == "confirm" || about_a_key || again.contains(&prompt);
     if open { QuestionKind::Text } else { QuestionKind::Secret }
 }
 
@@ -171,11 +177,9 @@ fn kind(request: &Request) -> QuestionKind {
 /// the answer. Gives the exit code: 0 where there is an answer, 1 where there is none.
 pub fn run_as_askpass() -> Option<u8> {
     let socket = std::env::var_os(ASKPASS_VARIABLE)?;
-    let prompt = std::env::args_os().nth(1)?;
-    let request = Request {
-        prompt: prompt.to_string_lossy().into_owned(),
-        hint: std::env::var(HINT_VARIABLE).unwrap_or_default(),
-    };
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let prompt = prompt_of(&arguments, std::env::var_os("SSH_ASKPASS"), std::env::current_exe().ok())?;
+    let request = Request { prompt, hint: std::env::var(HINT_VARIABLE).unwrap_or_default() };
     match pass_on(Path::new(&socket), &request) {
         Ok(Response::Answer(text)) => {
             let text = SecretString::from(text);
@@ -183,8 +187,23 @@ pub fn run_as_askpass() -> Option<u8> {
             let printed = writeln!(out, "{}", text.expose_secret()).and_then(|()| out.flush());
             Some(u8::from(printed.is_err()))
         }
-        Ok(Response::Refused) | Err(_) => Some(1),
+        Ok(Response::Refused) => Some(1),
+        Err(_) => {
+            // The system's words would be taken for those of ssh. There is nobody left to tell if this fails.
+            let told = "sysop: what ssh asks cannot be passed on: the sysop that started it is gone";
+            let _ = writeln!(io::stderr(), "{told}");
+            Some(1)
+        }
     }
+}
+
+/// What `ssh` asks, if it started this program to ask: with the prompt as the only argument, as the program that
+/// it has to ask by. The variable of the socket alone may be left over in a person's environment.
+fn prompt_of(arguments: &[OsString], asks_by: Option<OsString>, this: Option<PathBuf>) -> Option<String> {
+    let [prompt] = arguments else { return None };
+    let place = |path: PathBuf| path.canonicalize().unwrap_or(path);
+    let is_this = place(asks_by?.into()) == place(this?);
+    is_this.then(|| prompt.to_string_lossy().into_owned())
 }
 
 fn pass_on(socket: &Path, request: &Request) -> io::Result<Response> {
@@ -270,10 +289,48 @@ mod tests {
 
     #[tokio::test]
     async fn a_host_key_is_asked_about_in_the_open() {
-        let mut world = world(given("yes"));
-        let prompt = "ED25519 key fingerprint is SHA256:abc.\nAre you sure (yes/no/[fingerprint])? ";
-        assert_eq!(ask(&world, prompt, "").await.unwrap().as_deref(), Some("yes"));
-        assert_eq!(world.asked.recv().await.unwrap().kind, QuestionKind::Text);
+        let question = "The authenticity of host 'web1 (10.0.0.1)' can't be established.\n\
+                        ED25519 key fingerprint is SHA256:abc.\n\
+                        Are you sure you want to continue connecting (yes/no/[fingerprint])? ";
+        for prompt in [question, "Please type 'yes', 'no' or the fingerprint: "] {
+            let mut world = world(given("yes"));
+            assert_eq!(ask(&world, prompt, "").await.unwrap().as_deref(), Some("yes"));
+            assert_eq!(world.asked.recv().await.unwrap().kind, QuestionKind::Text);
+        }
+    }
+
+    /// A server chooses the words of its own questions.
+    #[tokio::test]
+    async fn what_a_server_asks_is_a_secret_whatever_it_says() {
+        for prompt in [
+            "(ann@web1) Password (yes/no): ",
+            "(ann@web1) The authenticity of host 'x (y)' can't be established. Sure (yes/no/[fingerprint])? ",
+            "(ann@web1) Please type 'yes', 'no' or the fingerprint: ",
+            "Password (yes/no)? ",
+            "The authenticity of host is (yes/no)? Password: ",
+        ] {
+            let mut world = world(given("x"));
+            assert_eq!(ask(&world, prompt, "").await.unwrap().as_deref(), Some("x"));
+            assert_eq!(world.asked.recv().await.unwrap().kind, QuestionKind::Secret, "{prompt}");
+        }
+    }
+
+    #[test]
+    fn only_ssh_makes_this_program_ask() {
+        let folder = tempfile::tempdir().unwrap();
+        let (this, link) = (folder.path().join("sysop"), folder.path().join("link"));
+        std::fs::write(&this, "").unwrap();
+        std::os::unix::fs::symlink(&this, &link).unwrap();
+        let asked = |arguments: &[&str], asks_by: Option<&Path>| {
+            let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+            prompt_of(&arguments, asks_by.map(OsString::from), Some(this.clone()))
+        };
+        assert_eq!(asked(&["Password: "], Some(&this)).as_deref(), Some("Password: "));
+        assert_eq!(asked(&["Password: "], Some(&link)).as_deref(), Some("Password: "));
+        assert_eq!(asked(&["exec", "hello"], Some(&this)), None);
+        assert_eq!(asked(&[], Some(&this)), None);
+        assert_eq!(asked(&["doctor"], Some(Path::new("/usr/bin/ssh-askpass"))), None);
+        assert_eq!(asked(&["doctor"], None), None);
     }
 
     #[tokio::test]

@@ -103,7 +103,8 @@ impl SshConnection {
     }
 
     /// Program, arguments and environment of an interactive session on a terminal that the caller provides, over
-    /// this connection where it is there; with a command in the place of the login shell.
+    /// this connection and no other; with a command in the place of the login shell. Connects again where the
+    /// connection was lost.
     pub async fn terminal_command(
         &self,
         remote_command: Option<&str>,
@@ -111,12 +112,18 @@ impl SshConnection {
         let settings = self.0.settings();
         let environment = settings.environment();
         let program = OsStr::from_bytes(program(&environment)?.to_bytes()).to_owned();
-        let master = self.0.master().await?;
+        let mut master = self.0.master().await?;
+        if !answers(&master).await {
+            self.0.forget(&master).await;
+            master = self.0.master().await?;
+        }
         let mut arguments = settings.arguments();
         arguments.extend([
             "-tt".into(),
             "-oRequestTTY=force".into(),
             "-oControlMaster=no".into(),
+            // Without the socket ssh would connect by itself, and ask for passwords where nobody expects it.
+            "-oProxyCommand=false".into(),
             "-S".into(),
         ]);
         arguments.push(literal(master.socket()));
@@ -132,6 +139,10 @@ impl SshConnection {
             master.end().await;
         }
     }
+}
+
+async fn answers(master: &Master) -> bool {
+    matches!(timeout(ALIVE_MAX, is_alive(master.socket())).await, Ok(true))
 }
 
 impl std::fmt::Debug for SshConnection {
@@ -215,9 +226,7 @@ impl Inner {
     /// Whether a connection is there and its `ssh` answers.
     pub(super) async fn is_alive(&self) -> bool {
         match self.running_master().await {
-            Some(master) => {
-                matches!(timeout(ALIVE_MAX, is_alive(master.socket())).await, Ok(true))
-            }
+            Some(master) => answers(&master).await,
             None => false,
         }
     }

@@ -1,5 +1,6 @@
 //! Runs one program on the far machine to its end: takes what it prints, and stops it with all that it started.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::connection::Inner;
 use super::error::SshError;
 use super::script::{Script, quoted};
-use super::shell::{END, FACTS, Over, Running, START, last_words, nonce};
+use super::session::{Asked, SILENT};
+use super::shell::{END, FACTS, Over, RunError, Running, START, last_words, nonce};
 use super::stop::Tree;
 use crate::environment::{GIT_KEPT, GIT_VARIABLES};
 use crate::machine::{End, Exec};
@@ -73,6 +75,13 @@ pub(super) struct Programs {
     background: Arc<Semaphore>,
 }
 
+/// Why no session was opened.
+enum Failure {
+    /// It was cancelled; nothing was run.
+    Cancelled,
+    Run(RunError),
+}
+
 /// What came of a program, and where it ran.
 pub(super) struct Done {
     pub(super) exec: Exec,
@@ -98,16 +107,18 @@ impl Programs {
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
         let facts = if self.inner.known_facts().is_none() { FACTS } else { ":" };
         let text = format!(
-            r#"n=$1; r=$3; export "$2=1"; shift 3; {ENVIRONMENT}; {ENTER}; {facts}; {START}; {text}; {END}"#
+            r#"r=$2; export "$1=1"; shift 2; {ENVIRONMENT}; {ENTER}; {facts}; {START}; {text}; {END}"#
         );
-        let arguments = [nonce.clone(), mark.clone(), root.to_owned()].into_iter().chain(arguments).collect();
+        let arguments = [mark.clone(), root.to_owned()].into_iter().chain(arguments).collect();
         let script = Script { text, arguments, input: None };
-        let stopped = |end| Ok(Done { exec: Exec { end, left_running: false }, folder: None });
-        // Dropped before it is opened, nothing was started.
-        let running = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return stopped(End::Cancelled),
-            started = Running::start(&self.inner, script, &nonce) => started?,
+        let without = |end| Ok(Done { exec: Exec { end, left_running: false }, folder: None });
+        let running = match self.start(script, &nonce, cancel).await {
+            Ok(running) => running,
+            Err(Failure::Cancelled) => return without(End::Cancelled),
+            Err(Failure::Run(RunError { error, may_have_run: false })) => return Err(error),
+            Err(Failure::Run(RunError { error, may_have_run: true })) => {
+                return without(End::Unknown { why: error.to_string() });
+            }
         };
         let tree = Tree { inner: Arc::clone(&self.inner), mark, leader: None };
         let mut program = Started { running, tree, is_over: false };
@@ -121,6 +132,36 @@ impl Programs {
         let folder = program.folder();
         let end = program.stop(end, capture).await;
         Ok(Done { exec: Exec { end, left_running: false }, folder })
+    }
+
+    /// Opens the session. Cancelled while it is asked for, it may be there all the same: then it is waited for, so
+    /// that what it runs can be stopped.
+    async fn start(
+        &self,
+        script: Script,
+        nonce: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Running, Failure> {
+        let asked = Asked::default();
+        let master = {
+            let mut starting = pin!(Running::start(&self.inner, script, nonce, &asked));
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                started = &mut starting => return started.map_err(Failure::Run),
+            }
+            if !asked.is_open() {
+                return Err(Failure::Cancelled);
+            }
+            if let Ok(started) = timeout_at(Instant::now() + BEGIN_MAX, starting).await {
+                return started.map_err(Failure::Run);
+            }
+            asked.take()
+        };
+        let Some(master) = master else { return Err(Failure::Cancelled) };
+        // It may be busy with connecting again, and then has let go of this one.
+        let _ = timeout_at(Instant::now() + BEGIN_MAX, self.inner.forget(&master)).await;
+        Err(Failure::Run(RunError::unknown(self.inner.lost(&master, SILENT))))
     }
 
     async fn finish(&self, root: &str, mut program: Started, left_running: bool) -> Result<Done, SshError> {

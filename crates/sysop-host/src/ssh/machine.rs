@@ -155,11 +155,10 @@ impl Machine for SshMachine {
         let unreachable = |error: SshError| MachineError::Unreachable(error);
         let connection = SshConnection(Arc::clone(&self.inner));
         let facts = connection.facts().await.map_err(unreachable)?;
-        let sent = Script::new(LOGIN, &[place]).send("");
         // What no login shell passes on as a word would have to be typed; then it begins in the home.
-        let line = sent.input.is_none().then_some(sent.line.as_str());
+        let line = Script::new(LOGIN, &[place]).line();
         let (program, arguments, mut environment) =
-            connection.terminal_command(line).await.map_err(unreachable)?;
+            connection.terminal_command(line.as_deref()).await.map_err(unreachable)?;
         environment.retain(|(name, _)| name != "TERM");
         environment.push(("TERM".into(), "xterm-256color".into()));
         Ok(TerminalStart {

@@ -32,11 +32,11 @@ const PACKET_BYTES_MAX: usize = 256 * 1024;
 /// Why nothing was opened.
 #[derive(Debug)]
 pub(super) enum MuxError {
-    /// Nobody listens: nothing was asked.
+    /// Nobody listens, or not until the request was whole: nothing was asked.
     Gone,
     /// It said no, and why; nothing was started.
     Refused(String),
-    /// It ended, or spoke another language, after it was asked.
+    /// It ended, or spoke another language, after it was asked; nobody knows what it did.
     Broken(io::Error),
 }
 
@@ -87,9 +87,9 @@ pub(super) async fn is_alive(socket: &Path) -> bool {
 async fn open(socket: &Path, request: Packet, ends: &[BorrowedFd<'_>]) -> Result<Opened, MuxError> {
     let mut stream = UnixStream::connect(socket).await.map_err(|_| MuxError::Gone)?;
     // Its own hello is read with its answer: waiting for it first would cost a turn.
-    stream.write_all(&[hello(), request.finish()].concat()).await.map_err(MuxError::Broken)?;
+    stream.write_all(&[hello(), request.finish()].concat()).await.map_err(|_| MuxError::Gone)?;
     for end in ends {
-        send_descriptor(&stream, *end).await.map_err(MuxError::Broken)?;
+        send_descriptor(&stream, *end).await.map_err(|_| MuxError::Gone)?;
     }
     loop {
         let (kind, body) = receive(&mut stream).await.map_err(MuxError::Broken)?;

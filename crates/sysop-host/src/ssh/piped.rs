@@ -7,6 +7,7 @@ use super::connection::SshConnection;
 use super::error::SshError;
 use super::exec::{ENVIRONMENT, Started};
 use super::script::Script;
+use super::session::Asked;
 use super::shell::{END, Over, Running, START, nonce};
 use super::stop::Tree;
 
@@ -41,10 +42,10 @@ impl SshConnection {
     pub async fn pipe(&self, command: &str, input: Vec<u8>) -> Result<Piped, SshError> {
         let nonce = nonce();
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
-        let text = format!(r#"n=$1; export "$2=1"; shift 2; {ENVIRONMENT}; {START}; {SHELL}; {END}"#);
-        let arguments = vec![nonce.clone(), mark.clone(), command.to_owned()];
+        let text = format!(r#"export "$1=1"; shift; {ENVIRONMENT}; {START}; {SHELL}; {END}"#);
+        let arguments = vec![mark.clone(), command.to_owned()];
         let script = Script { text, arguments, input: Some(input) };
-        let running = Running::start(&self.0, script, &nonce).await?;
+        let running = Running::start(&self.0, script, &nonce, &Asked::default()).await?;
         let tree = Tree { inner: Arc::clone(&self.0), mark, leader: None };
         let program = Started { running, tree, is_over: false };
         Ok(Piped { connection: self.clone(), program, waiting: VecDeque::new(), is_over: false })

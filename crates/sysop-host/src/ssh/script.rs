@@ -3,18 +3,25 @@
 //! The login shell parses what ssh sends. It may be bash, zsh, fish, dash, ash, csh or tcsh, and they agree on
 //! little: a word in single quotes that holds no quote, no backslash, no `!` and no control character. What is
 //! not of that kind goes through standard input, which no shell parses but ours.
+//!
+//! The nonce of the marks always does: a command line can be read by each program that the script runs, and by
+//! all who can list processes there.
 
 use std::fmt::Write;
 
 /// The longest command line that is sent as such; a word of csh's has no room for much more.
 const LINE_BYTES_MAX: usize = 2_000;
 
+/// Reads the nonce of the marks into `$n`, where no program can look for it; without one, nothing is run. Only
+/// `read` takes no byte too many from a pipe. A variable that the login exported would stay exported.
+const READ_NONCE: &str = "unset n l; set +a; IFS= read -r n || exit; ";
+
 /// Lets the shell read its script from standard input, to the end.
 const READ_ALL: &str = r#"eval "$(cat)""#;
 
-/// Lets the shell read its script from standard input up to a line, and leaves the rest for the script. Only
-/// `read` takes no byte too many from a pipe. The line break is made without one in the text.
-const READ_SOME: &str = r#"s=; b=$(printf "\012."); b=${b%.}; while IFS= read -r l; do case $l in "$1") break;; esac; s="$s$l$b"; done; eval "$s""#;
+/// Lets the shell read its script from standard input up to a line with the nonce, and leaves the rest for the
+/// script. The line break is made without one in the text.
+const READ_SOME: &str = r#"s=; b=$(printf "\012."); b=${b%.}; while IFS= read -r l; do case $l in "$n") break;; esac; s="$s$l$b"; done; unset l; eval "$s""#;
 
 /// A script with its arguments.
 #[derive(Debug)]
@@ -30,7 +37,7 @@ pub(super) struct Script {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) line: String,
-    pub(super) input: Option<Vec<u8>>,
+    pub(super) input: Vec<u8>,
 }
 
 impl Script {
@@ -40,37 +47,54 @@ impl Script {
         Self { text: text.to_owned(), arguments, input: None }
     }
 
-    /// Chooses the form. `border` must not be a line of the script.
-    pub(super) fn send(self, border: &str) -> Sent {
-        let Self { text, arguments, input } = self;
-        let whole: usize = text.len() + arguments.iter().map(|argument| argument.len() + 3).sum::<usize>();
-        let plain = is_plain(&text) && arguments.iter().all(|argument| is_plain(argument));
-        if plain && whole < LINE_BYTES_MAX {
-            let mut line = format!("exec sh -c '{text}' sh");
-            for argument in &arguments {
-                write!(line, " '{argument}'").expect("a string takes all");
-            }
-            return Sent { line, input };
+    /// The script as one command line, its standard input left alone; none where not every shell passes it on.
+    pub(super) fn line(&self) -> Option<String> {
+        self.line_after("")
+    }
+
+    fn line_after(&self, before: &str) -> Option<String> {
+        let Self { text, arguments, .. } = self;
+        let plain = is_plain(text) && arguments.iter().all(|argument| is_plain(argument));
+        if !plain || self.bytes() >= LINE_BYTES_MAX {
+            return None;
         }
-        let mut script = String::with_capacity(whole + 64);
+        let mut line = format!("exec sh -c '{before}{text}' sh");
+        for argument in arguments {
+            write!(line, " '{argument}'").expect("a string takes all");
+        }
+        Some(line)
+    }
+
+    fn bytes(&self) -> usize {
+        self.text.len() + self.arguments.iter().map(|argument| argument.len() + 3).sum::<usize>()
+    }
+
+    /// Chooses the form. The script has `nonce` in `$n`, where it must not be seen by what the script runs.
+    pub(super) fn send(self, nonce: &str) -> Sent {
+        let mut bytes = format!("{nonce}\n").into_bytes();
+        if let Some(line) = self.line_after(READ_NONCE) {
+            bytes.extend(self.input.unwrap_or_default());
+            return Sent { line, input: bytes };
+        }
+        let mut script = String::with_capacity(self.bytes() + 64);
         script.push_str("set --");
-        for argument in &arguments {
+        for argument in &self.arguments {
             script.push(' ');
             script.push_str(&quoted(argument));
         }
         script.push('\n');
-        script.push_str(&text);
+        script.push_str(&self.text);
         script.push('\n');
-        match input {
-            None => Sent { line: format!("exec sh -c '{READ_ALL}'"), input: Some(script.into_bytes()) },
+        bytes.extend(script.into_bytes());
+        let read = match self.input {
+            None => READ_ALL,
             Some(input) => {
-                script.push_str(border);
-                script.push('\n');
-                let mut bytes = script.into_bytes();
+                bytes.extend(format!("{nonce}\n").into_bytes());
                 bytes.extend(input);
-                Sent { line: format!("exec sh -c '{READ_SOME}' sh '{border}'"), input: Some(bytes) }
+                READ_SOME
             }
-        }
+        };
+        Sent { line: format!("exec sh -c '{READ_NONCE}{read}'"), input: bytes }
     }
 }
 
@@ -91,7 +115,7 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{READ_ALL, READ_SOME, Script, is_plain, quoted};
+    use super::{READ_ALL, READ_NONCE, READ_SOME, Script, is_plain, quoted};
 
     fn script(argument: &str, input: Option<&[u8]>) -> Script {
         Script {
@@ -103,27 +127,32 @@ mod tests {
 
     #[test]
     fn what_all_shells_understand_is_sent_as_it_is() {
-        let sent = script("ls -la \"$HOME\" | wc -l", None).send("X");
-        assert_eq!(sent.line, "exec sh -c 'echo \"$1\"' sh 'ls -la \"$HOME\" | wc -l'");
-        assert_eq!(sent.input, None);
-        assert!(is_plain(READ_ALL) && is_plain(READ_SOME));
+        let plain = script("ls -la \"$HOME\" | wc -l", None);
+        let rest = "echo \"$1\"' sh 'ls -la \"$HOME\" | wc -l'";
+        assert_eq!(plain.line(), Some(format!("exec sh -c '{rest}")));
+        let sent = plain.send("X");
+        assert_eq!(sent.line, format!("exec sh -c '{READ_NONCE}{rest}"));
+        assert_eq!(sent.input, b"X\n");
+        assert_eq!(script("a", Some(b"\0data\n")).send("X").input, b"X\n\0data\n");
+        assert!(is_plain(READ_NONCE) && is_plain(READ_ALL) && is_plain(READ_SOME));
     }
 
     #[test]
     fn what_a_shell_may_read_otherwise_goes_through_standard_input() {
         let long = "x".repeat(3_000);
         for odd in ["it's", "a\nb", "hi!", "a\\b", "ü", "\t", long.as_str()] {
+            assert_eq!(script(odd, None).line(), None, "{odd:?}");
             let sent = script(odd, None).send("X");
-            assert_eq!(sent.line, "exec sh -c 'eval \"$(cat)\"'", "{odd:?}");
-            let expected = format!("set -- {}\necho \"$1\"\n", quoted(odd));
-            assert_eq!(String::from_utf8(sent.input.unwrap()).unwrap(), expected);
+            assert_eq!(sent.line, format!("exec sh -c '{READ_NONCE}eval \"$(cat)\"'"), "{odd:?}");
+            let expected = format!("X\nset -- {}\necho \"$1\"\n", quoted(odd));
+            assert_eq!(String::from_utf8(sent.input).unwrap(), expected);
         }
     }
 
     #[test]
     fn input_follows_a_border() {
-        let sent = script("a'b", Some(b"\0data\n")).send("border");
-        assert!(sent.line.ends_with("' sh 'border'"), "{}", sent.line);
-        assert_eq!(sent.input.unwrap(), b"set -- 'a'\\''b'\necho \"$1\"\nborder\n\0data\n");
+        let sent = script("a'b", Some(b"\0data\n")).send("nonce");
+        assert!(!sent.line.contains("nonce"), "{}", sent.line);
+        assert_eq!(sent.input, b"nonce\nset -- 'a'\\''b'\necho \"$1\"\nnonce\n\0data\n");
     }
 }

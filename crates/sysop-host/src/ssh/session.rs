@@ -2,9 +2,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
@@ -18,6 +19,7 @@ use super::error::SshError;
 use super::master::{Master, reap, start};
 use super::mux::{MuxError, Opened, open_session};
 use super::script::Sent;
+use super::shell::RunError;
 use crate::pipe::reading;
 
 /// How long an answer to the request for a session is waited for; the network may be gone without a word.
@@ -78,19 +80,20 @@ struct Ends {
 }
 
 impl Session {
-    /// Opens one; connects first where there is no connection.
-    pub(super) async fn open(inner: &Inner, sent: Sent) -> Result<Self, SshError> {
+    /// Opens one; connects first where there is no connection. Dropped while `asked` says nothing, nothing was
+    /// started.
+    pub(super) async fn open(inner: &Inner, sent: Sent, asked: &Asked) -> Result<Self, RunError> {
         let permit = inner.permit().await;
-        let here = |error: io::Error| SshError::here(inner.name(), error);
+        let here = |error: io::Error| RunError::not_run(SshError::here(inner.name(), error));
         let (output, output_end) = reading(PIPE_BYTES_LARGE).map_err(here)?;
         let (errors, errors_end) = reading(PIPE_BYTES).map_err(here)?;
         let (input, writing) = input(sent.input).map_err(here)?;
         let ends = Ends { input, output: output_end, errors: errors_end };
-        let held = match open_shared(inner, &sent.line, &ends).await {
+        let held = match open_shared(inner, &sent.line, &ends, asked).await {
             Ok(opened) => Held::Shared { _opened: opened },
             Err(Why::Refused(why)) => {
                 tracing::debug!(why, "no session on the shared connection; opening one of its own");
-                Held::Own(open_own(inner, sent.line, &ends)?)
+                Held::Own(open_own(inner, sent.line, &ends).map_err(RunError::not_run)?)
             }
             Err(Why::Failed(error)) => {
                 if let Some(writing) = writing {
@@ -102,10 +105,14 @@ impl Session {
         Ok(Self { output, errors, _held: held, writing, _permit: permit })
     }
 
-    /// Opens one on a connection that is there, without a permit: for what must not wait.
-    pub(super) async fn open_beside(inner: &Inner, master: &Master, sent: Sent) -> Result<Self, SshError> {
+    /// Opens one on a connection that is there, with a spare permit: for what must not wait for other work.
+    pub(super) async fn open_beside(
+        inner: &Inner,
+        master: &Master,
+        permit: OwnedSemaphorePermit,
+        sent: Sent,
+    ) -> Result<Self, SshError> {
         let here = |error: io::Error| SshError::here(inner.name(), error);
-        let permit = inner.spare_permit().await;
         let (output, output_end) = reading(PIPE_BYTES).map_err(here)?;
         let (errors, errors_end) = reading(PIPE_BYTES).map_err(here)?;
         let (input, writing) = input(sent.input).map_err(here)?;
@@ -127,34 +134,56 @@ impl Session {
     }
 }
 
-enum Why {
-    Refused(String),
-    Failed(SshError),
+/// The connection that was asked for a session and has not answered; as long as there is one, the session may
+/// have been opened.
+#[derive(Debug, Default)]
+pub(super) struct Asked(Mutex<Option<Arc<Master>>>);
+
+impl Asked {
+    /// The connection; none where nothing was asked.
+    pub(super) fn take(&self) -> Option<Arc<Master>> {
+        self.set(None)
+    }
+
+    fn set(&self, master: Option<Arc<Master>>) -> Option<Arc<Master>> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), master)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
 }
 
-async fn open_shared(inner: &Inner, line: &str, ends: &Ends) -> Result<Opened, Why> {
+enum Why {
+    Refused(String),
+    Failed(RunError),
+}
+
+async fn open_shared(inner: &Inner, line: &str, ends: &Ends, asked: &Asked) -> Result<Opened, Why> {
     // A connection that ended since it was used last is found out here, and then made anew, once.
     for _ in 0..2 {
-        let master = inner.master().await.map_err(Why::Failed)?;
-        match timeout(OPEN_MAX, open_session(master.socket(), line, ends.borrowed())).await {
+        let master = inner.master().await.map_err(|error| Why::Failed(RunError::not_run(error)))?;
+        asked.set(Some(Arc::clone(&master)));
+        let answer = timeout(OPEN_MAX, open_session(master.socket(), line, ends.borrowed())).await;
+        asked.set(None);
+        let why = match answer {
             Ok(Ok(opened)) => return Ok(opened),
             Ok(Err(MuxError::Refused(why))) => return Err(Why::Refused(why)),
-            Ok(Err(MuxError::Gone)) => inner.forget(&master).await,
-            // Nothing was answered, so nothing was started; but that is for the caller to try again.
-            Ok(Err(MuxError::Broken(error))) => {
+            Ok(Err(MuxError::Gone)) => {
                 inner.forget(&master).await;
-                return Err(Why::Failed(inner.lost(&master, &error.to_string())));
+                continue;
             }
-            Err(_) => {
-                inner.forget(&master).await;
-                return Err(Why::Failed(inner.lost(&master, SILENT)));
-            }
-        }
+            // It was asked, and nobody knows what it did.
+            Ok(Err(MuxError::Broken(error))) => error.to_string(),
+            Err(_) => SILENT.to_owned(),
+        };
+        inner.forget(&master).await;
+        return Err(Why::Failed(RunError::unknown(inner.lost(&master, &why))));
     }
-    Err(Why::Failed(SshError::Dropped {
+    Err(Why::Failed(RunError::not_run(SshError::Dropped {
         destination: inner.name().to_owned(),
         why: "it ended as soon as it was made".to_owned(),
-    }))
+    })))
 }
 
 /// Starts an `ssh` for this session alone.
@@ -174,11 +203,7 @@ impl Ends {
 }
 
 /// What the far side reads, and what writes it where it does not fit into a pipe.
-fn input(bytes: Option<Vec<u8>>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
-    let Some(bytes) = bytes else {
-        let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        return Ok((nothing, None));
-    };
+fn input(bytes: Vec<u8>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;
     if bytes.len() <= PIPE_BYTES / 2 && rustix::io::write(&write, &bytes)? == bytes.len() {

@@ -8,7 +8,7 @@ use super::connection::Inner;
 use super::error::{SshError, last_line, one_line};
 use super::frame::{Frame, Mark};
 use super::script::Script;
-use super::session::Session;
+use super::session::{Asked, Session};
 use crate::pipe::read;
 
 /// The first read; most programs print less.
@@ -107,10 +107,20 @@ impl State {
                 let (number, folder) = value.split_once(' ').unwrap_or((&value, ""));
                 self.started.get_or_insert_with(|| (number.to_owned(), folder.to_owned()));
             }
-            Mark::Facts(text) => self.facts = Some(text),
-            Mark::NoRoot => self.no_root = true,
+            // Both are said before the start; what comes later is from the program.
+            Mark::Facts(text) if self.started.is_none() => self.facts = Some(text),
+            Mark::NoRoot if self.started.is_none() => self.no_root = true,
+            Mark::Facts(_) | Mark::NoRoot => {}
             // A status that is no number is a mark that was forged by the program itself.
             Mark::Ended(value) => self.status = self.status.or(value.parse().ok()),
+        }
+    }
+
+    /// How it came out by the script's own words, where there are any.
+    fn told(&self) -> Option<Over> {
+        match self.status {
+            Some(status) => Some(self.ended(status)),
+            None => self.no_root.then_some(Over::NoRoot),
         }
     }
 
@@ -129,9 +139,14 @@ impl State {
 }
 
 impl Running {
-    /// Sends a script; `nonce` is its first argument.
-    pub(super) async fn start(inner: &Inner, script: Script, nonce: &str) -> Result<Self, SshError> {
-        let session = Session::open(inner, script.send(nonce)).await?;
+    /// Sends a script, which finds `nonce` in `$n`.
+    pub(super) async fn start(
+        inner: &Inner,
+        script: Script,
+        nonce: &str,
+        asked: &Asked,
+    ) -> Result<Self, RunError> {
+        let session = Session::open(inner, script.send(nonce), asked).await?;
         Ok(Self::of(session, nonce))
     }
 
@@ -200,11 +215,8 @@ impl Running {
         if let Some(facts) = self.state.facts.take().as_deref().and_then(Facts::read) {
             inner.learn(facts);
         }
-        if self.state.no_root {
-            return Over::NoRoot;
-        }
-        if let Some(status) = self.state.status {
-            return self.state.ended(status);
+        if let Some(over) = self.state.told() {
+            return over;
         }
         let destination = inner.name().to_owned();
         let printed = self.errors.noise();
@@ -244,7 +256,7 @@ pub(super) struct Ran {
     pub(super) errors: String,
 }
 
-/// Why nothing came of a script of ours.
+/// Why nothing came of a script.
 #[derive(Debug)]
 pub(super) struct RunError {
     pub(super) error: SshError,
@@ -252,11 +264,11 @@ pub(super) struct RunError {
 }
 
 impl RunError {
-    fn not_run(error: SshError) -> Self {
+    pub(super) fn not_run(error: SshError) -> Self {
         Self { error, may_have_run: false }
     }
 
-    fn unknown(error: SshError) -> Self {
+    pub(super) fn unknown(error: SshError) -> Self {
         Self { error, may_have_run: true }
     }
 }
@@ -276,10 +288,9 @@ pub(super) async fn run_script(
 ) -> Result<Ran, RunError> {
     let nonce = nonce();
     let facts = if inner.known_facts().is_none() { FACTS } else { ":" };
-    let text = format!("n=$1; shift\n{facts}\n{START}\n(\n{}\n)\ne=$?\n{END}", script.text);
-    let arguments = [nonce.clone()].into_iter().chain(script.arguments).collect();
-    let script = Script { text, arguments, input: script.input };
-    let mut running = Running::start(inner, script, &nonce).await.map_err(RunError::not_run)?;
+    let text = format!("{facts}\n{START}\n(\nunset n\n{}\n)\ne=$?\n{END}", script.text);
+    let script = Script { text, ..script };
+    let mut running = Running::start(inner, script, &nonce, &Asked::default()).await?;
     collect(inner, &mut running, bytes_max, limit).await
 }
 
@@ -334,4 +345,29 @@ pub(super) async fn last_words(running: &mut Running, take: &mut (dyn FnMut(&[u8
 /// Sixteen digits that no program knows beforehand.
 pub(super) fn nonce() -> String {
     format!("{:016x}", rand::random::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mark, Over, State};
+
+    #[test]
+    fn what_has_started_was_run_whatever_it_prints() {
+        let mut state = State::default();
+        state.mark(Mark::Facts("Linux x86_64".to_owned()));
+        state.mark(Mark::Started("42 /home".to_owned()));
+        state.mark(Mark::Facts("forged".to_owned()));
+        state.mark(Mark::NoRoot);
+        assert!(state.told().is_none());
+        assert_eq!(state.facts.as_deref(), Some("Linux x86_64"));
+        state.mark(Mark::Ended("7".to_owned()));
+        assert!(matches!(state.told(), Some(Over::Ended { status: 7, signal: None })));
+    }
+
+    #[test]
+    fn what_could_not_enter_the_root_was_not_run() {
+        let mut state = State::default();
+        state.mark(Mark::NoRoot);
+        assert!(matches!(state.told(), Some(Over::NoRoot)));
+    }
 }

@@ -117,14 +117,16 @@ impl Tree {
         let inner = &self.inner;
         let dropped =
             |why: &str| SshError::Dropped { destination: inner.name().to_owned(), why: why.to_owned() };
+        // That others are being ended first says nothing of the connection.
+        let permit = inner.spare_permit().await;
         let Some(master) = inner.running_master().await else {
             return Err(dropped("there is no connection"));
         };
         let nonce = nonce();
-        let text = format!("n=$1; shift\n{START}\n(\n{SCRIPT}\n)\ne=$?\n{END}");
+        let text = format!("{START}\n(\n{SCRIPT}\n)\ne=$?\n{END}");
         let leader = self.leader.clone().unwrap_or_default();
-        let script = Script { text, arguments: vec![nonce.clone(), self.mark.clone(), leader], input: None };
-        match timeout(BEGIN_MAX, Session::open_beside(inner, &master, script.send(&nonce))).await {
+        let script = Script { text, arguments: vec![self.mark.clone(), leader], input: None };
+        match timeout(BEGIN_MAX, Session::open_beside(inner, &master, permit, script.send(&nonce))).await {
             Ok(Ok(session)) => Ok(collect(inner, &mut Running::of(session, &nonce), 1024, END_MAX).await?),
             Ok(Err(error)) => Err(error),
             Err(_) => {

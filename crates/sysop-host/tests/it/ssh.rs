@@ -134,6 +134,8 @@ async fn a_machine_behind_another_is_reached() {
     let connection = SshConnection::new(settings).unwrap();
     let outcome = bash(&host(&connection), "echo ${SSH_CONNECTION##* }").await;
     assert_eq!(outcome.output, format!("{}\n[exit code 0]", inner.port()));
+    let command = connection.terminal_command(Some("exit 5")).await.unwrap();
+    assert_eq!(run_terminal_command(command).await.status.code(), Some(5));
 }
 
 #[tokio::test]
@@ -611,4 +613,129 @@ async fn a_terminal_is_opened_over_the_same_connection() {
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(printed.contains("/dev/pts/"), "{printed}");
     assert_eq!(server.connections().len(), 1);
+}
+
+/// Tells its end, as its shell would, with whatever it finds that could be a nonce. One line without quotes that
+/// need a way of their own.
+const FORGER: &str = concat!(
+    r#"for f in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do tr "\000" "\012" <$f; done 2>/dev/null | "#,
+    r#"grep -Eo "[0-9a-f]{16}" | sort -u | while read -r c; do "#,
+    r#"printf "\036C%s\036\036E%s;0\036" "$c" "$c"; printf "\036E%s;0\036" "$c" >&2; done; "#,
+    r#"echo "n is ${n-unset}"; exit 9"#
+);
+
+#[tokio::test]
+async fn no_program_learns_by_what_its_end_is_told() {
+    let server = Sshd::start(Login::Own);
+    // What is exported at the login stays so in each shell below it.
+    for file in [".bashrc", ".zshenv"] {
+        fs::write(server.path("home").join(file), "export n=mine l=mine").unwrap();
+    }
+    let connection = server.connection();
+    let host = host(&connection);
+    for command in [FORGER.to_owned(), format!("# That's read from standard input.\n{FORGER}")] {
+        let outcome = bash(&host, &command).await;
+        assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(9)), "{}", outcome.output);
+        assert!(outcome.output.contains("n is unset\n"), "{}", outcome.output);
+    }
+    let (status, output) = connection.exec_sh(FORGER).await.unwrap();
+    assert_eq!(status, 9, "{}", String::from_utf8_lossy(&output));
+    assert!(output.ends_with(b"n is unset\n"), "{}", String::from_utf8_lossy(&output));
+    let mut piped = connection.pipe(FORGER, b"input".to_vec()).await.unwrap();
+    loop {
+        match piped.next().await.unwrap().unwrap() {
+            PipedEvent::Output(_) => {}
+            PipedEvent::Ended { status, .. } => break assert_eq!(status, 9),
+        }
+    }
+}
+
+/// Runs what a terminal would be given, without one; its exit code and what it printed.
+async fn run_terminal_command(
+    (program, arguments, environment): (
+        std::ffi::OsString,
+        Vec<std::ffi::OsString>,
+        Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    ),
+) -> std::process::Output {
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).env_clear().envs(environment).stdin(Stdio::null());
+    tokio::time::timeout(DEADLINE, command.output()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_terminal_connects_again_and_only_as_all_else_does() {
+    let server = Sshd::start(Login::Own);
+    let connection = server.connection();
+    connection.facts().await.unwrap();
+    for pid in masters(&server) {
+        let process = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+        wait_until_gone(pid);
+    }
+    let command = connection.terminal_command(Some("exit 5")).await.unwrap();
+    assert_eq!(masters(&server).len(), 1, "the lost connection was made anew");
+    assert_eq!(run_terminal_command(command.clone()).await.status.code(), Some(5));
+    connection.close().await;
+    let output = run_terminal_command(command).await;
+    assert_eq!(output.status.code(), Some(255), "there is no way beside the connection: {output:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_while_it_is_asked_for_is_not_told_as_never_started() {
+    let server = Sshd::start(Login::Own);
+    let proxy = Proxy::start(server.port());
+    let mut settings = server.settings();
+    settings.port = Some(proxy.port());
+    server.configure("NoHostAuthenticationForLocalhost yes");
+    let connection = SshConnection::new(settings).unwrap();
+    let host = host(&connection);
+    assert_eq!(bash(&host, "echo a").await.output, "a\n[exit code 0]");
+    for answered in [true, false] {
+        proxy.freeze();
+        let cancel = CancellationToken::new();
+        let arguments = json!({ "command": "sleep 1000" });
+        let run = host.run(tool_call("bash", arguments), DeltaSink::none(), cancel.clone());
+        let stop = async {
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            cancel.cancel();
+            if answered {
+                proxy.thaw();
+            }
+        };
+        let (outcome, ()) = tokio::time::timeout(DEADLINE, async { tokio::join!(run, stop) }).await.unwrap();
+        let expected = if answered { Status::Cancelled } else { Status::Unknown };
+        assert_eq!(outcome.status, expected, "{}", outcome.output);
+    }
+    proxy.thaw();
+    assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
+}
+
+/// The far side takes long to end a program that does not want to.
+#[tokio::test]
+async fn many_that_are_stopped_slowly_wait_for_each_other() {
+    let slow = r#"ForceCommand env PATH="$HOME/slow:$PATH" sh -c "$SSH_ORIGINAL_COMMAND""#;
+    let server = Sshd::with(Login::Own, slow);
+    let sleep = server.path("home/slow/sleep");
+    fs::create_dir(sleep.parent().unwrap()).unwrap();
+    fs::write(&sleep, "#!/bin/sh\n[ \"$1\" = 0.05 ] && set -- 0.6\nPATH=/bin:/usr/bin exec sleep \"$1\"\n")
+        .unwrap();
+    fs::set_permissions(&sleep, fs::Permissions::from_mode(0o700)).unwrap();
+    let connection = server.connection();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let host = host(&connection);
+        calls.spawn(async move {
+            let command = "trap '' TERM; echo pid $$; while :; do /bin/sleep 1; done";
+            call(&host, "bash", json!({ "command": command, "timeout_s": 1 })).await
+        });
+    }
+    while let Some(outcome) = calls.join_next().await {
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.status, Status::Timeout, "{}", outcome.output);
+        pids(&outcome.output).into_iter().for_each(wait_until_gone);
+    }
+    assert_eq!(masters(&server).len(), 1);
 }
