@@ -302,12 +302,14 @@ impl Use<'_> {
     /// Takes the output of the command that was typed until it ends, or until there is something to be said.
     async fn follow(&mut self, command: &str, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         let mut changes = self.live.changes();
+        let mut taken = Vec::new();
         let mut left = limit;
         let mut looked = Instant::now();
         let mut noted = None;
         loop {
             changes.mark_unchanged();
-            capture.take(&self.live.captured());
+            self.live.captured(&mut taken);
+            capture.take(&taken);
             capture.settle().await;
             if let Some(end) = self.ended() {
                 let mut end = self.with_shell(end).await;
@@ -527,11 +529,13 @@ impl Use<'_> {
     /// Takes what a shell prints that cannot tell the end of a command, until it is at rest.
     async fn follow_blind(&mut self, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         let mut changes = self.live.changes();
+        let mut taken = Vec::new();
         let deadline = Instant::now() + limit;
         let mut noted = None;
         loop {
             changes.mark_unchanged();
-            capture.take(&self.live.captured());
+            self.live.captured(&mut taken);
+            capture.take(&taken);
             capture.settle().await;
             if let Some(end) = self.ended() {
                 return end;
@@ -641,7 +645,9 @@ impl Use<'_> {
     }
 
     fn show_screen(&self, capture: &mut Capture<'_>) {
-        capture.take(&self.live.captured());
+        let mut taken = Vec::new();
+        self.live.captured(&mut taken);
+        capture.take(&taken);
         let screen = self.live.inner().screen.text();
         capture.take(format!("{screen}\n").as_bytes());
     }

@@ -1,8 +1,8 @@
 //! One running shell in its PTY: reads it, keeps its screen, takes our marks out of the stream, and tells all
 //! who look. Knows nothing of tools, and asks nobody.
 //!
-//! A task reads and another writes; a thread of its own parses, so that a program that prints a lot holds
-//! nothing up but itself.
+//! A thread reads and another parses, so that a program that prints a lot holds nothing up but itself; a task
+//! writes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,23 +14,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
 use sysop_driver::people::{TerminalOutput, TerminalSize};
 use sysop_driver::port::CancellationToken;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe::Sender;
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::intake::{BATCH_BYTES, Intake, Reading};
 use super::recording::Recording;
 use super::state::{Ended, Hidden, Inner};
 use crate::machine::{Echo, TerminalStart};
 use crate::output::redact::Secrets;
 
-/// One read.
-const READ_BYTES: usize = 64 * 1024;
-/// Reads that wait for the parser, each of 4 KiB as Linux has it; then the program waits.
-const CHUNKS_WAITING_MAX: usize = 128;
-/// Bytes that are parsed at once, where there are as many.
-const BATCH_BYTES: usize = 64 * 1024;
 /// Bytes of output that wait for a call; then the program waits.
 const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of output of which a call is told in the middle of a flood.
+const TOLD_BYTES: usize = CAPTURE_BYTES_MAX / 4;
 /// Bytes that wait for a program to read them; more is dropped.
 const TYPED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long what is left of the output is still read after the shell has ended.
@@ -70,7 +68,10 @@ impl Live {
     ) -> io::Result<Arc<Self>> {
         let (pty, pts) = pty_process::open().map_err(io::Error::other)?;
         pty.resize(pty_size(size)).map_err(io::Error::other)?;
-        let master = pty.as_fd().try_clone_to_owned()?;
+        // Out of the runtime's hands: it would wake at each of the many small pieces that come.
+        let master = OwnedFd::from(pty);
+        let (read, write) = (master.try_clone()?, master.try_clone()?);
+        let write = Sender::from_file_unchecked(write.into())?;
         let child = pty_process::Command::new(&start.program)
             .args(&start.arguments)
             .env_clear()
@@ -80,7 +81,6 @@ impl Live {
             .spawn(pts)
             .map_err(io::Error::other)?;
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let (read, write) = pty.into_split();
         let (typing, typed) = mpsc::unbounded_channel();
         let live = Arc::new(Self {
             inner: Mutex::new(Inner::new(size, outputs, recording)),
@@ -94,19 +94,19 @@ impl Live {
             secrets,
             stop: CancellationToken::new(),
         });
-        let (chunks, parse) = mpsc::channel(CHUNKS_WAITING_MAX);
-        let read_all = Arc::new(Notify::new());
+        let intake = Arc::new(Intake::default());
+        let (reading, stop_reading) = intake.reading()?;
+        let reader = Arc::clone(&intake);
+        thread("terminal-read", move || reader.read(&read, &stop_reading))?;
         let parser = Arc::clone(&live);
+        let read_all = Arc::new(Notify::new());
         let parsed = Arc::clone(&read_all);
-        std::thread::Builder::new()
-            .name("terminal".to_owned())
-            .spawn(move || parser.parse(parse, &parsed))?;
-        tokio::spawn(until_stopped(live.stop.clone(), read_chunks(read, chunks)));
+        thread("terminal", move || parser.parse(&intake, &parsed))?;
         tokio::spawn(until_stopped(
             live.stop.clone(),
             write_typed(write, typed, Arc::clone(&live.typed_waiting)),
         ));
-        tokio::spawn(Arc::clone(&live).wait(child, read_all));
+        tokio::spawn(Arc::clone(&live).wait(child, read_all, reading));
         Ok(live)
     }
 
@@ -170,11 +170,13 @@ impl Live {
         self.send(bytes.into_bytes());
     }
 
-    /// Takes what was captured since the last time.
-    pub(super) fn captured(&self) -> Vec<u8> {
-        let captured = self.inner().capture.as_mut().map(|capture| std::mem::take(&mut capture.out));
+    /// Puts what was captured since the last time into `taken`, in the place of what is there.
+    pub(super) fn captured(&self, taken: &mut Vec<u8>) {
+        taken.clear();
+        if let Some(capture) = self.inner().capture.as_mut() {
+            std::mem::swap(taken, &mut capture.out);
+        }
         self.room.notify_all();
-        captured.unwrap_or_default()
     }
 
     /// Ends the capture and gives what is left of it.
@@ -240,36 +242,49 @@ impl Live {
         self.revision.send_modify(|revision| *revision += 1);
     }
 
-    /// Takes output until there is no more. Runs on a thread of its own. Of a flood it takes much at once, and
-    /// tells of it when there is much, so that nobody is woken for each of its small reads.
-    fn parse(&self, mut chunks: mpsc::Receiver<Vec<u8>>, parsed: &Notify) {
-        while let Some(mut batch) = chunks.blocking_recv() {
-            while batch.len() < BATCH_BYTES
-                && let Ok(chunk) = chunks.try_recv()
-            {
-                batch.extend_from_slice(&chunk);
-            }
-            let last = chunks.is_empty();
-            let mut inner = self.inner();
-            while inner.captured_bytes() > CAPTURE_BYTES_MAX && !self.stop.is_cancelled() {
-                let waited = self.room.wait_timeout(inner, DRAIN);
-                inner = waited.unwrap_or_else(PoisonError::into_inner).0;
-            }
-            let reply = inner.take(&batch, &self.secrets, last);
-            let much = inner.captured_bytes() > CAPTURE_BYTES_MAX / 4;
-            drop(inner);
+    /// Takes output until there is no more. Tells of a flood when there is much, and when it is over.
+    fn parse(&self, intake: &Intake, parsed: &Notify) {
+        let mut batch = Vec::new();
+        let mut untold = false;
+        while intake.next(&mut batch).is_some() {
+            // In pieces, because so many of them wait for a watcher.
+            let reply: Vec<u8> = batch.chunks(BATCH_BYTES).flat_map(|piece| self.take(piece)).collect();
             if !reply.is_empty() {
                 self.send(reply);
             }
-            if last || much {
+            untold |= !batch.is_empty();
+            let goes_on = batch.len() >= BATCH_BYTES;
+            let mut inner = self.inner();
+            if !goes_on {
+                inner.flush_recording();
+            }
+            let much = inner.captured_bytes() > TOLD_BYTES;
+            drop(inner);
+            if untold && (much || !goes_on) {
+                untold = false;
                 self.changed();
             }
         }
         parsed.notify_one();
     }
 
+    /// Takes a piece of output, when there is room for what is captured of it; gives what is to be answered.
+    fn take(&self, piece: &[u8]) -> Vec<u8> {
+        let mut inner = self.inner();
+        while inner.captured_bytes() > CAPTURE_BYTES_MAX && !self.stop.is_cancelled() {
+            let waited = self.room.wait_timeout(inner, DRAIN);
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        inner.take(piece, &self.secrets)
+    }
+
     /// Waits for the end of the shell, or ends it.
-    async fn wait(self: Arc<Self>, mut child: tokio::process::Child, read_all: Arc<Notify>) {
+    async fn wait(
+        self: Arc<Self>,
+        mut child: tokio::process::Child,
+        read_all: Arc<Notify>,
+        reading: Reading,
+    ) {
         let status = tokio::select! {
             status = child.wait() => status.ok(),
             () = self.stop.cancelled() => {
@@ -285,6 +300,8 @@ impl Live {
         };
         // A program in the background may hold the terminal; it is hung up with it.
         let _ = timeout(DRAIN, read_all.notified()).await;
+        // Stops the reader, as it does where this future is dropped.
+        drop(reading);
         self.inner().end(Ended::of(status));
         self.stop.cancel();
         self.room.notify_all();
@@ -316,18 +333,12 @@ async fn until_stopped(stop: CancellationToken, work: impl Future<Output = ()>) 
     }
 }
 
-/// Reads until the end. Linux gives EIO where the other side is closed.
-async fn read_chunks(mut read: pty_process::OwnedReadPty, chunks: mpsc::Sender<Vec<u8>>) {
-    let mut buffer = vec![0; READ_BYTES];
-    while let Ok(bytes @ 1..) = read.read(&mut buffer).await {
-        if chunks.send(buffer[..bytes].to_vec()).await.is_err() {
-            return;
-        }
-    }
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
 async fn write_typed(
-    mut write: pty_process::OwnedWritePty,
+    mut write: Sender,
     mut typed: mpsc::UnboundedReceiver<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
 ) {

@@ -6,6 +6,7 @@
 
 mod call;
 mod hands;
+mod intake;
 pub(crate) mod keys;
 mod live;
 mod open;

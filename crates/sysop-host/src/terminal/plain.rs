@@ -77,6 +77,20 @@ impl Plain {
                 }
             }
             let run = memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
+            if self.line.is_empty() && self.cells.is_none() {
+                // A whole line, of which nothing has to wait.
+                let ended = match rest[run..] {
+                    [b'\r', b'\n', ..] => 2,
+                    [b'\n', ..] => 1,
+                    _ => 0,
+                };
+                if ended > 0 {
+                    out.extend_from_slice(&rest[..run]);
+                    out.push(b'\n');
+                    rest = &rest[run + ended..];
+                    continue;
+                }
+            }
             self.letters(&rest[..run], out);
             match rest.get(run) {
                 Some(b'\n') => self.newline(out),

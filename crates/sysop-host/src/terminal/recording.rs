@@ -19,8 +19,10 @@ pub(super) struct Recording {
     started: Instant,
     room: u64,
     redaction: Redaction,
-    /// The beginning of a character that is not whole yet.
-    cut: Vec<u8>,
+    /// What is to be written, without secrets; between calls the beginning of a character that is not whole yet.
+    clean: Vec<u8>,
+    /// The line that is being made.
+    line: Vec<u8>,
 }
 
 impl Recording {
@@ -32,7 +34,8 @@ impl Recording {
             started: Instant::now(),
             room: RECORDING_BYTES_MAX,
             redaction: Redaction::default(),
-            cut: Vec::new(),
+            clean: Vec::new(),
+            line: Vec::new(),
         };
         let header = serde_json::json!({
             "version": 2,
@@ -41,7 +44,7 @@ impl Recording {
             "timestamp": jiff::Timestamp::now().as_second(),
             "env": { "TERM": "xterm-256color" },
         });
-        recording.line(&header.to_string())?;
+        recording.write_line(header.to_string().as_bytes())?;
         Ok(recording)
     }
 
@@ -50,17 +53,19 @@ impl Recording {
         if self.room == 0 {
             return Ok(());
         }
-        let mut clean = std::mem::take(&mut self.cut);
+        let mut clean = std::mem::take(&mut self.clean);
         if secrets.is_empty() {
             clean.extend_from_slice(bytes);
         } else {
             self.redaction.push(secrets, bytes, |piece| clean.extend_from_slice(piece));
         }
-        self.cut = clean.split_off(clean.len() - crate::output::head_tail::unfinished(&clean));
-        if clean.is_empty() {
-            return Ok(());
-        }
-        self.event("o", &String::from_utf8_lossy(&clean))
+        let whole = clean.len() - crate::output::head_tail::unfinished(&clean);
+        let written =
+            if whole > 0 { self.event("o", &String::from_utf8_lossy(&clean[..whole])) } else { Ok(()) };
+        // What is not whole yet waits for what follows.
+        clean.drain(..whole);
+        self.clean = clean;
+        written
     }
 
     pub(super) fn resized(&mut self, size: TerminalSize) -> io::Result<()> {
@@ -74,19 +79,82 @@ impl Recording {
 
     fn event(&mut self, kind: &str, data: &str) -> io::Result<()> {
         let at = self.started.elapsed();
-        let data = serde_json::to_string(data)?;
-        self.line(&format!("[{}.{:06}, \"{kind}\", {data}]", at.as_secs(), at.subsec_micros()))
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        write!(line, "[{}.{:06}, \"{kind}\", \"", at.as_secs(), at.subsec_micros())?;
+        escape(data, &mut line);
+        line.extend_from_slice(b"\"]");
+        let written = self.write_line(&line);
+        self.line = line;
+        written
     }
 
     /// A line that no longer fits ends the recording.
-    fn line(&mut self, line: &str) -> io::Result<()> {
+    fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         let bytes = line.len() as u64 + 1;
         if bytes > self.room {
             self.room = 0;
             return Ok(());
         }
         self.room -= bytes;
-        self.file.write_all(line.as_bytes())?;
+        self.file.write_all(line)?;
         self.file.write_all(b"\n")
+    }
+}
+
+/// Writes a text as it stands in a string of JSON. Looks at many bytes at once for the few that cannot stay.
+fn escape(text: &str, out: &mut Vec<u8>) {
+    const STEP: usize = 32;
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let plain: usize = rest
+            .chunks(STEP)
+            .map(|step| {
+                // Without branches, which the compiler makes fast.
+                let any = step.iter().fold(false, |any, byte| any | is_escaped(*byte));
+                if any { step.iter().take_while(|byte| !is_escaped(**byte)).count() } else { step.len() }
+            })
+            .scan(true, |go_on, run| {
+                let counted = std::mem::replace(go_on, run == STEP);
+                counted.then_some(run)
+            })
+            .sum();
+        let (run, after) = rest.split_at(plain);
+        out.extend_from_slice(run);
+        let Some((byte, after)) = after.split_first() else { return };
+        match byte {
+            b'"' => out.extend_from_slice(br#"\""#),
+            b'\\' => out.extend_from_slice(br"\\"),
+            b'\n' => out.extend_from_slice(br"\n"),
+            b'\r' => out.extend_from_slice(br"\r"),
+            b'\t' => out.extend_from_slice(br"\t"),
+            byte => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+        }
+        rest = after;
+    }
+}
+
+/// Whether a byte cannot stand in a string of JSON as it is.
+fn is_escaped(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
+
+    use super::escape;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn what_is_escaped_is_the_same_for_a_reader(pieces in proptest::collection::vec("[ -~]{0,70}|[\0-\x1f\x7f\"]|[äö€😀]{1,20}|\r\n", 0..12)) {
+            let text = pieces.concat();
+            let mut line = vec![b'"'];
+            escape(&text, &mut line);
+            line.push(b'"');
+            prop_assert_eq!(serde_json::from_slice::<String>(&line).expect("a string of JSON"), text);
+        }
     }
 }

@@ -41,26 +41,31 @@ struct Model {
 }
 
 impl Model {
-    /// Puts all into the model that waits.
-    fn settle(&mut self) {
+    /// Puts all into the model that waits and can still be seen.
+    fn settle(&mut self, rows: u16) {
         if !self.waiting.is_empty() {
-            self.parser.advance(&mut self.term, &self.waiting);
+            let seen = self.seen(rows).unwrap_or(0);
+            self.parser.advance(&mut self.term, &self.waiting[seen..]);
             self.waiting.clear();
         }
     }
 
     /// Drops what would have left the scrollback before anybody could see it.
     fn thin(&mut self, rows: u16) {
+        match self.seen(rows) {
+            Some(seen) => drop(self.waiting.drain(..seen)),
+            None => self.settle(rows),
+        }
+    }
+
+    /// Where in the waiting text that begins which would not have left the scrollback at its end.
+    fn seen(&self, rows: u16) -> Option<usize> {
         if self.has_region || self.term.mode().contains(TermMode::ALT_SCREEN) {
-            self.settle();
-            return;
+            return None;
         }
         let kept = SCROLLBACK_ROWS + usize::from(rows);
-        let cut = memchr::memrchr_iter(b'\n', &self.waiting).nth(kept);
-        match cut.filter(|&cut| cut > 0 && self.waiting[cut - 1] == b'\r') {
-            Some(cut) => drop(self.waiting.drain(..=cut)),
-            None => self.settle(),
-        }
+        let cut = memchr::memrchr_iter(b'\n', &self.waiting).nth(kept)?;
+        (cut > 0 && self.waiting[cut - 1] == b'\r').then_some(cut + 1)
     }
 }
 
@@ -105,25 +110,27 @@ impl Screen {
     /// The model, with all in it that came.
     fn model(&self) -> RefMut<'_, Model> {
         let mut model = self.model.borrow_mut();
-        model.settle();
+        model.settle(self.size.rows);
         model
     }
 
     /// Takes output that is text, tabs and ends of lines, and nothing else.
     pub(super) fn text_came(&mut self, text: &[u8]) {
         let model = self.model.get_mut();
-        model.waiting.extend_from_slice(text);
-        if model.waiting.len() > WAITING_BYTES_MAX {
+        if model.waiting.len() + text.len() > WAITING_BYTES_MAX {
             model.thin(self.size.rows);
         }
+        model.waiting.extend_from_slice(text);
     }
 
     /// Takes output; gives what is to be answered to the program.
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Vec<u8> {
         let model = self.model.get_mut();
-        model.settle();
+        model.settle(self.size.rows);
         model.parser.advance(&mut model.term, bytes);
-        model.has_region |= memchr::memchr(b'r', bytes).is_some() && bytes.contains(&0x1b);
+        if let Some(has_region) = sets_region(bytes, self.size.rows) {
+            model.has_region = has_region;
+        }
         let mut answer = Vec::new();
         while let Ok(event) = model.replies.try_recv() {
             match event {
@@ -154,8 +161,12 @@ impl Screen {
     }
 
     pub(super) fn resize(&mut self, size: TerminalSize) {
+        let mut model = self.model();
+        model.term.resize(Cells(size));
+        // The model takes the whole screen again.
+        model.has_region = false;
+        drop(model);
         self.size = size;
-        self.model().term.resize(Cells(size));
     }
 
     pub(super) fn size(&self) -> TerminalSize {
@@ -257,6 +268,21 @@ impl Screen {
     }
 }
 
+/// Whether only a part of the screen scrolls after these whole sequences; none where they do not say (DECSTBM).
+fn sets_region(bytes: &[u8], rows: u16) -> Option<bool> {
+    let sequences = memchr::memmem::find_iter(bytes, b"\x1b[");
+    let regions = sequences.filter_map(|start| {
+        let rest = &bytes[start + 2..];
+        let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b';'))?;
+        let parameters = std::str::from_utf8(rest.get(..end)?).ok().filter(|_| rest[end] == b'r')?;
+        let (top, bottom) = parameters.split_once(';').unwrap_or((parameters, ""));
+        let from_top = top.parse().unwrap_or(0_u16) <= 1;
+        let bottom = bottom.parse().unwrap_or(0_u16);
+        Some(!from_top || (bottom != 0 && bottom < rows))
+    });
+    regions.last()
+}
+
 fn line(row: usize) -> Line {
     Line(i32::try_from(row).unwrap_or(i32::MAX))
 }
@@ -323,7 +349,7 @@ mod tests {
     use alacritty_terminal::grid::Dimensions;
     use sysop_driver::people::TerminalSize;
 
-    use super::Screen;
+    use super::{Screen, sets_region};
 
     fn screen(output: &str) -> Screen {
         let mut screen = Screen::new(TerminalSize { columns: 20, rows: 5 });
@@ -357,6 +383,30 @@ mod tests {
         assert_eq!(flooded.picture(), drawn.picture());
         let rows = |screen: &Screen| screen.model().term.grid().history_size();
         assert_eq!(rows(&flooded), super::SCROLLBACK_ROWS);
+    }
+
+    #[test]
+    fn a_flood_is_thinned_unless_a_part_of_the_screen_scrolls() {
+        for (sequences, has_region) in [
+            ("\x1b]0;root\x07\x1b[1;32mroot@web1\x1b[0m:~# ", None),
+            ("\x1b[2;4r", Some(true)),
+            ("\x1b[1;4r", Some(true)),
+            ("\x1b[2r", Some(true)),
+            ("\x1b[2;4rx\x1b[r", Some(false)),
+            ("\x1b[2;4rx\x1b[1;5r\x1b[?25hr", Some(false)),
+            ("\x1b[r\x1b[;3r\x1b[", Some(true)),
+            ("\x1b[?1r\x1b[1$r", None),
+        ] {
+            assert_eq!(sets_region(sequences.as_bytes(), 5), has_region, "{sequences:?}");
+            let mut screen = screen(sequences);
+            for _ in 0..super::WAITING_BYTES_MAX / 10 {
+                screen.text_came(b"a line\r\n");
+            }
+            let waiting = screen.model.get_mut().waiting.len();
+            screen.text_came(&vec![b'x'; super::WAITING_BYTES_MAX - waiting + 1]);
+            let thinned = screen.model.get_mut().waiting.starts_with(b"a line");
+            assert_eq!(thinned, has_region != Some(true), "{sequences:?}");
+        }
     }
 
     #[test]

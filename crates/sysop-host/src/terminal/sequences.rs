@@ -75,6 +75,11 @@ impl Sequences {
         }
     }
 
+    /// Whether the next bytes would be one text.
+    pub(super) fn is_text(&self, bytes: &[u8]) -> bool {
+        self.state == State::Ground && text_run(bytes) == bytes.len()
+    }
+
     fn step(&mut self, byte: u8, take: &mut impl FnMut(Token<'_>)) {
         match (self.state, byte) {
             (State::Ground, 0x1b) => self.begin(),

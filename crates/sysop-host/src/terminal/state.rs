@@ -221,8 +221,14 @@ impl Inner {
         }
     }
 
-    /// Takes output; gives what is to be answered to the program. `last` says that nothing else waits.
-    pub(super) fn take(&mut self, chunk: &[u8], secrets: &Secrets, last: bool) -> Vec<u8> {
+    /// Takes output; gives what is to be answered to the program.
+    pub(super) fn take(&mut self, chunk: &[u8], secrets: &Secrets) -> Vec<u8> {
+        self.printed = Instant::now();
+        self.prints += 1;
+        if self.hidden.is_none() && self.sequences.is_text(chunk) {
+            self.take_text(chunk, secrets);
+            return Vec::new();
+        }
         let (mut raw, mut shown) = (Vec::with_capacity(chunk.len()), Vec::with_capacity(chunk.len()));
         let mut sequences = std::mem::take(&mut self.sequences);
         let mut plain = true;
@@ -231,23 +237,44 @@ impl Inner {
             self.token(&token, &mut raw, &mut shown);
         });
         self.sequences = sequences;
-        self.printed = Instant::now();
-        self.prints += 1;
         let reply = if plain {
             self.screen.text_came(&raw);
             Vec::new()
         } else {
             self.screen.advance(&raw)
         };
-        if !shown.is_empty() {
-            self.record(|recording| recording.output(secrets, &shown));
-            // Nobody may be watching.
-            let _ = self.outputs.send(TerminalOutput::Bytes(Bytes::from(shown)));
-        }
-        if last {
-            self.record(Recording::flush);
-        }
+        self.show(&shown, secrets);
         reply
+    }
+
+    /// The same for what is nothing but text, as most of a flood is: without a copy for each that looks.
+    fn take_text(&mut self, text: &[u8], secrets: &Secrets) {
+        self.screen.text_came(text);
+        if self.view.passes(text) {
+            self.show(text, secrets);
+        } else {
+            let mut shown = Vec::with_capacity(text.len());
+            self.view.push(&Token::Text(text), &mut shown);
+            self.show(&shown, secrets);
+        }
+        self.capture(&Token::Text(text));
+    }
+
+    /// Gives watchers and the recording what they may see.
+    fn show(&mut self, shown: &[u8], secrets: &Secrets) {
+        if shown.is_empty() {
+            return;
+        }
+        self.record(|recording| recording.output(secrets, shown));
+        if self.outputs.receiver_count() > 0 {
+            // The last of them may just have gone.
+            let _ = self.outputs.send(TerminalOutput::Bytes(Bytes::copy_from_slice(shown)));
+        }
+    }
+
+    /// Puts on the disk what was recorded.
+    pub(super) fn flush_recording(&mut self) {
+        self.record(Recording::flush);
     }
 
     /// What a watcher begins with, and all that comes after it.
@@ -301,6 +328,10 @@ impl Inner {
         }
         raw.extend_from_slice(bytes);
         self.view.push(token, shown);
+        self.capture(token);
+    }
+
+    fn capture(&mut self, token: &Token<'_>) {
         if let Some(capture) = &mut self.capture
             && capture.begun
             && capture.done.is_none()

@@ -45,8 +45,13 @@ impl View {
         }
     }
 
+    /// Whether a text is passed on as it is.
+    pub(super) fn passes(&self, text: &[u8]) -> bool {
+        self.cut.is_empty() && text.is_ascii()
+    }
+
     fn text(&mut self, text: &[u8], out: &mut Vec<u8>) {
-        if self.cut.is_empty() && text.is_ascii() {
+        if self.passes(text) {
             out.extend_from_slice(text);
             return;
         }
