@@ -31,7 +31,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// The size of the bare terminal, that of ours.
 const SIZE: (u16, u16) = (40, 120);
 /// Floods of each kind, in turns; the best of each counts.
-const FLOODS: usize = 3;
+const FLOODS: usize = 5;
 /// Screens that are waited for.
 const SCREENS: usize = 7;
 
