@@ -17,6 +17,7 @@ use sysop_driver::people::{Answer, Asked, Nobody, People};
 use sysop_driver::port::CancellationToken;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 
 /// The variable that holds the path of the socket.
 pub const ASKPASS_VARIABLE: &str = "SYSOP_ASKPASS_SOCKET";
@@ -53,6 +54,24 @@ struct Shared {
     /// For people: which connection asks.
     from: String,
     people: Mutex<Arc<dyn People>>,
+    /// How many questions are open.
+    open: watch::Sender<usize>,
+}
+
+/// A question that is open until this is dropped.
+struct Open<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Open<'a> {
+    fn new(open: &'a watch::Sender<usize>) -> Self {
+        open.send_modify(|open| *open += 1);
+        Self(open)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -73,7 +92,8 @@ impl Askpass {
         let early = socket.with_extension("new");
         let listener = UnixListener::bind(&early)?;
         std::fs::rename(&early, &socket)?;
-        let shared = Arc::new(Shared { from, people: Mutex::new(Arc::new(Nobody)) });
+        let shared =
+            Arc::new(Shared { from, people: Mutex::new(Arc::new(Nobody)), open: watch::Sender::new(0) });
         let closed = CancellationToken::new();
         tokio::spawn(serve(listener, Arc::clone(&shared), closed.clone()));
         Ok(Self { socket, shared, closed })
@@ -82,6 +102,11 @@ impl Askpass {
     /// Who is asked from now on.
     pub(crate) fn attend(&self, people: Arc<dyn People>) {
         *self.shared.people.lock().unwrap_or_else(PoisonError::into_inner) = people;
+    }
+
+    /// How many questions are open, from now on.
+    pub(crate) fn questions(&self) -> watch::Receiver<usize> {
+        self.shared.open.subscribe()
     }
 
     /// The variable by which the program finds the way here.
@@ -133,11 +158,13 @@ async fn answer(stream: UnixStream, shared: &Shared) -> io::Result<()> {
     let asked =
         Asked { kind: kind(&request), from: shared.from.clone(), prompt: request.prompt.clone(), call: None };
     let mut nothing = [0; 1];
+    let open = Open::new(&shared.open);
     let given = tokio::select! {
         answer = people.ask(asked) => answer,
         // The program was ended, so that nobody waits any more: `ssh` gave up.
         _ = read.read(&mut nothing) => return Ok(()),
     };
+    drop(open);
     let response = match given {
         Answer::Given { text, .. } => response_to(&request, &text),
         Answer::NoSecret | Answer::Refused => Response::Refused,
@@ -397,8 +424,11 @@ mod tests {
         world.askpass.attend(Arc::new(Silent(tell)));
         let mut stream = UnixStream::connect(&world.askpass.socket).await.unwrap();
         stream.write_all(b"{\"prompt\":\"Password: \",\"hint\":\"\"}\n").await.unwrap();
+        let mut questions = world.askpass.questions();
         assert_eq!(told.recv().await, Some("asked"));
+        assert_eq!(*questions.borrow_and_update(), 1);
         drop(stream);
         assert_eq!(told.recv().await, Some("taken back"));
+        questions.wait_for(|open| *open == 0).await.unwrap();
     }
 }

@@ -49,11 +49,12 @@ pub(crate) trait Machine: Send + Sync {
     /// Removes a file. Fails with `Changed` if the file is not what `before` says.
     async fn remove(&self, path: &RootPath, before: Before) -> Result<(), MachineError>;
 
-    /// Creates a folder and its parents; that it is there already is no error.
-    async fn make_folder(&self, path: &RootPath) -> Result<(), MachineError>;
+    /// Creates a folder and its parents; that it is there already is no error. Cancelled before it has begun, it
+    /// is not done.
+    async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError>;
 
     /// What there is at a path; a link is not followed.
-    async fn stat(&self, path: &RootPath) -> Result<Stat, MachineError>;
+    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Stat, MachineError>;
 
     /// The entries of a folder by name, at most `LIST_ENTRIES_MAX`.
     async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError>;

@@ -172,12 +172,12 @@ impl Machine for LocalMachine {
         self.on_files(path, move |root, path| files::remove(root, path, &before)).await
     }
 
-    async fn make_folder(&self, path: &RootPath) -> Result<(), MachineError> {
+    async fn make_folder(&self, path: &RootPath, _: &CancellationToken) -> Result<(), MachineError> {
         self.on_files(path, files::make_folder).await
     }
 
-    async fn stat(&self, path: &RootPath) -> Result<Stat, MachineError> {
-        self.on_files(path, files::stat).await
+    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Stat, MachineError> {
+        self.on_files_until(cancel, path, files::stat).await
     }
 
     async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError> {

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sysop_driver::people::People;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use super::error::{SshError, last_line};
 use super::folder::ControlFolder;
-use super::master::{Master, program};
+use super::master::{Master, Patience, program};
 use super::mux::is_alive;
 use super::script::Script;
 use super::settings::{SshSettings, literal};
@@ -26,6 +26,8 @@ const SESSIONS_MAX: usize = 8;
 const SPARE_SESSIONS: usize = 2;
 /// How long a connection has to say that it is there.
 const ALIVE_MAX: Duration = Duration::from_secs(2);
+/// How long those who make a connection may take to let go of it.
+const CLOSE_MAX: Duration = Duration::from_secs(2);
 /// How long a script of ours may take.
 pub(super) const SCRIPT_MAX: Duration = Duration::from_secs(60);
 /// The most bytes that a script of ours may print.
@@ -47,6 +49,8 @@ pub(super) struct Inner {
     facts: Lock<Option<Arc<Facts>>>,
     people: Lock<Option<Arc<dyn People>>>,
     askpass: OnceLock<Askpass>,
+    /// Changes when the connection is closed.
+    closed: watch::Sender<()>,
 }
 
 impl SshConnection {
@@ -62,6 +66,7 @@ impl SshConnection {
             facts: Lock::default(),
             people: Lock::default(),
             askpass: OnceLock::new(),
+            closed: watch::Sender::new(()),
         })))
     }
 
@@ -132,9 +137,14 @@ impl SshConnection {
         Ok((program, arguments, environment.pairs()))
     }
 
-    /// Ends the connection and all that runs through it. The next use connects again.
+    /// Ends the connection and all that runs through it, and gives up one that is being made. The next use
+    /// connects again.
     pub async fn close(&self) {
-        let master = self.0.master.lock().await.take();
+        self.0.closed.send_replace(());
+        // Whoever waits for it, or makes it, lets go at their next turn.
+        let Ok(mut held) = timeout(CLOSE_MAX, self.0.master.lock()).await else { return };
+        let master = held.take();
+        drop(held);
         if let Some(master) = master {
             master.end().await;
         }
@@ -176,23 +186,38 @@ impl Inner {
         Arc::clone(&self.spare).acquire_owned().await.expect("it is never closed")
     }
 
-    /// The master; started where there is none.
+    /// The master; started where there is none, unless the connection is closed meanwhile.
     pub(super) async fn master(&self) -> Result<Arc<Master>, SshError> {
+        let mut closed = self.closed.subscribe();
+        tokio::select! {
+            biased;
+            // Dropped, what is being started ends.
+            _ = closed.changed() => Err(SshError::Dropped {
+                destination: self.name().to_owned(),
+                why: "it was closed".to_owned(),
+            }),
+            master = self.started_master() => master,
+        }
+    }
+
+    async fn started_master(&self) -> Result<Arc<Master>, SshError> {
         let mut master = self.master.lock().await;
         if let Some(master) = &*master {
             return Ok(Arc::clone(master));
         }
-        let settings = self.asking()?;
-        let started = Arc::new(Master::start(&settings, self.folder()?.socket()).await?);
+        let (settings, patience) = self.asking()?;
+        let started = Arc::new(Master::start(&settings, self.folder()?.socket(), patience).await?);
         *master = Some(Arc::clone(&started));
         Ok(started)
     }
 
-    /// The settings by which ssh asks the people of the session, where there are any.
-    fn asking(&self) -> Result<Cow<'_, SshSettings>, SshError> {
+    /// The settings by which ssh asks the people of the session, where there are any; and who may be waited for.
+    fn asking(&self) -> Result<(Cow<'_, SshSettings>, Patience), SshError> {
         let people = self.people.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (Some(program), Some(people)) = (&self.settings.ask_people, people) else {
-            return Ok(Cow::Borrowed(&self.settings));
+            let asks = self.settings.askpass.is_some();
+            let patience = if asks { Patience::Unknown } else { Patience::Machine };
+            return Ok((Cow::Borrowed(&self.settings), patience));
         };
         let askpass = match self.askpass.get() {
             Some(askpass) => askpass,
@@ -207,7 +232,7 @@ impl Inner {
         let mut settings = self.settings.clone();
         settings.askpass = Some(program.clone());
         settings.askpass_env = vec![askpass.variable()];
-        Ok(Cow::Owned(settings))
+        Ok((Cow::Owned(settings), Patience::People(askpass.questions())))
     }
 
     /// The master, where there is one.

@@ -132,12 +132,16 @@ impl Machine for SshMachine {
         self.files().await?.remove(path, &before).await
     }
 
-    async fn make_folder(&self, path: &RootPath) -> Result<(), MachineError> {
+    async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError> {
+        // Given up on the way there, but not once it is asked for: nobody would know whether it was done.
+        let connecting = async { self.inner.master().await.map_err(MachineError::Unreachable) };
+        until(cancel, connecting).await?;
+        until(cancel, self.place()).await?;
         self.files().await?.make_folder(path).await
     }
 
-    async fn stat(&self, path: &RootPath) -> Result<Stat, MachineError> {
-        self.files().await?.stat(path).await
+    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Stat, MachineError> {
+        until(cancel, async { self.files().await?.stat(path).await }).await
     }
 
     async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError> {

@@ -5,6 +5,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +13,8 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
-use tokio::time::{interval, timeout};
+use tokio::sync::watch;
+use tokio::time::{interval, sleep, timeout};
 
 use super::error::SshError;
 use super::settings::{SshSettings, literal};
@@ -24,7 +26,7 @@ use crate::spawn::{Start, end_descriptor, spawn};
 const READY_LOOK: Duration = Duration::from_millis(1);
 /// What ssh gets for all that its own timeout does not cover (jumps, slow logins) where nobody is asked.
 const LOGIN_MAX: Duration = Duration::from_secs(60);
-/// How long a person may take to answer all that ssh asks.
+/// How long a person may take to answer one question of ssh's.
 const ANSWERS_MAX: Duration = Duration::from_secs(600);
 /// How long ssh has to end when it is asked to.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -42,8 +44,13 @@ pub(super) struct Master {
 }
 
 impl Master {
-    /// Connects; returns when sessions can be opened.
-    pub(super) async fn start(settings: &SshSettings, socket: PathBuf) -> Result<Self, SshError> {
+    /// Connects; returns when sessions can be opened. Where people are asked, `questions` says how many times at
+    /// this moment.
+    pub(super) async fn start(
+        settings: &SshSettings,
+        socket: PathBuf,
+        questions: Patience,
+    ) -> Result<Self, SshError> {
         // What it says goes to us alone, and why a forward was refused is said at this level only.
         let mut line = settings.arguments_saying("INFO");
         line.extend(["-oControlMaster=yes".into(), "-oRequestTTY=no".into()]);
@@ -58,14 +65,10 @@ impl Master {
         let master = Self { socket, pid, printed, guard: Guard::default() };
         // Now, because a person may take long to answer; ssh connects meanwhile.
         master.guard.hold(c"/bin/sh", pid);
-        let patience = match settings.askpass {
-            Some(_) => ANSWERS_MAX,
-            None => settings.connect_timeout + LOGIN_MAX,
-        };
-        match timeout(patience, master.ready(settings)).await {
-            Ok(Ok(())) => Ok(master),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(SshError::Timeout(settings.destination.clone())),
+        match questions.wait(settings.connect_timeout + LOGIN_MAX, master.ready(settings)).await {
+            Some(Ok(())) => Ok(master),
+            Some(Err(error)) => Err(error),
+            None => Err(SshError::Timeout(settings.destination.clone())),
         }
     }
 
@@ -112,6 +115,51 @@ impl Master {
             // The name appears once somebody listens behind it.
             if self.socket.symlink_metadata().is_ok() {
                 return Ok(());
+            }
+        }
+    }
+}
+
+/// What a login may wait for beside the machine.
+#[derive(Debug)]
+pub(super) enum Patience {
+    /// Nobody is asked.
+    Machine,
+    /// A program of the caller's asks; nobody knows when.
+    Unknown,
+    /// People, while so many questions are open.
+    People(watch::Receiver<usize>),
+}
+
+impl Patience {
+    /// Waits for a login, as long as the machine has for its part, and longer while a person is asked. After each
+    /// answer the machine has its time anew.
+    async fn wait<T>(mut self, machine: Duration, login: impl Future<Output = T>) -> Option<T> {
+        let mut login = pin!(login);
+        loop {
+            let (limit, questions) = match &mut self {
+                Self::Machine => (machine, None),
+                Self::Unknown => (ANSWERS_MAX, None),
+                Self::People(open) => {
+                    let limit = if *open.borrow_and_update() > 0 { ANSWERS_MAX } else { machine };
+                    (limit, Some(open))
+                }
+            };
+            let asked = async {
+                let changed = match questions {
+                    Some(open) => open.changed().await.is_ok(),
+                    None => false,
+                };
+                if !changed {
+                    // Nobody will be asked any more.
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                ready = &mut login => return Some(ready),
+                () = asked => {}
+                () = sleep(limit) => return None,
             }
         }
     }
@@ -170,4 +218,51 @@ pub(super) fn reap(pid: Pid) {
         }
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
+    use tokio::sync::watch;
+    use tokio::time::{Instant, sleep};
+
+    use super::{ANSWERS_MAX, Patience};
+
+    const MACHINE: Duration = Duration::from_secs(75);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_login_that_hangs_is_given_up_where_nobody_is_asked() {
+        let (_open, questions) = watch::channel(0);
+        for patience in [Patience::Machine, Patience::People(questions)] {
+            let started = Instant::now();
+            assert_eq!(patience.wait(MACHINE, pending::<()>()).await, None);
+            assert_eq!(started.elapsed(), MACHINE);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_person_has_time_to_answer_and_the_machine_again_after_it() {
+        let (open, questions) = watch::channel(0);
+        let started = Instant::now();
+        let answering = async {
+            sleep(MACHINE / 2).await;
+            open.send_modify(|open| *open += 1);
+            sleep(ANSWERS_MAX / 2).await;
+            open.send_modify(|open| *open -= 1);
+            pending::<()>().await;
+        };
+        assert_eq!(Patience::People(questions).wait(MACHINE, answering).await, None);
+        assert_eq!(started.elapsed(), MACHINE / 2 + ANSWERS_MAX / 2 + MACHINE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_is_not_open_for_ever() {
+        let (open, questions) = watch::channel(1);
+        let started = Instant::now();
+        assert_eq!(Patience::People(questions).wait(MACHINE, pending::<()>()).await, None);
+        assert_eq!(started.elapsed(), ANSWERS_MAX);
+        drop(open);
+    }
 }

@@ -61,12 +61,12 @@ impl Machine for Far {
         self.machine.remove(path, before).await
     }
 
-    async fn make_folder(&self, path: &RootPath) -> Result<(), MachineError> {
-        self.machine.make_folder(path).await
+    async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError> {
+        self.machine.make_folder(path, cancel).await
     }
 
-    async fn stat(&self, path: &RootPath) -> Result<Stat, MachineError> {
-        self.machine.stat(path).await
+    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Stat, MachineError> {
+        self.machine.stat(path, cancel).await
     }
 
     async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError> {

@@ -106,7 +106,7 @@ impl ChunkedFiles {
 
 impl Toolbox {
     pub(super) async fn write_file_chunk(&self, arguments: WriteFileChunk, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path).await?;
+        let path = self.path(&arguments.path, call).await?;
         let step = {
             let mut files = self.chunked.lock().unwrap_or_else(PoisonError::into_inner);
             files.take(path.as_str(), arguments)

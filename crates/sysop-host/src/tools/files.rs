@@ -62,7 +62,7 @@ pub(super) struct Changed {
 
 impl Toolbox {
     pub(super) async fn read_file(&self, arguments: ReadFile, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path).await?;
+        let path = self.path(&arguments.path, call).await?;
         let bytes = self.machine.read(&path, call.cancel).await?;
         if bytes[..bytes.len().min(BINARY_LOOK_BYTES)].contains(&0) {
             let size = counted(bytes.len() as u64, "byte");
@@ -79,7 +79,7 @@ impl Toolbox {
     }
 
     pub(super) async fn write_file(&self, arguments: WriteFile, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path).await?;
+        let path = self.path(&arguments.path, call).await?;
         let content = arguments.content;
         self.put(&path, content, call).await
     }
@@ -109,7 +109,7 @@ impl Toolbox {
     }
 
     pub(super) async fn edit_file(&self, arguments: EditFile, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path).await?;
+        let path = self.path(&arguments.path, call).await?;
         let before = self.machine.read(&path, call.cancel).await?;
         let EditFile { old_string, new_string, .. } = arguments;
         let editing = tokio::task::spawn_blocking(move || {
@@ -123,7 +123,7 @@ impl Toolbox {
     }
 
     pub(super) async fn delete_file(&self, arguments: OnePath, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(&arguments.path).await?;
+        let path = self.path(&arguments.path, call).await?;
         let before = self.machine.read(&path, call.cancel).await?;
         let before = Arc::new(before);
         let guard = Before::of(Some(Arc::clone(&before)));

@@ -114,7 +114,7 @@ impl Toolbox {
         if arguments.staged {
             line.push("--cached".to_owned());
         }
-        self.limit(&mut line, arguments.revision, arguments.path).await?;
+        self.limit(&mut line, arguments.revision, arguments.path, call).await?;
         self.git(line, call).await
     }
 
@@ -124,14 +124,14 @@ impl Toolbox {
         line.extend(strings(&PLAIN_DIFF));
         line.push("--format=%h %ad %an: %s".to_owned());
         line.push(format!("--max-count={limit}"));
-        self.limit(&mut line, arguments.revision, arguments.path).await?;
+        self.limit(&mut line, arguments.revision, arguments.path, call).await?;
         self.git(line, call).await
     }
 
     pub(super) async fn git_show(&self, arguments: GitShow, call: &Call<'_>) -> Answer {
         let mut line = strings(&["show", "--no-show-signature", "--format=medium", "--date=iso-strict"]);
         line.extend(strings(&PLAIN_DIFF));
-        self.limit(&mut line, Some(arguments.revision), None).await?;
+        self.limit(&mut line, Some(arguments.revision), None, call).await?;
         self.git(line, call).await
     }
 
@@ -141,7 +141,7 @@ impl Toolbox {
         }
         let mut line = strings(&["add", "--"]);
         for path in &arguments.paths {
-            line.push(self.machine.path(path).await?.as_str().to_owned());
+            line.push(self.path(path, call).await?.as_str().to_owned());
         }
         let repository = self.repository(call).await?;
         if let Some(filter) = repository.filters.first() {
@@ -166,6 +166,7 @@ impl Toolbox {
         line: &mut Vec<String>,
         revision: Option<String>,
         path: Option<String>,
+        call: &Call<'_>,
     ) -> Result<(), ToolError> {
         if let Some(revision) = revision {
             let odd = revision.is_empty() || revision.starts_with('-') || revision.contains(char::is_control);
@@ -176,7 +177,7 @@ impl Toolbox {
         }
         line.push("--".to_owned());
         if let Some(path) = path {
-            line.push(self.machine.path(&path).await?.as_str().to_owned());
+            line.push(self.path(&path, call).await?.as_str().to_owned());
         }
         Ok(())
     }

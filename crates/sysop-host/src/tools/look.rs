@@ -30,7 +30,7 @@ pub(super) struct FindFiles {
 
 impl Toolbox {
     pub(super) async fn ls(&self, arguments: Ls, call: &Call<'_>) -> Answer {
-        let path = self.machine.path(arguments.path.as_deref().unwrap_or(".")).await?;
+        let path = self.path(arguments.path.as_deref().unwrap_or("."), call).await?;
         let listing = self.machine.list(&path, call.cancel).await?;
         let mut text = String::new();
         for (name, kind) in &listing.entries {
@@ -52,9 +52,9 @@ impl Toolbox {
         Ok(self.told(text).await)
     }
 
-    pub(super) async fn stat(&self, arguments: OnePath) -> Answer {
-        let path = self.machine.path(&arguments.path).await?;
-        let found = self.machine.stat(&path).await?;
+    pub(super) async fn stat(&self, arguments: OnePath, call: &Call<'_>) -> Answer {
+        let path = self.path(&arguments.path, call).await?;
+        let found = self.machine.stat(&path, call.cancel).await?;
         let kind = match found.kind {
             Kind::File => "file".to_owned(),
             Kind::Folder => "folder".to_owned(),
@@ -70,14 +70,14 @@ impl Toolbox {
         )))
     }
 
-    pub(super) async fn mkdir(&self, arguments: OnePath) -> Answer {
-        let path = self.machine.path(&arguments.path).await?;
-        self.machine.make_folder(&path).await?;
+    pub(super) async fn mkdir(&self, arguments: OnePath, call: &Call<'_>) -> Answer {
+        let path = self.path(&arguments.path, call).await?;
+        self.machine.make_folder(&path, call.cancel).await?;
         Ok(Outcome::ok("OK"))
     }
 
     pub(super) async fn find_files(&self, arguments: FindFiles, call: &Call<'_>) -> Answer {
-        let folder = self.machine.path(arguments.path.as_deref().unwrap_or(".")).await?;
+        let folder = self.path(arguments.path.as_deref().unwrap_or("."), call).await?;
         let pattern = arguments.pattern.strip_prefix("./").unwrap_or(&arguments.pattern);
         let glob = GlobBuilder::new(pattern)
             .literal_separator(true)

@@ -27,6 +27,7 @@ use crate::output::OutputLimits;
 use crate::output::artefacts::Artefacts;
 use crate::output::capture::{Capture, Captured};
 use crate::output::redact::Secrets;
+use crate::path::RootPath;
 use crate::terminal::SharedTerminal;
 
 /// The tool that faces call by themselves to take changes back; no model is offered it.
@@ -108,8 +109,8 @@ impl Toolbox {
             "delete_file" => self.delete_file(read(arguments)?, call).await,
             "find_files" => self.find_files(read(arguments)?, call).await,
             "ls" => self.ls(read(arguments)?, call).await,
-            "stat" => self.stat(read(arguments)?).await,
-            "mkdir" => self.mkdir(read(arguments)?).await,
+            "stat" => self.stat(read(arguments)?, call).await,
+            "mkdir" => self.mkdir(read(arguments)?, call).await,
             "git_status" => self.git_status(read(arguments)?, call).await,
             "git_diff" => self.git_diff(read(arguments)?, call).await,
             "git_log" => self.git_log(read(arguments)?, call).await,
@@ -118,6 +119,15 @@ impl Toolbox {
             "git_commit" => self.git_commit(read(arguments)?, call).await,
             UNDO => self.undo(read(arguments)?, call).await,
             unknown => Err(ToolError::Refused(format!("the tool {unknown} cannot run on this machine"))),
+        }
+    }
+
+    /// A path as a tool was given it. The machine may have to be reached to tell what it leads to.
+    async fn path(&self, text: &str, call: &Call<'_>) -> Result<RootPath, MachineError> {
+        tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => Err(MachineError::Cancelled),
+            path = self.machine.path(text) => path,
         }
     }
 

@@ -58,7 +58,7 @@ impl Toolbox {
 
     /// Checks that a file is as the last change left it, and finds its bytes from before. Changes nothing.
     async fn prepare(&self, change: FileChange, call: &Call<'_>) -> Result<Restoration, ToolError> {
-        let path = self.machine.path(&change.path).await?;
+        let path = self.path(&change.path, call).await?;
         let now = match self.machine.read(&path, call.cancel).await {
             Ok(bytes) => Some(bytes),
             Err(MachineError::NotFound(_)) => None,

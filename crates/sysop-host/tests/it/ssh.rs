@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sysop_core::catalogue::Profile;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -738,4 +739,62 @@ async fn many_that_are_stopped_slowly_wait_for_each_other() {
         pids(&outcome.output).into_iter().for_each(wait_until_gone);
     }
     assert_eq!(masters(&server).len(), 1);
+}
+
+/// A place that takes connections and says nothing.
+async fn silent() -> (tokio::net::TcpListener, u16) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+#[tokio::test]
+async fn a_connection_that_is_being_made_is_closed_at_once() {
+    let server = Sshd::start(Login::Own);
+    let (listener, port) = silent().await;
+    let mut settings = server.settings();
+    settings.port = Some(port);
+    settings.connect_timeout = DEADLINE * 10;
+    let connection = SshConnection::new(settings).unwrap();
+    let close = async {
+        let connected = listener.accept().await.unwrap();
+        connection.close().await;
+        connected
+    };
+    let (made, _connected) =
+        tokio::time::timeout(DEADLINE, async { tokio::join!(connection.connect(), close) }).await.unwrap();
+    assert!(matches!(made, Err(SshError::Dropped { .. })), "{made:?}");
+    wait_for_no_masters(&server);
+}
+
+#[tokio::test]
+async fn no_file_tool_waits_for_a_connection_when_it_is_cancelled() {
+    let server = Sshd::start(Login::Own);
+    let (listener, port) = silent().await;
+    let mut settings = server.settings();
+    settings.port = Some(port);
+    settings.connect_timeout = DEADLINE * 10;
+    let mut settings = RemoteSettings::new(SshConnection::new(settings).unwrap(), None, "/nowhere");
+    settings.profile = Profile::Workspace;
+    let host = SshHost::open(settings).unwrap();
+    for (tool, arguments) in [
+        ("stat", json!({ "path": "f" })),
+        ("stat", json!({ "path": "/f" })),
+        ("mkdir", json!({ "path": "f" })),
+        ("write_file", json!({ "path": "f", "content": "" })),
+        ("read_file", json!({ "path": "/f" })),
+        ("ls", json!({})),
+    ] {
+        let cancel = CancellationToken::new();
+        let run = host.run(tool_call(tool, arguments), DeltaSink::none(), cancel.clone());
+        let stop = async {
+            let connected = listener.accept().await.unwrap();
+            cancel.cancel();
+            connected
+        };
+        let (outcome, _connected) =
+            tokio::time::timeout(DEADLINE, async { tokio::join!(run, stop) }).await.expect(tool);
+        assert_eq!(outcome.status, Status::Cancelled, "{tool}: {}", outcome.output);
+    }
+    wait_for_no_masters(&server);
 }
