@@ -122,5 +122,6 @@ async fn a_shell_that_cannot_tell_is_used_honestly() {
     assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{outcome:?}");
     assert!(outcome.output.contains("\nhello\n"), "{}", outcome.output);
     assert!(outcome.output.contains("exit code unknown"), "{}", outcome.output);
-    assert!(desk.run("sleep 1; echo slow").await.output.contains("\nslow\n"));
+    let outcome = desk.run("sleep 1; echo slow").await;
+    assert!(outcome.output.contains("\nslow\n"), "{}", outcome.output);
 }
