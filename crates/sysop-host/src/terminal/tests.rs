@@ -338,3 +338,92 @@ async fn nobody_but_a_person_types_into_a_masked_prompt_that_has_begun() {
     let (end, _) = desk.keys("guess Enter").await;
     assert!(end.unwrap_err().contains("only a person may enter"));
 }
+
+#[tokio::test]
+async fn keys_after_a_line_that_asks_for_a_secret_stay_away() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    let (end, text) = desk.keys("\"read -rsp 'Say it ' word\" Enter hunter2 Enter").await;
+    let notes = end.unwrap().notes.join("\n");
+    assert!(notes.contains("the keys after that were not pressed"), "{notes}: {text}");
+    // Nobody has answered yet; the next call sees to that, and types nothing.
+    let (end, _) = desk.keys("guess Enter").await;
+    assert!(end.unwrap_err().contains("password entered"));
+    desk.ready().await;
+    desk.is("echo ${#word}", "13\n", 0).await;
+}
+
+#[tokio::test]
+async fn neither_keys_nor_commands_go_into_a_far_prompt_that_has_just_come() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    for tool in ["keys", "command"] {
+        desk.types("read -rsp 'Say it ' word\r");
+        desk.shows("Say it ").await;
+        desk.terminal.released("ann");
+        if tool == "keys" {
+            let (end, _) = desk.keys("guess Enter").await;
+            assert!(end.unwrap_err().contains("only a person may enter"));
+        } else {
+            let secrets = Secrets::default();
+            let mut capture =
+                Capture::new(OutputLimits::default(), &secrets, &desk.artefacts, DeltaSink::none());
+            let (call, cancel) = (CallId::new("call"), CancellationToken::new());
+            let end = desk.terminal.run_command("echo guess", DEADLINE, &mut capture, &call, &cancel).await;
+            assert!(format!("{:?}", end.unwrap_err()).contains("only a person may enter"));
+        }
+        desk.ready().await;
+        desk.is("echo ${#word}", "13\n", 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_may_still_be_on_its_way_is_taken_back() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    desk.ready().await;
+    let link = desk.terminal.current().unwrap().pid().unwrap();
+    rustix::process::kill_process(link, rustix::process::Signal::STOP).unwrap();
+    let (end, _) = desk.run("sleep 5; echo ran >ran").await;
+    rustix::process::kill_process(link, rustix::process::Signal::CONT).unwrap();
+    assert_eq!((end.status, end.exit_code), (Status::Unknown, None));
+    assert!(end.notes[0].contains("nobody knows whether the shell took the command"), "{end:?}");
+    desk.is("cat ran 2>/dev/null || echo not run", "not run\n", 0).await;
+}
+
+#[tokio::test]
+async fn half_a_line_on_a_far_machine_is_no_question() {
+    let desk = desk("bash --norc", true);
+    desk.is("printf 'wait '; sleep 3.5; echo over", "wait over\n", 0).await;
+    let (end, text) = desk.keys("\"sleep 0.7; echo $((40+2))\" Enter").await;
+    assert!(end.is_ok() && text.contains("\n42\n"), "{text}");
+}
+
+#[tokio::test]
+async fn the_terminal_of_another_machine_is_not_asked_about() {
+    let desk = desk("bash --norc", true);
+    desk.is("mkdir bin; printf '#!/bin/sh\necho db1\n' >bin/uname; chmod +x bin/uname", "", 0).await;
+    let looks = || desk.far.looks.swap(0, Ordering::Relaxed);
+    let slow = "printf 'wait '; sleep 1.5; echo";
+    desk.is(slow, "wait \n", 0).await;
+    assert!(looks() > 0);
+    let (end, _) = desk.run("env PATH=\"$PWD/bin:$PATH\" bash --norc").await;
+    assert!(end.notes[0].contains("another shell"), "{end:?}");
+    looks();
+    desk.is(slow, "wait \n", 0).await;
+    assert_eq!(looks(), 0);
+    desk.run("exit").await;
+    desk.is(slow, "wait \n", 0).await;
+    assert!(looks() > 0);
+}
+
+#[tokio::test]
+async fn who_types_outside_of_any_runtime_gives_the_control_back_too() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    let terminal = Arc::clone(&desk.terminal);
+    std::thread::spawn(move || terminal.typed("ann", b" ")).join().unwrap();
+    let live = desk.terminal.current().unwrap();
+    let over = live.until(DEADLINE, |_| desk.terminal.holder().is_none().then_some(())).await;
+    assert!(over.is_some(), "the lease ends by itself");
+}
