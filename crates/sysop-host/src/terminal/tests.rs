@@ -302,7 +302,7 @@ async fn what_a_far_terminal_shows_is_told() {
 }
 
 /// What a program does that shows a star for each letter of a secret.
-const MASKS: &str = "mask() { printf %b \"$1\"; local c; while IFS= read -rsn1 c && [ -n \"$c\" ]; do printf '*'; done; echo; }";
+const MASKS: &str = "mask() { stty -echo -icanon; printf %b \"$1\"; local c; while IFS= read -rn1 c && [ -n \"$c\" ]; do printf '*'; done; stty echo icanon; echo; }";
 
 #[tokio::test]
 async fn a_masked_secret_is_told_to_nobody() {
