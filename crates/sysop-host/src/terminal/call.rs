@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use sysop_core::id::CallId;
 use sysop_core::outcome::Status;
+use sysop_core::question::QuestionKind;
 use sysop_driver::port::CancellationToken;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::live::Live;
+use super::live::{KILL_LINE, Live};
 use super::open::{ask_and_set_up, is_prompt, kind_of_process, quiet, set_up, set_up_again};
-use super::secret::{Attended, ENTERED, OpenPrompt, secret_prompt};
+use super::secret::{Attended, ENTERED, OPEN_FOR, OpenPrompt, secret_prompt};
 use super::shells::{self, ShellKind};
 use super::state::{Capturing, Done, Ended, Hidden, Inner, Until, random_key};
 use super::unfinished::unfinished;
 use super::{SharedTerminal, keys};
-use crate::machine::MachineError;
+use crate::machine::{Echo, MachineError};
 use crate::output::capture::Capture;
 
 /// How long a shell has to come back to its prompt after a command.
@@ -46,6 +47,8 @@ const PROGRAM_QUIET: Duration = Duration::from_millis(400);
 const QUESTION_QUIET: Duration = Duration::from_secs(3);
 /// How long a shell is silent whose commands have no marks.
 const BLIND_QUIET: Duration = Duration::from_millis(500);
+/// What ends a paste.
+const PASTE_END: &[u8] = b"\x1b[201~";
 /// How often it is looked at what tells of no change by itself.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -80,6 +83,15 @@ impl CallEnd {
         let status = if code == 0 { Status::Ok } else { Status::Failed };
         Self { status, exit_code: Some(code), notes: vec![format!("exit code {code}")] }
     }
+}
+
+/// Whether the shell took a line of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Yes,
+    No,
+    /// It said nothing in time: the line may be on its way to it.
+    Unknown,
 }
 
 /// One call's use of the terminal.
@@ -134,13 +146,19 @@ impl SharedTerminal {
         let end = if blind {
             using.type_blind(command);
             using.follow_blind(limit, capture).await
-        } else if using.type_command(command).await {
-            using.follow(command, limit, capture).await
         } else {
-            CallEnd::new(
-                Status::Unknown,
-                "the shell did not take the command; look at the screen with send_keys",
-            )
+            match using.type_command(command).await {
+                Taken::Yes => using.follow(command, limit, capture).await,
+                Taken::No => CallEnd::new(
+                    Status::Unknown,
+                    "the shell did not take the command; look at the screen with send_keys",
+                ),
+                Taken::Unknown => CallEnd::new(
+                    Status::Unknown,
+                    "nobody knows whether the shell took the command; it may still run. It was sent Ctrl+C; look at \
+                     what it has done before you run it again",
+                ),
+            }
         };
         capture.take(&live.end_capture());
         Ok(end)
@@ -216,14 +234,26 @@ impl Use<'_> {
     }
 
     /// A prompt for a secret to which nothing may be typed now. One that has just come is waited out: it may be a
-    /// program's that only turns the echo off for a moment.
+    /// program's that only turns the echo off for a moment. A far terminal is asked at once: what is typed into it
+    /// while it is silent would be gone.
     async fn guarding(&self) -> Option<OpenPrompt> {
+        let mut hidden_since = None;
         loop {
-            if let Some(open) = self.terminal.open_secret(self.live).await {
+            let mut open = self.terminal.open_secret(self.live).await;
+            let mut waits = secret_prompt(self.live).is_some();
+            if open.is_none() && self.terminal.far_echo(self.live).await == Some(Echo::Hidden) {
+                let since = *hidden_since.get_or_insert_with(Instant::now);
+                waits = true;
+                open = (since.elapsed() >= OPEN_FOR).then(|| OpenPrompt {
+                    kind: QuestionKind::Secret,
+                    prompt: self.live.inner().screen.line_to_cursor().trim().to_owned(),
+                });
+            }
+            if let Some(open) = open {
                 let known = self.no_secret.as_ref() == Some(&open.prompt);
                 return (!known).then_some(open);
             }
-            if secret_prompt(self.live).is_none() || self.cancel.is_cancelled() {
+            if !waits || self.cancel.is_cancelled() {
                 return None;
             }
             sleep(LOOK).await;
@@ -239,6 +269,12 @@ impl Use<'_> {
             // Half a line of somebody's stands there; it must not become a part of the command.
             live.inner().ready = false;
             live.send(vec![0x03]);
+            // An interrupt may have thrown away the end of a paste, and what comes then is taken for more of it.
+            if wait(PROMPT_WAIT).await.is_none() && live.inner().screen.takes_paste() {
+                live.send(PASTE_END.to_vec());
+                sleep(SETTLED).await;
+                live.send(vec![0x03]);
+            }
         }
         if live.inner().shells.is_empty() {
             let at_rest = |inner: &mut Inner| self.is_blind_end(inner).then_some(());
@@ -267,12 +303,12 @@ impl Use<'_> {
         ))
     }
 
-    /// Types a command; says whether the shell took it.
-    async fn type_command(&self, command: &str) -> bool {
+    /// Types a command; says whether the shell took it. What is still on its way is followed by what stops it.
+    async fn type_command(&self, command: &str) -> Taken {
         let nonce = random_key();
         let (key, kind) = {
             let mut inner = self.live.inner();
-            let Some(shell) = inner.shells.last() else { return false };
+            let Some(shell) = inner.shells.last() else { return Taken::No };
             let found = (shell.key.clone(), shell.kind);
             inner.capture = Some(Capturing::new(Some(nonce.clone())));
             found
@@ -283,8 +319,8 @@ impl Use<'_> {
             self.live.type_line(&line, Hidden { until: Until::Ready(key.clone()), shown: String::new() });
             let taken = self.live.until(TAKEN_WAIT_MAX, |inner| inner.ready.then_some(())).await;
             if taken.is_none() {
-                self.live.inner().hidden = None;
-                return false;
+                self.take_back();
+                return Taken::Unknown;
             }
         }
         self.live.type_line(&last, Hidden { until: Until::Begun(nonce), shown: command.to_owned() });
@@ -292,11 +328,27 @@ impl Use<'_> {
             let begun = inner.capture.as_ref().is_some_and(|capture| capture.begun);
             (begun || inner.ready || inner.ended.is_some()).then_some(begun || inner.ended.is_some())
         });
-        let begun = begun.await == Some(true);
-        if !begun {
-            self.live.inner().hidden = None;
+        match begun.await {
+            Some(true) => return Taken::Yes,
+            Some(false) => {}
+            None => {
+                self.take_back();
+                return Taken::Unknown;
+            }
         }
-        begun
+        self.live.inner().hidden = None;
+        Taken::No
+    }
+
+    /// Sends after a line of ours what interrupts it, or takes it away where it was not read.
+    fn take_back(&self) {
+        {
+            let mut inner = self.live.inner();
+            inner.hidden = None;
+            // Half of it may stand there when the next command is to be typed.
+            inner.dirty = true;
+        }
+        self.live.send(vec![0x03, KILL_LINE]);
     }
 
     /// Takes the output of the command that was typed until it ends, or until there is something to be said.
@@ -585,7 +637,10 @@ impl Use<'_> {
             self.live.inner().typed(&bytes);
             self.live.send(bytes);
             let last = index + 1 == lines.len();
-            let entered = if last { self.settle(at_shell).await } else { self.settle(false).await };
+            let entered = self.settle(at_shell && last).await;
+            if at_shell && !last {
+                self.left_the_editor().await;
+            }
             notes.extend(entered.into_iter().map(str::to_owned));
             if self.cancel.is_cancelled() {
                 break;
@@ -596,6 +651,16 @@ impl Use<'_> {
             }
         }
         Ok(notes)
+    }
+
+    /// Waits until the shell has begun with the line that it was given: what its command does with the terminal is
+    /// seen only then.
+    async fn left_the_editor(&self) {
+        let begun = |inner: &mut Inner| {
+            let edits = self.live.is_raw() && self.live.shell_in_front() == Some(true);
+            (inner.ready || inner.screen.is_full() || inner.ended.is_some() || !edits).then_some(())
+        };
+        self.live.until(PROMPT_WAIT, begun).await;
     }
 
     /// Waits until the screen has settled, and sees to a prompt for a secret; says what came of that one.

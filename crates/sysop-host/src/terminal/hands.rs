@@ -1,7 +1,8 @@
 //! People at the terminal: who has the control, what they typed, and what the log and the model are told of it.
 //!
 //! The agent waits from a person's first key until they give the control back, or have typed nothing for a while
-//! and the terminal is as it was when they began. Secrets are typed like anything else, and told to nobody.
+//! and the terminal is as it was when they began. Secrets are typed like anything else, and told to nobody: nothing
+//! is told that the terminal has not shown.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,7 +13,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::live::Live;
 use super::secret::secret_prompt;
-use super::{SharedTerminal, keys, locked};
+use super::sight::{Sight, Tellable, tellable};
+use super::{SharedTerminal, locked};
+use crate::machine::Echo;
 
 /// How long a person who types nothing keeps the control.
 const LEASE: Duration = Duration::from_secs(3);
@@ -40,9 +43,14 @@ struct Holder {
     at_prompt: bool,
     /// What they typed that was not told yet.
     stretch: Vec<u8>,
-    /// The prompt of the secret that they are typing.
+    /// How that comes to be seen.
+    sight: Sight,
+    /// The prompt of the secret that they are typing, until its line ends.
     secret: Option<String>,
 }
+
+/// What begins a paste in one piece.
+const PASTE: &[u8] = b"\x1b[200~";
 
 impl SharedTerminal {
     /// A person types.
@@ -51,34 +59,48 @@ impl SharedTerminal {
         if bytes.is_empty() || live.inner().ended.is_some() {
             return;
         }
-        let secret = secret_prompt(&live).map(|open| open.prompt);
-        let entered = secret.is_some();
         let at_prompt = live.inner().ready;
+        let line = || line_to_cursor(&live);
         let mut told = Vec::new();
         let taken = {
             let mut hands = locked(&self.hands);
             let taken = hands.holder.as_ref().is_none_or(|holder| holder.by != by);
             if taken {
-                told.extend(hands.flush());
+                told.extend(hands.flush(line));
                 let by = by.to_owned();
-                let (stretch, secret) = (Vec::new(), None);
-                hands.holder = Some(Holder { by, last_key: Instant::now(), at_prompt, stretch, secret });
+                let (stretch, sight, secret) = (Vec::new(), Sight::Unseen, None);
+                hands.holder =
+                    Some(Holder { by, last_key: Instant::now(), at_prompt, stretch, sight, secret });
             }
-            told.extend(hands.take(bytes, secret));
             taken
         };
         let people = self.people();
         if taken {
             people.control(Some(by));
         }
-        self.tell(told);
-        {
+        let first = sight(&live);
+        let whole = first == Sight::Shown && bytes.starts_with(PASTE);
+        for (index, piece) in lines(bytes).enumerate() {
+            let seen = match (index, sight(&live)) {
+                (0, _) => first.clone(),
+                _ if whole => Sight::Shown,
+                // What the first line began has not had the time to say what it does with the others.
+                (_, Sight::Screen { .. } | Sight::Shown) if live.echo() != Some(Echo::Shown) => Sight::Unseen,
+                (_, seen) => seen,
+            };
+            let secret = {
+                let mut hands = locked(&self.hands);
+                told.extend(hands.take(piece, seen, line));
+                told.iter().any(|(_, typed)| matches!(typed, Typed::Secret { .. }))
+                    || hands.holder.as_ref().is_some_and(|holder| holder.secret.is_some())
+            };
             let mut inner = live.inner();
-            inner.typed(bytes);
-            inner.entered |= entered;
+            inner.typed(piece);
+            inner.entered |= secret;
         }
+        self.tell(told);
         live.send(bytes.to_vec());
-        self.tend();
+        self.tend(&live);
     }
 
     /// A person gives the control back.
@@ -88,7 +110,7 @@ impl SharedTerminal {
             if hands.holder.as_ref().is_none_or(|holder| holder.by != by) {
                 return;
             }
-            let told = hands.flush();
+            let told = hands.flush(|| self.current().and_then(|live| line_to_cursor(&live)));
             hands.holder = None;
             told
         };
@@ -103,10 +125,15 @@ impl SharedTerminal {
 
     /// What people typed since the last time, in one line for the model.
     pub(super) fn typed_news(&self) -> Option<String> {
-        let told = locked(&self.hands).flush();
+        let told = self.flush();
         self.tell(told);
         let news = std::mem::take(&mut locked(&self.hands).news);
         joined(&news)
+    }
+
+    /// What was typed and nobody was told yet.
+    fn flush(&self) -> Vec<(String, Typed)> {
+        locked(&self.hands).flush(|| self.current().and_then(|live| line_to_cursor(&live)))
     }
 
     /// Tells the log, and keeps it for the model.
@@ -125,33 +152,27 @@ impl SharedTerminal {
     }
 
     /// Sees to it that somebody looks after the lease.
-    fn tend(&self) {
+    fn tend(&self, live: &Live) {
         let mut hands = locked(&self.hands);
-        if hands.tended {
-            return;
+        if !std::mem::replace(&mut hands.tended, true) {
+            live.runtime.spawn(tend(self.me.clone()));
         }
-        // Without a runtime there is no agent either that could wait.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        hands.tended = true;
-        runtime.spawn(tend(self.me.clone()));
     }
 
     /// Ends a stretch that has paused, and a lease that is over. Says when to look again; none where nobody has
     /// the control any more.
     fn look(&self) -> Option<Instant> {
         let now = Instant::now();
-        let mut told = Vec::new();
         let mut hands = locked(&self.hands);
         let Some(holder) = &mut hands.holder else {
             hands.tended = false;
             return None;
         };
         let (last_key, at_prompt) = (holder.last_key, holder.at_prompt);
-        if now >= last_key + STRETCH {
-            told = hands.flush();
-        }
         drop(hands);
-        self.tell(told);
+        if now >= last_key + STRETCH {
+            self.tell(self.flush());
+        }
         let over =
             now >= last_key + LEASE && self.current().is_none_or(|live| is_as_it_was(&live, at_prompt));
         if over {
@@ -196,40 +217,113 @@ fn joined(news: &[String]) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
+/// How what is typed now comes to be seen.
+fn sight(live: &Live) -> Sight {
+    if let Some(open) = secret_prompt(live) {
+        return Sight::Hidden { prompt: open.prompt };
+    }
+    let (ready, marks, full) = {
+        let inner = live.inner();
+        (inner.ready || inner.is_between(), !inner.shells.is_empty(), inner.screen.is_full())
+    };
+    let reads = ready || (!marks && live.shell_in_front() == Some(true));
+    if reads || live.echo() == Some(Echo::Shown) {
+        return Sight::Shown;
+    }
+    if full {
+        Sight::Unseen
+    } else {
+        line_to_cursor(live).map_or(Sight::Unseen, |before| Sight::Screen { before })
+    }
+}
+
+/// What is left of the cursor, where a program writes lines.
+fn line_to_cursor(live: &Live) -> Option<String> {
+    let inner = live.inner();
+    (!inner.screen.is_full()).then(|| inner.screen.line_to_cursor())
+}
+
+/// The lines of what was typed, each with its end.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let end = match rest.iter().position(|byte| is_end(*byte)) {
+            Some(end) if rest[end..].starts_with(b"\r\n") => end + 2,
+            Some(end) => end + 1,
+            None => rest.len(),
+        };
+        let line;
+        (line, rest) = rest.split_at(end);
+        (!line.is_empty()).then_some(line)
+    })
+}
+
+fn is_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
 impl Hands {
-    /// Takes what the holder typed; gives what is complete.
-    fn take(&mut self, bytes: &[u8], secret: Option<String>) -> Vec<(String, Typed)> {
+    /// Takes a line of what the holder typed, or a part of one; gives what is complete.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        sight: Sight,
+        line: impl Fn() -> Option<String>,
+    ) -> Vec<(String, Typed)> {
         let mut told = Vec::new();
-        if secret.is_some() {
-            told.extend(self.flush());
+        let changed = match (&sight, self.holder.as_ref().map(|holder| &holder.sight)) {
+            (Sight::Screen { .. }, Some(Sight::Screen { .. })) => false,
+            (now, Some(before)) => now != before,
+            (_, None) => return told,
+        };
+        if changed {
+            told.extend(self.flush(&line));
         }
         let Some(holder) = &mut self.holder else { return told };
         holder.last_key = Instant::now();
-        if let Some(prompt) = secret {
-            if bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
-                told.push((holder.by.clone(), Typed::Secret { prompt }));
-                holder.secret = None;
-            } else {
-                holder.secret = Some(prompt);
+        match &sight {
+            Sight::Shown => holder.secret = None,
+            Sight::Hidden { prompt } => {
+                // Stars may have come to it since.
+                holder.secret.get_or_insert_with(|| prompt.clone());
             }
-            return told;
+            Sight::Screen { .. } | Sight::Unseen => {}
         }
-        holder.secret = None;
-        for line in bytes.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
-            let Some(holder) = &mut self.holder else { return told };
-            let room = STRETCH_BYTES_MAX.saturating_sub(holder.stretch.len());
-            holder.stretch.extend_from_slice(&line[..line.len().min(room)]);
-            if line.ends_with(b"\r") || line.ends_with(b"\n") {
-                told.extend(self.flush());
+        // Its bytes are not kept.
+        if holder.secret.is_none() {
+            if holder.stretch.is_empty() {
+                holder.sight = sight;
             }
+            let room = STRETCH_BYTES_MAX.saturating_sub(holder.stretch.len());
+            holder.stretch.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        if bytes.last().is_some_and(|byte| is_end(*byte)) {
+            told.extend(self.flush(&line));
+            if let Some(holder) = &mut self.holder
+                && let Some(prompt) = holder.secret.take()
+            {
+                told.push((holder.by.clone(), Typed::Secret { prompt }));
+            }
+        } else if bytes.iter().any(|byte| matches!(byte, 0x03 | 0x04)) {
+            holder.secret = None;
         }
         told
     }
 
-    /// What the holder typed and nobody was told yet.
-    fn flush(&mut self) -> Vec<(String, Typed)> {
+    /// What the holder typed and nobody was told yet. A secret is told when its line ends.
+    fn flush(&mut self, line: impl FnOnce() -> Option<String>) -> Vec<(String, Typed)> {
         let Some(holder) = &mut self.holder else { return Vec::new() };
-        let text = keys::names(&std::mem::take(&mut holder.stretch));
-        if text.is_empty() { Vec::new() } else { vec![(holder.by.clone(), Typed::Keys { text })] }
+        let stretch = std::mem::take(&mut holder.stretch);
+        if stretch.is_empty() {
+            return Vec::new();
+        }
+        match tellable(&stretch, &holder.sight, line) {
+            Tellable::Keys(text) if text.is_empty() => Vec::new(),
+            Tellable::Keys(text) => vec![(holder.by.clone(), Typed::Keys { text })],
+            Tellable::Secret { prompt } => {
+                holder.secret = Some(prompt);
+                Vec::new()
+            }
+        }
     }
 }

@@ -267,12 +267,30 @@ const ESCAPES: [(&str, &str); 31] = [
     ("\x1b[24~", "F12"),
 ];
 
-/// The names of what was typed, for the log and the model: text as it is, keys by their names, with a space
-/// between. Control sequences that are no known key are left out.
-pub(crate) fn names(bytes: &[u8]) -> String {
+/// What was typed, cut into keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    Letter(char),
+    /// A letter with Alt, by its name.
+    Held(String),
+    /// By its name.
+    Key(String),
+}
+
+impl Piece {
+    /// Of keys that are no letters, none.
+    pub(super) fn letter(&self) -> Option<char> {
+        match self {
+            Self::Letter(letter) => Some(*letter),
+            Self::Held(_) | Self::Key(_) => None,
+        }
+    }
+}
+
+/// Cuts what was typed into keys. Control sequences that are no known key are left out.
+pub(super) fn pieces(bytes: &[u8]) -> Vec<Piece> {
     let text = String::from_utf8_lossy(bytes);
-    let mut told = String::new();
-    let mut in_text = false;
+    let mut pieces = Vec::new();
     let mut rest = text.as_ref();
     while let Some(letter) = rest.chars().next() {
         let name = if letter == '\x1b' {
@@ -285,21 +303,30 @@ pub(crate) fn names(bytes: &[u8]) -> String {
         };
         match name {
             None if letter.is_control() => {}
-            None => {
-                if !in_text && !told.is_empty() {
-                    told.push(' ');
-                }
-                told.push(letter);
-                in_text = true;
-            }
-            Some(name) => {
-                if !told.is_empty() {
-                    told.push(' ');
-                }
-                told.push_str(&name);
-                in_text = false;
-            }
+            None => pieces.push(Piece::Letter(letter)),
+            Some(name) if name.starts_with("Alt+") => pieces.push(Piece::Held(name)),
+            Some(name) => pieces.push(Piece::Key(name)),
         }
+    }
+    pieces
+}
+
+/// The names of what was typed, for the log and the model: text as it is, keys by their names, with a space
+/// between.
+pub(crate) fn names(bytes: &[u8]) -> String {
+    let mut told = String::new();
+    let mut in_text = false;
+    for piece in pieces(bytes) {
+        let is_letter = piece.letter().is_some();
+        let follows = in_text && is_letter;
+        if !follows && !told.is_empty() {
+            told.push(' ');
+        }
+        match piece {
+            Piece::Letter(letter) => told.push(letter),
+            Piece::Held(name) | Piece::Key(name) => told.push_str(&name),
+        }
+        in_text = is_letter;
     }
     told
 }

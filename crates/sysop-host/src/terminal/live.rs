@@ -40,7 +40,7 @@ const HANG_UP_GRACE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// What takes a line away, in all editors and in those of the system.
-const KILL_LINE: char = '\x15';
+pub(super) const KILL_LINE: u8 = 0x15;
 
 /// A running shell.
 pub(super) struct Live {
@@ -165,10 +165,11 @@ impl Live {
                 inner.shell_kind().is_some_and(|kind| kind.takes_paste()) && inner.screen.takes_paste();
             // What stands there already is nobody's: what people typed was seen, and an answer of the terminal
             // may have come when its program had gone.
+            let kill_line = char::from(KILL_LINE);
             if paste {
-                format!("{KILL_LINE}\x1b[200~{line}\x1b[201~\r")
+                format!("{kill_line}\x1b[200~{line}\x1b[201~\r")
             } else {
-                format!("{KILL_LINE}{line}\r")
+                format!("{kill_line}{line}\r")
             }
         };
         self.send(bytes.into_bytes());
@@ -207,17 +208,19 @@ impl Live {
         }
     }
 
-    /// What the terminal does with what is typed. On a far machine it is this side's, which is always raw.
+    /// What the terminal does with what is typed; none where a program takes keys one by one, and shows of them
+    /// what it likes. On a far machine it is this side's terminal, which is always so.
     pub(super) fn echo(&self) -> Option<Echo> {
-        if self.far.is_some() {
+        if self.far.is_some() || self.is_raw() {
             return None;
         }
         echo(&self.master)
     }
 
-    /// Whether programs take keys one by one, as line editors do.
+    /// Whether programs take keys one by one, as line editors do. Of a far terminal nobody can tell.
     pub(super) fn is_raw(&self) -> bool {
-        tcgetattr(&self.master).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
+        self.far.is_none()
+            && tcgetattr(&self.master).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
     }
 
     /// The process group in the foreground.

@@ -16,6 +16,7 @@ mod screen;
 mod secret;
 mod sequences;
 pub(crate) mod shells;
+mod sight;
 mod state;
 mod unfinished;
 mod view;

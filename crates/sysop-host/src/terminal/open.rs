@@ -137,7 +137,7 @@ pub(super) async fn ask_and_set_up(live: &Live) -> Option<ShellKind> {
     live.inner().known = None;
     live.type_line(&shells::ask_kind(&key), Hidden { until: Until::Known(key), shown: String::new() });
     let known = live.until(SETUP_WAIT_MAX, |inner| inner.known.clone()).await;
-    let kind = known.and_then(|(program, _)| ShellKind::of_program(&program));
+    let kind = known.and_then(|program| ShellKind::of_program(&program));
     let told = match kind {
         Some(kind) => set_up(live, kind).await,
         None => false,

@@ -20,7 +20,7 @@ use super::state::Inner;
 use crate::machine::Echo;
 
 /// How long a prompt is open before anybody is asked: programs also turn the echo off for a moment.
-const OPEN_FOR: Duration = Duration::from_millis(100);
+pub(super) const OPEN_FOR: Duration = Duration::from_millis(100);
 /// How long a program without a prompt, or one on a far machine, waits before it is looked at.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 /// The same for a program that was given a secret: a wrong one is answered late, so that nobody tries many.
@@ -35,8 +35,12 @@ pub(super) const ENTERED: &str = "[password entered]";
 
 /// What prompts for secrets look like, where nothing better tells.
 static SHAPE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)(password|passphrase|passcode|passwort|\bpin\b|\botp\b|verification code|one-time code)[^\n]{0,80}[:?>] ?$")
-        .expect("a valid expression")
+    // The last words are also parts of the names of machines and folders, which stand in prompts of shells.
+    Regex::new(concat!(
+        r"(?i)((password|pass ?phrase|passcode|passwort|kennwort|contraseña|mot de passe|\bpin\b|\botp\b",
+        r"|verification code|one-time code)[^\n]{0,80}[:?>]|\b(token|secret)\b[^\n@~/$]{0,80}[:?]) ?$"
+    ))
+    .expect("a valid expression")
 });
 
 /// A prompt that is open.
@@ -95,19 +99,25 @@ impl SharedTerminal {
         if open.as_ref().is_some_and(|open| open.kind == QuestionKind::Secret) || !is_quiet(OPEN_FOR) {
             return open;
         }
-        let (tty, prompt, waits) = {
-            let inner = live.inner();
-            let tty = inner.known.as_ref().map(|(_, tty)| tty.clone());
-            let waits = !inner.ready && inner.hidden.is_none() && inner.ended.is_none();
-            (tty?, inner.screen.line_to_cursor().trim().to_owned(), waits)
-        };
-        if !waits || (open.is_none() && (prompt.is_empty() || !is_quiet(SILENT_FOR))) {
-            return open;
+        let prompt = live.inner().screen.line_to_cursor().trim().to_owned();
+        if open.is_none() && (prompt.is_empty() || !is_quiet(SILENT_FOR)) {
+            return None;
         }
-        match self.machine.echo(&tty).await {
+        match self.far_echo(live).await {
             Some(Echo::Hidden) => Some(OpenPrompt { kind: QuestionKind::Secret, prompt }),
             Some(Echo::Shown) | None => open,
         }
+    }
+
+    /// Whether the terminal on a far machine hides what is typed into it, asked there at once; none where nobody can
+    /// tell, or the shell is at its prompt.
+    pub(super) async fn far_echo(&self, live: &Live) -> Option<Echo> {
+        let tty = {
+            let inner = live.inner();
+            let waits = !inner.ready && inner.hidden.is_none() && inner.ended.is_none();
+            inner.tty().filter(|_| waits && live.far.is_some())?.to_owned()
+        };
+        self.machine.echo(&tty).await
     }
 
     /// Asks people for the secret and gives their answer to the program.
@@ -162,8 +172,17 @@ impl SharedTerminal {
 /// where that cannot be seen, something was printed.
 async fn went_on(live: &Live, prints: u64) {
     let hidden = live.echo() == Some(Echo::Hidden);
-    let over =
-        |inner: &Inner| if hidden { live.echo() != Some(Echo::Hidden) } else { inner.prints != prints };
+    // Stars come for what somebody types.
+    let line = |inner: &Inner| inner.screen.line_to_cursor().trim_end_matches('*').to_owned();
+    let asked = {
+        let inner = live.inner();
+        inner.asked.then(|| line(&inner))
+    };
+    let over = |inner: &Inner| match &asked {
+        _ if hidden => live.echo() != Some(Echo::Hidden),
+        Some(asked) => !inner.asked || (inner.prints != prints && line(inner) != *asked),
+        None => inner.prints != prints,
+    };
     live.until(ANSWER_WAIT_MAX, |inner| (over(inner) || inner.ended.is_some()).then_some(())).await;
 }
 
@@ -195,12 +214,25 @@ mod tests {
             "Enter passphrase for key '/home/ann/.ssh/id': ",
             "Verification code: ",
             "PIN?",
+            "Enter PEM pass phrase:",
+            "Enter pass phrase for key.pem:",
+            "Contraseña:",
+            "Mot de passe :",
+            "Kennwort: ",
+            "Secret access key:",
+            "Token (will be hidden): ",
         ] {
             assert!(SHAPE.is_match(prompt), "{prompt}");
         }
-        for other in
-            ["$ ", "password changed", "Do you want to continue? [Y/n] ", "opinion: ", "echo password: x"]
-        {
+        for other in [
+            "$ ",
+            "password changed",
+            "Do you want to continue? [Y/n] ",
+            "opinion: ",
+            "echo password: x",
+            "secret-garden:~> ",
+            "token> ",
+        ] {
             assert!(!SHAPE.is_match(other), "{other}");
         }
     }

@@ -93,8 +93,8 @@ pub(super) enum Mark {
     Done { nonce: String, code: i32, count: Option<u64> },
     /// The prompt is there; the shell reads.
     Ready,
-    /// Which program the shell is, and which terminal it has.
-    Known { program: String, tty: String },
+    /// Which program the shell is, which terminal it has, and on which machine.
+    Known { program: String, tty: String, machine: String },
     /// A program asks for a password: what follows is its prompt.
     Secret,
 }
@@ -112,7 +112,11 @@ pub(super) fn read(sequence: &[u8]) -> Option<(String, Mark)> {
             count: parts.next().and_then(|count| count.parse().ok()),
         },
         "B" => Mark::Ready,
-        "K" => Mark::Known { program: parts.next()?.to_owned(), tty: parts.next()?.to_owned() },
+        "K" => Mark::Known {
+            program: parts.next()?.to_owned(),
+            tty: parts.next()?.to_owned(),
+            machine: parts.next()?.to_owned(),
+        },
         "S" => Mark::Secret,
         _ => return None,
     };
@@ -127,7 +131,7 @@ pub(super) fn is_mark(sequence: &[u8]) -> bool {
 /// The line that asks any shell which program it is: its own words are those of all shells.
 pub(super) fn ask_kind(key: &str) -> String {
     format!(
-        " sh -c 'printf \"\\033]7717;{key};K;%s;%s\\007\" \"$(readlink /proc/$PPID/exe || ps -o comm= -p $PPID)\" \"$(tty)\"'"
+        " sh -c 'printf \"\\033]7717;{key};K;%s;%s;%s\\007\" \"$(readlink /proc/$PPID/exe || ps -o comm= -p $PPID)\" \"$(tty)\" \"$(uname -n)\"'"
     )
 }
 

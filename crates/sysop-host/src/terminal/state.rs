@@ -36,9 +36,13 @@ pub(super) struct Inner {
     /// Whether a whole command was typed before the prompt was there that will take it.
     ahead: bool,
     pub(super) capture: Option<Capturing>,
-    /// What the shell that was asked has said of itself: its program and its terminal.
-    pub(super) known: Option<(String, String)>,
-    /// Whether a program has asked for a password by its mark, and nothing was typed since.
+    /// Which program the shell is that was asked, as it has said.
+    pub(super) known: Option<String>,
+    /// Where the innermost shell is that was asked.
+    place: Option<Place>,
+    /// The machine of the first shell that was asked.
+    machine: Option<String>,
+    /// Whether a program has asked for a password by its mark, and no line was ended since.
     pub(super) asked: bool,
     /// Whether a secret was entered since the last line of ours.
     pub(super) entered: bool,
@@ -49,6 +53,13 @@ pub(super) struct Inner {
     /// How many times something was printed.
     pub(super) prints: u64,
     pub(super) ended: Option<Ended>,
+}
+
+/// A terminal, by its name and that of its machine.
+#[derive(Debug, Clone)]
+struct Place {
+    tty: String,
+    machine: String,
 }
 
 /// A shell that tells of its commands.
@@ -62,6 +73,8 @@ pub(super) struct Shell {
     count: Option<u64>,
     /// Whether a command ended and its prompt was not seen yet.
     ended: bool,
+    /// Where it is, if it was asked.
+    place: Option<Place>,
 }
 
 /// Until when nothing is shown.
@@ -168,6 +181,8 @@ impl Inner {
             ahead: false,
             capture: None,
             known: None,
+            place: None,
+            machine: None,
             asked: false,
             entered: false,
             secret_key: random_key(),
@@ -197,7 +212,14 @@ impl Inner {
 
     /// A shell that was made to tell, inside those that are known.
     pub(super) fn enter(&mut self, key: String, kind: ShellKind) {
-        self.shells.push(Shell { key, kind, running: None, count: None, ended: true });
+        let place = self.place.clone();
+        self.shells.push(Shell { key, kind, running: None, count: None, ended: true, place });
+    }
+
+    /// The terminal of the innermost shell, where it is on the machine of the first one.
+    pub(super) fn tty(&self) -> Option<&str> {
+        let place = self.place.as_ref()?;
+        (self.machine.as_ref() == Some(&place.machine)).then_some(place.tty.as_str())
     }
 
     /// Shows nothing from now on, until the next prompt at the earliest.
@@ -210,8 +232,9 @@ impl Inner {
 
     /// Somebody typed at a prompt.
     pub(super) fn typed(&mut self, bytes: &[u8]) {
-        self.asked = false;
         let ends = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04));
+        // A password is asked for until its end, also where stars are shown for it.
+        self.asked &= !ends;
         if self.ready {
             self.ready = !ends;
             self.dirty = !ends;
@@ -346,9 +369,11 @@ impl Inner {
                 self.asked |= key == self.secret_key;
                 return;
             }
-            Mark::Known { program, tty } => {
+            Mark::Known { program, tty, machine } => {
                 if self.is_hidden_until(&Until::Known(key.to_owned())) {
-                    self.known = Some((program, tty));
+                    self.machine.get_or_insert_with(|| machine.clone());
+                    self.place = Some(Place { tty, machine });
+                    self.known = Some(program);
                 }
                 return;
             }
@@ -358,6 +383,9 @@ impl Inner {
         if place + 1 < self.shells.len() {
             self.shells.truncate(place + 1);
             self.captured(Done::Left);
+        }
+        if let Some(place) = &self.shells[place].place {
+            self.place = Some(place.clone());
         }
         match mark {
             Mark::Begun(nonce) => self.begun(place, nonce, raw, shown),

@@ -1,6 +1,7 @@
 //! A shell behind something that passes its terminal on, as `ssh -tt` does: here `script`, which needs no server.
 //! This side's terminal is always raw, and says nothing of what the program behind does with its own.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ struct Far {
     shell: &'static str,
     /// Whether the terminal can be asked about beside its connection.
     beside: bool,
+    /// How often it was.
+    looks: AtomicU32,
 }
 
 #[async_trait]
@@ -88,13 +91,14 @@ impl Machine for Far {
     }
 
     async fn echo(&self, tty: &str) -> Option<Echo> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
         if self.beside { self.machine.echo(tty).await } else { None }
     }
 }
 
 /// People who answer everything, and remember what they were asked.
 #[derive(Default)]
-struct Answering(Mutex<Vec<Asked>>);
+struct Answering(Mutex<Vec<Asked>>, Mutex<Vec<Typed>>);
 
 #[async_trait]
 impl People for Answering {
@@ -103,7 +107,9 @@ impl People for Answering {
         Answer::Given { by: "ann".to_owned(), text: "correct horse".into() }
     }
 
-    fn typed(&self, _: &str, _: Typed) {}
+    fn typed(&self, _: &str, typed: Typed) {
+        self.1.lock().unwrap().push(typed);
+    }
 
     fn control(&self, _: Option<&str>) {}
 
@@ -113,6 +119,7 @@ impl People for Answering {
 struct Desk {
     terminal: Arc<SharedTerminal>,
     people: Arc<Answering>,
+    far: Arc<Far>,
     artefacts: Artefacts,
     _home: tempfile::TempDir,
 }
@@ -121,11 +128,12 @@ fn desk(shell: &'static str, beside: bool) -> Desk {
     let home = tempfile::tempdir().unwrap();
     let machine = LocalMachine::open(home.path(), &[], &Secrets::default()).unwrap();
     let artefacts = Artefacts::new(home.path().join("artefacts"), 1024 * 1024);
-    let far = Arc::new(Far { machine, shell, beside });
-    let terminal = SharedTerminal::new(far, artefacts.clone(), Arc::default());
+    let far = Arc::new(Far { machine, shell, beside, looks: AtomicU32::new(0) });
+    let machine = Arc::clone(&far) as Arc<dyn Machine>;
+    let terminal = SharedTerminal::new(machine, artefacts.clone(), Arc::default());
     let people = Arc::new(Answering::default());
     terminal.attend(Arc::clone(&people) as Arc<dyn People>);
-    Desk { terminal, people, artefacts, _home: home }
+    Desk { terminal, people, far, artefacts, _home: home }
 }
 
 impl Desk {
@@ -136,6 +144,41 @@ impl Desk {
         let run = self.terminal.run_command(command, DEADLINE, &mut capture, &call, &cancel);
         let end = tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time").unwrap();
         (end, capture.finish().await.text)
+    }
+
+    async fn keys(&self, keys: &str) -> (Result<CallEnd, String>, String) {
+        let secrets = Secrets::default();
+        let mut capture = Capture::new(OutputLimits::default(), &secrets, &self.artefacts, DeltaSink::none());
+        let (call, cancel) = (CallId::new("call"), CancellationToken::new());
+        let press = self.terminal.send_keys(keys, &mut capture, &call, &cancel);
+        let end = tokio::time::timeout(DEADLINE, press).await.expect("the call ends in time");
+        (end.map_err(|why| format!("{why:?}")), capture.finish().await.text)
+    }
+
+    /// Waits until a text stands alone in the row of the cursor.
+    async fn shows(&self, text: &str) {
+        let live = self.terminal.current().unwrap();
+        let shown = live.until(DEADLINE, |inner| (inner.screen.line_to_cursor() == text).then_some(()));
+        assert!(shown.await.is_some(), "no {text:?} in {}", live.inner().screen.text());
+    }
+
+    /// Waits until the shell is at its prompt.
+    async fn ready(&self) {
+        let live = self.terminal.current().unwrap();
+        let ready = live.until(DEADLINE, |inner| inner.ready.then_some(())).await;
+        assert!(ready.is_some(), "a program still runs: {}", live.inner().screen.text());
+    }
+
+    /// A person types, one key after another.
+    fn types(&self, text: &str) {
+        for byte in text.bytes() {
+            self.terminal.typed("ann", &[byte]);
+        }
+    }
+
+    /// What the log was told since the last time.
+    fn told(&self) -> Vec<Typed> {
+        std::mem::take(&mut self.people.1.lock().unwrap())
     }
 
     async fn is(&self, command: &str, expected: &str, code: i32) {
@@ -196,4 +239,191 @@ async fn the_mark_of_sudo_is_enough() {
     .await;
     let asked = desk.people.0.lock().unwrap().clone();
     assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "sudo on web1"));
+}
+
+fn keys(text: &str) -> Typed {
+    Typed::Keys { text: text.to_owned() }
+}
+
+fn secret(prompt: &str) -> Typed {
+    Typed::Secret { prompt: prompt.to_owned() }
+}
+
+#[tokio::test]
+async fn what_a_far_terminal_does_not_show_is_told_to_nobody() {
+    for shell in ["bash --norc", "zsh -f"] {
+        let desk = desk(shell, true);
+        desk.is("ask() { printf %s \"$1\"; read -rs word; echo; echo ${#word}; }", "", 0).await;
+        for prompt in ["Say it ", "Token (will be hidden): ", "Enter PEM pass phrase:"] {
+            for paste in [false, true] {
+                let command = format!("ask '{prompt}'");
+                desk.types(&format!("{command}\r"));
+                desk.shows(prompt).await;
+                if paste {
+                    desk.terminal.typed("ann", b"hunter2\r");
+                } else {
+                    desk.types("hunter2\r");
+                }
+                desk.ready().await;
+                let expected = [keys(&format!("{command} Enter")), secret(prompt.trim())];
+                assert_eq!(desk.told(), expected, "{shell}: {prompt}, {paste}");
+            }
+        }
+        let news = desk.terminal.typed_news().unwrap();
+        assert!(news.contains("ann entered a password") && !news.contains("hunter2"), "{news}");
+    }
+}
+
+#[tokio::test]
+async fn a_pause_in_a_secret_tells_nothing_of_it() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    desk.types("read -rsp 'Say it ' word\r");
+    desk.shows("Say it ").await;
+    desk.types("hun");
+    let news = desk.terminal.typed_news().unwrap();
+    assert!(news.ends_with("word Enter"), "{news}");
+    desk.types("ter2\x7f\r");
+    desk.ready().await;
+    assert_eq!(desk.told(), [keys("read -rsp 'Say it ' word Enter"), secret("Say it")]);
+}
+
+#[tokio::test]
+async fn what_a_far_terminal_shows_is_told() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    desk.types("read -rp 'Name ' word\r");
+    desk.shows("Name ").await;
+    desk.types("ann");
+    desk.shows("Name ann").await;
+    desk.types("\r");
+    desk.ready().await;
+    assert_eq!(desk.told(), [keys("read -rp 'Name ' word Enter"), keys("ann Enter")]);
+}
+
+/// What a program does that shows a star for each letter of a secret.
+const MASKS: &str = "mask() { stty -echo -icanon; printf %b \"$1\"; local c; while IFS= read -rn1 c && [ -n \"$c\" ]; do printf '*'; done; stty echo icanon; echo; }";
+
+#[tokio::test]
+async fn a_masked_secret_is_told_to_nobody() {
+    let desk = desk("bash --norc", false);
+    desk.is(MASKS, "", 0).await;
+    for (command, prompt) in [
+        ("mask 'Say it '", "Say it "),
+        ("mask \"${SUDO_PROMPT%\\[*}word \"", "word "),
+        ("mask Password:", "Password:"),
+    ] {
+        desk.types(&format!("{command}\r"));
+        desk.shows(prompt).await;
+        desk.told();
+        for typed in 1..=7 {
+            desk.types("hunter2".get(typed - 1..typed).unwrap());
+            desk.shows(&format!("{prompt}{}", "*".repeat(typed))).await;
+        }
+        desk.types("\r");
+        desk.ready().await;
+        assert_eq!(desk.told(), [secret(prompt.trim())], "{command}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_but_a_person_types_into_a_masked_prompt_that_has_begun() {
+    let desk = desk("bash --norc", false);
+    desk.is(MASKS, "", 0).await;
+    desk.types("mask \"${SUDO_PROMPT%\\[*}word \"\r");
+    desk.shows("word ").await;
+    desk.types("h");
+    desk.shows("word *").await;
+    desk.terminal.released("ann");
+    let (end, _) = desk.keys("guess Enter").await;
+    assert!(end.unwrap_err().contains("only a person may enter"));
+}
+
+#[tokio::test]
+async fn keys_after_a_line_that_asks_for_a_secret_stay_away() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    let (end, text) = desk.keys("\"read -rsp 'Say it ' word\" Enter hunter2 Enter").await;
+    let notes = end.unwrap().notes.join("\n");
+    assert!(notes.contains("the keys after that were not pressed"), "{notes}: {text}");
+    // Nobody has answered yet; the next call sees to that, and types nothing.
+    let (end, _) = desk.keys("guess Enter").await;
+    assert!(end.unwrap_err().contains("password entered"));
+    desk.ready().await;
+    desk.is("echo ${#word}", "13\n", 0).await;
+}
+
+#[tokio::test]
+async fn neither_keys_nor_commands_go_into_a_far_prompt_that_has_just_come() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    for tool in ["keys", "command"] {
+        desk.types("read -rsp 'Say it ' word\r");
+        desk.shows("Say it ").await;
+        desk.terminal.released("ann");
+        if tool == "keys" {
+            let (end, _) = desk.keys("guess Enter").await;
+            assert!(end.unwrap_err().contains("only a person may enter"));
+        } else {
+            let secrets = Secrets::default();
+            let mut capture =
+                Capture::new(OutputLimits::default(), &secrets, &desk.artefacts, DeltaSink::none());
+            let (call, cancel) = (CallId::new("call"), CancellationToken::new());
+            let end = desk.terminal.run_command("echo guess", DEADLINE, &mut capture, &call, &cancel).await;
+            assert!(format!("{:?}", end.unwrap_err()).contains("only a person may enter"));
+        }
+        desk.ready().await;
+        desk.is("echo ${#word}", "13\n", 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_may_still_be_on_its_way_is_taken_back() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    desk.ready().await;
+    let link = desk.terminal.current().unwrap().pid().unwrap();
+    rustix::process::kill_process(link, rustix::process::Signal::STOP).unwrap();
+    let (end, _) = desk.run("sleep 5; echo ran >ran").await;
+    rustix::process::kill_process(link, rustix::process::Signal::CONT).unwrap();
+    assert_eq!((end.status, end.exit_code), (Status::Unknown, None));
+    assert!(end.notes[0].contains("nobody knows whether the shell took the command"), "{end:?}");
+    desk.is("cat ran 2>/dev/null || echo not run", "not run\n", 0).await;
+}
+
+#[tokio::test]
+async fn half_a_line_on_a_far_machine_is_no_question() {
+    let desk = desk("bash --norc", true);
+    desk.is("printf 'wait '; sleep 3.5; echo over", "wait over\n", 0).await;
+    let (end, text) = desk.keys("\"sleep 0.7; echo $((40+2))\" Enter").await;
+    assert!(end.is_ok() && text.contains("\n42\n"), "{text}");
+}
+
+#[tokio::test]
+async fn the_terminal_of_another_machine_is_not_asked_about() {
+    let desk = desk("bash --norc", true);
+    desk.is("mkdir bin; printf '#!/bin/sh\necho db1\n' >bin/uname; chmod +x bin/uname", "", 0).await;
+    let looks = || desk.far.looks.swap(0, Ordering::Relaxed);
+    let slow = "printf 'wait '; sleep 1.5; echo";
+    desk.is(slow, "wait \n", 0).await;
+    assert!(looks() > 0);
+    let (end, _) = desk.run("env PATH=\"$PWD/bin:$PATH\" bash --norc").await;
+    assert!(end.notes[0].contains("another shell"), "{end:?}");
+    looks();
+    desk.is(slow, "wait \n", 0).await;
+    assert_eq!(looks(), 0);
+    desk.run("exit").await;
+    desk.is(slow, "wait \n", 0).await;
+    assert!(looks() > 0);
+}
+
+#[tokio::test]
+async fn who_types_outside_of_any_runtime_gives_the_control_back_too() {
+    let desk = desk("bash --norc", true);
+    desk.is("true", "", 0).await;
+    let terminal = Arc::clone(&desk.terminal);
+    std::thread::spawn(move || terminal.typed("ann", b" ")).join().unwrap();
+    let live = desk.terminal.current().unwrap();
+    let over = live.until(DEADLINE, |_| desk.terminal.holder().is_none().then_some(())).await;
+    assert!(over.is_some(), "the lease ends by itself");
 }
