@@ -29,6 +29,28 @@ const DEFAULT_SIGNALS: [libc::c_int; 9] = [
     libc::SIGTTOU,
 ];
 
+/// Lets a program in a terminal of its own have the default effect of all signals too: where this process was told
+/// to ignore Ctrl+C, as by `nohup` and by scripts that start it in the background, nothing could be stopped there.
+pub(crate) fn with_default_signals(command: pty_process::Command) -> pty_process::Command {
+    // SAFETY: between fork and exec the hook calls signal, sigemptyset and sigprocmask only, which POSIX allows
+    // there; it allocates nothing, takes no lock, and touches no memory but its own frame.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in DEFAULT_SIGNALS {
+                if libc::signal(signal, libc::SIG_DFL) == libc::SIG_ERR {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            let mut none = MaybeUninit::uninit();
+            libc::sigemptyset(none.as_mut_ptr());
+            if libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        })
+    }
+}
+
 /// A program to start.
 pub(crate) struct Start<'a> {
     /// Absolute path of the executable.

@@ -25,6 +25,7 @@ use super::recording::Recording;
 use super::state::{Ended, Hidden, Inner};
 use crate::machine::{Echo, TerminalStart};
 use crate::output::redact::Secrets;
+use crate::spawn::with_default_signals;
 
 /// Bytes of output that wait for a call; then the program waits.
 const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
@@ -75,7 +76,7 @@ impl Live {
         let master = OwnedFd::from(pty);
         let (read, write) = (master.try_clone()?, master.try_clone()?);
         let write = Sender::from_file_unchecked(write.into())?;
-        let child = pty_process::Command::new(&start.program)
+        let child = with_default_signals(pty_process::Command::new(&start.program))
             .args(&start.arguments)
             .env_clear()
             .envs(start.environment.iter().map(|(name, value)| (name, value)))

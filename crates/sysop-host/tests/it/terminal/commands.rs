@@ -165,3 +165,17 @@ async fn what_imitates_a_mark_is_not_believed(desk: Desk) {
     let outcome = desk.run(guesses).await;
     assert_eq!((outcome.output.as_str(), outcome.exit_code), ("[exit code 5]", Some(5)));
 }
+
+/// As `nohup` starts it, or a script in the background: Ctrl+C is ignored, and programs inherit that.
+#[test]
+fn a_stop_interrupts_also_where_sysop_ignores_ctrl_c() {
+    let name = "terminal::commands::a_stop_interrupts_and_keeps_what_was_captured::bash";
+    let again = std::process::Command::new("sh")
+        .args(["-c", "trap '' INT QUIT; exec \"$0\" --exact \"$1\""])
+        .arg(std::env::current_exe().unwrap())
+        .arg(name)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && said.contains("1 passed"), "{said}");
+}
