@@ -12,6 +12,7 @@ use sysop_driver::port::CancellationToken;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::live::{KILL_LINE, Live};
+use super::looks::{is_pager, is_question, opens_shell};
 use super::open::{ask_and_set_up, is_prompt, kind_of_process, quiet, set_up, set_up_again};
 use super::secret::{Attended, ENTERED, OPEN_FOR, OpenPrompt, secret_prompt};
 use super::shells::{self, ShellKind};
@@ -734,57 +735,6 @@ impl Use<'_> {
 
 fn is_enter(stroke: &keys::Stroke) -> bool {
     keys::encode(stroke, keys::KeyMode::default()).ends_with(b"\r")
-}
-
-/// Whether a line looks like a question.
-fn is_question(line: &str) -> bool {
-    let line = line.trim_end();
-    line.ends_with(['?', ':', ']', ')', '>'])
-}
-
-/// Whether a line is what less, more and man show below their pages.
-fn is_pager(line: &str) -> bool {
-    let line = line.trim();
-    line == ":"
-        || line.starts_with("--More--")
-        || line.starts_with("-- More --")
-        || line.ends_with("(END)")
-        || line.starts_with("Manual page ")
-        || (line.starts_with("lines ") && line.contains('-'))
-}
-
-/// Whether a command is one that opens another shell.
-fn opens_shell(command: &str) -> bool {
-    const OPENERS: [&str; 24] = [
-        "bash",
-        "sh",
-        "zsh",
-        "fish",
-        "dash",
-        "ash",
-        "ksh",
-        "csh",
-        "tcsh",
-        "busybox",
-        "su",
-        "sudo",
-        "doas",
-        "ssh",
-        "docker",
-        "podman",
-        "kubectl",
-        "nsenter",
-        "chroot",
-        "lxc",
-        "machinectl",
-        "newgrp",
-        "env",
-        "exec",
-    ];
-    command
-        .split_whitespace()
-        .next()
-        .is_some_and(|word| OPENERS.contains(&word.rsplit('/').next().unwrap_or(word)))
 }
 
 /// The interactive shell that is in the foreground of a terminal of this machine, where it is not the first one.

@@ -9,6 +9,7 @@ mod hands;
 mod intake;
 pub(crate) mod keys;
 mod live;
+mod looks;
 mod open;
 mod plain;
 mod recording;

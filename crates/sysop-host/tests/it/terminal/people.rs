@@ -131,8 +131,9 @@ async fn what_a_person_runs_is_not_interrupted() {
     desk.output("true").await;
     let terminal = desk.terminal();
     let mut view = terminal.watch().await.unwrap();
-    terminal.input("ann", b"cat\r");
-    until_shown(&mut view, "\x1b[?2004l\r").await;
+    // The shell's line editor is gone before its command prints.
+    terminal.input("ann", b"echo ready; cat\r");
+    until_shown(&mut view, "ready\r\n").await;
     terminal.input("ann", b"typed\r");
     until_shown(&mut view, "typed\r\ntyped\r\n").await;
     terminal.release("ann");
