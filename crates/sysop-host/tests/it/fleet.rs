@@ -175,7 +175,7 @@ fn counted(hosts: usize) -> (Vec<(String, Fake)>, Arc<AtomicUsize>, Arc<AtomicUs
             let (now, most) = (Arc::clone(&now), Arc::clone(&most));
             async move {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                sleep(Duration::from_secs(1)).await;
+                sleep(Duration::from_secs(1)).await; // on the paused clock: nobody waits
                 now.fetch_sub(1, Ordering::SeqCst);
                 exited(0, "")
             }
@@ -272,7 +272,7 @@ async fn a_stop_stops_all_and_what_had_not_begun_does_not_begin() {
     let fleet = fleet_with(hosts, FleetSettings { at_once: 2, ..settings() }).unwrap();
     let cancel = CancellationToken::new();
     let stopping = async {
-        sleep(Duration::from_secs(1)).await;
+        sleep(Duration::from_secs(1)).await; // on the paused clock: nobody waits
         cancel.cancel();
     };
     let command = call("bash", json!({ "command": "x" }));

@@ -23,7 +23,7 @@ fn fleet(canary: usize, outcomes: &[Outcome]) -> (Fleet, Trace) {
             let (outcome, trace) = (outcome.clone(), Arc::clone(&trace));
             async move {
                 trace.lock().unwrap().push(format!("+{number}"));
-                sleep(Duration::from_secs(1)).await;
+                sleep(Duration::from_secs(1)).await; // on the paused clock: nobody waits
                 trace.lock().unwrap().push(format!("-{number}"));
                 outcome
             }

@@ -105,7 +105,7 @@ async fn a_host_that_is_stopped_gives_up_its_place_before_the_people() {
     fleet.attend(Arc::clone(&people) as Arc<dyn People>);
     let cancel = CancellationToken::new();
     let stopping = async {
-        sleep(Duration::from_secs(5)).await;
+        sleep(Duration::from_secs(5)).await; // on the paused clock: nobody waits
         cancel.cancel();
     };
     let command = call("bash", serde_json::json!({ "command": "x" }));
