@@ -25,5 +25,7 @@ mod decoder;
 mod encoder;
 mod line;
 mod manifest;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod secret;
 mod server;

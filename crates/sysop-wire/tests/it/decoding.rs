@@ -132,8 +132,9 @@ fn bytes(seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_random_sessions_reach_every_kind_of_message() {
+fn the_random_sessions_reach_every_kind_of_message_and_the_schema_has_them_all() {
     let mut kinds = HashSet::new();
+    let schema = jsonschema::validator_for(&sysop_wire::schema::server()).expect("a schema");
     for seed in 1..=400 {
         let mut encoder = Encoder::new(SessionId::new("s"));
         let world = World::random(&mut Unstructured::new(&bytes(seed))).expect("there are bytes enough");
@@ -144,6 +145,7 @@ fn the_random_sessions_reach_every_kind_of_message() {
             };
             for message in messages {
                 let value = serde_json::to_value(message).expect("plain data");
+                assert!(schema.is_valid(&value), "seed {seed}: the schema refuses {value}");
                 let event = value["event"].as_str().unwrap_or_default();
                 kinds
                     .insert(format!("{} {event}", value["type"].as_str().expect("a type")).trim().to_owned());

@@ -3,4 +3,5 @@
 
 mod decoding;
 mod design;
+mod generated;
 mod world;
