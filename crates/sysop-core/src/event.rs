@@ -388,6 +388,8 @@ pub enum Effect {
     RunTool {
         /// Exactly what to run.
         call: ToolCall,
+        /// Where, as it was decided on.
+        place: ToolPlace,
     },
     /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
     CancelTool {
@@ -401,6 +403,15 @@ pub enum Effect {
         /// How long.
         after: Duration,
     },
+}
+
+/// Where a call runs. It is decided with the call, so that what was allowed for one place never runs in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolPlace {
+    /// On the session's own host.
+    Own,
+    /// On the client that lends the tool.
+    Lent,
 }
 
 /// What `Session::handle` returns: append the events, publish them, then perform the effects.
