@@ -100,7 +100,7 @@ pub trait Store: Send + Sync {
     /// On return they are durable, all or none.
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError>;
 
-    /// The events after `after`, oldest first, at most `limit`.
+    /// The events after `after`, oldest first, at most `limit`; fewer only where the log ends.
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError>;
 
     /// Sessions, the most recently changed first.

@@ -121,10 +121,15 @@ impl Session {
         let Some(first @ Event::SessionOpened { spec }) = log.next() else { return Err(NotASession) };
         let mut session = Self::blank(spec.clone());
         session.apply(first);
-        for event in log {
-            session.apply(event);
-        }
+        session.replay_on(log);
         Ok(session)
+    }
+
+    /// Replays the next part of a log that is too long to hold at once; performs nothing.
+    pub fn replay_on<'a>(&mut self, log: impl IntoIterator<Item = &'a Event>) {
+        for event in log {
+            self.apply(event);
+        }
     }
 
     fn blank(spec: SessionSpec) -> Self {
