@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 mod clock;
+pub mod face;
 mod hub;
 mod live;
 pub mod people;
@@ -15,8 +16,8 @@ mod questions;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sysop_core::event::{Event, Input};
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::event::{Event, Input, Logged};
+use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Session, SessionSpec};
 
@@ -49,6 +50,9 @@ pub enum DriverError {
     /// The session ended for good; the text says why.
     #[error("{0}")]
     Closed(String),
+    /// The log has no such turn.
+    #[error("session {0} has no turn {1}")]
+    NoTurn(SessionId, TurnId),
     /// The log cannot be replayed.
     #[error("the log of session {0} cannot be read: {1}")]
     BadLog(SessionId, String),
@@ -119,6 +123,29 @@ impl Driver {
         match self.keep(live, Some(Input::Recovered)) {
             // Where somebody resumed it meanwhile, what it does now is not interrupted.
             Kept::New(live) | Kept::Running(live) => Ok(Handle { live }),
+        }
+    }
+
+    /// Gives a new session the log of another one up to the prompt of a turn, which is left out.
+    ///
+    /// # Errors
+    /// When there is no such session or turn, or the store cannot keep the new one.
+    pub async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), DriverError> {
+        let store = &self.inner.ports.store;
+        let mut taken: Vec<Arc<Logged>> = Vec::new();
+        loop {
+            let seen = taken.last().map_or(Seq(0), |last| last.seq);
+            let page = store.load(from, seen, LOAD_EVENTS_MAX).await?;
+            if page.is_empty() {
+                return Err(DriverError::NoTurn(from.clone(), before));
+            }
+            for logged in page {
+                if matches!(&logged.event, Event::TurnStarted { turn, .. } if *turn == before) {
+                    store.append(id, Seq(0), &taken).await?;
+                    return Ok(());
+                }
+                taken.push(Arc::new(logged));
+            }
         }
     }
 

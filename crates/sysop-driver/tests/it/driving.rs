@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::{Map, json};
 use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::outcome::Status;
 use sysop_driver::port::StoreError;
 use sysop_driver::{Driver, DriverError, Handle, Updates};
@@ -382,4 +382,31 @@ async fn two_writers_of_one_session_do_not_mix() {
     handle.send(prompt("hello")).expect("open");
     assert_eq!(next(&mut updates).await, None, "the stale writer is closed");
     assert!(handle.last_error().expect("a reason").contains("changed by another process"));
+}
+
+/// A fork has what was said before the prompt that it leaves out, and leads a life of its own.
+#[tokio::test]
+async fn a_session_forks_at_a_prompt() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = begin(&world);
+    for text in ["first", "second", "third"] {
+        handle.send(prompt(text)).unwrap();
+        until(&mut updates, ended).await;
+    }
+    let fork = SessionId::new("fork");
+    driver.fork(handle.id(), TurnId(3), &fork).await.unwrap();
+    let forked = driver.resume(&fork, world.host()).await.unwrap();
+    forked.send(prompt("another third")).unwrap();
+    let mut updates = forked.subscribe(Seq(0));
+    let mut prompts = Vec::new();
+    while prompts.last().is_none_or(|last| last != "another third") {
+        for update in logged(&until(&mut updates, |event| matches!(event, Event::TurnStarted { .. })).await) {
+            if let Event::TurnStarted { prompt, .. } = &update.event {
+                prompts.push(prompt.clone());
+            }
+        }
+    }
+    assert_eq!(prompts, ["first", "second", "another third"]);
+    let gone = driver.fork(handle.id(), TurnId(9), &SessionId::new("other")).await;
+    assert_eq!(gone, Err(DriverError::NoTurn(handle.id().clone(), TurnId(9))));
 }
