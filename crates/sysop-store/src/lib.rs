@@ -6,7 +6,7 @@
 #![warn(missing_docs)]
 
 pub use memory::MemoryStore;
-pub use postgres::PostgresStore;
+pub use postgres::{PostgresNode, PostgresStore};
 pub use sqlite::SqliteStore;
 
 mod log;

@@ -12,6 +12,7 @@ use sysop_driver::port::{SessionSummary, Store, StoreError};
 
 use self::database::{Database, Patience, within};
 use self::fault::schema_error;
+pub use self::node::PostgresNode;
 use self::schema::SchemaFault;
 use self::writer::{Append, Claim, Writer};
 use crate::log::check_order;
@@ -19,6 +20,7 @@ use crate::row::Rows;
 
 mod database;
 mod fault;
+mod node;
 mod reader;
 mod schema;
 mod writer;
