@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::chore::{found, step};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 17] = [
+const NEEDED: [(&str, &str); 18] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
@@ -25,6 +25,7 @@ const NEEDED: [(&str, &str); 17] = [
     ("less", "less"),
     ("stty", "coreutils"),
     ("script", "bsdutils"),
+    ("initdb", "postgresql"),
 ];
 
 /// Makes sure that all is there.

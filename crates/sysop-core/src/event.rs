@@ -15,8 +15,9 @@ use crate::session::SessionSpec;
 use crate::tagged::{self, Untagged};
 use crate::tool::Lent;
 
-/// What the world tells a session.
-#[derive(Debug, Clone, PartialEq)]
+/// What the world tells a session. Nodes that share a store hand it on as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     /// A person says what they want. While a turn runs it waits for the end of that turn.
     Prompt {
@@ -435,8 +436,9 @@ pub struct Logged {
     pub event: Event,
 }
 
-/// Text or output for live display. Never logged, never seen by the core.
-#[derive(Debug, Clone, PartialEq)]
+/// Text or output for live display. Never logged, never seen by the core. Nodes that share a store hand it on as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Delta {
     /// More of the model's text.
     Text {

@@ -144,6 +144,14 @@ pub enum StoreError {
         /// What is there.
         found: Seq,
     },
+    /// Another node works on the session now; what this one does there counts no more.
+    #[error("session {id} {}; open it again", taken(by))]
+    Taken {
+        /// The session.
+        id: SessionId,
+        /// The other node's name; empty where it is not known.
+        by: String,
+    },
     /// No such session.
     #[error("there is no session {0}; `sysop sessions list` shows those that are kept")]
     NotFound(SessionId),
@@ -153,6 +161,14 @@ pub enum StoreError {
     /// The data does not read back.
     #[error("{0}")]
     Corrupt(String),
+}
+
+fn taken(by: &str) -> String {
+    if by.is_empty() {
+        "is no longer in the hands of this node".to_owned()
+    } else {
+        format!("is in the hands of node {by} now")
+    }
 }
 
 /// Tells the time.

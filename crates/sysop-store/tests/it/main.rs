@@ -3,5 +3,8 @@
 
 mod events;
 mod memory;
+mod postgres;
+mod proxy;
+mod server;
 mod sqlite;
 mod suite;
