@@ -128,7 +128,7 @@ impl Driver {
         make_host: MakeHost,
     ) -> Result<Arc<dyn face::Session>, DriverError> {
         let Some(cluster) = &self.inner.cluster else {
-            return Ok(Arc::new(self.resume(id, make_host()).await?));
+            return Ok(Arc::new(self.take(id, || make_host()).await?));
         };
         if let Some(placed) = self.inner.placed(id) {
             return Ok(Arc::new(Shared(placed)));

@@ -225,6 +225,14 @@ impl Placed {
         Some(())
     }
 
+    /// Waits until a log that could not be read may be read again; none where it is deleted.
+    async fn log_is_there(&self) -> Option<()> {
+        self.wait().await?;
+        let store = Arc::clone(&self.driver.upgrade()?.ports.store);
+        let found = store.load(&self.id, Seq(0), 1).await;
+        (!matches!(found, Err(StoreError::NotFound(_)))).then_some(())
+    }
+
     fn updates(&self, after: Seq) -> Option<Updates> {
         match self.place() {
             Place::Here(handle) => Some(handle.subscribe(after)),
@@ -310,9 +318,11 @@ impl face::Session for Shared {
                     }
                     None => {
                         match placed.place() {
-                            // The log could not be read; a local session's subscription ends there.
-                            Place::Here(handle) if handle.live.closed().is_none() => return None,
-                            Place::There(follow) if !follow.is_closed() => placed.wait().await?,
+                            // It is where it was: only its log could not be read.
+                            Place::Here(handle) if handle.live.closed().is_none() => {
+                                placed.log_is_there().await?
+                            }
+                            Place::There(follow) if !follow.is_closed() => placed.log_is_there().await?,
                             Place::Here(_) | Place::There(_) | Place::Gone(_) => placed.settle().await,
                         }
                         updates = placed.updates(seen);

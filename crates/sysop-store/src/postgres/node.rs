@@ -147,22 +147,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Payload {
-    Appended { appended: SessionId, seq: i64 },
-    Told { told: SessionId, after: u64, deltas: Vec<Delta> },
-    Free { free: SessionId },
-    Posted { posted: SessionId },
-    Followed { followed: SessionId },
+    Appended {
+        appended: SessionId,
+        seq: i64,
+    },
+    Told {
+        told: SessionId,
+        after: u64,
+        deltas: Vec<Delta>,
+    },
+    Free {
+        free: SessionId,
+    },
+    Posted {
+        posted: SessionId,
+    },
+    Followed {
+        followed: SessionId,
+    },
+    /// What a node says to itself, to know that it still hears.
+    Beat {
+        beat: u64,
+    },
 }
 
-impl From<Payload> for Word {
-    fn from(payload: Payload) -> Self {
-        match payload {
-            Payload::Appended { appended: id, seq } => Self::Appended { id, seq: to_seq(seq) },
-            Payload::Told { told: id, after, deltas } => Self::Told { id, after: Seq(after), deltas },
-            Payload::Free { free: id } => Self::Free { id },
-            Payload::Posted { posted: id } => Self::Posted { id },
-            Payload::Followed { followed: id } => Self::Followed { id },
-        }
+impl Payload {
+    fn into_word(self) -> Option<Word> {
+        Some(match self {
+            Self::Appended { appended: id, seq } => Word::Appended { id, seq: to_seq(seq) },
+            Self::Told { told: id, after, deltas } => Word::Told { id, after: Seq(after), deltas },
+            Self::Free { free: id } => Word::Free { id },
+            Self::Posted { posted: id } => Word::Posted { id },
+            Self::Followed { followed: id } => Word::Followed { id },
+            Self::Beat { .. } => return None,
+        })
     }
 }
 
@@ -312,14 +330,15 @@ impl Inner {
                 // dead are forgotten on the way.
                 "WITH session AS (
                      UPDATE sysop_sessions SET watchers = ARRAY(
-                         SELECT channel FROM unnest(watchers) AS channel
-                         WHERE channel <> $2 AND EXISTS (SELECT 1 FROM sysop_nodes WHERE channel = sysop_nodes.channel)
+                         SELECT watcher.channel FROM unnest(watchers) AS watcher (channel)
+                         WHERE watcher.channel <> $2
+                             AND EXISTS (SELECT 1 FROM sysop_nodes AS node WHERE node.channel = watcher.channel)
                      ) || CASE WHEN $3 THEN ARRAY[$2] ELSE '{}' END
                      WHERE id = $1 RETURNING id, last_seq, owner
                  )
                  SELECT last_seq, node.name,
-                        (SELECT count(pg_notify(node.channel, json_build_object('followed', session.id)::text))
-                         WHERE $3 AND node.id IS NOT NULL)
+                        CASE WHEN $3 AND node.id IS NOT NULL
+                             THEN pg_notify(node.channel, json_build_object('followed', session.id)::text)::text END
                  FROM session LEFT JOIN sysop_nodes AS node ON node.id = owner AND node.until > clock_timestamp()",
             )
             .bind(id.as_str())
@@ -362,9 +381,10 @@ impl Cluster for PostgresNode {
                      INSERT INTO sysop_letters (id, session, body) SELECT $2, id, $3 FROM sysop_sessions WHERE id = $1
                      ON CONFLICT (id) DO NOTHING
                  )
-                 SELECT count(pg_notify(node.channel, json_build_object('posted', session.id)::text))
+                 SELECT CASE WHEN node.id IS NOT NULL
+                     THEN pg_notify(node.channel, json_build_object('posted', session.id)::text)::text END
                  FROM sysop_sessions AS session LEFT JOIN sysop_nodes AS node ON node.id = owner
-                 WHERE session.id = $1 HAVING count(session.id) > 0",
+                 WHERE session.id = $1",
             )
             .bind(id.as_str())
             .bind(&letter.id)

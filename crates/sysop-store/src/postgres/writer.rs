@@ -6,12 +6,14 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
 use sysop_core::id::{Seq, SessionId};
 use sysop_driver::port::StoreError;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
 
 use super::database::{Database, Patience, within};
 use super::fault::is_passing;
@@ -23,6 +25,11 @@ const JOBS_WAITING_MAX: usize = 1024;
 const GROUP_JOBS_MAX: usize = 256;
 /// A statement takes no further writes once it holds this many bytes of events.
 const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// After this long without a use a connection may have died without a word.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// How long such a connection has to show that it lives.
+const PING_TIME_MAX: Duration = Duration::from_secs(2);
 
 const APPEND: &str = include_str!("append.sql");
 
@@ -94,7 +101,8 @@ pub(super) fn random_mark() -> i64 {
 /// What the task of a writer works with.
 struct Work {
     database: Arc<Database>,
-    connection: Option<PgConnection>,
+    /// The connection, and when it was last used.
+    connection: Option<(PgConnection, Instant)>,
     waiting: VecDeque<Job>,
 }
 
@@ -118,7 +126,7 @@ impl Work {
             let group = take_group(&mut self.waiting);
             self.write(group).await;
         }
-        if let Some(connection) = self.connection {
+        if let Some((connection, _)) = self.connection {
             connection.close().await.ok(); // nothing is lost with it
         }
     }
@@ -169,7 +177,11 @@ impl Work {
     async fn try_store(&mut self, group: &[Job]) -> Result<Answers, sqlx::Error> {
         // Taken out for as long as a statement runs: where this is given up half-way, it goes too.
         let mut connection = match self.connection.take() {
-            Some(connection) => connection,
+            Some((connection, used)) if used.elapsed() < IDLE_MAX => connection,
+            Some((mut connection, _)) => match timeout(PING_TIME_MAX, connection.ping()).await {
+                Ok(Ok(())) => connection,
+                Ok(Err(_)) | Err(_) => self.database.connect().await?,
+            },
             None => self.database.connect().await?,
         };
         let stored = append(&mut connection, group).await?;
@@ -186,7 +198,7 @@ impl Work {
         if !refused.is_empty() {
             explain(&mut connection, &refused, &mut answers).await?;
         }
-        self.connection = Some(connection);
+        self.connection = Some((connection, Instant::now()));
         Ok(answers)
     }
 }

@@ -19,13 +19,18 @@ const LETTERS_KEPT: &str = "10 minutes";
 /// How long a database that fails is left alone.
 const FAILURE_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Says that this node lives; says whether it did all the time, and which of the sessions that it watches are free.
+/// Says that this node lives; says whether it did all the time, which of the sessions that it watches are free, and
+/// which of those that it owns have letters: their word may have gone to the owner before.
 const RENEW: &str = "
     WITH alive AS (
         UPDATE sysop_nodes SET until = clock_timestamp() + $2 * interval '1 millisecond'
-        WHERE id = $1 AND until > clock_timestamp() RETURNING id
+        WHERE id = $1 AND until > clock_timestamp() RETURNING pg_notify(channel, '{\"beat\":1}')
     )
     SELECT EXISTS (SELECT 1 FROM alive), ARRAY(
+        SELECT DISTINCT letter.session FROM sysop_letters AS letter
+        JOIN sysop_sessions AS session ON session.id = letter.session
+        WHERE letter.taken IS NULL AND session.owner = $1
+    ), ARRAY(
         SELECT watched FROM unnest($3::text[]) AS watched
         WHERE NOT EXISTS (
             SELECT 1 FROM sysop_sessions AS session JOIN sysop_nodes AS node ON node.id = session.owner
@@ -83,10 +88,10 @@ pub(super) async fn keep(node: Weak<Inner>) {
         let begun = Instant::now();
         next = begun + BEAT;
         match timeout_at(life.until(), beat(&inner, &life, &mut connection)).await {
-            Ok(Ok(Some(free))) => {
+            Ok(Ok(Some(words))) => {
                 *lock(&life.until) = begun + LEASE - MARGIN;
-                for id in free {
-                    inner.words.say(Word::Free { id });
+                for word in words {
+                    inner.words.say(word);
                 }
             }
             Ok(Err(error)) if Instant::now() < life.until() => {
@@ -107,12 +112,12 @@ pub(super) async fn keep(node: Weak<Inner>) {
     }
 }
 
-/// The sessions that are free; none where this node is dead.
+/// What there is to know; none where this node is dead.
 async fn beat(
     inner: &Inner,
     life: &Life,
     slot: &mut Option<PgConnection>,
-) -> Result<Option<Vec<SessionId>>, sqlx::Error> {
+) -> Result<Option<Vec<Word>>, sqlx::Error> {
     let mut connection = match slot.take() {
         Some(connection) => connection,
         None => inner.database.connect().await?,
@@ -122,7 +127,7 @@ async fn beat(
         .try_lock()
         .map(|watched| watched.keys().map(ToString::to_string).collect())
         .unwrap_or_default();
-    let (alive, free): (bool, Vec<String>) = sqlx::query_as(RENEW)
+    let (alive, posted, free): (bool, Vec<String>, Vec<String>) = sqlx::query_as(RENEW)
         .bind(&*life.id)
         .bind(lease_milliseconds())
         .bind(watched)
@@ -137,7 +142,8 @@ async fn beat(
         Ok(_) => *slot = Some(connection),
         Err(error) => tracing::debug!(%error, "nothing was swept"),
     }
-    Ok(Some(free.into_iter().map(SessionId::new).collect()))
+    let posted = posted.into_iter().map(|id| Word::Posted { id: SessionId::new(id) });
+    Ok(Some(posted.chain(free.into_iter().map(|id| Word::Free { id: SessionId::new(id) })).collect()))
 }
 
 /// Begins another life as soon as the database lets it.

@@ -7,12 +7,16 @@ use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
 use sysop_driver::cluster::Word;
 use sysop_driver::port::StoreError;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::super::database::PATIENCE;
-use super::{Inner, Payload};
+use super::{BEAT, Inner, Payload};
 
 /// How long a database that fails is left alone.
 const FAILURE_PAUSE: Duration = Duration::from_millis(200);
+
+/// A node speaks to itself at each beat; where it hears nothing for this long, it does not hear others either.
+const SILENCE_MAX: Duration = BEAT.saturating_mul(3);
 
 /// Listens from now on.
 pub(super) async fn start(inner: &Arc<Inner>) -> Result<AbortHandle, StoreError> {
@@ -38,7 +42,11 @@ async fn hear(node: Weak<Inner>, pool: PgPool, channel: String, first: PgListene
     let mut listener = Some(first);
     loop {
         let heard = match &mut listener {
-            Some(open) => open.try_recv().await,
+            Some(open) => match timeout(SILENCE_MAX, open.try_recv()).await {
+                Ok(heard) => heard,
+                // Not even its own voice: the connection is dead, and nobody said so.
+                Err(_) => Ok(None),
+            },
             None => match listen(&pool, &channel).await {
                 Ok(open) => {
                     listener = Some(open);
@@ -52,7 +60,7 @@ async fn hear(node: Weak<Inner>, pool: PgPool, channel: String, first: PgListene
         let Some(inner) = node.upgrade() else { return };
         match heard {
             Ok(Some(notification)) => match serde_json::from_str::<Payload>(notification.payload()) {
-                Ok(payload) => inner.words.say(payload.into()),
+                Ok(payload) => payload.into_word().into_iter().for_each(|word| inner.words.say(word)),
                 Err(error) => tracing::debug!(%error, "a word that this node does not know"),
             },
             Ok(None) => listener = None,
