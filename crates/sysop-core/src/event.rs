@@ -13,6 +13,7 @@ use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::question::{Question, QuestionId};
 use crate::session::SessionSpec;
 use crate::tagged::{self, Untagged};
+use crate::tool::Lent;
 
 /// What the world tells a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,6 +124,8 @@ pub enum Change {
         /// Regular expressions of commands that never run.
         deny: Vec<String>,
     },
+    /// The tools that run on a client, in place of those that were lent before; none takes them back.
+    Lent(Lent),
 }
 
 /// Whose wish a tool call is.

@@ -6,12 +6,22 @@
 //! are, control sequences included: whoever shows them neutralises them.
 #![warn(missing_docs)]
 
-pub use client::{BadMessage, ClientMessage, DecisionWord, Hello, ManifestTool, ToolResult};
+pub use client::{
+    BadMessage, ClientMessage, DecisionWord, DirectOrigin, Envelope, Hello, ManifestTool, QuestionReply,
+    ToolResult,
+};
 pub use encoder::Encoder;
 pub use line::to_line;
-pub use server::{Done, Place, ServerMessage, SessionState, State, Tokens};
+pub use manifest::{BadManifest, MANIFEST_BYTES_MAX, MANIFEST_TOOLS_MAX};
+pub use secret::Secret;
+pub use server::{
+    ChangedFile, Done, ErrorCode, LentTools, OfferedTool, Place, ServerMessage, SessionState, State,
+    StateEvent, Tokens, WantedCall,
+};
 
 mod client;
 mod encoder;
 mod line;
+mod manifest;
+mod secret;
 mod server;

@@ -1,0 +1,30 @@
+//! Whether the server lives, and whether it takes work.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::Shared;
+
+/// It answers, so it lives.
+pub(super) async fn alive() -> Json<serde_json::Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Whether it takes work; says what is missing.
+pub(super) async fn ready(State(shared): State<Shared>) -> Response {
+    let missing = if shared.is_open() {
+        shared.house.rooms.trouble().await
+    } else {
+        Some("the server is about to end".to_owned())
+    };
+    match missing {
+        None => Json(json!({ "status": "ready" })).into_response(),
+        Some(missing) => {
+            let said = Json(json!({ "status": "not_ready", "missing": missing }));
+            (StatusCode::SERVICE_UNAVAILABLE, said).into_response()
+        }
+    }
+}
