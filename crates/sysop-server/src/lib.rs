@@ -5,10 +5,12 @@
 //! messages.
 #![warn(missing_docs)]
 
+pub mod auth;
 mod door;
 mod guard;
 mod house;
 mod http;
+pub mod limits;
 mod rooms;
 
 use std::net::SocketAddr;

@@ -81,13 +81,19 @@ impl Refusal {
             Self::Token | Self::TokenOfPerson => {
                 (StatusCode::UNAUTHORIZED, "unauthorized", "a token is needed: Authorization: Bearer TOKEN")
             }
-            Self::Scope => {
-                (StatusCode::FORBIDDEN, "forbidden_scope", "this token may only look; the scope `operate` is needed")
+            Self::Scope => (
+                StatusCode::FORBIDDEN,
+                "forbidden_scope",
+                "this token may only look; the scope `operate` is needed",
+            ),
+            Self::ContentType => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "send JSON as application/json",
+            ),
+            Self::TooMuch(_) => {
+                (StatusCode::TOO_MANY_REQUESTS, "too_many", "too many requests; wait a little")
             }
-            Self::ContentType => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "send JSON as application/json")
-            }
-            Self::TooMuch(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many", "too many requests; wait a little"),
             Self::Unavailable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the server cannot look at tokens just now")
             }

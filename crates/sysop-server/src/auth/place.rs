@@ -17,7 +17,7 @@ pub struct Authority {
 
 impl Authority {
     /// The port that it says, or the usual one of its scheme.
-    fn port_or_usual(&self, scheme: Scheme) -> u16 {
+    pub(super) fn port_or_usual(&self, scheme: Scheme) -> u16 {
         self.port.unwrap_or(match scheme {
             Scheme::Http => 80,
             Scheme::Https => 443,
@@ -66,7 +66,8 @@ impl FromStr for Authority {
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             let (address, after) = rest.split_once(']').ok_or(bad.clone())?;
             let address: std::net::Ipv6Addr = address.parse().map_err(|_| bad.clone())?;
-            let port = if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or(bad.clone())?) };
+            let port =
+                if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or(bad.clone())?) };
             (bracketed(address.into()), port)
         } else {
             let (host, port) = match text.split_once(':') {
@@ -91,7 +92,7 @@ impl FromStr for Authority {
 
 /// How an address is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scheme {
+pub(super) enum Scheme {
     /// In the clear.
     Http,
     /// By TLS.
@@ -236,8 +237,23 @@ mod tests {
             assert_eq!(authority(text).to_string(), shown);
         }
         for text in [
-            "", ":80", "a:", "a:x", "a:99999", "a:+1", "user@a", "a b", "a/b", "localhost:8765@evil", "[::1", "[::1]8", "[a]",
-            "ä", "a:1:2", "a,b", "a%00",
+            "",
+            ":80",
+            "a:",
+            "a:x",
+            "a:99999",
+            "a:+1",
+            "user@a",
+            "a b",
+            "a/b",
+            "localhost:8765@evil",
+            "[::1",
+            "[::1]8",
+            "[a]",
+            "ä",
+            "a:1:2",
+            "a,b",
+            "a%00",
         ] {
             assert!(text.parse::<Authority>().is_err(), "{text}");
         }
@@ -256,7 +272,9 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Origin>().unwrap().is(Scheme::Http, &host), same, "{text}");
         }
-        assert!("https://a.example".parse::<Origin>().unwrap().is(Scheme::Https, &authority("a.example:443")));
+        assert!(
+            "https://a.example".parse::<Origin>().unwrap().is(Scheme::Https, &authority("a.example:443"))
+        );
         for text in ["null", "", "http:", "http://", "file://x/y", "http://a/b", "http://u@a", "*"] {
             assert!(text.parse::<Origin>().is_err(), "{text}");
         }
@@ -285,10 +303,19 @@ mod tests {
             assert_eq!(places.answers_to(Scheme::Http, &authority(host)), answers, "{host}");
         }
         let places = Places::new("0.0.0.0:8765".parse().unwrap(), allowed, vec![]);
-        assert!(places.answers_to(Scheme::Http, &authority("127.0.0.1:8765")) && places.answers_to(Scheme::Http, &authority("ops.example")));
-        assert!(!places.answers_to(Scheme::Http, &authority("0.0.0.0:8765")) && !places.answers_to(Scheme::Http, &authority("192.0.2.1:8765")));
+        assert!(
+            places.answers_to(Scheme::Http, &authority("127.0.0.1:8765"))
+                && places.answers_to(Scheme::Http, &authority("ops.example"))
+        );
+        assert!(
+            !places.answers_to(Scheme::Http, &authority("0.0.0.0:8765"))
+                && !places.answers_to(Scheme::Http, &authority("192.0.2.1:8765"))
+        );
         let places = Places::new("192.0.2.1:80".parse().unwrap(), vec![], vec![]);
-        assert!(places.answers_to(Scheme::Http, &authority("192.0.2.1")) && !places.answers_to(Scheme::Http, &authority("localhost")));
+        assert!(
+            places.answers_to(Scheme::Http, &authority("192.0.2.1"))
+                && !places.answers_to(Scheme::Http, &authority("localhost"))
+        );
     }
 
     #[test]

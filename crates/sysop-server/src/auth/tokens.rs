@@ -88,7 +88,8 @@ impl Tokens {
     /// When the store cannot.
     pub async fn open(store: Arc<dyn TokenStore>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let table = RwLock::new(Arc::new(Table { read: Instant::now(), rows: Vec::new() }));
-        let tokens = Self { store, clock, table, reading: tokio::sync::Mutex::default(), uses: Mutex::default() };
+        let tokens =
+            Self { store, clock, table, reading: tokio::sync::Mutex::default(), uses: Mutex::default() };
         tokens.read().await?;
         Ok(tokens)
     }

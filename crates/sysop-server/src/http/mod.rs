@@ -1,6 +1,7 @@
 //! All routes, in one table: what a route needs of its callers stands beside it, and a route without that is none.
 
 mod health;
+mod log_in;
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use serde_json::json;
 
 use crate::guard::Scope;
@@ -33,6 +34,7 @@ fn routes() -> Vec<Route> {
     vec![
         route("/healthz", Scope::Nobody, get(health::alive)),
         route("/readyz", Scope::Nobody, get(health::ready)),
+        route("/login", Scope::Nobody, post(log_in::log_in)),
     ]
 }
 
@@ -78,8 +80,9 @@ async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Respon
 }
 
 async fn seal(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let origin = request.headers().get(axum::http::header::ORIGIN).cloned();
     let mut response = next.run(request).await;
-    shared.guard.seal(&mut response);
+    shared.guard.seal(origin.as_ref(), &mut response);
     response
 }
 

@@ -97,7 +97,10 @@ mod tests {
         assert_eq!(limiter.book(&"b"), Ok(()), "others have an account of their own");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(limiter.book(&"a"), Ok(()));
-        assert!(limiter.book(&"a").is_err(), "what was refused was not booked, and no more than one came free");
+        assert!(
+            limiter.book(&"a").is_err(),
+            "what was refused was not booked, and no more than one came free"
+        );
         tokio::time::advance(Duration::from_secs(3600)).await;
         let passed = (0..10).filter(|_| limiter.book(&"a").is_ok()).count();
         assert_eq!(passed, 3, "a long pause gives no more than the burst");
