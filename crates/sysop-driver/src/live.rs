@@ -3,17 +3,18 @@
 //! Only for a later step of a turn the model is asked while the append is still on its way: asking does nothing that
 //! could be done twice. What it answers waits for the append.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use sysop_core::event::{Delta, Effect, Event, Input, Logged};
-use sysop_core::id::{CallId, Seq, SessionId, StepId};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionId;
-use sysop_core::session::Session;
+use sysop_core::session::{Activity, Session};
 use tokio::sync::oneshot;
 
 use crate::hub::{Hub, Updates};
@@ -24,6 +25,8 @@ use crate::{DriverError, Ports};
 
 /// How many model events that are ready at once are published together.
 const READY_EVENTS_MAX: usize = 256;
+/// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
+const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
 
 /// One live session.
 pub(crate) struct Live {
@@ -43,6 +46,8 @@ struct Inbox {
     parked: Option<Worker>,
     /// The last durable event.
     seq: Seq,
+    /// When it last had something to do.
+    active: Timestamp,
     /// Why the session ended for good.
     closed: Option<String>,
 }
@@ -55,6 +60,8 @@ struct Worker {
     pending: Vec<Event>,
     model: Option<(StepId, CancellationToken)>,
     tools: HashMap<CallId, CancellationToken>,
+    /// Calls that are about to run, of tools that were lent when that was decided.
+    lent: HashSet<CallId>,
 }
 
 impl Live {
@@ -66,8 +73,10 @@ impl Live {
         seq: Seq,
         pending: Vec<Event>,
     ) -> Arc<Self> {
-        let worker = Worker { session, seq, pending, model: None, tools: HashMap::new() };
-        let inbox = Inbox { inputs: VecDeque::new(), parked: Some(worker), seq, closed: None };
+        let (tools, lent) = (HashMap::new(), HashSet::new());
+        let worker = Worker { session, seq, pending, model: None, tools, lent };
+        let active = ports.clock.now();
+        let inbox = Inbox { inputs: VecDeque::new(), parked: Some(worker), seq, active, closed: None };
         let (hub, questions) = (Hub::default(), Questions::default());
         let runtime = tokio::runtime::Handle::current();
         let live = Arc::new(Self { id, ports, host, hub, questions, inbox: Mutex::new(inbox), runtime });
@@ -170,7 +179,11 @@ impl Live {
         loop {
             let inputs = {
                 let mut inbox = self.inbox();
+                if inbox.closed.is_some() {
+                    return;
+                }
                 if inbox.inputs.is_empty() {
+                    inbox.active = self.ports.clock.now();
                     inbox.parked = Some(worker);
                     return;
                 }
@@ -180,6 +193,7 @@ impl Live {
             for input in inputs {
                 worker.forget(&input);
                 let output = worker.session.handle(input);
+                worker.note_lent(&output.effects);
                 worker.pending.extend(output.events);
                 effects.extend(output.effects);
             }
@@ -261,14 +275,32 @@ impl Live {
     }
 
     fn close(&self, why: &str) {
-        {
+        tracing::error!(session = %self.id, why, "session closed");
+        self.end(why);
+    }
+
+    /// Ends for good: nothing more is done or told, and what runs is stopped.
+    pub(crate) fn end(&self, why: &str) {
+        let parked = {
             let mut inbox = self.inbox();
             inbox.closed.get_or_insert_with(|| why.to_owned());
             inbox.inputs.clear();
-        }
-        tracing::error!(session = %self.id, why, "session closed");
+            inbox.parked.take()
+        };
+        drop(parked); // and with it what runs
         self.questions.clear();
         self.hub.close();
+    }
+
+    /// Whether nothing is lost if it is opened from its log when it is next wanted.
+    pub(crate) fn rests(&self, now: Timestamp, idle: Duration) -> bool {
+        let shell = self.host.terminal().is_some_and(|terminal| terminal.is_open());
+        let idle = if shell { idle.max(SHELL_KEPT) } else { idle };
+        let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
+        let inbox = self.inbox();
+        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet);
+        let since = now.0.saturating_sub(inbox.active.0);
+        (inbox.closed.is_some() || (quiet && since >= idle)) && !self.hub.is_watched()
     }
 
     fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect) {
@@ -287,10 +319,11 @@ impl Live {
             Effect::RunTool { call } => {
                 let cancel = CancellationToken::new();
                 worker.tools.insert(call.id.clone(), cancel.clone());
+                let lent = worker.lent.remove(&call.id);
                 let live = Arc::clone(self);
                 tokio::spawn(async move {
                     let id = call.id.clone();
-                    let outcome = AssertUnwindSafe(live.run_tool(call, cancel)).catch_unwind().await;
+                    let outcome = AssertUnwindSafe(live.run_tool(call, lent, cancel)).catch_unwind().await;
                     let outcome = outcome
                         .unwrap_or_else(|_| Outcome::new(Status::Unknown, bug("running the tool").message));
                     live.answer(Input::Outcome { call: id, outcome });
@@ -318,12 +351,16 @@ impl Live {
         }
     }
 
-    async fn run_tool(self: &Arc<Self>, call: ToolCall, cancel: CancellationToken) -> Outcome {
+    async fn run_tool(self: &Arc<Self>, call: ToolCall, lent: bool, cancel: CancellationToken) -> Outcome {
         let (live, id) = (Arc::clone(self), call.id.clone());
         let sink = DeltaSink::new(move |text| {
             live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
         });
-        self.host.run(call, sink, cancel).await
+        if lent {
+            self.host.run_lent(call, sink, cancel).await
+        } else {
+            self.host.run(call, sink, cancel).await
+        }
     }
 
     /// Asks; tells nothing of the answer before `published`.
@@ -370,6 +407,23 @@ impl Live {
 }
 
 impl Worker {
+    /// Remembers which calls are of tools that are lent now: that may change before they are made.
+    fn note_lent(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::RunTool { call } = effect
+                && self.session.lent().named(&call.name).is_some()
+            {
+                self.lent.insert(call.id.clone());
+            }
+        }
+    }
+
+    /// Whether nothing is under way, and all that happened is durable.
+    fn is_quiet(&self) -> bool {
+        let waits = matches!(self.session.activity(), Activity::Idle | Activity::Waiting);
+        waits && self.pending.is_empty() && self.model.is_none() && self.tools.is_empty()
+    }
+
     /// Drops the means to cancel what has just ended.
     fn forget(&mut self, input: &Input) {
         if let Input::Outcome { call, .. } = input {

@@ -48,6 +48,15 @@ pub trait Host: Send + Sync {
     /// children, and returns what was captured.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
 
+    /// Runs one call of a tool that a client lends, on that client; never by the tools of its own.
+    async fn run_lent(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        let _ = (sink, cancel);
+        Outcome::failed(format!(
+            "{} runs on the machine of a client, and none can lend it here; nothing ran",
+            call.name
+        ))
+    }
+
     /// Told once, before the first call: who is there to be asked. The session may end before the host does.
     fn attend(&self, people: Arc<dyn People>) {
         drop(people);

@@ -3,5 +3,6 @@
 
 mod driving;
 mod questions;
+mod resting;
 mod simulation;
 mod world;
