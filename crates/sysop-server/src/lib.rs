@@ -5,6 +5,7 @@
 //! messages.
 #![warn(missing_docs)]
 
+pub mod audit;
 pub mod auth;
 mod door;
 mod guard;
