@@ -88,6 +88,7 @@ pub enum Input {
 
 /// What a person typed into a terminal, as far as the log may know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Typed {
     /// Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`.
@@ -130,6 +131,7 @@ pub enum Change {
 
 /// Whose wish a tool call is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The model proposed it.
@@ -326,6 +328,7 @@ pub enum AfterStop {
 
 /// Why a turn waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
     /// A person asked for it.
@@ -338,6 +341,7 @@ pub enum PauseReason {
 
 /// Why a turn ended; the words are those of `assistant.done`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// The model had said all.

@@ -37,6 +37,7 @@ impl Lent {
 
 /// What a call of a tool may do; the policy decides by it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolEffect {
     /// Looks only, inside the root.
