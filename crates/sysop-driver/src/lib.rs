@@ -12,6 +12,7 @@ mod live;
 pub mod people;
 pub mod port;
 mod questions;
+pub mod tokens;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

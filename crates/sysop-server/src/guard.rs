@@ -4,8 +4,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use axum::http::HeaderValue;
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
 
 use crate::Peer;
 
@@ -29,6 +32,8 @@ pub struct Caller {
     pub key: String,
     /// The most that they may do.
     pub scope: Scope,
+    /// Cancelled when they may no longer do it: their sockets and streams must end then, within a second.
+    pub ended: CancellationToken,
     /// Kept for as long as the request, the socket or the stream lives.
     pub hold: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -42,8 +47,11 @@ pub trait Guard: Send + Sync {
     /// Whether a path that is no route, or a route that needs nothing, is answered at all.
     fn admit_nobody(&self, request: &Parts, peer: Peer) -> Result<(), Box<Response>>;
 
-    /// Adds what every response has, whoever it is for.
-    fn seal(&self, response: &mut Response);
+    /// Answers the form of the page where a person types a token.
+    async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response;
+
+    /// Adds what every response has, whoever it is for; `origin` is that of the request.
+    fn seal(&self, origin: Option<&HeaderValue>, response: &mut Response);
 }
 
 /// Lets everybody in who reaches the server: for tests, and for a server that only its own process can reach.
@@ -53,14 +61,24 @@ pub struct Anyone;
 #[async_trait]
 impl Guard for Anyone {
     async fn admit(&self, _: &Parts, _: Peer, _: Scope) -> Result<Caller, Box<Response>> {
-        Ok(Caller { name: "anyone".to_owned(), key: "anyone".to_owned(), scope: Scope::Operate, hold: None })
+        Ok(Caller {
+            name: "anyone".to_owned(),
+            key: "anyone".to_owned(),
+            scope: Scope::Operate,
+            ended: CancellationToken::new(),
+            hold: None,
+        })
     }
 
     fn admit_nobody(&self, _: &Parts, _: Peer) -> Result<(), Box<Response>> {
         Ok(())
     }
 
-    fn seal(&self, _: &mut Response) {}
+    async fn log_in(&self, _: &Parts, _: Peer, _: SecretString) -> Response {
+        axum::http::StatusCode::NOT_FOUND.into_response()
+    }
+
+    fn seal(&self, _: Option<&HeaderValue>, _: &mut Response) {}
 }
 
 impl std::fmt::Debug for Caller {

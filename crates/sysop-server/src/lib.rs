@@ -6,12 +6,15 @@
 #![warn(missing_docs)]
 
 mod act;
+pub mod audit;
+pub mod auth;
 mod door;
 mod follow;
 mod guard;
 mod house;
 mod http;
 mod lent;
+pub mod limits;
 mod metrics;
 mod rooms;
 mod socket;

@@ -169,6 +169,7 @@ fn lines(
             }
             let update = tokio::select! {
                 () = shared.closing.cancelled() => None,
+                () = held.0.ended.cancelled() => return None,
                 update = updates.next() => update,
             };
             match update {

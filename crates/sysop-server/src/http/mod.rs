@@ -5,6 +5,7 @@ mod body;
 mod chat;
 mod gemini;
 mod health;
+mod log_in;
 mod openapi;
 pub(crate) mod problem;
 mod sessions;
@@ -131,6 +132,13 @@ fn routes() -> Vec<Route> {
             Scope::Operate,
             Doc::of("Say something and stream the answer", Answers::Chat).taking(Body::Chat),
             post(chat::chat),
+        ),
+        at(
+            "post",
+            "/login",
+            Scope::Nobody,
+            Doc::of("Give a browser its cookie for a token", Answers::LoggedIn).taking(Body::LogIn),
+            post(log_in::log_in),
         ),
         at(
             "post",
@@ -311,8 +319,9 @@ async fn admitted(gate: &Gate, request: Request, next: Next) -> Response {
 }
 
 async fn seal(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let origin = request.headers().get(axum::http::header::ORIGIN).cloned();
     let mut response = next.run(request).await;
-    shared.guard.seal(&mut response);
+    shared.guard.seal(origin.as_ref(), &mut response);
     response
 }
 

@@ -28,6 +28,7 @@ pub(super) enum Answers {
     Metrics,
     Page,
     Description,
+    LoggedIn,
     Made,
     List,
     Session,
@@ -51,6 +52,7 @@ pub(super) enum Body {
     Chat,
     GeminiAgent,
     GeminiChat,
+    LogIn,
 }
 
 impl Doc {
@@ -149,8 +151,16 @@ fn operation(route: &Route, client: &Value) -> Value {
         "responses": responses(route),
     });
     if let Some((schema, required)) = body_schema(route.doc.body, client) {
-        operation["requestBody"] =
-            json!({ "required": required, "content": { "application/json": { "schema": schema } } });
+        let kind = match route.doc.body {
+            Body::LogIn => "application/x-www-form-urlencoded",
+            Body::Nothing
+            | Body::NewSession
+            | Body::Message(_)
+            | Body::Chat
+            | Body::GeminiAgent
+            | Body::GeminiChat => "application/json",
+        };
+        operation["requestBody"] = json!({ "required": required, "content": { kind: { "schema": schema } } });
     }
     if route.scope == Scope::Nobody {
         operation["security"] = json!([]);
@@ -275,6 +285,7 @@ fn good(answers: Answers) -> (&'static str, Value) {
                 })),
             ),
         ),
+        Answers::LoggedIn => ("303", json!({ "description": "To the page, with the cookie" })),
         Answers::Gone => ("204", json!({ "description": "It is gone" })),
         Answers::Socket => {
             ("101", json!({ "description": "A WebSocket of `ClientMessage` and `ServerMessage`" }))
@@ -335,6 +346,10 @@ fn body_schema(body: Body, client: &Value) -> Option<(Value, bool)> {
                     } },
                 },
             }),
+            true,
+        ),
+        Body::LogIn => (
+            json!({ "type": "object", "required": ["token"], "properties": { "token": { "type": "string" } } }),
             true,
         ),
         Body::GeminiChat => (

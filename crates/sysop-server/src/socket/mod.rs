@@ -109,7 +109,7 @@ async fn serve(shared: Shared, room: Room, caller: Caller, socket: WebSocket) {
     let (told, telling) = mpsc::channel(WAITING_MAX);
     let inner: &Inner = &shared;
     let hears = hear::Hearing::new(inner, room.clone(), caller.clone(), told).run(stream);
-    let tells = tell::Telling::new(inner, room, &caller.key, telling).run(sink);
+    let tells = tell::Telling::new(inner, room, &caller, telling).run(sink);
     tokio::select! {
         () = hears => {}
         () = tells => {}

@@ -15,6 +15,7 @@ use super::terminal::Watching;
 use super::{Lending, Told};
 use crate::Inner;
 use crate::follow::{Feed, Start};
+use crate::guard::Caller;
 use crate::house::Room;
 
 /// How long the reason of an end may take to be taken by the peer.
@@ -29,7 +30,7 @@ const RESTART: u16 = 1012;
 pub(super) struct Telling<'a> {
     inner: &'a Inner,
     room: Room,
-    key: &'a str,
+    caller: &'a Caller,
     told: mpsc::Receiver<Told>,
     feed: Option<Feed>,
     terminal: Option<Watching>,
@@ -52,8 +53,8 @@ enum Over {
 type Sink = SplitSink<WebSocket, Message>;
 
 impl<'a> Telling<'a> {
-    pub(super) fn new(inner: &'a Inner, room: Room, key: &'a str, told: mpsc::Receiver<Told>) -> Self {
-        Self { inner, room, key, told, feed: None, terminal: None, lends: false }
+    pub(super) fn new(inner: &'a Inner, room: Room, caller: &'a Caller, told: mpsc::Receiver<Told>) -> Self {
+        Self { inner, room, caller, told, feed: None, terminal: None, lends: false }
     }
 
     /// Tells until the peer is gone or the socket is to end; then says why.
@@ -90,6 +91,11 @@ impl<'a> Telling<'a> {
                     code: ErrorCode::Draining,
                     close: RESTART,
                     why: crate::act::DRAINING.to_owned(),
+                }),
+                () = self.caller.ended.cancelled() => return Over::End(End {
+                    code: ErrorCode::Forbidden,
+                    close: POLICY,
+                    why: "this token has ended; connect again with another".to_owned(),
                 }),
                 told = self.told.recv() => match told {
                     Some(told) => self.told(sink, told).await,
@@ -138,7 +144,7 @@ impl<'a> Telling<'a> {
         let mut feed = Feed::new(self.room.clone(), start, true).await;
         match lent {
             Lending::These(lent) => {
-                feed.sit(Some(self.room.state.lending.sit(self.key, lent.clone())));
+                feed.sit(Some(self.room.state.lending.sit(&self.caller.key, lent.clone())));
                 self.lends = true;
                 self.configure(lent)?;
             }
@@ -216,11 +222,11 @@ fn reason(code: ErrorCode) -> &'static str {
         ErrorCode::TooSlow => "too_slow",
         ErrorCode::Draining => "draining",
         ErrorCode::Closed => "closed",
+        ErrorCode::Forbidden => "forbidden",
         ErrorCode::BadMessage
         | ErrorCode::BadManifest
         | ErrorCode::TooLarge
         | ErrorCode::TooMany
-        | ErrorCode::Forbidden
         | ErrorCode::NoSession
         | ErrorCode::Stale
         | ErrorCode::Busy

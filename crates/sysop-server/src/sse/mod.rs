@@ -85,6 +85,7 @@ fn stream(
         let message = tokio::select! {
             biased;
             () = shared.closing.cancelled() => None,
+            () = held.0.ended.cancelled() => return None,
             message = feed.next() => Some(message),
         };
         shared.metrics.message_out();

@@ -5,3 +5,4 @@ mod events;
 mod memory;
 mod sqlite;
 mod suite;
+mod tokens;
