@@ -10,3 +10,4 @@ mod proxy;
 mod server;
 mod sqlite;
 mod suite;
+mod tokens;
