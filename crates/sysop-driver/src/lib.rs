@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::question::QuestionId;
-use sysop_core::session::{Session, SessionSpec};
+use sysop_core::session::{NotASession, Session, SessionSpec};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::clock::system_clock;
@@ -417,21 +417,40 @@ enum Kept {
     Running(Arc<Live>),
 }
 
-async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
-    let mut events: Vec<Event> = Vec::new();
-    let mut seq = Seq(0);
-    loop {
-        let page = store.load(id, seq, LOAD_EVENTS_MAX).await?;
-        let Some(last) = page.last() else { break };
-        seq = last.seq;
-        events.extend(page.into_iter().map(|logged| logged.event));
-    }
-    if events.is_empty() {
+/// Rebuilds a session from its log and says where the log ends. The log is never held whole: while one page of a
+/// long one is replayed, on a thread of its own, the next is read.
+///
+/// # Errors
+/// When the store fails, or what it has is no session.
+pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
+    let bad = |error: &dyn std::fmt::Display| DriverError::BadLog(id.clone(), error.to_string());
+    let (mut session, mut seq) = (None, Seq(0));
+    let mut page = store.load(id, seq, LOAD_EVENTS_MAX).await?;
+    if page.is_empty() {
         return Err(StoreError::NotFound(id.clone()).into());
     }
-    let session =
-        Session::replay(&events).map_err(|error| DriverError::BadLog(id.clone(), error.to_string()))?;
-    Ok((session, seq))
+    loop {
+        seq = page.last().map_or(seq, |last| last.seq);
+        if page.len() < LOAD_EVENTS_MAX {
+            let session = replay_page(session, page).map_err(|error| bad(&error))?;
+            return Ok((session, seq));
+        }
+        let replayed = tokio::task::spawn_blocking(move || replay_page(session, page));
+        let (replayed, next) = tokio::join!(replayed, store.load(id, seq, LOAD_EVENTS_MAX));
+        session = Some(replayed.map_err(|error| bad(&error))?.map_err(|error| bad(&error))?);
+        page = next?;
+    }
+}
+
+fn replay_page(session: Option<Session>, page: Vec<Logged>) -> Result<Session, NotASession> {
+    let events = page.iter().map(|logged| &logged.event);
+    match session {
+        Some(mut session) => {
+            session.replay_on(events);
+            Ok(session)
+        }
+        None => Session::replay(events),
+    }
 }
 
 /// All that a face holds of a session. Cheap to clone.

@@ -11,7 +11,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::{FutureExt, StreamExt};
-use sysop_core::event::{Delta, Effect, Event, Input, Logged};
+use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolPlace};
 use sysop_core::id::{CallId, Seq, SessionId, StepId};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -509,7 +509,7 @@ impl Live {
                     cancel.cancel();
                 }
             }
-            Effect::RunTool { call } => {
+            Effect::RunTool { call, place } => {
                 let cancel = self.end.child_token();
                 worker.tools.insert(call.id.clone(), cancel.clone());
                 let live = Arc::clone(self);
@@ -519,7 +519,7 @@ impl Live {
                         return live.lose();
                     }
                     let id = call.id.clone();
-                    let outcome = AssertUnwindSafe(live.run_tool(call, cancel)).catch_unwind().await;
+                    let outcome = AssertUnwindSafe(live.run_tool(call, place, cancel)).catch_unwind().await;
                     let outcome = outcome
                         .unwrap_or_else(|_| Outcome::new(Status::Unknown, bug("running the tool").message));
                     live.answer(Input::Outcome { call: id, outcome });
@@ -547,12 +547,20 @@ impl Live {
         }
     }
 
-    async fn run_tool(self: &Arc<Self>, call: ToolCall, cancel: CancellationToken) -> Outcome {
+    async fn run_tool(
+        self: &Arc<Self>,
+        call: ToolCall,
+        place: ToolPlace,
+        cancel: CancellationToken,
+    ) -> Outcome {
         let (live, id) = (Arc::clone(self), call.id.clone());
         let sink = DeltaSink::new(move |text| {
             live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
         });
-        self.host.run(call, sink, cancel).await
+        match place {
+            ToolPlace::Own => self.host.run(call, sink, cancel).await,
+            ToolPlace::Lent => self.host.run_lent(call, sink, cancel).await,
+        }
     }
 
     /// Asks; tells nothing of the answer before `published`.
