@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::chore::{found, step};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 17] = [
+const NEEDED: [(&str, &str); 18] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
@@ -20,6 +20,7 @@ const NEEDED: [(&str, &str); 17] = [
     ("busybox", "busybox"),
     ("tcsh", "tcsh"),
     ("ps", "procps"),
+    ("ip", "iproute2"),
     ("sudo", "sudo"),
     ("vim.tiny", "vim-tiny"),
     ("less", "less"),
