@@ -14,8 +14,9 @@ use sysop_core::outcome::Status;
 use sysop_host::{SshConnection, SshSettings};
 
 use crate::proxy::Proxy;
-use crate::ssh::{bash, bash_and, end_all, host};
+use crate::ssh::{bash, bash_and, call, end_all, host, rooted};
 use crate::sshd::{Login, Sshd};
+use crate::world::DEADLINE;
 
 /// The two ends of the cable, from the addresses for documentation; they exist in the namespaces only.
 const NEAR: &str = "192.0.2.1";
@@ -153,4 +154,34 @@ fn a_cable_that_is_pulled_does_not_hold_a_call_beyond_its_time() {
         let mend = || near.ip("link set near up").unwrap();
         runtime.block_on(survives_a_cut(&server, settings, pull, mend));
     });
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_on_its_way_does_not_appear() {
+    let server = Sshd::start(Login::Own);
+    let proxy = Proxy::cut_after(server.port(), 2_000_000);
+    server.configure("NoHostAuthenticationForLocalhost yes");
+    let mut settings = server.settings();
+    settings.port = Some(proxy.port());
+    let root = server.path("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("f"), "old\n").unwrap();
+    let host = rooted(
+        &SshConnection::new(settings).unwrap(),
+        Some(root.display().to_string()),
+        server.path("artefacts"),
+    );
+    let content = "new line\n".repeat(500_000);
+    for path in ["f", "g"] {
+        let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
+        assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
+        assert!(outcome.output.starts_with("it is not known whether this was done: "), "{}", outcome.output);
+    }
+    // The far side clears up when it notices.
+    let started = Instant::now();
+    while fs::read_dir(&root).unwrap().count() > 1 {
+        assert!(started.elapsed() < DEADLINE, "a rest is left");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fs::read_to_string(root.join("f")).unwrap(), "old\n");
 }
