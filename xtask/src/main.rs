@@ -8,6 +8,7 @@ mod chore;
 mod demo;
 mod setup;
 mod test;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -17,6 +18,7 @@ cargo xtask CHORE
   demo    build sysop and let it do a real job on this machine, without a key
   test    everything that must hold: format, lints, all tests
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
+  wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(&rest),
         Some("bench") => bench::run(&rest),
         Some("setup") => setup::run(),
+        Some("wire") => wire::run(),
         None | Some("help" | "--help" | "-h") => {
             eprintln!("{HELP}");
             return ExitCode::SUCCESS;

@@ -26,6 +26,7 @@ const NEEDED: [(&str, &str); 18] = [
     ("less", "less"),
     ("stty", "coreutils"),
     ("script", "bsdutils"),
+    ("initdb", "postgresql"),
 ];
 
 /// Makes sure that all is there.

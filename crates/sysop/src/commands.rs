@@ -13,7 +13,7 @@ use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
 use sysop_wire::Encoder;
 
-use crate::chat::{self, ChatContext, Surroundings, Which};
+use crate::chat::{self, ChatContext, Surroundings};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand};
 use crate::demo::DEMO;
 use crate::doctor::Probe;
@@ -25,8 +25,6 @@ use crate::sessions::{self, SessionsError, View};
 use crate::settings::{Colour, ProviderSettings, Settings, Target};
 use crate::wiring::{Machines, Parts, database, open_store, providers};
 
-/// The name of this machine among hosts.
-const LOCAL: &str = "local";
 /// The file of typed lines, in the data folder.
 const HISTORY: &str = "history";
 
@@ -38,50 +36,14 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
         term: settings.environment.value("TERM").unwrap_or_default(),
         terminal: io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal(),
     });
-    let routines = settings.routines.iter().map(|(name, routine)| {
-        let routine = routine.clone();
-        chat::Routine {
-            name: name.clone(),
-            description: routine.description.clone(),
-            render: Arc::new(move |values| routine.render(values).map_err(|error| error.to_string())),
-        }
-    });
-    let routines = routines.collect();
-    let known = settings.hosts.known.iter().map(|known| {
-        let what = known.target.description.clone().unwrap_or_else(|| known.target.destination.clone());
-        (known.target.name.clone(), what)
-    });
-    let hosts = [(LOCAL.to_owned(), "this machine".to_owned())].into_iter().chain(known).collect();
     let history = settings.folders.data.join(HISTORY);
     let root = settings.root.clone();
     let parts = Parts::new(settings, pick.model)?;
     let opened = parts.open().await?;
-    let (opening, listing) = (parts.clone(), parts.clone());
     let context = ChatContext {
         opened,
         task: arguments.task,
-        open: Box::new(move |which| {
-            let parts = opening.clone();
-            Box::pin(async move {
-                let opened = match which {
-                    Which::New => parts.begin(),
-                    Which::On(host) => parts.begin_on(&host),
-                    Which::Earlier(id) => match sessions::resolve_id(parts.store(), &id).await {
-                        Ok(id) => parts.resume(&id).await,
-                        Err(error) => return Err(error.to_string()),
-                    },
-                };
-                opened.map_err(|error| format!("{error:#}"))
-            })
-        }),
-        list: Box::new(move || {
-            let parts = listing.clone();
-            Box::pin(async move {
-                parts.store().list(sessions::SESSIONS_MAX).await.map_err(|error| error.to_string())
-            })
-        }),
-        routines,
-        hosts,
+        desk: Arc::new(parts.clone()),
         shell: Box::new(move || {
             let mut shell = std::process::Command::new(std::env::var_os("SHELL").unwrap_or("sh".into()));
             shell.current_dir(&root);

@@ -16,12 +16,12 @@ use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Body, ItemId, Transcript, TurnEnd};
+use sysop_driver::face::Opened;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
 use crate::chat::approval::{Answer, Question, Terminal, ask};
 use crate::chat::screen::Screen;
-use crate::chat::session::Opened;
 use crate::exit::Exit;
 use crate::render::markdown::Markdown;
 use crate::render::panel::Panel;

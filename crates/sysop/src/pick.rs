@@ -49,6 +49,14 @@ const OPENAI_MODEL: &str = "gpt-6.1-terra";
 const GEMINI_MODEL: &str = "gemini-3.8-flash";
 const ANTHROPIC_MODEL: &str = "claude-sonnet-5-5";
 
+/// Keys in the environment, the provider that takes each, and its model.
+const KEYS: [(&str, &str, &str); 4] = [
+    ("OPENAI_API_KEY", "openai", OPENAI_MODEL),
+    ("GEMINI_API_KEY", "gemini", GEMINI_MODEL),
+    ("GOOGLE_API_KEY", "gemini", GEMINI_MODEL),
+    ("ANTHROPIC_API_KEY", "anthropic", ANTHROPIC_MODEL),
+];
+
 /// Picks the model. `installed` lists what the Ollama at an address has; it is asked only if nothing else matched.
 ///
 /// # Errors
@@ -79,6 +87,12 @@ pub(crate) fn ollama_address(settings: &Settings) -> String {
     configured.unwrap_or_else(|| OLLAMA_ADDRESS.to_owned())
 }
 
+/// The models that the environment offers keys for, each provider's own choice.
+pub(crate) fn offered(settings: &Settings) -> Vec<ModelRef> {
+    let known = |variable: &&(&str, &str, &str)| settings.environment.value(variable.0).is_some();
+    KEYS.iter().filter(known).map(|(_, provider, name)| ModelRef::new(*provider, *name)).collect()
+}
+
 fn of_environment(settings: &Settings) -> Option<Pick> {
     let environment = &settings.environment;
     let has_address = settings.providers.get("openai").is_some_and(|openai| openai.base_url.is_some());
@@ -91,13 +105,7 @@ fn of_environment(settings: &Settings) -> Option<Pick> {
         };
         return Some(Pick { model: ModelRef::new("openai", name), reason });
     }
-    let keys = [
-        ("OPENAI_API_KEY", "openai", OPENAI_MODEL),
-        ("GEMINI_API_KEY", "gemini", GEMINI_MODEL),
-        ("GOOGLE_API_KEY", "gemini", GEMINI_MODEL),
-        ("ANTHROPIC_API_KEY", "anthropic", ANTHROPIC_MODEL),
-    ];
-    let (variable, provider, name) = keys.into_iter().find(|(name, ..)| environment.value(name).is_some())?;
+    let (variable, provider, name) = *KEYS.iter().find(|(name, ..)| environment.value(name).is_some())?;
     Some(Pick { model: ModelRef::new(provider, name), reason: format!("{variable} is set") })
 }
 

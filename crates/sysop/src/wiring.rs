@@ -7,15 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
-use futures::StreamExt;
 use futures::stream::BoxStream;
 use sysop_core::catalogue::Profile;
-use sysop_core::event::{Change, Event, Input, Update};
+use sysop_core::event::{Change, Event, Input};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::message::{ModelRef, ModelRequest};
-use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
-use sysop_driver::people::{Answer, Terminal};
+use sysop_driver::face::Opened;
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
 use sysop_provider::{
@@ -24,11 +22,11 @@ use sysop_provider::{
 };
 use sysop_store::SqliteStore;
 
+mod desk;
 mod machines;
 
 use self::machines::HOME;
 pub(crate) use self::machines::{Machines, Place};
-use crate::chat::session::{Opened, Session};
 use crate::cli::Resume;
 use crate::demo::{DEMO, Demo};
 use crate::exit::Failure;
@@ -68,11 +66,6 @@ impl Parts {
             clock: system_clock(),
         };
         Ok(Self { driver: Driver::new(ports), store, settings, machines, models, model })
-    }
-
-    /// Where the sessions are kept.
-    pub(crate) fn store(&self) -> &SqliteStore {
-        &self.store
     }
 
     /// The session that the flags ask for: a new one, or an earlier one.
@@ -297,39 +290,5 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
 
 /// A session of this process as a face gets it.
 pub(crate) fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> Opened {
-    Opened { session: Arc::new(Local(handle)), last, spec: Arc::new(spec) }
-}
-
-/// A session of this process, as the faces know sessions.
-struct Local(Handle);
-
-impl Session for Local {
-    fn id(&self) -> &SessionId {
-        self.0.id()
-    }
-
-    fn send(&self, input: Input) -> Result<(), String> {
-        self.0.send(input).map_err(|error| error.to_string())
-    }
-
-    fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
-        let updates = self.0.subscribe(after);
-        futures::stream::unfold(updates, |mut updates| async {
-            let update = updates.next().await?;
-            Some((update, updates))
-        })
-        .boxed()
-    }
-
-    fn answer(&self, id: QuestionId, answer: Answer) -> bool {
-        self.0.answer(id, answer)
-    }
-
-    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
-        self.0.terminal()
-    }
-
-    fn last_error(&self) -> Option<String> {
-        self.0.last_error()
-    }
+    Opened { session: Arc::new(handle), last, spec: Arc::new(spec) }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate with those that it may depend on.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("sysop-core", &[]),
     ("sysop-driver", &["sysop-core"]),
     ("sysop-wire", &["sysop-core"]),
@@ -15,6 +15,9 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("sysop-host", &["sysop-driver", "sysop-core"]),
     ("sysop-store", &["sysop-driver", "sysop-core"]),
     ("sysop-mock-llm", &[]),
+    ("sysop-tui", &["sysop-driver", "sysop-core"]),
+    ("sysop-server", &["sysop-driver", "sysop-core", "sysop-wire"]),
+    ("sysop-client", &["sysop-driver", "sysop-core", "sysop-wire"]),
     (
         "sysop",
         &[
@@ -25,18 +28,24 @@ const ARROWS: [(&str, &[&str]); 9] = [
             "sysop-host",
             "sysop-store",
             "sysop-mock-llm",
+            "sysop-tui",
+            "sysop-server",
+            "sysop-client",
         ],
     ),
     ("xtask", &[]),
 ];
 
 /// Crates whose presence would break the absence that a room of ours stands for.
-const ABSENCES: [(&str, &[&str]); 5] = [
+const ABSENCES: [(&str, &[&str]); 8] = [
     ("sysop-core", &["tokio", "reqwest", "sqlx", "rand", "uuid", "jiff", "tracing", "axum", "clap"]),
     ("sysop-driver", &["reqwest", "sqlx", "axum", "clap", "rustix"]),
     ("sysop-provider", &["sqlx", "clap", "rustix", "pty-process"]),
     ("sysop-host", &["reqwest", "sqlx", "axum", "clap"]),
     ("sysop-store", &["reqwest", "axum", "clap", "rustix"]),
+    ("sysop-tui", &["reqwest", "sqlx", "axum", "clap", "tokio-tungstenite"]),
+    ("sysop-server", &["reqwest", "sqlx", "clap", "ratatui"]),
+    ("sysop-client", &["reqwest", "sqlx", "axum", "clap", "ratatui"]),
 ];
 
 fn metadata() -> Value {

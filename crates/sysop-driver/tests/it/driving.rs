@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::{Map, json};
-use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::event::{Change, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
+use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::outcome::Status;
+use sysop_core::tool::Lent;
 use sysop_driver::port::StoreError;
 use sysop_driver::{Driver, DriverError, Handle, Updates};
 
@@ -67,6 +68,30 @@ pub(crate) fn logged(updates: &[Update]) -> Vec<Arc<Logged>> {
             Update::Delta(_) => None,
         })
         .collect()
+}
+
+#[tokio::test]
+async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
+    let world = World::new(1);
+    let (_driver, handle, mut updates) = begin(&world);
+    let lend = |tools| Input::Configure { change: Change::Lent(Lent { tools, root: "/home/me".to_owned() }) };
+    let bash = spec().tools.into_iter().find(|tool| tool.name == "bash").expect("it is offered");
+    handle.send(lend(vec![bash])).unwrap();
+    handle.send(direct("echo")).unwrap();
+    let told = until(&mut updates, ended).await;
+    let finished = logged(&told).into_iter().find_map(|logged| match &logged.event {
+        Event::ToolFinished { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    let outcome = finished.expect("the call has its end");
+    assert_eq!(outcome.status, Status::Failed);
+    assert_eq!(outcome.output, "nobody is connected who lends `bash`; nothing ran");
+    assert!(world.ran.lock().unwrap().is_empty());
+
+    handle.send(lend(Vec::new())).unwrap();
+    handle.send(direct("echo")).unwrap();
+    until(&mut updates, ended).await;
+    assert_eq!(world.ran.lock().unwrap().len(), 1, "they were taken back");
 }
 
 /// A face reads a terminal on a thread of its own, and a host may hear of a person's keys there.
@@ -382,4 +407,31 @@ async fn two_writers_of_one_session_do_not_mix() {
     handle.send(prompt("hello")).expect("open");
     assert_eq!(next(&mut updates).await, None, "the stale writer is closed");
     assert!(handle.last_error().expect("a reason").contains("changed by another process"));
+}
+
+/// A fork has what was said before the prompt that it leaves out, and leads a life of its own.
+#[tokio::test]
+async fn a_session_forks_at_a_prompt() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = begin(&world);
+    for text in ["first", "second", "third"] {
+        handle.send(prompt(text)).unwrap();
+        until(&mut updates, ended).await;
+    }
+    let fork = SessionId::new("fork");
+    driver.fork(handle.id(), TurnId(3), &fork).await.unwrap();
+    let forked = driver.resume(&fork, world.host()).await.unwrap();
+    forked.send(prompt("another third")).unwrap();
+    let mut updates = forked.subscribe(Seq(0));
+    let mut prompts = Vec::new();
+    while prompts.last().is_none_or(|last| last != "another third") {
+        for update in logged(&until(&mut updates, |event| matches!(event, Event::TurnStarted { .. })).await) {
+            if let Event::TurnStarted { prompt, .. } = &update.event {
+                prompts.push(prompt.clone());
+            }
+        }
+    }
+    assert_eq!(prompts, ["first", "second", "another third"]);
+    let gone = driver.fork(handle.id(), TurnId(9), &SessionId::new("other")).await;
+    assert_eq!(gone, Err(DriverError::NoTurn(handle.id().clone(), TurnId(9))));
 }

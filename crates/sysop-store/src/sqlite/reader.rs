@@ -5,12 +5,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
-use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{ConnectOptions, Connection, Row};
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
-use sysop_core::text::neutralise;
 use sysop_driver::port::{SessionSummary, StoreError};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -18,9 +16,7 @@ use super::fault::{OpenFault, is_too_big, store_error};
 use super::file::DatabaseFile;
 use super::schema;
 use super::writer::Writer;
-
-/// How much of an unknown event's name is repeated in an error, in characters.
-const KIND_CHARS_MAX: usize = 40;
+use crate::row::{kind, to_integer, to_seq};
 
 /// Events that SQLite hands over in one row, and that are decoded in one go. A row for each event costs more than
 /// reading it: with rows of its own a log of 100,000 events takes twice as long.
@@ -273,29 +269,4 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, sqlx::Error> {
         host: row.try_get(5)?,
         root: row.try_get(6)?,
     })
-}
-
-/// The name of an event that cannot be read; nothing else of it is safe to repeat.
-fn kind(body: &str) -> String {
-    #[derive(Deserialize)]
-    struct Kind {
-        r#type: String,
-    }
-    match serde_json::from_str::<Kind>(body) {
-        Ok(kind) => {
-            let short: String = kind.r#type.chars().take(KIND_CHARS_MAX).collect();
-            format!("`{}`", neutralise(&short))
-        }
-        Err(_) => "not an event".to_owned(),
-    }
-}
-
-/// SQLite's integers end at 2^63 - 1; what is beyond means "all".
-pub(super) fn to_integer(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// No seq is negative; a damaged one counts as "nothing there".
-pub(super) fn to_seq(integer: i64) -> Seq {
-    Seq(u64::try_from(integer).unwrap_or(0))
 }

@@ -17,11 +17,10 @@ use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::face::{Opened, Session};
 use sysop_driver::people::{Answer, Terminal, TerminalOutput, TerminalSize, TerminalView};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-
-use super::session::{Opened, Session};
 
 /// What ssh asks of a host that it does not know.
 const HOST_KEY: &str = "The authenticity of host 'web1 (10.0.0.1)' can't be established.\n\

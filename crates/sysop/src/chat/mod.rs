@@ -15,7 +15,6 @@ pub(crate) mod question;
 mod repl;
 mod rich;
 pub(crate) mod screen;
-pub(crate) mod session;
 mod terminal;
 mod view;
 
@@ -27,31 +26,12 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use sysop_driver::port::SessionSummary;
-
-use session::Opened;
+use sysop_driver::face::{Desk, Opened};
 
 use crate::exit::Exit;
 
 /// The name under which this face answers approvals.
 const BY: &str = "chat";
-
-/// Opens a session.
-pub(crate) type Open = Box<dyn Fn(Which) -> BoxFuture<'static, Result<Opened, String>> + Send + Sync>;
-/// Lists sessions, the most recently changed first.
-pub(crate) type List = Box<dyn Fn() -> BoxFuture<'static, Result<Vec<SessionSummary>, String>> + Send + Sync>;
-
-/// Which session to open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// Another one.
-    New,
-    /// An earlier one, by its id.
-    Earlier(String),
-    /// Another one, on this host.
-    On(String),
-}
 
 /// Names that the line editor completes, each with what it is.
 #[derive(Debug, Clone, Default)]
@@ -60,20 +40,6 @@ pub(crate) struct Known {
     pub(crate) routines: Vec<(String, String)>,
     /// Of hosts.
     pub(crate) hosts: Vec<(String, String)>,
-}
-
-/// Makes a routine's command of its variables; the error is one sentence.
-pub(crate) type RenderRoutine = Arc<dyn Fn(&[(String, String)]) -> Result<String, String> + Send + Sync>;
-
-/// A routine of the config file.
-#[derive(Clone)]
-pub(crate) struct Routine {
-    /// Its name.
-    pub(crate) name: String,
-    /// What it is for.
-    pub(crate) description: String,
-    /// Makes its command.
-    pub(crate) render: RenderRoutine,
 }
 
 /// How the REPL looks.
@@ -117,14 +83,8 @@ pub(crate) struct ChatContext {
     pub(crate) opened: Opened,
     /// What to ask of it first.
     pub(crate) task: Option<String>,
-    /// Opens others.
-    pub(crate) open: Open,
-    /// Lists them.
-    pub(crate) list: List,
-    /// The routines.
-    pub(crate) routines: Vec<Routine>,
-    /// The hosts that are known by a name, and what each is.
-    pub(crate) hosts: Vec<(String, String)>,
+    /// Where others are opened and found.
+    pub(crate) desk: Arc<dyn Desk>,
     /// The interactive shell of `/shell`, where the session has no terminal.
     pub(crate) shell: Box<dyn Fn() -> std::process::Command + Send + Sync>,
     /// Where typed lines are remembered; nowhere if none.

@@ -18,6 +18,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
 use sysop_core::transcript::{Body, Phase, Transcript, mode_word};
+use sysop_driver::face::{Opened, Routine, Session, Which};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::approval::Answer;
@@ -29,10 +30,9 @@ use super::plain::{Plain, lines};
 use super::question::Reply;
 use super::rich::Rich;
 use super::screen::{Owner, Screen};
-use super::session::{Opened, Session};
 use super::terminal::Quiet;
 use super::view::View;
-use super::{BY, ChatContext, Form, Known, Which};
+use super::{BY, ChatContext, Form, Known};
 use crate::exit::Exit;
 use crate::render::terminal_width;
 use crate::render::{Ink, Look, safe, words};
@@ -70,6 +70,7 @@ enum Expected {
 
 pub(super) struct Repl {
     context: ChatContext,
+    routines: Vec<Routine>,
     session: std::sync::Arc<dyn Session>,
     updates: BoxStream<'static, Update>,
     transcript: Transcript,
@@ -131,9 +132,11 @@ fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
 
 impl Repl {
     pub(super) fn new(context: ChatContext) -> anyhow::Result<Self> {
-        let routines = context.routines.iter();
-        let routines = routines.map(|routine| (routine.name.clone(), routine.description.clone())).collect();
-        let known = Known { routines, hosts: context.hosts.clone() };
+        let (routines, hosts) = (context.desk.routines(), context.desk.hosts());
+        let known = Known {
+            routines: routines.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
+            hosts: hosts.into_iter().map(|it| (it.name, it.description)).collect(),
+        };
         let (console, colour) = match context.form {
             Form::Panels { colour } => (Console::on_terminal(context.history.clone(), known, colour), colour),
             Form::Plain => (Console::by_lines(), false),
@@ -170,6 +173,7 @@ impl Repl {
             quiet,
             leaving: None,
             context,
+            routines,
         })
     }
 
@@ -590,7 +594,7 @@ impl Repl {
     }
 
     fn routine(&mut self, name: &str, values: &[(String, String)]) -> io::Result<()> {
-        let Some(routine) = self.context.routines.iter().find(|routine| routine.name == name) else {
+        let Some(routine) = self.routines.iter().find(|routine| routine.name == name) else {
             let text = format!("there is no routine {name}; /routines lists them");
             return self.view.say(&text, Ink::Warn, &mut self.screen);
         };
@@ -610,11 +614,10 @@ impl Repl {
     }
 
     fn list_routines(&mut self) -> io::Result<()> {
-        if self.context.routines.is_empty() {
+        if self.routines.is_empty() {
             return self.note("there are no routines; write some into the config file as [routines.NAME]");
         }
         let lines: Vec<String> = self
-            .context
             .routines
             .iter()
             .map(|routine| format!("{:<20} {}", routine.name, routine.description))
@@ -623,7 +626,7 @@ impl Repl {
     }
 
     async fn list_sessions(&mut self) -> io::Result<()> {
-        match (self.context.list)().await {
+        match self.context.desk.list().await {
             Ok(sessions) if sessions.is_empty() => self.note("there is no earlier session"),
             Ok(sessions) => {
                 let lines: Vec<String> = sessions
@@ -639,7 +642,7 @@ impl Repl {
     }
 
     async fn open(&mut self, which: Which) -> io::Result<()> {
-        match (self.context.open)(which).await {
+        match self.context.desk.open(which).await {
             Ok(Opened { session, last, spec }) => {
                 self.updates = session.subscribe(Seq(0));
                 self.session = session;

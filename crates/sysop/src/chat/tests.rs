@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
-use futures::FutureExt as _;
 use sysop_core::id::{SessionId, Timestamp};
+use sysop_core::message::ModelRef;
+use sysop_driver::face::{Named, Routine, Which};
+use sysop_driver::port::SessionSummary;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::approval::{self, Answer, Console, GUARD, Question};
@@ -88,39 +90,7 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
     ChatContext {
         opened,
         task: None,
-        open: Box::new(move |which| {
-            let earlier = earlier.clone();
-            async move {
-                match which {
-                    Which::New => Ok(Fake::new().opened()),
-                    Which::On(host) if host == "gone" => {
-                        Err("gone cannot be reached; is its name right?".into())
-                    }
-                    Which::On(host) => Ok(Fake::on(&host).opened()),
-                    Which::Earlier(id) if id == "s-0" => Ok(earlier.opened()),
-                    Which::Earlier(id) => Err(format!("there is no session {id}")),
-                }
-            }
-            .boxed()
-        }),
-        list: Box::new(|| {
-            let summary = SessionSummary {
-                id: SessionId::new("s-0"),
-                title: "hello from before".into(),
-                created: Timestamp(0),
-                changed: Timestamp(0),
-                last_seq: sysop_core::id::Seq(4),
-                host: "web1".into(),
-                root: "/".into(),
-            };
-            async move { Ok(vec![summary]) }.boxed()
-        }),
-        routines: vec![Routine {
-            name: "greet".into(),
-            description: "Says hello".into(),
-            render: Arc::new(|values| greeting().render(values).map_err(|error| error.to_string())),
-        }],
-        hosts: vec![("web1".into(), "the first".into()), ("web2".into(), "the second".into())],
+        desk: Arc::new(TestDesk { earlier }),
         shell: Box::new(|| {
             let mut command = std::process::Command::new("sh");
             command.args(["-c", "echo in the shell; read line; echo got $line"]);
@@ -128,6 +98,63 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
         }),
         history: std::env::var_os(HISTORY).map(PathBuf::from),
         form,
+    }
+}
+
+/// Knows one earlier session, two hosts and a routine.
+struct TestDesk {
+    earlier: Arc<Fake>,
+}
+
+#[async_trait::async_trait]
+impl Desk for TestDesk {
+    async fn open(&self, which: Which) -> Result<Opened, String> {
+        match which {
+            Which::New => Ok(Fake::new().opened()),
+            Which::On(host) if host == "gone" => Err("gone cannot be reached; is its name right?".into()),
+            Which::On(host) => Ok(Fake::on(&host).opened()),
+            Which::Earlier(id) if id == "s-0" => Ok(self.earlier.opened()),
+            Which::Earlier(id) => Err(format!("there is no session {id}")),
+            Which::Fork { .. } => Err("the REPL forks nothing".into()),
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<SessionSummary>, String> {
+        Ok(vec![SessionSummary {
+            id: SessionId::new("s-0"),
+            title: "hello from before".into(),
+            created: Timestamp(0),
+            changed: Timestamp(0),
+            last_seq: sysop_core::id::Seq(4),
+            host: "web1".into(),
+            root: "/".into(),
+        }])
+    }
+
+    async fn models(&self) -> Vec<ModelRef> {
+        Vec::new()
+    }
+
+    async fn artefact(&self, _: &SessionId, name: &str) -> Result<Vec<u8>, String> {
+        Err(format!("there is no artefact {name}"))
+    }
+
+    async fn paths(&self, _: &SessionId, _: &str, _: usize) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn hosts(&self) -> Vec<Named> {
+        let named = |name: &str, what: &str| Named { name: name.into(), description: what.into() };
+        vec![named("web1", "the first"), named("web2", "the second")]
+    }
+
+    fn routines(&self) -> Vec<Routine> {
+        vec![Routine {
+            name: "greet".into(),
+            description: "Says hello".into(),
+            variables: vec![Named { name: "name".into(), description: "whom to greet".into() }],
+            render: Arc::new(|values| greeting().render(values).map_err(|error| error.to_string())),
+        }]
     }
 }
 

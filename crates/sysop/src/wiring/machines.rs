@@ -128,7 +128,8 @@ impl Machines {
         OutputLimits { bytes: limits.output_bytes, lines: limits.output_lines }
     }
 
-    fn artefacts(&self) -> PathBuf {
+    /// Where whole outputs and pre-images are kept.
+    pub(super) fn artefacts(&self) -> PathBuf {
         self.settings.folders.data.join(ARTEFACTS)
     }
 

@@ -110,11 +110,12 @@ impl Repl {
             text.push_str(&format!("; {holder} has its terminal"));
         }
         self.note(&text)?;
-        if self.context.hosts.is_empty() {
+        let hosts = self.context.desk.hosts();
+        if hosts.is_empty() {
             return Ok(());
         }
         let known: Vec<String> =
-            self.context.hosts.iter().map(|(name, what)| format!("{name:<20} {what}")).collect();
+            hosts.iter().map(|host| format!("{:<20} {}", host.name, host.description)).collect();
         self.view.say(&known.join("\n"), Ink::Plain, &mut self.screen)?;
         self.note("/host DEST begins a session there")
     }
