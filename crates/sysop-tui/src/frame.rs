@@ -1,0 +1,1 @@
+//! The layout: which part of the screen shows what.

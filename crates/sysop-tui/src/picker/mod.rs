@@ -1,0 +1,1 @@
+//! A list with a search, to pick one thing from.
