@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod app;
+pub mod command;
 pub mod frame;
 pub mod pane;
 pub mod picker;
