@@ -62,7 +62,7 @@ impl Meter {
         #[expect(clippy::cast_precision_loss, reason = "tokens of a session are far below 2^52")]
         let cost = |tokens: u64, price: f64| tokens as f64 * price / TOKENS_A_PRICE;
         self.cost += cost(fresh, price.input)
-            + cost(usage.cached_tokens, price.cached)
+            + cost(usage.cached_tokens, price.cached.unwrap_or(price.input))
             + cost(usage.output_tokens, price.output);
     }
 
