@@ -8,6 +8,7 @@
 
 pub mod app;
 pub mod frame;
+pub mod outside;
 pub mod pane;
 pub mod picker;
 pub mod screen;
