@@ -9,6 +9,7 @@
 pub mod app;
 pub mod command;
 pub mod frame;
+pub mod outside;
 pub mod pane;
 pub mod picker;
 pub mod screen;
