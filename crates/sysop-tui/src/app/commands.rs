@@ -146,9 +146,13 @@ impl App {
             return self.remark(format!("there is no routine {name}; /routines lists them"), now);
         };
         match (routine.render)(values) {
-            Ok(command) => self.direct("bash", &json!({ "command": command }), Origin::Routine, now),
+            Ok(command) => self.run_routine(&command, now),
             Err(error) => self.remark(error, now),
         }
+    }
+
+    pub(super) fn run_routine(&mut self, command: &str, now: Duration) -> Vec<Act> {
+        self.direct("bash", &json!({ "command": command }), Origin::Routine, now)
     }
 
     fn retry(&mut self, now: Duration) -> Vec<Act> {

@@ -127,7 +127,7 @@ impl App {
 
     /// Ctrl+C: closes what is in front, stops what runs, and then leaves.
     fn interrupt(&mut self, now: Duration) -> Vec<Act> {
-        if self.overlay.take().is_some() {
+        if self.close_overlay() {
             return Vec::new();
         }
         if let Some(asking) = &self.asking
@@ -181,26 +181,6 @@ impl App {
             _ => {
                 self.say("pausing after this step", now);
                 vec![Act::Send(Input::Pause)]
-            }
-        }
-    }
-
-    fn key_in_overlay(&mut self, key: KeyEvent, now: Duration) -> Vec<Act> {
-        let Some(overlay) = &mut self.overlay else { return Vec::new() };
-        match overlay.key(key) {
-            super::overlay::Came::Nothing => Vec::new(),
-            super::overlay::Came::Left => {
-                let overlay = self.overlay.take();
-                self.left_overlay(overlay);
-                Vec::new()
-            }
-            super::overlay::Came::Moved => {
-                self.moved_in_overlay();
-                Vec::new()
-            }
-            super::overlay::Came::Chosen(at) => {
-                let Some(Overlay::Picking(picking)) = self.overlay.take() else { return Vec::new() };
-                self.chosen(picking, at, now)
             }
         }
     }

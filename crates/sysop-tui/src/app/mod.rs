@@ -16,12 +16,12 @@ mod past;
 mod review;
 mod state;
 mod status;
-#[cfg(test)]
-pub(crate) mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use sysop_core::event::{Delta, Event, Input, Logged, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::policy::{Class, Policy, Risk};
@@ -35,15 +35,16 @@ pub use self::act::{Act, Edited, Left};
 pub use self::asking::Asking;
 pub use self::complete::{Completion, OFFERED_MAX, PATHS_MAX};
 pub use self::composer::Composer;
+pub use self::edit::rows as rows_of;
 pub use self::guard::GUARD;
-pub use self::overlay::{Overlay, Wanted};
+pub use self::overlay::{Overlay, Target};
 pub use self::past::Past;
 pub use self::review::{Review, ReviewMode};
 pub use self::state::State;
 pub use self::status::{Activity, Part, Tone};
 use self::meter::Meter;
 use crate::command::Known;
-use crate::view::theme::ThemeName;
+use crate::view::theme::{Theme, ThemeName};
 use crate::{BY, Price};
 
 /// How long a remark stays.
@@ -102,6 +103,10 @@ pub struct App {
     /// Questions that were answered here.
     settled: HashSet<QuestionId>,
     overlay: Option<Overlay>,
+    /// The colours before others are tried.
+    theme_before: Option<ThemeName>,
+    /// Whether a message of the session that is being opened is to be picked, for another session from there.
+    fork_next: bool,
     focus: Focus,
     flash: Option<(String, Duration)>,
     /// What was sent and has not shown in the log yet.
@@ -146,6 +151,8 @@ impl App {
             asking: None,
             settled: HashSet::new(),
             overlay: None,
+            theme_before: None,
+            fork_next: false,
             focus: Focus::Box,
             flash: None,
             expected: None,
@@ -314,6 +321,10 @@ impl App {
         if *self.transcript.phase() != before {
             self.meter.phase(now);
         }
+        if self.fork_next && !self.is_replaying() {
+            self.fork_next = false;
+            self.pick_message(now);
+        }
         self.follow_questions(now);
         self.settle();
     }
@@ -448,6 +459,12 @@ impl App {
         self.say(sentence, now);
         self.follow_questions(now);
         self.settle();
+    }
+
+    /// Draws the history.
+    pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
+        let middle = self.middle();
+        self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer, now);
     }
 
     /// A frame with all this is on the screen.

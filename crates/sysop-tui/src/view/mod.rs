@@ -1,5 +1,5 @@
 //! Draws what there is to read: the history, cards, Markdown, highlighted code, diffs. Knows no session and no key.
-pub mod theme;
+pub mod theme; pub mod cells; pub mod link; pub mod plan; pub use cells::{Row,Span}; pub use theme::{Theme,Ink,ThemeName};
 use sysop_core::transcript::{ItemId, Transcript};
 /// x
 #[derive(Default)]
@@ -13,7 +13,7 @@ PageDown, /// x
 Top, /// x
 End }
 #[allow(missing_docs)]
-impl History {
+impl History { pub fn draw(&mut self, t: &Transcript, _m: Option<&ItemId>, theme: Theme, area: ratatui::layout::Rect, b: &mut ratatui::buffer::Buffer, _n: std::time::Duration) { let rows: Vec<String> = t.items().map(|i| format!("{:?}", i.body).chars().take(70).collect()).collect(); for (y, r) in (area.top()..area.bottom()).zip(rows.iter().rev()) { Row::of(r, theme.style(Ink::Text)).draw(b, area.x, y, area.width); } }
     pub fn scroll(&mut self, _: Scroll) {}
     pub fn follows(&self) -> bool { true }
     pub fn focus_last(&mut self, t: &Transcript) { self.f = t.items().next_back().map(|i| i.id.clone()); }
