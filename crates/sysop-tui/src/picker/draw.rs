@@ -13,7 +13,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::fuzzy::Pattern;
-use super::{Choice, Picker};
+use super::{Entry, Picker};
 
 /// Below this many columns a row has no end of its own.
 const DETAIL_COLUMNS_MIN: usize = 36;
@@ -56,11 +56,11 @@ fn safe(text: &str) -> Cow<'_, str> {
     neutralise_line(text)
 }
 
-impl<T> Picker<T> {
+impl Picker {
     /// Where a list of its kind is well placed over this screen.
     pub fn place(&self, screen: Rect) -> Rect {
         let width = screen.width.min((screen.width / 8 * 7).max(72)).min(110);
-        let wanted = u16::try_from(self.choices.len()).unwrap_or(u16::MAX).saturating_add(5).max(8);
+        let wanted = u16::try_from(self.entries.len()).unwrap_or(u16::MAX).saturating_add(5).max(8);
         let height = wanted.min((screen.height / 4 * 3).max(12)).min(screen.height);
         Rect {
             x: screen.x + (screen.width - width) / 2,
@@ -70,20 +70,11 @@ impl<T> Picker<T> {
         }
     }
 
-    /// How many rows a menu wants.
-    pub fn menu_height(&self) -> u16 {
-        u16::try_from(self.found.len()).unwrap_or(u16::MAX)
-    }
-
     /// Draws it over what is there; gives where the cursor belongs, if it does. Remembers how many rows were seen.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer, looks: &Looks) -> Option<Position> {
         let area = area.intersection(buffer.area);
         Clear.render(area, buffer);
         buffer.set_style(area, looks.text);
-        if self.field.is_none() {
-            self.rows(area, buffer, looks);
-            return None;
-        }
         let (found, all) = self.count();
         let count = if found == all { format!(" {all} ") } else { format!(" {found} of {all} ") };
         let block = Block::bordered()
@@ -96,9 +87,9 @@ impl<T> Picker<T> {
             return None;
         }
         let cursor = self.typing(Rect { height: 1, ..inner }, buffer, looks);
-        let preview = self.selected().map(|choice| safe(&choice.preview).into_owned());
+        let preview = self.selected().map(|number| safe(&self.entries[number].preview).into_owned());
         let has_preview =
-            inner.height > 4 && self.choices.iter().take(1).any(|choice| !choice.preview.is_empty());
+            inner.height > 4 && self.entries.first().is_some_and(|entry| !entry.preview.is_empty());
         let below = u16::from(has_preview);
         let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1 + below), ..inner };
         self.rows(list, buffer, looks);
@@ -112,7 +103,7 @@ impl<T> Picker<T> {
     fn typing(&self, area: Rect, buffer: &mut Buffer, looks: &Looks) -> Position {
         buffer.set_stringn(area.x, area.y, "› ", area.width.into(), looks.title);
         let room = area.width.saturating_sub(2);
-        let (seen, column) = self.field.as_ref().map(|field| field.view(room.into())).unwrap_or_default();
+        let (seen, column) = self.field.view(room.into());
         buffer.set_stringn(area.x + 2.min(area.width), area.y, &seen, room.into(), looks.text);
         let column = u16::try_from(column).unwrap_or(0).min(room.saturating_sub(1));
         Position { x: (area.x + 2 + column).min(area.right().saturating_sub(1)), y: area.y }
@@ -127,7 +118,7 @@ impl<T> Picker<T> {
         // What is selected is seen.
         self.top = self.top.min(self.selected).max((self.selected + 1).saturating_sub(height));
         if self.found.is_empty() {
-            let text = if self.choices.is_empty() { "nothing to pick from" } else { "nothing fits" };
+            let text = if self.entries.is_empty() { "nothing to pick from" } else { "nothing fits" };
             buffer.set_stringn(area.x, area.y, text, area.width.into(), looks.dim);
             return;
         }
@@ -135,7 +126,7 @@ impl<T> Picker<T> {
         let seen = self.found.iter().enumerate().skip(self.top).take(height);
         for (row, (at, &number)) in (area.y..).zip(seen) {
             let line = Rect { y: row, height: 1, ..area };
-            draw_row(&self.choices[number], &pattern, line, buffer, looks);
+            draw_row(&self.entries[number], &pattern, line, buffer, looks);
             if at == self.selected {
                 buffer.set_style(line, looks.selected);
             }
@@ -143,12 +134,12 @@ impl<T> Picker<T> {
     }
 }
 
-fn draw_row<T>(choice: &Choice<T>, pattern: &Pattern, area: Rect, buffer: &mut Buffer, looks: &Looks) {
+fn draw_row(entry: &Entry, pattern: &Pattern, area: Rect, buffer: &mut Buffer, looks: &Looks) {
     let width = usize::from(area.width);
-    let detail = cut(&safe(&choice.detail), width / DETAIL_SHARE);
+    let detail = cut(&safe(&entry.detail), width / DETAIL_SHARE);
     let detail_width = if width >= DETAIL_COLUMNS_MIN { detail.width() } else { 0 };
     let room = width.saturating_sub(detail_width + usize::from(detail_width > 0) * 2);
-    let label = safe(&choice.label);
+    let label = safe(&entry.label);
     let shown = cut(&label, room);
     // Which letters were searched for can be told only where the row says what was searched.
     let places: HashSet<usize> = match label {

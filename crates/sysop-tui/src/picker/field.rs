@@ -10,7 +10,7 @@ const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// The line, and where in it the person is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Field {
+pub(super) struct Field {
     text: String,
     /// In bytes; between two letters.
     cursor: usize,
@@ -18,19 +18,19 @@ pub struct Field {
 
 impl Field {
     /// With a text in it, and the cursor at its end.
-    pub fn new(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         let mut field = Self::default();
         field.insert(text);
         field
     }
 
     /// What is in it.
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         &self.text
     }
 
     /// Puts a text where the cursor is. An end of line becomes a blank, and what a keyboard cannot type is left out.
-    pub fn insert(&mut self, text: &str) {
+    pub(super) fn insert(&mut self, text: &str) {
         let text: String = text
             .chars()
             .map(|letter| if matches!(letter, '\n' | '\r' | '\t') { ' ' } else { letter })
@@ -45,7 +45,7 @@ impl Field {
     }
 
     /// Takes a key; whether it was one for a line.
-    pub fn key(&mut self, key: KeyEvent) -> bool {
+    pub(super) fn key(&mut self, key: KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         match (key.code.as_char(), key.code) {

@@ -1,4 +1,4 @@
-//! A list with a search, to pick one thing from: a session, a model, a host, a completion, a line of the history.
+//! A list with a search, to pick one thing from: a session, a model, a host, a line of the history.
 //!
 //! A pure state ([`Picker`]) and a widget that draws the rows which are seen, however many there are. What the rows
 //! say comes from logs and files: it is made harmless here.
@@ -12,18 +12,16 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 pub use self::ask::{Ask, Asked, Variable};
 pub use self::draw::Looks;
-pub use self::field::Field;
 
+use self::field::Field;
 use self::fuzzy::Pattern;
 
 /// How many rows a page has until it was drawn once.
 const PAGE_DEFAULT: usize = 10;
 
 /// One thing that can be picked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice<T> {
-    /// What it is.
-    pub value: T,
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entry {
     /// What the row says, and what is searched.
     pub label: String,
     /// What stands at the end of the row, where there is room: a host, a time. Searched too.
@@ -32,15 +30,28 @@ pub struct Choice<T> {
     pub preview: String,
 }
 
+impl Entry {
+    /// With this in its row.
+    pub fn new(label: &str, detail: &str) -> Self {
+        Self { label: label.to_owned(), detail: detail.to_owned(), preview: String::new() }
+    }
+
+    /// With this in a line of its own.
+    pub fn with_preview(self, preview: &str) -> Self {
+        Self { preview: preview.to_owned(), ..self }
+    }
+}
+
 /// A list that is picked from.
 #[derive(Debug, Clone)]
-pub struct Picker<T> {
+pub struct Picker {
     title: String,
-    choices: Vec<Choice<T>>,
-    /// What is typed into the picker itself; none where its search comes from elsewhere.
-    field: Option<Field>,
+    entries: Vec<Entry>,
+    /// What is searched for.
+    field: Field,
+    /// What was searched for last.
     typed: String,
-    /// The choices that fit, by their number, the best first.
+    /// The entries that fit, by their number, the best first.
     found: Vec<usize>,
     /// Which of those is selected.
     selected: usize,
@@ -52,24 +63,22 @@ pub struct Picker<T> {
 /// What a key did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Picked {
-    /// It was for the list.
+    /// Nothing is picked yet.
     Nothing,
-    /// Enter: this is it ([`Picker::selected`]).
-    This,
+    /// Enter: the entry with this number.
+    Chosen(usize),
     /// Escape: none of them.
     Left,
-    /// It was not for the list.
-    NotMine,
 }
 
-impl<T> Picker<T> {
+impl Picker {
     /// A list with a line to type what is searched.
-    pub fn new(title: &str, choices: Vec<Choice<T>>) -> Self {
-        let found = (0..choices.len()).collect();
+    pub fn new(title: &str, entries: Vec<Entry>) -> Self {
+        let found = (0..entries.len()).collect();
         Self {
             title: title.to_owned(),
-            choices,
-            field: Some(Field::default()),
+            entries,
+            field: Field::default(),
             typed: String::new(),
             found,
             selected: 0,
@@ -78,53 +87,20 @@ impl<T> Picker<T> {
         }
     }
 
-    /// A list without one: what is searched is typed somewhere else ([`Picker::search`]), as completions are.
-    pub fn menu(choices: Vec<Choice<T>>) -> Self {
-        Self { field: None, ..Self::new("", choices) }
-    }
-
-    /// Other things to pick from, while the search stays; the same row stays selected where it can.
-    pub fn replace(&mut self, choices: Vec<Choice<T>>) {
-        self.choices = choices;
-        let selected = self.selected;
-        self.find(None);
-        self.select(selected);
-    }
-
-    /// Searches for this.
-    pub fn search(&mut self, typed: &str) {
-        if typed == self.typed {
-            return;
-        }
-        // What did not fit before does not fit now, if more was typed.
-        let narrower = typed.strip_prefix(self.typed.as_str()).is_some();
-        let before = std::mem::take(&mut self.found);
-        self.typed = typed.to_owned();
-        self.find(narrower.then_some(before));
-    }
-
-    /// What is searched for.
-    pub fn typed(&self) -> &str {
-        &self.typed
-    }
-
     /// How many fit, and of how many.
-    pub fn count(&self) -> (usize, usize) {
-        (self.found.len(), self.choices.len())
+    fn count(&self) -> (usize, usize) {
+        (self.found.len(), self.entries.len())
     }
 
-    /// What is selected; none where nothing fits.
-    pub fn selected(&self) -> Option<&Choice<T>> {
-        self.found.get(self.selected).map(|&number| &self.choices[number])
+    /// The number of the entry that is selected; none where nothing fits.
+    pub fn selected(&self) -> Option<usize> {
+        self.found.get(self.selected).copied()
     }
 
     /// Takes a paste.
     pub fn paste(&mut self, text: &str) {
-        if let Some(field) = &mut self.field {
-            field.insert(text);
-            let typed = field.text().to_owned();
-            self.search(&typed);
-        }
+        self.field.insert(text);
+        self.search();
     }
 
     /// Takes a key.
@@ -134,24 +110,20 @@ impl<T> Picker<T> {
         match (key.code.as_char(), key.code) {
             (_, KeyCode::Esc) => return Picked::Left,
             (Some('c' | 'g'), _) if control => return Picked::Left,
-            (_, KeyCode::Enter) if self.found.is_empty() => return Picked::Nothing,
-            (_, KeyCode::Enter) => return Picked::This,
-            (_, KeyCode::Tab) if self.field.is_none() && !self.found.is_empty() => return Picked::This,
+            (_, KeyCode::Enter) => return self.selected().map_or(Picked::Nothing, Picked::Chosen),
             (_, KeyCode::Up) => self.step_back(),
             (Some('p'), _) if control => self.step_back(),
             (_, KeyCode::Down) => self.step(),
-            (Some('n' | 'j'), _) if control => self.step(),
+            // Pressed again, Ctrl+R goes on, as it does in a shell.
+            (Some('n' | 'j' | 'r'), _) if control => self.step(),
             (_, KeyCode::PageUp) => self.select(self.selected.saturating_sub(self.page)),
             (_, KeyCode::PageDown) => self.select(self.selected + self.page),
-            (_, KeyCode::Home) if self.field.is_some() => self.select(0),
-            (_, KeyCode::End) if self.field.is_some() => self.select(last),
+            (_, KeyCode::Home) => self.select(0),
+            (_, KeyCode::End) => self.select(last),
             _ => {
-                let Some(field) = &mut self.field else { return Picked::NotMine };
-                if !field.key(key) {
-                    return Picked::NotMine;
+                if self.field.key(key) {
+                    self.search();
                 }
-                let typed = field.text().to_owned();
-                self.search(&typed);
             }
         }
         Picked::Nothing
@@ -177,9 +149,16 @@ impl<T> Picker<T> {
         self.selected = wanted.min(self.found.len().saturating_sub(1));
     }
 
-    /// Finds what fits, among these or among all.
-    fn find(&mut self, among: Option<Vec<usize>>) {
-        let among = among.unwrap_or_else(|| (0..self.choices.len()).collect());
+    /// Finds what fits to what is typed now.
+    fn search(&mut self) {
+        if self.field.text() == self.typed {
+            return;
+        }
+        // What did not fit before does not fit now, if more was typed.
+        let narrower = self.field.text().starts_with(&self.typed);
+        self.typed = self.field.text().to_owned();
+        let before = std::mem::take(&mut self.found);
+        let among = if narrower { before } else { (0..self.entries.len()).collect() };
         let pattern = Pattern::new(&self.typed);
         let mut letters = Vec::new();
         let mut scored: Vec<(i32, usize)> = among
@@ -194,13 +173,13 @@ impl<T> Picker<T> {
     }
 
     fn score(&self, number: usize, pattern: &Pattern, letters: &mut Vec<char>) -> Option<i32> {
-        let choice = &self.choices[number];
-        let label = pattern.score(&choice.label, letters);
-        if label.is_some() || choice.detail.is_empty() {
+        let entry = &self.entries[number];
+        let label = pattern.score(&entry.label, letters);
+        if label.is_some() || entry.detail.is_empty() {
             return label;
         }
         // What a row says at its end counts less than any label.
-        let both = format!("{} {}", choice.label, choice.detail);
+        let both = format!("{} {}", entry.label, entry.detail);
         pattern.score(&both, letters).map(|score| score - 1_000_000)
     }
 }

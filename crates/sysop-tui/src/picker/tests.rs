@@ -5,20 +5,17 @@ use expect_test::{Expect, expect};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
-use super::{Ask, Asked, Choice, Looks, Picked, Picker, Variable};
+use super::{Ask, Asked, Entry, Looks, Picked, Picker, Variable};
 
-fn choice(number: usize, label: &str, detail: &str, preview: &str) -> Choice<usize> {
-    Choice { value: number, label: label.to_owned(), detail: detail.to_owned(), preview: preview.to_owned() }
-}
-
-fn sessions() -> Picker<usize> {
+fn sessions() -> Picker {
+    let entry = |label: &str, detail: &str, preview: &str| Entry::new(label, detail).with_preview(preview);
     Picker::new(
         "sessions",
         vec![
-            choice(1, "make room on the disk", "web1 · 5 min ago · 3 turns", "df -h says 97 % of /var"),
-            choice(2, "update the packages", "local · yesterday · 1 turn", "apt says 12 can be upgraded"),
-            choice(3, "why is nginx slow \u{1b}[31m", "web2, web3 · 2 Nov · 14 turns", "access.log"),
-            choice(4, "日本語の名前", "db1 · 1 Nov · 2 turns", "e\u{301}clair"),
+            entry("make room on the disk", "web1 · 5 min ago · 3 turns", "df -h says 97 % of /var"),
+            entry("update the packages", "local · yesterday · 1 turn", "apt says 12 can be upgraded"),
+            entry("why is nginx slow \u{1b}[31m", "web2, web3 · 2 Nov · 14 turns", "access.log"),
+            entry("日本語の名前", "db1 · 1 Nov · 2 turns", "e\u{301}clair"),
         ],
     )
 }
@@ -27,7 +24,7 @@ fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
-fn type_in<T>(picker: &mut Picker<T>, text: &str) {
+fn type_in(picker: &mut Picker, text: &str) {
     for letter in text.chars() {
         assert_eq!(picker.key(key(KeyCode::Char(letter))), Picked::Nothing);
     }
@@ -63,7 +60,7 @@ fn seen(width: u16, height: u16, draw: impl FnOnce(&mut Buffer) -> Option<Positi
     out
 }
 
-fn check(picker: &mut Picker<usize>, (width, height): (u16, u16), expected: &Expect) {
+fn check(picker: &mut Picker, (width, height): (u16, u16), expected: &Expect) {
     let screen = Rect::new(0, 0, width, height);
     let place = picker.place(screen);
     expected.assert_eq(&seen(width, height, |buffer| picker.draw(place, buffer, &Looks::default())));
@@ -176,57 +173,33 @@ fn a_list_of_sessions() {
 #[test]
 fn keys_move_in_the_list() {
     let mut picker = sessions();
-    let selected = |picker: &Picker<usize>| picker.selected().map(|choice| choice.value);
     for (code, expected) in [
-        (KeyCode::Down, 2),
-        (KeyCode::End, 4),
         (KeyCode::Down, 1),
-        (KeyCode::Up, 4),
-        (KeyCode::PageUp, 1),
-        (KeyCode::PageDown, 4),
-        (KeyCode::Home, 1),
+        (KeyCode::End, 3),
+        (KeyCode::Down, 0),
+        (KeyCode::Up, 3),
+        (KeyCode::PageUp, 0),
+        (KeyCode::PageDown, 3),
+        (KeyCode::Home, 0),
     ] {
         assert_eq!(picker.key(key(code)), Picked::Nothing);
-        assert_eq!(selected(&picker), Some(expected), "{code:?}");
+        assert_eq!(picker.selected(), Some(expected), "{code:?}");
     }
     type_in(&mut picker, "nginx");
-    assert_eq!((picker.key(key(KeyCode::Enter)), selected(&picker)), (Picked::This, Some(3)));
+    assert_eq!(picker.key(key(KeyCode::Enter)), Picked::Chosen(2));
     for _ in 0..5 {
         picker.key(key(KeyCode::Backspace));
     }
     assert_eq!(picker.count(), (4, 4));
     assert_eq!(picker.key(key(KeyCode::Esc)), Picked::Left);
-    assert_eq!(picker.key(key(KeyCode::F(5))), Picked::NotMine);
     type_in(&mut picker, "zzz");
     assert_eq!(picker.key(key(KeyCode::Enter)), Picked::Nothing);
-    assert_eq!(selected(&picker), None);
-}
-
-#[test]
-fn a_menu_is_searched_from_elsewhere() {
-    let mut menu = Picker::menu(vec![
-        choice(1, "/shell", "the session's terminal", ""),
-        choice(2, "/sessions", "earlier ones", ""),
-        choice(3, "/model", "another model", ""),
-    ]);
-    menu.search("/se");
-    assert_eq!(menu.menu_height(), 2);
-    expect![[r#"
-        |/sessions                   earlier ones   ~ /se
-        |/shell              the session's termi…   ~ /se
-        |
-    "#]]
-    .assert_eq(&seen(40, 3, |buffer| menu.draw(Rect::new(0, 0, 40, 2), buffer, &Looks::default())));
-    // Letters are for whoever the menu belongs to.
-    assert_eq!(menu.key(key(KeyCode::Char('x'))), Picked::NotMine);
-    assert_eq!(menu.key(key(KeyCode::Tab)), Picked::This);
-    menu.search("/");
-    assert_eq!(menu.count(), (3, 3));
+    assert_eq!(picker.selected(), None);
 }
 
 #[test]
 fn a_hundred_thousand_rows_cost_what_is_seen() {
-    let rows = (0..100_000).map(|number| choice(number, &format!("line {number} of the history"), "", ""));
+    let rows = (0..100_000).map(|number| Entry::new(&format!("line {number} of the history"), ""));
     let mut picker = Picker::new("history", rows.collect());
     picker.key(key(KeyCode::End));
     check(
@@ -248,10 +221,8 @@ fn a_hundred_thousand_rows_cost_what_is_seen() {
         "#]],
     );
     type_in(&mut picker, "99998");
-    assert_eq!(picker.selected().map(|choice| choice.value), Some(99_998));
+    assert_eq!(picker.selected(), Some(99_998));
     assert_eq!(picker.count(), (1, 100_000));
-    picker.replace(Vec::new());
-    assert_eq!(picker.count(), (0, 0));
 }
 
 #[test]

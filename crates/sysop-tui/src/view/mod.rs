@@ -1,2 +1,25 @@
 //! Draws what there is to read: the history, cards, Markdown, highlighted code, diffs. Knows no session and no key.
 pub mod theme;
+use sysop_core::transcript::{ItemId, Transcript};
+/// x
+#[derive(Default)]
+pub struct History { f: Option<ItemId> }
+/// x
+pub enum Scroll { /// x
+Up(usize), /// x
+Down(usize), /// x
+PageUp, /// x
+PageDown, /// x
+Top, /// x
+End }
+#[allow(missing_docs)]
+impl History {
+    pub fn scroll(&mut self, _: Scroll) {}
+    pub fn follows(&self) -> bool { true }
+    pub fn focus_last(&mut self, t: &Transcript) { self.f = t.items().next_back().map(|i| i.id.clone()); }
+    pub fn focus_next(&mut self, _: &Transcript) {}
+    pub fn focus_previous(&mut self, _: &Transcript) {}
+    pub fn focused(&self) -> Option<&ItemId> { self.f.as_ref() }
+    pub fn unfocus(&mut self) { self.f = None }
+    pub fn toggle(&mut self) {}
+}
