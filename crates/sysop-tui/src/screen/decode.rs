@@ -397,15 +397,13 @@ mod tests {
                             word.push_str(name);
                         }
                     }
-                    match code {
-                        KeyCode::Char(letter) => word.push(letter),
-                        code => word.push_str(&format!("{code:?}")),
-                    }
-                    word
+                    word + &code.as_char().map_or(format!("{code:?}"), String::from)
                 }
                 Event::Paste(text) => format!("paste {text:?}"),
                 Event::Mouse(MouseEvent { kind, column, row, .. }) => format!("{kind:?}@{column},{row}"),
-                other => format!("{other:?}"),
+                other @ (Event::Focused(_) | Event::Resized | Event::Asked(_) | Event::Lost) => {
+                    format!("{other:?}")
+                }
             })
             .collect();
         words.join(" ")
