@@ -7,7 +7,9 @@
 #![warn(missing_docs)]
 
 pub mod app;
+pub mod command;
 pub mod frame;
+pub mod outside;
 pub mod pane;
 pub mod picker;
 pub mod screen;
@@ -27,11 +29,13 @@ pub const BY: &str = "tui";
 /// What the face needs.
 pub struct TuiContext {
     /// Opens the desk and the session to begin with, after the first frame is on the screen.
-    pub open: BoxFuture<'static, Result<(Arc<dyn Desk>, Opened), OpenError>>,
+    pub open: BoxFuture<'static, Opening>,
     /// What to ask of the session first.
     pub task: Option<String>,
     /// Where typed messages are remembered; nowhere if none.
     pub history: Option<PathBuf>,
+    /// What the person should know first.
+    pub notice: Option<String>,
     /// How it looks at first.
     pub theme: view::theme::ThemeName,
     /// What tokens cost, by `PROVIDER/NAME`.
@@ -43,6 +47,9 @@ pub struct TuiContext {
 /// Why there is no session to begin with; `Display` is one sentence.
 pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
+/// A session and the desk it was opened at, or why there is none.
+pub type Opening = Result<(Arc<dyn Desk>, Opened), OpenError>;
+
 /// What a million tokens cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Price {
@@ -50,8 +57,8 @@ pub struct Price {
     pub input: f64,
     /// Of output.
     pub output: f64,
-    /// Of input that came from a cache.
-    pub cached: f64,
+    /// Of input that came from a cache; as much as other input where nobody said.
+    pub cached: Option<f64>,
 }
 
 /// Programs that are given the terminal for a while; command lines, split by the shell's rules.
