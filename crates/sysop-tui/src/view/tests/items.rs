@@ -53,7 +53,11 @@ fn typical() -> Story {
 
 #[test]
 fn a_turn_at_40_columns() {
-    check(&typical(), 40, 28, expect![[r#"
+    check(
+        &typical(),
+        40,
+        28,
+        expect![[r#"
         ❯ Why is the disk full?
           Look at /var first.
 
@@ -82,12 +86,17 @@ fn a_turn_at_40_columns() {
 
 
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_turn_at_80_columns() {
-    check(&typical(), 80, 24, expect![[r#"
+    check(
+        &typical(),
+        80,
+        24,
+        expect![[r#"
         ❯ Why is the disk full?
           Look at /var first.
 
@@ -112,12 +121,17 @@ fn a_turn_at_80_columns() {
 
 
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_turn_at_120_columns() {
-    check(&typical(), 120, 24, expect![[r#"
+    check(
+        &typical(),
+        120,
+        24,
+        expect![[r#"
         ❯ Why is the disk full?
           Look at /var first.
 
@@ -142,7 +156,8 @@ fn a_turn_at_120_columns() {
 
 
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -168,7 +183,11 @@ fn ends_are_told_in_words() {
     };
     story.log(Event::ModelFailed { step: STEP, failure });
     story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: None });
-    check(&story, 60, 24, expect![[r#"
+    check(
+        &story,
+        60,
+        24,
+        expect![[r#"
         ❯ go
 
         $ make
@@ -193,7 +212,8 @@ fn ends_are_told_in_words() {
         ✗ openai does not know this key; set OPENAI_API_KEY
 
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -214,7 +234,11 @@ fn a_fleet_tells_the_odd_hosts_first() {
     let mut story = Story::new();
     story.prompt("go").step();
     story.ran(bash("a", "df"), outcome);
-    check(&story, 60, 9, expect![[r#"
+    check(
+        &story,
+        60,
+        9,
+        expect![[r#"
         ❯ go
 
         $ df
@@ -224,7 +248,8 @@ fn a_fleet_tells_the_odd_hosts_first() {
         ✓ 2 hosts (web1, web2): exit 0, 200 ms
         ✗ failed, 200 ms
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -242,7 +267,11 @@ fn edits_are_shown_as_what_goes_and_what_comes() {
         Outcome::ok("written"),
     );
     story.ran(call("c", "read_file", json!({"path": "src/main.rs", "start": 3})), Outcome::ok("x"));
-    check(&story, 60, 26, expect![[r#"
+    check(
+        &story,
+        60,
+        26,
+        expect![[r#"
         ❯ go
 
         → edit_file src/main.rs
@@ -269,7 +298,8 @@ fn edits_are_shown_as_what_goes_and_what_comes() {
 
 
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -294,7 +324,11 @@ fn what_runs_shows_its_tail_live() {
     let mut text: String = (0..200).map(|line| format!("\u{1b}[32mline {line}\u{1b}[0m\n")).collect();
     text.push_str("10%\r20%");
     story.delta(Delta::Output { call: CallId::new("a"), text });
-    check(&story, 40, 16, expect![[r#"
+    check(
+        &story,
+        40,
+        16,
+        expect![[r#"
         ❯ go
 
         $ make
@@ -311,7 +345,8 @@ fn what_runs_shows_its_tail_live() {
         ▸ running
 
 
-    "#]]);
+    "#]],
+    );
     let Some(Body::Output(output)) =
         story.transcript.item(&ItemId::Output(CallId::new("a"))).map(|item| &item.body)
     else {
@@ -329,7 +364,11 @@ fn thoughts_are_short_while_they_come_and_folded_when_done() {
     for line in 0..9 {
         story.delta(Delta::Reasoning { step: STEP, text: format!("thought {line}\n") });
     }
-    check(&story, 40, 8, expect![[r#"
+    check(
+        &story,
+        40,
+        8,
+        expect![[r#"
         ❯ go
 
         ∴ thinking
@@ -338,10 +377,15 @@ fn thoughts_are_short_while_they_come_and_folded_when_done() {
           thought 8
 
 
-    "#]]);
+    "#]],
+    );
     let reply = Reply { reasoning: "a\nb\nc\n".into(), text: "so".into(), ..Reply::default() };
     story.log(Event::Replied { step: STEP, reply });
-    check(&story, 40, 8, expect![[r#"
+    check(
+        &story,
+        40,
+        8,
+        expect![[r#"
         ❯ go
 
         ∴ thought, 3 lines
@@ -350,7 +394,8 @@ fn thoughts_are_short_while_they_come_and_folded_when_done() {
 
 
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -362,7 +407,11 @@ fn a_reply_that_broke_off_says_so() {
     story.log(Event::ModelFailed { step: STEP, failure });
     let turn = story.transcript.turn();
     story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: None });
-    check(&story, 40, 7, expect![[r#"
+    check(
+        &story,
+        40,
+        7,
+        expect![[r#"
         ❯ go
 
         ● Half a sent
@@ -370,7 +419,8 @@ fn a_reply_that_broke_off_says_so() {
 
         ✗ nobody answers
 
-    "#]]);
+    "#]],
+    );
 }
 
 fn plan(call: sysop_core::message::ToolCall, command: &str) -> Plan {
@@ -450,7 +500,8 @@ fn every_argument_of_a_call_is_shown() {
         more: ["c\nd"]
         - a
         + b
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
