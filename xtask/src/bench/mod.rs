@@ -8,6 +8,7 @@ mod far;
 mod machines;
 mod measure;
 mod mock;
+mod tui;
 
 use std::path::PathBuf;
 
