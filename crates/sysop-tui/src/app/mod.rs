@@ -37,12 +37,13 @@ pub use self::complete::{Completion, OFFERED_MAX, PATHS_MAX};
 pub use self::composer::Composer;
 pub use self::edit::rows as rows_of;
 pub use self::guard::GUARD;
+pub use self::keys::ctrl_c;
+use self::meter::Meter;
 pub use self::overlay::{Overlay, Target};
 pub use self::past::Past;
 pub use self::review::{Review, ReviewMode};
 pub use self::state::State;
 pub use self::status::{Activity, Part, Tone};
-use self::meter::Meter;
 use crate::command::Known;
 use crate::view::theme::{Theme, ThemeName};
 use crate::{BY, Price};
@@ -371,7 +372,9 @@ impl App {
     /// Whether the turn that ran last used tools.
     fn used_tools(&self) -> bool {
         let items = self.transcript.items().rev().skip_while(|item| matches!(item.body, Body::End(_)));
-        items.take_while(|item| !matches!(item.body, Body::End(_))).any(|item| matches!(item.body, Body::Output(_)))
+        items
+            .take_while(|item| !matches!(item.body, Body::End(_)))
+            .any(|item| matches!(item.body, Body::Output(_)))
     }
 
     /// What is written belongs to the box of the state: nothing of it is lost when the session begins or ends to be
@@ -405,7 +408,8 @@ impl App {
         match (open, &self.asking) {
             (Some(question), Some(asking)) if asking.id() == question.id => {}
             // A proposal that a person reads is not taken from under their fingers.
-            (Some(_), _) if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Looking) => {}
+            (Some(_), _)
+                if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Looking) => {}
             (Some(question), _) => self.asking = Some(Asking::of(question)),
             (None, _) => self.asking = None,
         }
@@ -543,7 +547,8 @@ impl App {
 /// Who answered a proposal elsewhere.
 fn closed_words(plan: &sysop_core::transcript::Plan) -> Option<String> {
     match &plan.state {
-        PlanState::Allowed { by: Decider::Person(by), .. } | PlanState::Rejected { by: Decider::Person(by), .. }
+        PlanState::Allowed { by: Decider::Person(by), .. }
+        | PlanState::Rejected { by: Decider::Person(by), .. }
             if by == BY =>
         {
             None

@@ -91,7 +91,8 @@ impl App {
             }
             Some(Overlay::Picking { picker, targets }) => {
                 let of = |at: Option<usize>, targets: &[Target]| targets.get(at?).cloned();
-                if let (KeyCode::Tab, Some(Target::Session(id))) = (key.code, of(picker.selected(), targets)) {
+                if let (KeyCode::Tab, Some(Target::Session(id))) = (key.code, of(picker.selected(), targets))
+                {
                     self.overlay = None;
                     self.fork_next = true;
                     return vec![Act::Open(Which::Earlier(id.as_str().to_owned()))];
@@ -198,10 +199,8 @@ impl App {
 
     pub(super) fn pick_routine(&mut self, now: Duration) {
         if self.desk.routines.is_empty() {
-            return self.say(
-                "there are no routines; write some into the config file as [routines.NAME]",
-                now,
-            );
+            return self
+                .say("there are no routines; write some into the config file as [routines.NAME]", now);
         }
         let routines = self.desk.routines.iter().enumerate();
         let choices = routines.map(|(at, it)| (Target::Routine(at), entry(&it.name, &it.description)));
@@ -237,8 +236,9 @@ impl App {
 
     pub(super) fn search_past(&mut self, now: Duration) {
         let messages = self.past.newest_first();
-        let choices: Vec<_> =
-            messages.map(|text| (Target::Message(text.to_owned()), entry(text, "").with_preview(text))).collect();
+        let choices: Vec<_> = messages
+            .map(|text| (Target::Message(text.to_owned()), entry(text, "").with_preview(text)))
+            .collect();
         if choices.is_empty() {
             return self.say("nothing was written before", now);
         }

@@ -69,9 +69,11 @@ pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) 
     for at in 0..page {
         let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
         let row = rows.get(first + at).cloned().unwrap_or_default();
-        truncate(&row.spans, usize::from(area.width), theme.style(Ink::Dim)).draw(buffer, area.x, y, area.width);
+        truncate(&row.spans, usize::from(area.width), theme.style(Ink::Dim))
+            .draw(buffer, area.x, y, area.width);
     }
-    let more = if first + page < rows.len() { "↓ more · any other key closes" } else { "any other key closes" };
+    let more =
+        if first + page < rows.len() { "↓ more · any other key closes" } else { "any other key closes" };
     let last = Row::of(&format!("  {more}"), theme.style(Ink::Dim));
     last.draw(buffer, area.x, area.bottom().saturating_sub(1), area.width);
     first

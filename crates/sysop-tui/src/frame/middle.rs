@@ -92,7 +92,13 @@ impl Middle {
     }
 
     /// Draws it; gives the place of the cursor, where it is here.
-    pub(super) fn draw(&self, app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> Option<Position> {
+    pub(super) fn draw(
+        &self,
+        app: &mut App,
+        theme: Theme,
+        area: Rect,
+        frame: &mut Frame<'_>,
+    ) -> Option<Position> {
         let (title, is_high) = match self {
             Self::Hidden => return None,
             Self::Rows { title, .. } | Self::Editing { title, .. } => (title, area.height > 1),
@@ -118,7 +124,8 @@ impl Middle {
                 // The command first, then its risk, then the reason.
                 let command = (*wants).clamp(1, area.height);
                 let below_rows = u16::try_from(below.len()).unwrap_or(0).min(area.height - command);
-                let above_rows = u16::try_from(above.len()).unwrap_or(0).min(area.height - command - below_rows);
+                let above_rows =
+                    u16::try_from(above.len()).unwrap_or(0).min(area.height - command - below_rows);
                 let part = |y: u16, height: u16| Rect { y: area.y + y, height, ..area };
                 draw_rows(above.iter(), part(0, above_rows), frame);
                 let place = part(above_rows, command);
@@ -262,7 +269,9 @@ fn live_rows(output: &Output, theme: Theme, columns: usize, most: usize) -> Vec<
     let end = output.tail[from..].trim_end_matches(['\n', '\r']);
     let rows: Vec<Row> = end
         .split('\n')
-        .flat_map(|line| wrap_exact(&[Span::new(line.trim_end_matches('\r'), theme.style(Ink::Text))], columns))
+        .flat_map(|line| {
+            wrap_exact(&[Span::new(line.trim_end_matches('\r'), theme.style(Ink::Text))], columns)
+        })
         .collect();
     rows[rows.len().saturating_sub(most)..].to_vec()
 }

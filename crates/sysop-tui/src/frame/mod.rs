@@ -31,7 +31,12 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
     let theme = Theme::new(app.theme());
     let area = frame.area();
     if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
-        Row::of("a larger window, please", theme.style(Ink::Warn)).draw(frame.buffer_mut(), area.x, area.y, area.width);
+        Row::of("a larger window, please", theme.style(Ink::Warn)).draw(
+            frame.buffer_mut(),
+            area.x,
+            area.y,
+            area.width,
+        );
         return;
     }
     let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
@@ -53,7 +58,9 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
                 *first = help::draw(theme, free, *first, frame.buffer_mut());
                 None
             }
-            Overlay::Picking { picker, .. } => picker.draw(picker.place(free), frame.buffer_mut(), &looks(theme)),
+            Overlay::Picking { picker, .. } => {
+                picker.draw(picker.place(free), frame.buffer_mut(), &looks(theme))
+            }
             Overlay::Filling { ask, .. } => ask.draw(ask.place(free), frame.buffer_mut(), &looks(theme)),
         };
     }
@@ -129,7 +136,10 @@ fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration)
         (Some(text), _) => left.push(Span::new(text, theme.style(Ink::Warn))),
         (None, Some(activity)) => {
             left.push(Span::new(&format!("{} ", activity.sign), theme.style(ink_of(activity.tone))));
-            left.push(Span::new(&activity.text, theme.style(if activity.moves { Ink::Text } else { ink_of(activity.tone) })));
+            left.push(Span::new(
+                &activity.text,
+                theme.style(if activity.moves { Ink::Text } else { ink_of(activity.tone) }),
+            ));
         }
         (None, None) => {}
     }
@@ -243,7 +253,11 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
             (false, None) => "what you type is not shown",
             (false, Some(_)) => "",
         };
-        let line = if shown.is_empty() { Row::of(hint, theme.style(Ink::Dim)) } else { tail(&shown, text.width, theme) };
+        let line = if shown.is_empty() {
+            Row::of(hint, theme.style(Ink::Dim))
+        } else {
+            tail(&shown, text.width, theme)
+        };
         line.draw(frame.buffer_mut(), text.x, text.y, text.width);
         let at = u16::try_from(width(&shown)).unwrap_or(u16::MAX).min(text.width.saturating_sub(1));
         return Some(Position::new(text.x + at, text.y));
@@ -321,6 +335,11 @@ fn offers(app: &App, theme: Theme, regions: &Regions, buffer: &mut Buffer) {
         }
         let y = top + u16::try_from(at).unwrap_or(0);
         let columns = usize::from(regions.rule.width);
-        truncate(&row.spans, columns, theme.style(Ink::Dim)).draw(buffer, regions.rule.x, y, regions.rule.width);
+        truncate(&row.spans, columns, theme.style(Ink::Dim)).draw(
+            buffer,
+            regions.rule.x,
+            y,
+            regions.rule.width,
+        );
     }
 }

@@ -11,7 +11,8 @@ pub const TARGET_BYTES_MAX: usize = 2_000;
 
 /// The target for a terminal, if it is a plain http(s) address: printable ASCII, a host, no user.
 pub fn target(address: &str) -> Option<Arc<str>> {
-    let plain = address.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'`'));
+    let plain =
+        address.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'`'));
     (plain && address.len() <= TARGET_BYTES_MAX && host(address).is_some()).then(|| Arc::from(address))
 }
 
@@ -53,14 +54,18 @@ fn same_place(text: &str, address: &str) -> bool {
     // A text that says http where the target is https is no lie, the other way round it is.
     let honest = !(text.to_ascii_lowercase().starts_with("https:")
         && address.to_ascii_lowercase().starts_with("http:"));
-    honest && !said.is_empty() && (trim(said) == trim(bare) || trim(said) == trim(bare.trim_start_matches("www.")))
+    honest
+        && !said.is_empty()
+        && (trim(said) == trim(bare) || trim(said) == trim(bare.trim_start_matches("www.")))
 }
 
 /// Whether a text can be taken for an address: any word of it that has a dot, a scheme or an `@` inside.
 fn looks_like_address(text: &str) -> bool {
     text.split_whitespace().any(|word| {
         let inner = word.trim_matches(|c: char| !c.is_alphanumeric());
-        inner.contains("://") || inner.contains('@') || inner.chars().any(|c| matches!(c, '.' | '。' | '．' | '․'))
+        inner.contains("://")
+            || inner.contains('@')
+            || inner.chars().any(|c| matches!(c, '.' | '。' | '．' | '․'))
     })
 }
 
@@ -72,7 +77,9 @@ pub fn find(text: &str) -> Option<(usize, usize)> {
         let rest = &text[start..];
         let fresh = !text[..start].ends_with(|c: char| c.is_ascii_alphanumeric());
         if fresh && after_scheme(rest).is_some() {
-            let stop = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '<' | '>' | '`' | '\\' | '|');
+            let stop = |c: char| {
+                c.is_whitespace() || c.is_control() || matches!(c, '"' | '<' | '>' | '`' | '\\' | '|')
+            };
             let length = rest.find(stop).unwrap_or(rest.len());
             let end = start + trimmed(&rest[..length]).len();
             if target(&text[start..end]).is_some() {

@@ -266,5 +266,7 @@ fn none(ink: Ink) -> Style {
 }
 #[allow(missing_docs)]
 impl ThemeName {
-    pub fn of(n: &str) -> Option<Self> { Self::ALL.into_iter().find(|t| t.as_str() == n) }
+    pub fn of(n: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|t| t.as_str() == n)
+    }
 }
