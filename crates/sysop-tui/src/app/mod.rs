@@ -266,6 +266,12 @@ impl App {
         if self.state().is_busy() { &mut self.next } else { &mut self.input }
     }
 
+    /// The text of the box in which the person writes while nothing runs.
+    #[cfg(test)]
+    pub(crate) fn written_now(&self) -> String {
+        self.input.text()
+    }
+
     /// Whether the log is still being read.
     pub fn is_replaying(&self) -> bool {
         self.transcript.seq() < self.replay_until

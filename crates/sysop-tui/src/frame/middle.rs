@@ -79,6 +79,16 @@ impl Middle {
         }
     }
 
+    /// The rows that are read, as text.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> Vec<String> {
+        match self {
+            Self::Hidden => Vec::new(),
+            Self::Rows { rows, .. } => rows.iter().map(Row::text).collect(),
+            Self::Editing { above, below, .. } => above.iter().chain(below).map(Row::text).collect(),
+        }
+    }
+
     /// How many rows it wants.
     pub(super) fn rows(&self) -> u16 {
         let count = |rows: &[Row]| u16::try_from(rows.len()).unwrap_or(u16::MAX);

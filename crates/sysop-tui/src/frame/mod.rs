@@ -70,6 +70,12 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
     take_links(frame.buffer_mut(), links);
 }
 
+/// The rows of the middle, as text.
+#[cfg(test)]
+pub(crate) fn middle_of(app: &App, columns: u16, rows: u16) -> Vec<String> {
+    middle::Middle::of(app, Theme::new(app.theme()), Rect::new(0, 0, columns, rows)).text()
+}
+
 /// How lists look.
 fn looks(theme: Theme) -> Looks {
     Looks {
