@@ -472,9 +472,9 @@ impl App {
     }
 
     /// Draws the history.
-    pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
+    pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
         let middle = self.middle();
-        self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer, now);
+        self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
     }
 
     /// A frame with all this is on the screen.

@@ -42,7 +42,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
     let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
     let middle = middle::Middle::of(app, theme, area);
     let regions = regions(area, middle.rows(), box_rows(app, columns));
-    app.draw_history(theme, regions.history, frame.buffer_mut(), now);
+    app.draw_history(theme, regions.history, frame.buffer_mut());
     let mut cursor = None;
     if let Some(area) = regions.middle {
         cursor = middle.draw(app, theme, area, frame);
