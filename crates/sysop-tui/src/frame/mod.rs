@@ -304,10 +304,14 @@ fn write_area(
     // The terminal's own cursor is where the person looks.
     area.set_cursor_style(Style::new());
     area.set_selection_style(theme.style(Ink::Chosen));
-    area.set_placeholder_text(placeholder);
-    area.set_placeholder_style(theme.style(Ink::Dim));
     for y in place.top()..place.bottom() {
         Row::default().draw(frame.buffer_mut(), place.x, y, place.width);
+    }
+    if area.is_empty() {
+        let placeholder = [Span::new(placeholder, theme.style(Ink::Dim))];
+        let row = truncate(&placeholder, usize::from(place.width), theme.style(Ink::Dim));
+        row.draw(frame.buffer_mut(), place.x, place.y, place.width);
+        return Position::new(place.x, place.y);
     }
     frame.render_widget(&*area, place);
     let (cursor, (top, left)) = (area.screen_cursor(), area.scroll_offset());
