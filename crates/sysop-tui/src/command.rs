@@ -2,7 +2,6 @@
 
 use sysop_core::policy::ApprovalMode;
 
-
 /// Names that are completed, each with what it is.
 #[derive(Debug, Clone, Default)]
 pub struct Known {

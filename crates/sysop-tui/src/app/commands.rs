@@ -36,9 +36,7 @@ impl App {
         match parse(text) {
             Line::Empty => Vec::new(),
             Line::Prompt(text) => self.prompt(text, now),
-            Line::Shell(command) => {
-                self.direct("bash", &json!({ "command": command }), Origin::Typed, now)
-            }
+            Line::Shell(command) => self.direct("bash", &json!({ "command": command }), Origin::Typed, now),
             Line::Undo => self.direct("undo", &json!({}), Origin::Typed, now),
             Line::Keys(keys) => {
                 self.direct("send_keys", &json!({ "keys": keys, "reasoning": "" }), Origin::Typed, now)
@@ -120,7 +118,13 @@ impl App {
         Vec::new()
     }
 
-    fn direct(&mut self, tool: &str, arguments: &serde_json::Value, origin: Origin, now: Duration) -> Vec<Act> {
+    fn direct(
+        &mut self,
+        tool: &str,
+        arguments: &serde_json::Value,
+        origin: Origin,
+        now: Duration,
+    ) -> Vec<Act> {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         let what = if self.state().is_busy() { Expected::Event } else { Expected::Turn };
         self.send_expecting(Input::Direct { tool: tool.to_owned(), arguments, origin }, what, now)
@@ -131,7 +135,9 @@ impl App {
     }
 
     fn model_named(&mut self, name: &str, now: Duration) -> Vec<Act> {
-        let Some(current) = self.transcript.facts().map(|facts| facts.model.clone()) else { return Vec::new() };
+        let Some(current) = self.transcript.facts().map(|facts| facts.model.clone()) else {
+            return Vec::new();
+        };
         let model = match name.split_once('/') {
             Some((provider, model)) if PROVIDERS.contains(&provider) && !model.is_empty() => {
                 ModelRef::new(provider, model)
@@ -146,9 +152,13 @@ impl App {
             return self.remark(format!("there is no routine {name}; /routines lists them"), now);
         };
         match (routine.render)(values) {
-            Ok(command) => self.direct("bash", &json!({ "command": command }), Origin::Routine, now),
+            Ok(command) => self.run_routine(&command, now),
             Err(error) => self.remark(error, now),
         }
+    }
+
+    pub(super) fn run_routine(&mut self, command: &str, now: Duration) -> Vec<Act> {
+        self.direct("bash", &json!({ "command": command }), Origin::Routine, now)
     }
 
     fn retry(&mut self, now: Duration) -> Vec<Act> {

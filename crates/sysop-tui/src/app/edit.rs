@@ -48,7 +48,7 @@ pub(super) fn replace(area: &mut TextArea<'_>, text: &str) {
 }
 
 /// How many rows the text takes in so many columns.
-pub(super) fn rows(area: &TextArea<'_>, columns: u16) -> u16 {
+pub fn rows(area: &TextArea<'_>, columns: u16) -> u16 {
     let columns = usize::from(columns.max(1));
     let rows: usize = area.lines().iter().map(|line| rows_of(line, columns)).sum();
     u16::try_from(rows).unwrap_or(u16::MAX)

@@ -21,6 +21,11 @@ const LEAVE: Duration = Duration::from_secs(3);
 /// How many rows one turn of the mouse wheel scrolls.
 const WHEEL_ROWS: usize = 3;
 
+/// The key with which a person interrupts; also what SIGINT means.
+pub fn ctrl_c() -> KeyEvent {
+    KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)
+}
+
 fn is_control(key: KeyEvent, letter: char) -> bool {
     key.code == KeyCode::Char(letter) && key.modifiers == KeyModifiers::CONTROL
 }
@@ -60,7 +65,9 @@ impl App {
             overlay.paste(text);
         } else if let Some(asking) = &mut self.asking {
             asking.paste(text, now);
-        } else if let Some(review) = self.review.as_mut().filter(|review| review.mode() != ReviewMode::Looking) {
+        } else if let Some(review) =
+            self.review.as_mut().filter(|review| review.mode() != ReviewMode::Looking)
+        {
             review.paste(text);
         } else {
             self.focus = Focus::Box;
@@ -127,7 +134,7 @@ impl App {
 
     /// Ctrl+C: closes what is in front, stops what runs, and then leaves.
     fn interrupt(&mut self, now: Duration) -> Vec<Act> {
-        if self.overlay.take().is_some() {
+        if self.close_overlay() {
             return Vec::new();
         }
         if let Some(asking) = &self.asking
@@ -152,7 +159,7 @@ impl App {
     }
 
     /// Leaves; what was being written is found again with the arrows.
-    pub(super) fn leave(&mut self, left: Left) -> Vec<Act> {
+    pub fn leave(&mut self, left: Left) -> Vec<Act> {
         let mut acts = Vec::new();
         for text in [self.input.take(), self.next.take()] {
             if self.past.push(&text) {
@@ -181,26 +188,6 @@ impl App {
             _ => {
                 self.say("pausing after this step", now);
                 vec![Act::Send(Input::Pause)]
-            }
-        }
-    }
-
-    fn key_in_overlay(&mut self, key: KeyEvent, now: Duration) -> Vec<Act> {
-        let Some(overlay) = &mut self.overlay else { return Vec::new() };
-        match overlay.key(key) {
-            super::overlay::Came::Nothing => Vec::new(),
-            super::overlay::Came::Left => {
-                let overlay = self.overlay.take();
-                self.left_overlay(overlay);
-                Vec::new()
-            }
-            super::overlay::Came::Moved => {
-                self.moved_in_overlay();
-                Vec::new()
-            }
-            super::overlay::Came::Chosen(at) => {
-                let Some(Overlay::Picking(picking)) = self.overlay.take() else { return Vec::new() };
-                self.chosen(picking, at, now)
             }
         }
     }
@@ -262,7 +249,9 @@ impl App {
 
     fn key_in_cards(&mut self, key: KeyEvent, now: Duration) -> Vec<Act> {
         match key.code {
-            KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => self.history.focus_previous(&self.transcript),
+            KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => {
+                self.history.focus_previous(&self.transcript)
+            }
             KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => self.history.focus_next(&self.transcript),
             KeyCode::Enter | KeyCode::Char(' ') => self.history.toggle(),
             KeyCode::Char('o') => return self.whole_output(now),

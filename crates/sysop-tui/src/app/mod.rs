@@ -16,12 +16,12 @@ mod past;
 mod review;
 mod state;
 mod status;
-#[cfg(test)]
-pub(crate) mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use sysop_core::event::{Delta, Event, Input, Logged, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::policy::{Class, Policy, Risk};
@@ -35,15 +35,17 @@ pub use self::act::{Act, Edited, Left};
 pub use self::asking::Asking;
 pub use self::complete::{Completion, OFFERED_MAX, PATHS_MAX};
 pub use self::composer::Composer;
+pub use self::edit::rows as rows_of;
 pub use self::guard::GUARD;
-pub use self::overlay::{Overlay, Wanted};
+pub use self::keys::ctrl_c;
+use self::meter::Meter;
+pub use self::overlay::{Overlay, Target};
 pub use self::past::Past;
 pub use self::review::{Review, ReviewMode};
 pub use self::state::State;
 pub use self::status::{Activity, Part, Tone};
-use self::meter::Meter;
 use crate::command::Known;
-use crate::view::theme::ThemeName;
+use crate::view::theme::{Theme, ThemeName};
 use crate::{BY, Price};
 
 /// How long a remark stays.
@@ -102,6 +104,10 @@ pub struct App {
     /// Questions that were answered here.
     settled: HashSet<QuestionId>,
     overlay: Option<Overlay>,
+    /// The colours before others are tried.
+    theme_before: Option<ThemeName>,
+    /// Whether a message of the session that is being opened is to be picked, for another session from there.
+    fork_next: bool,
     focus: Focus,
     flash: Option<(String, Duration)>,
     /// What was sent and has not shown in the log yet.
@@ -146,6 +152,8 @@ impl App {
             asking: None,
             settled: HashSet::new(),
             overlay: None,
+            theme_before: None,
+            fork_next: false,
             focus: Focus::Box,
             flash: None,
             expected: None,
@@ -314,6 +322,10 @@ impl App {
         if *self.transcript.phase() != before {
             self.meter.phase(now);
         }
+        if self.fork_next && !self.is_replaying() {
+            self.fork_next = false;
+            self.pick_message(now);
+        }
         self.follow_questions(now);
         self.settle();
     }
@@ -360,7 +372,9 @@ impl App {
     /// Whether the turn that ran last used tools.
     fn used_tools(&self) -> bool {
         let items = self.transcript.items().rev().skip_while(|item| matches!(item.body, Body::End(_)));
-        items.take_while(|item| !matches!(item.body, Body::End(_))).any(|item| matches!(item.body, Body::Output(_)))
+        items
+            .take_while(|item| !matches!(item.body, Body::End(_)))
+            .any(|item| matches!(item.body, Body::Output(_)))
     }
 
     /// What is written belongs to the box of the state: nothing of it is lost when the session begins or ends to be
@@ -394,7 +408,8 @@ impl App {
         match (open, &self.asking) {
             (Some(question), Some(asking)) if asking.id() == question.id => {}
             // A proposal that a person reads is not taken from under their fingers.
-            (Some(_), _) if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Looking) => {}
+            (Some(_), _)
+                if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Looking) => {}
             (Some(question), _) => self.asking = Some(Asking::of(question)),
             (None, _) => self.asking = None,
         }
@@ -448,6 +463,12 @@ impl App {
         self.say(sentence, now);
         self.follow_questions(now);
         self.settle();
+    }
+
+    /// Draws the history.
+    pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
+        let middle = self.middle();
+        self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer, now);
     }
 
     /// A frame with all this is on the screen.
@@ -526,7 +547,8 @@ impl App {
 /// Who answered a proposal elsewhere.
 fn closed_words(plan: &sysop_core::transcript::Plan) -> Option<String> {
     match &plan.state {
-        PlanState::Allowed { by: Decider::Person(by), .. } | PlanState::Rejected { by: Decider::Person(by), .. }
+        PlanState::Allowed { by: Decider::Person(by), .. }
+        | PlanState::Rejected { by: Decider::Person(by), .. }
             if by == BY =>
         {
             None

@@ -207,9 +207,7 @@ impl Review {
 
     fn edit(&mut self, key: KeyEvent) -> Came {
         match key.code {
-            KeyCode::Enter if !edit::is_newline(key) => {
-                self.allow(|command| Decision::Allow { command })
-            }
+            KeyCode::Enter if !edit::is_newline(key) => self.allow(|command| Decision::Allow { command }),
             KeyCode::Esc => {
                 self.mode = ReviewMode::Looking;
                 Came::Nothing

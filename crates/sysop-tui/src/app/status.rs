@@ -108,7 +108,11 @@ impl App {
             parts.push(part(format!("{count} queued"), Tone::Busy, 1));
         }
         if let Some(holder) = self.transcript().holder() {
-            let text = if holder == BY { "you have the terminal".to_owned() } else { format!("{holder} has the terminal") };
+            let text = if holder == BY {
+                "you have the terminal".to_owned()
+            } else {
+                format!("{holder} has the terminal")
+            };
             parts.push(part(text, Tone::Warn, 0));
         }
         parts
@@ -151,13 +155,26 @@ impl App {
                     return moving(format!("the agent waits while {who} in the terminal"));
                 }
                 let what = self.transcript().plan(call).map_or("the tool".to_owned(), |plan| {
-                    if plan.call.text_argument("command").is_some() { plan.call.name.clone() } else { short_form(&plan.call) }
+                    if plan.call.text_argument("command").is_some() {
+                        plan.call.name.clone()
+                    } else {
+                        short_form(&plan.call)
+                    }
                 });
                 moving(format!("{what} runs · {waited}"))
             }
             (State::Executing, _) => moving("starting".to_owned()),
             (State::Done, _) => {
-                let took = self.meter.turn(now).map(|took| format!(" in {}", words::duration(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)))).unwrap_or_default();
+                let took = self
+                    .meter
+                    .turn(now)
+                    .map(|took| {
+                        format!(
+                            " in {}",
+                            words::duration(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
+                        )
+                    })
+                    .unwrap_or_default();
                 Some(still("✓", format!("done{took}"), Tone::Good))
             }
             (State::Input, _) => None,

@@ -1,1 +1,0 @@
-//! The layout: which part of the screen shows what.
