@@ -146,6 +146,11 @@ impl Transcript {
         self.items.iter()
     }
 
+    /// The item at a place in reading order.
+    pub fn at(&self, place: usize) -> Option<&Item> {
+        self.items.get(place)
+    }
+
     /// One item.
     pub fn item(&self, id: &ItemId) -> Option<&Item> {
         self.items.iter().rev().find(|item| item.id == *id)

@@ -14,6 +14,8 @@ pub mod pane;
 pub mod picker;
 mod run;
 pub mod screen;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 use std::collections::HashMap;

@@ -266,6 +266,12 @@ impl App {
         if self.state().is_busy() { &mut self.next } else { &mut self.input }
     }
 
+    /// The text of the box in which the person writes while nothing runs.
+    #[cfg(test)]
+    pub(crate) fn written_now(&self) -> String {
+        self.input.text()
+    }
+
     /// Whether the log is still being read.
     pub fn is_replaying(&self) -> bool {
         self.transcript.seq() < self.replay_until
@@ -466,9 +472,9 @@ impl App {
     }
 
     /// Draws the history.
-    pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
+    pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
         let middle = self.middle();
-        self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer, now);
+        self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
     }
 
     /// A frame with all this is on the screen.

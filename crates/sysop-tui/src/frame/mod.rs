@@ -42,7 +42,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
     let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
     let middle = middle::Middle::of(app, theme, area);
     let regions = regions(area, middle.rows(), box_rows(app, columns));
-    app.draw_history(theme, regions.history, frame.buffer_mut(), now);
+    app.draw_history(theme, regions.history, frame.buffer_mut());
     let mut cursor = None;
     if let Some(area) = regions.middle {
         cursor = middle.draw(app, theme, area, frame);
@@ -68,6 +68,12 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
         frame.set_cursor_position(cursor);
     }
     take_links(frame.buffer_mut(), links);
+}
+
+/// The rows of the middle, as text.
+#[cfg(test)]
+pub(crate) fn middle_of(app: &App, columns: u16, rows: u16) -> Vec<String> {
+    middle::Middle::of(app, Theme::new(app.theme()), Rect::new(0, 0, columns, rows)).text()
 }
 
 /// How lists look.

@@ -102,6 +102,7 @@ impl Pane {
     }
 
     /// Takes a key.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all keys but a few are the program's")]
     pub fn key(&mut self, key: KeyEvent) -> Pressed {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && matches!(key.code, KeyCode::Char(']' | 't')) {

@@ -15,6 +15,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::link;
+use super::theme::{Ink, Theme};
 
 /// The most characters of one cluster; more marks on one letter are not drawn.
 const CLUSTER_CHARS_MAX: usize = 8;
@@ -362,4 +363,31 @@ pub fn hang(rows: Vec<Row>, first: &Span, rest: &Span) -> Vec<Row> {
         .enumerate()
         .map(|(at, row)| row.behind(if at == 0 { first.clone() } else { rest.clone() }))
         .collect()
+}
+
+/// Makes links of the addresses in a line.
+pub fn linked(line: Vec<Span>, theme: Theme) -> Vec<Span> {
+    if !line.iter().any(|span| span.link.is_none() && span.text().contains("http")) {
+        return line;
+    }
+    let mut out = Vec::with_capacity(line.len() + 2);
+    for span in line {
+        if span.link.is_some() {
+            out.push(span);
+            continue;
+        }
+        let mut rest = span.text();
+        while let Some((start, end)) = link::find(rest) {
+            if start > 0 {
+                out.push(Span::new(&rest[..start], span.style));
+            }
+            let style = span.style.patch(theme.style(Ink::Link));
+            out.push(Span::linked(&rest[start..end], style, link::target(&rest[start..end])));
+            rest = &rest[end..];
+        }
+        if !rest.is_empty() {
+            out.push(Span::new(rest, span.style));
+        }
+    }
+    out
 }

@@ -20,6 +20,11 @@ impl ThemeName {
     /// All, in the order in which a person goes through them.
     pub const ALL: [Self; 4] = [Self::Dark, Self::Light, Self::Terminal, Self::None];
 
+    /// The theme of that word.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.as_str() == word)
+    }
+
     /// The word for it in a config file and on the screen.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -262,11 +267,5 @@ fn none(ink: Ink) -> Style {
         | Ink::Key
         | Ink::Meta
         | Ink::Operator => style,
-    }
-}
-#[allow(missing_docs)]
-impl ThemeName {
-    pub fn of(n: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|t| t.as_str() == n)
     }
 }
