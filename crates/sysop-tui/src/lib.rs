@@ -12,13 +12,18 @@ pub mod frame;
 pub mod outside;
 pub mod pane;
 pub mod picker;
+mod run;
 pub mod screen;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+pub use run::{Ended, run};
 
 use futures::future::BoxFuture;
 use sysop_driver::face::{Desk, Opened};
@@ -42,6 +47,10 @@ pub struct TuiContext {
     pub prices: HashMap<String, Price>,
     /// The person's programs for long texts, as they were found in the environment.
     pub programs: Programs,
+    /// The folder for what is being edited.
+    pub drafts: PathBuf,
+    /// The kind of the person's terminal.
+    pub kind: screen::Kind,
 }
 
 /// Why there is no session to begin with; `Display` is one sentence.

@@ -7,13 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, Result};
 use sysop_driver::face::Desk;
 use sysop_tui::app::Left;
-use sysop_tui::{Programs, TuiContext};
+use sysop_tui::screen::Kind;
+use sysop_tui::{OpenError, Programs, TuiContext};
 
 use crate::cli::GlobalFlags;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Settings, Verbosity};
 use crate::wiring::Parts;
 
+/// The folder of what is being edited, in the data folder.
+const DRAFTS: &str = "drafts";
 /// Where it does not work, this does.
 const NO_SCREEN: &str =
     "the full screen needs a terminal that can move its cursor; `sysop chat` talks line by line";
@@ -47,6 +50,8 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
         theme: settings.theme,
         prices: settings.prices.clone(),
         programs: Programs { editor: program(&["VISUAL", "EDITOR"]), pager: program(&["PAGER"]) },
+        drafts: settings.folders.data.join(DRAFTS),
+        kind: Kind::of(environment.value("TERM").unwrap_or_default()),
         open: Box::pin(async move {
             // Whoever looks for models may have to wait for a server.
             let picked = tokio::task::spawn_blocking(move || crate::with_model(settings));
@@ -62,7 +67,7 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
     if let Some(parts) = parts {
         parts.close().await;
     }
-    let ended = ended.map_err(anyhow::Error::from_boxed)?;
+    let ended = ended.map_err(into_anyhow)?;
     if let Some(session) = ended.to_resume {
         crate::tell(&format!("`sysop --resume={session}` goes on from here"));
     }
@@ -72,5 +77,13 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
         Left::Terminated => Ok(Exit::Terminated),
         Left::HungUp => Ok(Exit::HungUp),
         Left::Failed(why) => Err(Failure::failed(why).into()),
+    }
+}
+
+/// The binary's own errors come back as they went in, so that their exit code is known.
+fn into_anyhow(error: OpenError) -> anyhow::Error {
+    match error.downcast::<Failure>() {
+        Ok(failure) => (*failure).into(),
+        Err(error) => anyhow::Error::from_boxed(error),
     }
 }

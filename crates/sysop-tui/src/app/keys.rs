@@ -1,4 +1,5 @@
 //! What each key does, from what stands in front to what lies behind.
+#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use std::time::Duration;
 
@@ -20,6 +21,11 @@ use crate::view::Scroll;
 const LEAVE: Duration = Duration::from_secs(3);
 /// How many rows one turn of the mouse wheel scrolls.
 const WHEEL_ROWS: usize = 3;
+
+/// The key with which a person interrupts; also what SIGINT means.
+pub fn ctrl_c() -> KeyEvent {
+    KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)
+}
 
 fn is_control(key: KeyEvent, letter: char) -> bool {
     key.code == KeyCode::Char(letter) && key.modifiers == KeyModifiers::CONTROL
@@ -143,6 +149,7 @@ impl App {
             if std::mem::replace(&mut self.interrupted, true) {
                 return self.leave(Left::Interrupted);
             }
+            self.leave_asked = Some(now + LEAVE);
             return self.stop();
         }
         if self.leave_asked.is_some_and(|until| until > now) {
@@ -154,7 +161,7 @@ impl App {
     }
 
     /// Leaves; what was being written is found again with the arrows.
-    pub(super) fn leave(&mut self, left: Left) -> Vec<Act> {
+    pub fn leave(&mut self, left: Left) -> Vec<Act> {
         let mut acts = Vec::new();
         for text in [self.input.take(), self.next.take()] {
             if self.past.push(&text) {
@@ -175,12 +182,14 @@ impl App {
                 self.say("nothing runs that could be paused", now);
                 Vec::new()
             }
-            _ if std::mem::replace(&mut self.pausing, true) => {
+            Phase::Thinking { .. } | Phase::Waiting { .. } | Phase::Running { .. } | Phase::Stopping
+                if std::mem::replace(&mut self.pausing, true) =>
+            {
                 self.pausing = false;
                 self.say("goes on", now);
                 vec![Act::Send(Input::Resume)]
             }
-            _ => {
+            Phase::Thinking { .. } | Phase::Waiting { .. } | Phase::Running { .. } | Phase::Stopping => {
                 self.say("pausing after this step", now);
                 vec![Act::Send(Input::Pause)]
             }

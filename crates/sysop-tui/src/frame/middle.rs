@@ -10,7 +10,7 @@ use sysop_core::words;
 
 use super::write_area;
 use crate::app::{App, ReviewMode};
-use crate::view::cells::{exact, hang, truncate, width, wrap, wrap_exact};
+use crate::view::cells::{exact, hang, truncate, width, wrap};
 use crate::view::theme::{Ink, Theme};
 use crate::view::{Row, Span};
 
@@ -71,11 +71,21 @@ impl Middle {
                 let most = usize::from((area.height / 3).clamp(1, LIVE_ROWS_MAX));
                 Self::Rows {
                     title: live_title(output, theme),
-                    rows: live_rows(output, theme, columns, most),
+                    rows: crate::view::output::live_rows(output, columns, most, theme),
                     is: Is::Live,
                 }
             }
             Some(_) | None => Self::Hidden,
+        }
+    }
+
+    /// The rows that are read, as text.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> Vec<String> {
+        match self {
+            Self::Hidden => Vec::new(),
+            Self::Rows { rows, .. } => rows.iter().map(Row::text).collect(),
+            Self::Editing { above, below, .. } => above.iter().chain(below).map(Row::text).collect(),
         }
     }
 
@@ -226,7 +236,7 @@ fn risk_rows(plan: &Plan, risk: &Risk, theme: Theme, columns: usize) -> Vec<Row>
     let lines = wrap(&[Span::new(&text, theme.style(ink))], columns.saturating_sub(2));
     let mut rows = hang(lines, &sign, &gap);
     if let Some(grant) = &plan.covers {
-        let text = format!("a covers for this session: {}", words::covers(grant));
+        let text = format!("a allows for this session: {}", words::covers(grant));
         rows.extend(wrap(&[Span::new(&text, theme.style(Ink::Dim))], columns));
     }
     rows
@@ -259,19 +269,4 @@ fn live_title(output: &Output, theme: Theme) -> Row {
     let mut row = Row::of(&output.tool, theme.style(Ink::Title));
     row.push(Span::new("  output so far", theme.style(Ink::Dim)));
     row
-}
-
-/// The newest rows of what a tool has said.
-fn live_rows(output: &Output, theme: Theme, columns: usize, most: usize) -> Vec<Row> {
-    // Only the end is laid out: a flood is cut before it is looked at.
-    let bytes = most * columns * 4;
-    let from = output.tail.ceil_char_boundary(output.tail.len().saturating_sub(bytes));
-    let end = output.tail[from..].trim_end_matches(['\n', '\r']);
-    let rows: Vec<Row> = end
-        .split('\n')
-        .flat_map(|line| {
-            wrap_exact(&[Span::new(line.trim_end_matches('\r'), theme.style(Ink::Text))], columns)
-        })
-        .collect();
-    rows[rows.len().saturating_sub(most)..].to_vec()
 }

@@ -223,10 +223,10 @@ impl Screen {
         panics::hold();
         self.before = Some(before);
         io::stdout().flush()?;
-        self.writer.send(modes::enter(self.kind).as_bytes());
+        // What was to be switched while somebody else had it is switched here. All goes out with the next frame, so
+        // that the other screen is never seen without one.
+        self.ahead = modes::enter(self.kind);
         let mouse = std::mem::take(&mut self.mouse);
-        // What was to be switched while somebody else had it is switched here.
-        self.ahead.clear();
         self.set_mouse(mouse);
         self.resized()
     }

@@ -19,7 +19,7 @@ impl Kind {
 }
 
 /// What the mouse tells.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mouse {
     /// Nothing: it selects text, as everywhere else.
     #[default]

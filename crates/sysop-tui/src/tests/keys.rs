@@ -1,0 +1,1 @@
+//! What single keys do.
