@@ -200,10 +200,7 @@ fn streams() -> Result<(), Failure> {
 }
 
 fn call(id: &str, name: &str, arguments: serde_json::Value) -> ToolCall {
-    let arguments = match arguments {
-        serde_json::Value::Object(map) => Arguments::Object(map),
-        other => Arguments::Invalid(other.to_string()),
-    };
+    let arguments = Arguments::parse(&arguments.to_string());
     ToolCall { id: CallId::new(id), wire_id: None, name: name.to_owned(), arguments }
 }
 

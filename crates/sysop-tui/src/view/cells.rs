@@ -215,13 +215,11 @@ pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
         let mut bytes = [0; 4];
         let letter = &*c.encode_utf8(&mut bytes);
         marks = if char_width(c) > 0 { Some(0) } else { marks.map(|marks| marks + 1) };
-        let hides = !marks.is_some_and(|marks| marks <= MARKS_MAX);
-        let shown = match neutralise_line(letter) {
-            Cow::Borrowed(_) if is_dropped(c) || hides || is_sound_mark(c) => {
-                Cow::Owned(format!("\\u{{{:x}}}", u32::from(c)))
-            }
-            shown => shown,
-        };
+        let hides = marks.is_none_or(|marks| marks > MARKS_MAX);
+        let mut shown = neutralise_line(letter);
+        if matches!(shown, Cow::Borrowed(_)) && (is_dropped(c) || hides || is_sound_mark(c)) {
+            shown = Cow::Owned(format!("\\u{{{:x}}}", u32::from(c)));
+        }
         match shown {
             Cow::Borrowed(same) => plain.push_str(same),
             Cow::Owned(name) => {
