@@ -7,7 +7,8 @@ mod cases;
 mod far;
 mod machines;
 mod measure;
-mod mock;
+pub(crate) mod mock;
+mod tui;
 
 use std::path::PathBuf;
 
