@@ -20,8 +20,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::app::{Act, App, AtDesk, Edited, Left, PATHS_MAX, Past, Setup};
 use crate::outside;
+use crate::pane::{Pane, Pressed};
 use crate::screen::{Event, Events, Mouse, Request, Screen, Suspended};
-use crate::{OpenError, Opening, Programs, TuiContext, frame};
+use crate::{BY, OpenError, Opening, Programs, TuiContext, frame};
 
 /// The least time between frames while much comes.
 const FRAME: Duration = Duration::from_millis(12);
@@ -85,6 +86,7 @@ pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
         dirty: true,
         urgent: false,
         unseen: false,
+        pane: None,
         last_frame: Duration::ZERO,
         left: None,
     };
@@ -113,6 +115,8 @@ struct Face {
     urgent: bool,
     /// Whether the last frame may not have reached the terminal yet.
     unseen: bool,
+    /// The session's terminal, while the person is in it.
+    pane: Option<Pane>,
     last_frame: Duration,
     left: Option<Left>,
 }
@@ -139,6 +143,7 @@ impl Face {
                 event = self.events.next() => self.event(event).await?,
                 opened = &mut open => self.at_desk(opened?).await?,
                 Some(came) = came.recv() => self.fetched(came).await?,
+                () = came_of(&mut self.pane) => self.dirty = true,
                 update = next_of(&mut self.updates) => self.updated(update),
                 () = self.screen.ready(), if self.unseen || (self.dirty && !self.screen.is_ready()) => {}
                 () = sleep_until(self.began, wake) => self.app.tick(self.began.elapsed()),
@@ -160,7 +165,7 @@ impl Face {
 
     fn draw(&mut self) -> io::Result<()> {
         let now = self.now();
-        if self.screen.is_ready() && std::mem::take(&mut self.unseen) {
+        if self.screen.is_ready() && std::mem::take(&mut self.unseen) && self.pane.is_none() {
             self.app.drawn(now);
         }
         if self.app.next_change(self.last_frame).is_some_and(|next| next <= now) {
@@ -170,16 +175,46 @@ impl Face {
         if !self.dirty || !due || !self.screen.is_ready() {
             return Ok(());
         }
-        let app = &mut self.app;
-        self.screen.draw(|frame, links| frame::draw(app, frame, links, now))?;
+        self.follow_pane();
+        let (app, pane) = (&mut self.app, &mut self.pane);
+        self.screen.draw(|frame, links| match pane {
+            Some(pane) => frame::draw_pane(app, pane, frame),
+            None => frame::draw(app, frame, links, now),
+        })?;
         (self.dirty, self.urgent, self.unseen, self.last_frame) = (false, false, true, now);
         Ok(())
+    }
+
+    /// The mouse is for the program in the terminal where that is on the screen, else for the wheel.
+    fn follow_pane(&mut self) {
+        if let Some(over) = self.pane.as_ref().and_then(|pane| pane.over()).map(str::to_owned) {
+            let now = self.now();
+            self.app.say(over, now);
+            self.pane = None;
+        }
+        self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Clicks, Pane::wanted_mouse));
     }
 
     async fn event(&mut self, event: Event) -> io::Result<()> {
         let now = self.now();
         (self.dirty, self.urgent) = (true, true);
         match event {
+            Event::Key(key) if self.pane.is_some() => {
+                let pressed = self.pane.as_mut().map(|pane| pane.key(key));
+                if pressed == Some(Pressed::GaveBack) {
+                    self.pane = None;
+                }
+            }
+            Event::Paste(text) if self.pane.is_some() => {
+                if let Some(pane) = &mut self.pane {
+                    pane.paste(&text);
+                }
+            }
+            Event::Mouse(mouse) if self.pane.is_some() => {
+                if let Some(pane) = &mut self.pane {
+                    pane.mouse(mouse);
+                }
+            }
             Event::Key(key) => {
                 let acts = self.app.key(key, now);
                 self.act(acts).await?;
@@ -255,6 +290,7 @@ impl Face {
     fn opened(&mut self, opened: Opened) {
         self.dirty = true;
         let Opened { session, last, spec } = opened;
+        self.pane = None;
         self.app.opened(session.id().clone(), last, &spec);
         self.updates = Some(session.subscribe(Seq(0)));
         self.session = Some(session);
@@ -344,7 +380,11 @@ impl Face {
                     self.app.say(format!("{} cannot be written ({error})", path.display()), now);
                 }
             }
-            Act::ShowTerminal => self.app.say("the session has no terminal", now),
+            Act::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
+                Some(Some(terminal)) => self.pane = Some(Pane::new(terminal, BY)),
+                Some(None) => self.app.say("this session has no terminal", now),
+                None => self.app.say("the session is being opened", now),
+            },
             Act::Suspend => self.suspend().await?,
             Act::Redraw => self.screen.resized()?,
             Act::Quit(left) => self.left = Some(left),
@@ -437,6 +477,14 @@ fn remember(path: &Path, message: &str) -> io::Result<()> {
 async fn next_of(updates: &mut Option<BoxStream<'static, Update>>) -> Option<Update> {
     match updates {
         Some(updates) => updates.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Something new in the terminal; never where it is not on the screen.
+async fn came_of(pane: &mut Option<Pane>) {
+    match pane {
+        Some(pane) => pane.came().await,
         None => std::future::pending().await,
     }
 }

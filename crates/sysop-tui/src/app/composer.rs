@@ -10,7 +10,7 @@ const FOLDED_LINES_MIN: usize = 10;
 /// From how many characters on a paste is shown by its size.
 const FOLDED_CHARS_MIN: usize = 1_000;
 /// The most bytes of one paste.
-pub const PASTE_BYTES_MAX: usize = 1024 * 1024;
+const PASTE_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a person is about to say.
 pub struct Composer {

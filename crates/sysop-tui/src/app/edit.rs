@@ -1,4 +1,5 @@
 //! One set of editing keys for every box that a person writes in.
+#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Style;

@@ -5,22 +5,22 @@ use std::time::Duration;
 /// For how long after it was drawn a question takes no key.
 pub const GUARD: Duration = Duration::from_millis(300);
 /// For how long the keys have to rest where the person was writing something else.
-pub const WRITING_GUARD: Duration = Duration::from_millis(700);
+pub(super) const WRITING_GUARD: Duration = Duration::from_millis(700);
 
 /// When a question begins to take keys.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Guard {
+pub(super) struct Guard {
     until: Option<Duration>,
 }
 
 impl Guard {
     /// The question is on the screen.
-    pub fn drawn(&mut self, now: Duration) {
+    pub(super) fn drawn(&mut self, now: Duration) {
         self.until.get_or_insert(now + GUARD);
     }
 
     /// Whether a key that comes now counts; one that comes too early begins the guard anew.
-    pub fn takes(&mut self, now: Duration) -> bool {
+    pub(super) fn takes(&mut self, now: Duration) -> bool {
         match self.until {
             Some(until) if now >= until => true,
             Some(until) => {
@@ -32,12 +32,12 @@ impl Guard {
     }
 
     /// The person writes something else.
-    pub fn writing(&mut self, now: Duration) {
+    pub(super) fn writing(&mut self, now: Duration) {
         self.until = self.until.map(|until| until.max(now + WRITING_GUARD));
     }
 
     /// When it will take keys, where it does not yet.
-    pub fn waits_until(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn waits_until(&self, now: Duration) -> Option<Duration> {
         self.until.filter(|until| *until > now)
     }
 }

@@ -1,4 +1,5 @@
 //! What each key does, from what stands in front to what lies behind.
+#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use std::time::Duration;
 
@@ -148,6 +149,7 @@ impl App {
             if std::mem::replace(&mut self.interrupted, true) {
                 return self.leave(Left::Interrupted);
             }
+            self.leave_asked = Some(now + LEAVE);
             return self.stop();
         }
         if self.leave_asked.is_some_and(|until| until > now) {
@@ -180,12 +182,14 @@ impl App {
                 self.say("nothing runs that could be paused", now);
                 Vec::new()
             }
-            _ if std::mem::replace(&mut self.pausing, true) => {
+            Phase::Thinking { .. } | Phase::Waiting { .. } | Phase::Running { .. } | Phase::Stopping
+                if std::mem::replace(&mut self.pausing, true) =>
+            {
                 self.pausing = false;
                 self.say("goes on", now);
                 vec![Act::Send(Input::Resume)]
             }
-            _ => {
+            Phase::Thinking { .. } | Phase::Waiting { .. } | Phase::Running { .. } | Phase::Stopping => {
                 self.say("pausing after this step", now);
                 vec![Act::Send(Input::Pause)]
             }

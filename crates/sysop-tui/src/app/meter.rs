@@ -45,7 +45,20 @@ impl Meter {
             Event::TurnEnded { .. } => self.took = self.turn.map(|began| now.saturating_sub(began)),
             Event::StepStarted { .. } => (self.answering, self.notice, self.phase) = (false, None, now),
             Event::Replied { reply, .. } => self.used(reply.usage, model),
-            _ => {}
+            Event::SessionOpened { .. }
+            | Event::Configured { .. }
+            | Event::PromptQueued { .. }
+            | Event::ModelFailed { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::Decided { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolFinished { .. }
+            | Event::CancelAsked { .. }
+            | Event::Paused { .. }
+            | Event::Resumed
+            | Event::TerminalInput { .. }
+            | Event::Compacted { .. }
+            | Event::HistoryCleared => {}
         }
     }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use sysop_core::event::{Delta, Event, Input, Logged, StopReason, Update};
+use sysop_core::event::{Change, Delta, Event, Input, Logged, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::policy::{Class, Policy, Risk};
 use sysop_core::question::{Question, QuestionId};
@@ -343,7 +343,7 @@ impl App {
             Event::SessionOpened { spec } => {
                 self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
             }
-            Event::Configured { change: sysop_core::event::Change::Rules { dangerous, deny } } => {
+            Event::Configured { change: Change::Rules { dangerous, deny } } => {
                 self.rules.0.extend(dangerous.iter().cloned());
                 self.rules.1.extend(deny.iter().cloned());
             }
@@ -359,7 +359,19 @@ impl App {
                 (self.interrupted, self.question_interrupted, self.decided) = Default::default();
                 self.done = *reason == StopReason::EndTurn && self.used_tools();
             }
-            _ => {}
+            Event::Configured { change: Change::Model(_) | Change::Approve(_) }
+            | Event::StepStarted { .. }
+            | Event::Replied { .. }
+            | Event::ModelFailed { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::Decided { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolFinished { .. }
+            | Event::CancelAsked { .. }
+            | Event::Paused { .. }
+            | Event::Resumed
+            | Event::TerminalInput { .. }
+            | Event::Compacted { .. } => {}
         }
         if matches!(logged.event, Event::TurnEnded { .. } | Event::Paused { .. }) {
             self.pausing = false;
@@ -409,7 +421,13 @@ impl App {
         self.follow_review(now);
         let open = match self.transcript.phase() {
             Phase::Stopping => None,
-            _ => self.transcript.questions().iter().find(|question| !self.settled.contains(&question.id)),
+            Phase::Idle
+            | Phase::Thinking { .. }
+            | Phase::Waiting { .. }
+            | Phase::Running { .. }
+            | Phase::Paused { .. } => {
+                self.transcript.questions().iter().find(|question| !self.settled.contains(&question.id))
+            }
         };
         match (open, &self.asking) {
             (Some(question), Some(asking)) if asking.id() == question.id => {}

@@ -1,4 +1,5 @@
 //! What stands in front of everything else until the person is done with it: help, and lists to pick from.
+#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use std::time::Duration;
 

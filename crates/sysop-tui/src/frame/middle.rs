@@ -236,7 +236,7 @@ fn risk_rows(plan: &Plan, risk: &Risk, theme: Theme, columns: usize) -> Vec<Row>
     let lines = wrap(&[Span::new(&text, theme.style(ink))], columns.saturating_sub(2));
     let mut rows = hang(lines, &sign, &gap);
     if let Some(grant) = &plan.covers {
-        let text = format!("a covers for this session: {}", words::covers(grant));
+        let text = format!("a allows for this session: {}", words::covers(grant));
         rows.extend(wrap(&[Span::new(&text, theme.style(Ink::Dim))], columns));
     }
     rows

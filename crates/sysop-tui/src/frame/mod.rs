@@ -15,6 +15,7 @@ use ratatui_textarea::TextArea;
 
 pub use self::layout::{COLUMNS_MIN, ROWS_MIN, Regions, regions};
 use crate::app::{App, Focus, OFFERED_MAX, Overlay, ReviewMode, State, Tone};
+use crate::pane::Pane;
 use crate::picker::Looks;
 use crate::screen::Link;
 use crate::view::cells::{truncate, width};
@@ -68,6 +69,35 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
         frame.set_cursor_position(cursor);
     }
     take_links(frame.buffer_mut(), links);
+}
+
+/// Draws the session's terminal in the place of everything, but for a line that says whose turn it is.
+pub fn draw_pane(app: &App, pane: &mut Pane, frame: &mut Frame<'_>) {
+    let theme = Theme::new(app.theme());
+    let area = frame.area();
+    let rows = area.height.saturating_sub(1);
+    let cursor = pane.draw(Rect { height: rows, ..area }, frame.buffer_mut());
+    let transcript = app.transcript();
+    let host = transcript.facts().map_or("", |facts| facts.host.as_str());
+    let mut row = Row::of("─ ", theme.style(Ink::Dim));
+    // What waits for the person is behind the terminal.
+    let waits = match (app.asking(), app.review()) {
+        (Some(asking), _) => Some(format!("{} asks", asking.question().from)),
+        (None, Some(_)) => Some("a proposal waits for you".to_owned()),
+        (None, None) => None,
+    };
+    if let Some(waits) = waits {
+        row.push(Span::new(&format!("{waits} · "), theme.style(Ink::Warn)));
+    }
+    row.push(Span::new(&pane.status(host, transcript.holder()), theme.style(Ink::Text)));
+    row.push(Span::new(" ", Style::new()));
+    let columns = usize::from(area.width);
+    row.push(Span::new(&"─".repeat(columns.saturating_sub(row.width())), theme.style(Ink::Dim)));
+    let row = truncate(&row.spans, columns, theme.style(Ink::Dim));
+    row.draw(frame.buffer_mut(), area.x, area.y + rows, area.width);
+    if let Some(cursor) = cursor {
+        frame.set_cursor_position(cursor);
+    }
 }
 
 /// The rows of the middle, as text.
@@ -304,10 +334,14 @@ fn write_area(
     // The terminal's own cursor is where the person looks.
     area.set_cursor_style(Style::new());
     area.set_selection_style(theme.style(Ink::Chosen));
-    area.set_placeholder_text(placeholder);
-    area.set_placeholder_style(theme.style(Ink::Dim));
     for y in place.top()..place.bottom() {
         Row::default().draw(frame.buffer_mut(), place.x, y, place.width);
+    }
+    if area.is_empty() {
+        let placeholder = [Span::new(placeholder, theme.style(Ink::Dim))];
+        let row = truncate(&placeholder, usize::from(place.width), theme.style(Ink::Dim));
+        row.draw(frame.buffer_mut(), place.x, place.y, place.width);
+        return Position::new(place.x, place.y);
     }
     frame.render_widget(&*area, place);
     let (cursor, (top, left)) = (area.screen_cursor(), area.scroll_offset());

@@ -17,7 +17,10 @@ pub(super) struct Wishes {
 }
 
 /// The bytes of a key; none where a terminal has none for it.
-#[expect(clippy::wildcard_enum_match_arm, reason = "there are more keys than those that have bytes of their own")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "there are more keys than those that have bytes of their own"
+)]
 pub(super) fn key(key: KeyEvent, wishes: Wishes) -> Option<Vec<u8>> {
     let held = key.modifiers;
     let alt = held.contains(KeyModifiers::ALT);

@@ -207,12 +207,12 @@ pub(super) fn history_rows(
     match &plan.state {
         PlanState::Waiting => note("waits for your answer", Ink::Warn),
         PlanState::Allowed { .. } => {
-            if let Some(text) = words::decision_words(plan, "") {
+            if let Some(text) = words::decision_words(plan, crate::BY) {
                 note(&text, Ink::Dim);
             }
         }
         PlanState::Rejected { .. } => {
-            if let Some(text) = words::decision_words(plan, "") {
+            if let Some(text) = words::decision_words(plan, crate::BY) {
                 note(&text, Ink::Warn);
             }
         }
