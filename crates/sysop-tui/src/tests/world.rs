@@ -98,11 +98,15 @@ pub(crate) fn control(letter: char) -> KeyEvent {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::of(spec())
+        Self::with(Setup::default())
     }
 
-    pub(crate) fn of(spec: SessionSpec) -> Self {
-        let mut app = App::new(Setup::default());
+    pub(crate) fn with(setup: Setup) -> Self {
+        Self::of(spec(), setup)
+    }
+
+    fn of(spec: SessionSpec, setup: Setup) -> Self {
+        let mut app = App::new(setup);
         app.at_desk(AtDesk {
             routines: Vec::new(),
             hosts: vec![Named { name: "web1".to_owned(), description: "the first".to_owned() }],
