@@ -92,6 +92,7 @@ fn take_all(person: &Person) -> Result<()> {
     person.sees("web1:~")?;
     person.types("ls -sh logs; git log --oneline --graph --color | head -5")?;
     person.presses("Enter")?;
+    person.sees("* ")?;
     person.takes("terminal", "the session's terminal beside the conversation")
 }
 
