@@ -20,6 +20,7 @@ const NEEDED: [(&str, &str); 18] = [
     ("busybox", "busybox"),
     ("tcsh", "tcsh"),
     ("ps", "procps"),
+    ("ip", "iproute2"),
     ("sudo", "sudo"),
     ("vim.tiny", "vim-tiny"),
     ("less", "less"),

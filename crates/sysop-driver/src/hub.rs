@@ -114,6 +114,11 @@ impl Hub {
         state.each(|face| face.questions.push_back(Delta::QuestionClosed { id, by: by.clone() }));
     }
 
+    /// Whether a face still reads.
+    pub(crate) fn is_watched(&self) -> bool {
+        lock(&self.state).faces.iter().any(|face| face.strong_count() > 0)
+    }
+
     /// Ends all subscriptions, once what waits is taken.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);

@@ -16,11 +16,13 @@ pub mod people;
 mod placed;
 pub mod port;
 mod questions;
+pub mod tokens;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
@@ -274,6 +276,35 @@ impl Driver {
                 taken.push(Arc::new(logged));
             }
         }
+    }
+
+    /// Lets go of sessions that nobody holds or watches and that have had nothing to do for so long: they are opened
+    /// from their logs when they are next wanted.
+    pub fn rest(&self, idle: Duration) {
+        let now = self.inner.ports.clock.now();
+        let resting: Vec<_> = {
+            let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            sessions.extract_if(|_, live| Arc::strong_count(live) == 1 && live.rests(now, idle)).collect()
+        };
+        drop(resting); // their hosts may have something to end, and need no lock for it
+    }
+
+    /// Ends a session here for good, whatever it does: nothing more is told or logged.
+    pub fn end(&self, id: &SessionId, why: &str) {
+        let live = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        if let Some(live) = live {
+            live.end(why);
+        }
+    }
+
+    /// A session that runs here already.
+    pub fn live(&self, id: &SessionId) -> Option<Handle> {
+        self.running(id).map(|live| Handle { live })
+    }
+
+    /// How many sessions are held in memory.
+    pub fn live_sessions(&self) -> usize {
+        self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     fn running(&self, id: &SessionId) -> Option<Arc<Live>> {

@@ -9,14 +9,15 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolPlace};
-use sysop_core::id::{CallId, Seq, SessionId, StepId};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionId;
-use sysop_core::session::Session;
+use sysop_core::session::{Activity, Session};
 use tokio::sync::oneshot;
 
 use crate::cluster::{LETTERS_MAX, Lease, LetterNumber};
@@ -30,6 +31,8 @@ use crate::{DriverError, Ports};
 
 /// How many model events that are ready at once are published together.
 const READY_EVENTS_MAX: usize = 256;
+/// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
+const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
 
 /// One live session.
 pub(crate) struct Live {
@@ -57,6 +60,8 @@ struct Inbox {
     parked: Option<Worker>,
     /// The last durable event.
     seq: Seq,
+    /// When it last had something to do.
+    active: Timestamp,
     /// Why the session ended for good.
     closed: Option<Closed>,
     /// Letters that were taken out and whose end is not durable yet.
@@ -128,6 +133,7 @@ impl Live {
             said: Vec::new(),
             parked: Some(worker),
             seq,
+            active: ports.clock.now(),
             closed: None,
             open_letters: HashSet::new(),
             ended_letters: Vec::new(),
@@ -326,6 +332,7 @@ impl Live {
                     return;
                 }
                 if inbox.inputs.is_empty() {
+                    inbox.active = self.ports.clock.now();
                     inbox.parked = Some(worker);
                     return;
                 }
@@ -472,6 +479,11 @@ impl Live {
         self.close(Closed { why, elsewhere: true });
     }
 
+    /// Ends for good: nothing more is done or told, and what runs is stopped.
+    pub(crate) fn end(&self, why: &str) {
+        self.close(Closed { why: why.to_owned(), elsewhere: false });
+    }
+
     fn close(&self, closed: Closed) {
         let parked = {
             let mut inbox = self.inbox();
@@ -494,6 +506,17 @@ impl Live {
         self.end.cancel();
         self.questions.clear();
         self.hub.close();
+    }
+
+    /// Whether nothing is lost if it is opened from its log when it is next wanted.
+    pub(crate) fn rests(&self, now: Timestamp, idle: Duration) -> bool {
+        let shell = self.host.terminal().is_some_and(|terminal| terminal.is_open());
+        let idle = if shell { idle.max(SHELL_KEPT) } else { idle };
+        let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
+        let inbox = self.inbox();
+        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet);
+        let since = now.0.saturating_sub(inbox.active.0);
+        (inbox.closed.is_some() || (quiet && since >= idle)) && !self.hub.is_watched()
     }
 
     fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect) {
@@ -607,6 +630,12 @@ impl Live {
 }
 
 impl Worker {
+    /// Whether nothing is under way, and all that happened is durable.
+    fn is_quiet(&self) -> bool {
+        let waits = matches!(self.session.activity(), Activity::Idle | Activity::Waiting);
+        waits && self.pending.is_empty() && self.model.is_none() && self.tools.is_empty()
+    }
+
     /// Drops the means to cancel what has just ended.
     fn forget(&mut self, input: &Input) {
         if let Input::Outcome { call, .. } = input {

@@ -20,12 +20,13 @@ use crate::settings::unknown_provider;
     about = "An AI operator for your terminal and your servers",
     long_about = "An AI operator for your terminal and your servers.\n\nSay what you want; a model proposes the next \
                   step; you see it, edit it, allow it or refuse it; it runs, and the output goes back to the model \
-                  until the task is done. Without a command, a conversation begins.",
+                  until the task is done. Without a command, the full screen opens; `sysop chat` is the \
+                  same line by line.",
     after_long_help = TOP_EXAMPLES,
     max_term_width = 100
 )]
 pub(crate) struct Arguments {
-    /// What you want done; begins a conversation with it
+    /// What you want done; opens the full screen with it
     #[arg(value_name = "TASK", value_parser = task)]
     pub(crate) task: Option<String>,
     /// The flags that go with every command.
@@ -38,8 +39,9 @@ pub(crate) struct Arguments {
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  sysop                              talk with a model about this machine
+  sysop                              the full screen, on this machine
   sysop \"why is the disk full?\"      the same, beginning with a task
+  sysop chat                         the same line by line
   sysop exec --approve auto \"...\"    one task; only what is dangerous asks
   sysop --host web1 \"...\"           on another machine, through your own ssh
   sysop exec --host @web --canary 1 \"...\"
@@ -49,7 +51,7 @@ Examples:
   sysop doctor                       what would be used, and why
 
 Exit codes:
-  0    done
+  0    done; the model was told of each command that failed, or of which nobody knows how it ended
   1    the task failed: a model error, the iteration limit, a routine's command
   2    bad usage or config
   3    an approval was needed and nobody could give it; nothing ran
@@ -68,6 +70,7 @@ Environment:
                                      a server that speaks like OpenAI's
   OLLAMA_HOST                        where Ollama runs
   NO_COLOR                           no colours
+  VISUAL, EDITOR, PAGER              your programs for long texts
 
 Files:
   ~/.config/sysop/config.toml        your config; see `sysop config path`
@@ -151,6 +154,12 @@ pub(crate) enum Command {
     /// Run a routine of the config file
     #[command(after_help = "Examples:\n  sysop run update_system\n  sysop run service name=nginx.service")]
     Run(RunArguments),
+    /// Serve sessions to browsers and other programs
+    #[command(
+        after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n\nThe first line says where; \
+                            the address in it opens the page once."
+    )]
+    Serve(ServeArguments),
     /// Look at what was done before
     #[command(
         subcommand,
@@ -213,6 +222,20 @@ pub(crate) struct RunArguments {
     /// Values for its variables
     #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) values: Vec<(String, String)>,
+}
+
+/// `sysop serve`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServeArguments {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8765")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// The port on 127.0.0.1; 0 takes any that is free
+    #[arg(long, value_name = "N", conflicts_with = "listen")]
+    pub(crate) port: Option<u16>,
+    /// How long a call waits for a client that is away, or silent, while it runs on the client's machine
+    #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) tool_timeout: u64,
 }
 
 /// `sysop sessions`.
@@ -363,11 +386,22 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
 }
 
 /// The commands of this build.
-const COMMANDS: &[&str] =
-    &["chat", "exec", "run", "sessions", "mock-llm", "doctor", "config", "completions", "man", "help"];
+const COMMANDS: &[&str] = &[
+    "chat",
+    "exec",
+    "run",
+    "serve",
+    "sessions",
+    "mock-llm",
+    "doctor",
+    "config",
+    "completions",
+    "man",
+    "help",
+];
 
 /// Words that are commands in some build, and would be odd tasks.
-const OTHER_COMMANDS: &[&str] = &["serve", "connect", "attach", "desktop", "acp", "token"];
+const OTHER_COMMANDS: &[&str] = &["connect", "attach", "desktop", "acp", "token"];
 
 /// A task of one word that was hardly meant as one: a command with a slip, or one that this build does not have.
 fn mistyped_command(task: &str) -> Option<String> {

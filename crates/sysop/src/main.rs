@@ -14,8 +14,10 @@ mod help;
 mod pick;
 mod prompt;
 mod render;
+mod serve;
 mod sessions;
 mod settings;
+mod tui;
 mod wiring;
 mod workspace;
 
@@ -27,7 +29,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use sysop_core::text::neutralise;
 
-use crate::cli::{Arguments, ChatArguments, Command, ConfigCommand, GlobalFlags, RunArguments};
+use crate::cli::{Arguments, Command, ConfigCommand, GlobalFlags, RunArguments};
 use crate::exit::{Exit, Failure};
 use crate::pick::Pick;
 use crate::settings::{Settings, Verbosity};
@@ -70,14 +72,18 @@ fn end(result: Result<Exit>) -> ExitCode {
 
 fn dispatch(arguments: Arguments) -> Result<Exit> {
     let flags = arguments.global;
-    let chat_with_task = || Command::Chat(ChatArguments { task: arguments.task, plain: false });
-    match arguments.command.unwrap_or_else(chat_with_task) {
+    let Some(command) = arguments.command else { return tui::run(&flags, arguments.task) };
+    match command {
         Command::Completions { shell } => emit(&help::completions(shell)),
         Command::Man => emit(&help::manual().context("cannot make the manual page")?),
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
         Command::Config(command) => config_command(command, &Settings::load(&flags)?),
         Command::Doctor => doctor(Settings::load(&flags)),
         Command::Sessions(command) => wait_for(commands::sessions(load(&flags)?, command)),
+        Command::Serve(arguments) => {
+            let (settings, pick) = with_model(load(&flags)?)?;
+            serve::run(settings, pick.model, &arguments)
+        }
         Command::Run(arguments) => routine(load(&flags)?, &arguments),
         Command::Chat(arguments) => {
             let (settings, pick) = with_model(load_after_asking(&flags)?)?;

@@ -4,5 +4,6 @@
 mod driving;
 mod nodes;
 mod questions;
+mod resting;
 mod simulation;
 mod world;

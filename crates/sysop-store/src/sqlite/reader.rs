@@ -125,7 +125,7 @@ impl Reader {
         }
     }
 
-    async fn connected(&self) -> Result<MutexGuard<'_, Option<SqliteConnection>>, StoreError> {
+    pub(super) async fn connected(&self) -> Result<MutexGuard<'_, Option<SqliteConnection>>, StoreError> {
         let mut slot = self.connection.lock().await;
         if slot.is_none() {
             match self.connect().await {
@@ -165,7 +165,7 @@ impl Reader {
         Ok(found.is_some())
     }
 
-    fn fault(&self, error: &sqlx::Error) -> StoreError {
+    pub(super) fn fault(&self, error: &sqlx::Error) -> StoreError {
         store_error(self.file.path(), error)
     }
 }

@@ -109,7 +109,7 @@ impl Writer {
         }
     }
 
-    #[cfg(test)]
+    /// Does something on the connection between two transactions.
     pub(super) async fn with_connection<T>(
         &self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> T,

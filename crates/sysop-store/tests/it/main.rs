@@ -11,3 +11,4 @@ mod proxy;
 mod server;
 mod sqlite;
 mod suite;
+mod tokens;
