@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::chore::{found, step};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 18] = [
+const NEEDED: [(&str, &str); 19] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
