@@ -15,7 +15,7 @@ use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::cluster::{Acquired, Cluster, Lease, Letter};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store, StoreError};
-use sysop_driver::{Driver, MakeHost, Ports, face, system_clock};
+use sysop_driver::{Driver, DriverError, MakeHost, Ports, face, system_clock};
 use sysop_store::{PostgresNode, PostgresStore};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, Semaphore};
@@ -153,10 +153,13 @@ impl Node {
     }
 
     pub(crate) async fn open(&self, name: &str) -> Face {
+        self.try_open(name).await.unwrap()
+    }
+
+    pub(crate) async fn try_open(&self, name: &str) -> Result<Face, DriverError> {
         let (driver, id, make_host) = (self.driver.clone(), SessionId::new(name), self.make_host(name));
-        let open =
-            self.runtime.as_ref().unwrap().spawn(async move { driver.open(&id, make_host).await.unwrap() });
-        Face::new(open.await.unwrap())
+        let open = self.runtime.as_ref().unwrap().spawn(async move { driver.open(&id, make_host).await });
+        Ok(Face::new(open.await.unwrap()?))
     }
 }
 
