@@ -5,6 +5,7 @@
 
 mod cases;
 mod far;
+mod history;
 mod machines;
 mod measure;
 pub(crate) mod mock;

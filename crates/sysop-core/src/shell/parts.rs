@@ -43,7 +43,7 @@ pub fn parts(command: &str) -> Vec<(Range<usize>, Part)> {
             paint[node.byte_range()].fill(part);
         }
         // Children come after their parent and paint over it.
-        todo.extend((0..node.child_count()).rev().filter_map(|at| node.child(u32::try_from(at).ok()?)));
+        todo.extend((0..node.child_count()).rev().filter_map(|at| node.child(at)));
     }
     joined(&paint)
 }

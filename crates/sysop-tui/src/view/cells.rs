@@ -11,14 +11,13 @@ use ratatui::buffer::{Buffer, CellDiffOption};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use sysop_core::text::{neutralise, neutralise_line};
-use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
 use super::link;
 use super::theme::{Ink, Theme};
 
-/// The most characters of one cluster; more marks on one letter are not drawn.
-const CLUSTER_CHARS_MAX: usize = 8;
+/// The most marks on one letter; more are not drawn.
+const MARKS_MAX: usize = 6;
 /// Columns between tab stops in code and text.
 const TAB_COLUMNS: usize = 4;
 
@@ -143,19 +142,30 @@ impl From<Vec<Span>> for Row {
 
 /// Cells that a safe text takes.
 pub fn width(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.graphemes(true).map(cluster_width).sum() }
+    if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
 
-fn cluster_width(cluster: &str) -> usize {
-    cluster.chars().map(|c| c.width().unwrap_or(0)).sum()
+fn char_width(c: char) -> usize {
+    c.width().unwrap_or(0)
 }
 
-/// The clusters of a safe text.
+/// The clusters of a safe text: each a character that takes cells, with the marks on it. What takes cells of its
+/// own is a cluster of its own, also where a grapheme has several (a flag is two letters): so does a terminal keep it.
 fn clusters(text: &str) -> impl Iterator<Item = &str> {
-    let ascii = text.is_ascii();
-    let letters = ascii.then(|| (0..text.len()).map(|at| &text[at..=at])).into_iter().flatten();
-    let graphemes = (!ascii).then(|| text.graphemes(true)).into_iter().flatten();
-    letters.chain(graphemes)
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = match rest.as_bytes().get(1) {
+            Some(next) if first.is_ascii() && next.is_ascii() => 1,
+            _ => {
+                let marks = &rest[first.len_utf8()..];
+                first.len_utf8() + marks.find(|c| char_width(c) > 0).unwrap_or(marks.len())
+            }
+        };
+        let (cluster, after) = rest.split_at(end);
+        rest = after;
+        Some(cluster)
+    })
 }
 
 fn one_row(text: &str) -> String {
@@ -168,41 +178,26 @@ fn one_row(text: &str) -> String {
     if safe.is_ascii() { safe.into_owned() } else { agreed(&safe) }
 }
 
-/// The text in clusters of which all terminals think the same.
+/// The text in characters of which all terminals think the same.
 fn agreed(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for cluster in text.graphemes(true) {
-        if cluster.is_ascii() {
-            out.push_str(cluster);
-        } else {
-            agreed_cluster(cluster, &mut out);
+    let mut marks = None;
+    for c in text.chars().filter(|c| !is_dropped(*c)) {
+        match (c, char_width(c), marks) {
+            ('\u{ff9e}', ..) => out.push('\u{309b}'),
+            ('\u{ff9f}', ..) => out.push('\u{309c}'),
+            (_, 0, None) => out.extend(['◌', c]),
+            (_, 0, Some(MARKS_MAX..)) => {}
+            _ => out.push(c),
         }
+        marks = if char_width(c) > 0 || is_sound_mark(c) { Some(0) } else { Some(marks.unwrap_or(0) + 1) };
     }
     out
 }
 
-fn agreed_cluster(cluster: &str, out: &mut String) {
-    let begin = out.len();
-    let mut signs = 0;
-    for c in cluster.chars().filter(|c| !is_dropped(*c)).take(CLUSTER_CHARS_MAX) {
-        match c {
-            '\u{ff9e}' => out.push('\u{309b}'),
-            '\u{ff9f}' => out.push('\u{309c}'),
-            _ => out.push(c),
-        }
-        signs += 1;
-    }
-    let sum = cluster_width(&out[begin..]);
-    if sum == 0 && signs > 0 {
-        out.insert(begin, '◌');
-    } else if signs > 1 && sum != out[begin..].width() {
-        // They disagree: the first sign with its marks alone.
-        let first = out[begin..].chars().next().unwrap_or(' ');
-        let marks: String = out[begin..].chars().skip(1).filter(|c| c.width() == Some(0)).collect();
-        out.truncate(begin);
-        out.push(first);
-        out.push_str(&marks);
-    }
+/// Half-width sound marks take a cell in some terminals and none in others.
+fn is_sound_mark(c: char) -> bool {
+    matches!(c, '\u{ff9e}' | '\u{ff9f}')
 }
 
 /// What changes only the look of an emoji, and not everywhere.
@@ -215,26 +210,24 @@ fn is_dropped(c: char) -> bool {
 pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut plain = String::new();
-    for cluster in text.graphemes(true) {
-        for (at, c) in cluster.chars().enumerate() {
-            let mut bytes = [0; 4];
-            let letter = &*c.encode_utf8(&mut bytes);
-            let hides = c.width().unwrap_or(0) == 0 && (at == 0 || at >= CLUSTER_CHARS_MAX / 2);
-            let shown = match neutralise_line(letter) {
-                Cow::Borrowed(_) if is_dropped(c) || hides || matches!(c, '\u{ff9e}' | '\u{ff9f}') => {
-                    Cow::Owned(format!("\\u{{{:x}}}", u32::from(c)))
+    let mut marks = None;
+    for c in text.chars() {
+        let mut bytes = [0; 4];
+        let letter = &*c.encode_utf8(&mut bytes);
+        marks = if char_width(c) > 0 { Some(0) } else { marks.map(|marks| marks + 1) };
+        let hides = marks.is_none_or(|marks| marks > MARKS_MAX);
+        let mut shown = neutralise_line(letter);
+        if matches!(shown, Cow::Borrowed(_)) && (is_dropped(c) || hides || is_sound_mark(c)) {
+            shown = Cow::Owned(format!("\\u{{{:x}}}", u32::from(c)));
+        }
+        match shown {
+            Cow::Borrowed(same) => plain.push_str(same),
+            Cow::Owned(name) => {
+                if !plain.is_empty() {
+                    spans.push(Span::new(&plain, style));
+                    plain.clear();
                 }
-                shown => shown,
-            };
-            match shown {
-                Cow::Borrowed(same) => plain.push_str(same),
-                Cow::Owned(name) => {
-                    if !plain.is_empty() {
-                        spans.push(Span::new(&plain, style));
-                        plain.clear();
-                    }
-                    spans.push(Span::new(&name, odd));
-                }
+                spans.push(Span::new(&name, odd));
             }
         }
     }
@@ -244,7 +237,7 @@ pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
     spans
 }
 
-/// A cluster with its place.
+/// A cluster and the span that it is of.
 #[derive(Clone, Copy)]
 struct Cell<'a> {
     text: &'a str,

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use sysop_core::event::StopReason;
 use sysop_core::transcript::{Body, Item, ItemId, Transcript};
 
 use super::cells::{Row, Span};
@@ -468,8 +469,9 @@ fn is_card(item: &Item) -> bool {
 
 /// Whether an item belongs to the one before it.
 fn is_close(before: &Item, item: &Item) -> bool {
-    matches!(
-        (&before.body, &item.body),
-        (Body::Plan(_), Body::Output(_)) | (Body::Notice(_), Body::Notice(_)) | (_, Body::End(_))
-    )
+    match (&before.body, &item.body) {
+        (Body::Plan(_), Body::Output(_)) | (Body::Notice(_), Body::Notice(_)) => true,
+        (_, Body::End(end)) => end.reason == StopReason::EndTurn && end.error.is_none(),
+        _ => false,
+    }
 }

@@ -77,7 +77,7 @@ impl Laid {
     pub(super) fn update(&mut self, item: &Item, look: Look<'_>) {
         match &item.body {
             Body::Answer(text) if self.document.is_some() => self.update_text(text, look.theme),
-            Body::Reasoning(text) if self.document.is_some() && is_shown(text, look) => {
+            Body::Reasoning(text) if self.document.is_some() && text.state == TextState::Streaming => {
                 self.update_text(text, look.theme);
             }
             Body::Prompt(_)

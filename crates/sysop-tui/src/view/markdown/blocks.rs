@@ -42,7 +42,7 @@ struct Layout {
     /// The blocks that are open, outermost first; the root never goes.
     frames: Vec<Frame>,
     /// The text of the paragraph so far, by lines.
-    lines: Vec<Vec<Span>>,
+    lines: Vec<Vec<Piece>>,
     /// The styles of the marks that are open.
     looks: Vec<Style>,
     link: Option<OpenLink>,
@@ -68,6 +68,13 @@ enum Block {
         mark: String,
         done: Option<bool>,
     },
+}
+
+/// Text as it is written, of one look.
+struct Piece {
+    text: String,
+    style: Style,
+    target: Option<Arc<str>>,
 }
 
 struct OpenLink {
@@ -252,10 +259,8 @@ impl Layout {
         });
         let Some(line) = self.lines.last_mut() else { return };
         match line.last_mut() {
-            Some(span) if span.style == style && span.link == target => {
-                *span = Span::linked(&format!("{}{text}", span.text()), style, target);
-            }
-            Some(_) | None => line.push(Span::linked(text, style, target)),
+            Some(piece) if piece.style == style && piece.target == target => piece.text.push_str(text),
+            Some(_) | None => line.push(Piece { text: text.to_owned(), style, target }),
         }
     }
 
@@ -295,7 +300,11 @@ impl Layout {
 
     fn take_lines(&mut self) -> Vec<Vec<Span>> {
         let lines = std::mem::replace(&mut self.lines, vec![Vec::new()]);
-        lines.into_iter().map(|line| linked(line, self.sheet.theme)).collect()
+        let spans = |line: Vec<Piece>| {
+            let spans = line.into_iter().map(|piece| Span::linked(&piece.text, piece.style, piece.target));
+            linked(spans.collect(), self.sheet.theme)
+        };
+        lines.into_iter().map(spans).collect()
     }
 
     /// Ends a paragraph.

@@ -12,7 +12,7 @@ mod table;
 use ratatui::style::Style;
 
 use self::line::{Fence, Start};
-use super::cells::{Row, Span, truncate, wrap_exact};
+use super::cells::{Row, Span, truncate, width, wrap_exact};
 use super::code::{Highlighter, Language};
 use super::theme::{Ink, Theme};
 
@@ -20,6 +20,8 @@ use super::theme::{Ink, Theme};
 const LINE_BYTES_MAX: usize = 4 * 1024;
 /// A chunk longer than this many bytes ends at the next line.
 const CHUNK_BYTES_MAX: usize = 8 * 1024;
+/// Below this many columns code has no gutter.
+const GUTTER_COLUMNS_MIN: usize = 8;
 
 /// A text laid out, to which more text comes.
 #[derive(Debug, Clone)]
@@ -143,6 +145,11 @@ impl Document {
         self.read = String::new();
         self.rows.append(&mut self.tail);
         self.settled = true;
+    }
+
+    /// How many of the rows may still change.
+    pub fn open_rows(&self) -> usize {
+        self.tail.len()
     }
 
     /// How many rows there are.
@@ -346,16 +353,16 @@ impl Chunk {
     }
 }
 
-/// What stands left of code.
+/// What stands left of code; nothing where there is no room for it.
 pub(super) fn gutter(sheet: &Sheet) -> Span {
-    Span::new("▏ ", sheet.style(Ink::Dim))
+    let sign = if sheet.columns < GUTTER_COLUMNS_MIN { "" } else { "▏ " };
+    Span::new(sign, sheet.style(Ink::Dim))
 }
 
 /// The rows of one line of code.
 pub(super) fn code_rows(line: &str, highlighter: &mut Highlighter, sheet: &Sheet, out: &mut Vec<Row>) {
     let spans = highlighter.line(line, sheet.theme, sheet.base);
     let gutter = gutter(sheet);
-    out.extend(
-        wrap_exact(&spans, sheet.columns.saturating_sub(2)).into_iter().map(|row| row.behind(gutter.clone())),
-    );
+    let rows = wrap_exact(&spans, sheet.columns - width(gutter.text()));
+    out.extend(rows.into_iter().map(|row| row.behind(gutter.clone())));
 }
