@@ -71,7 +71,6 @@ fn what_warns_is_set_off_also_without_colours() {
     assert!(none.style(Ink::Link).add_modifier.contains(Modifier::UNDERLINED));
 }
 
-// Feature: agent-rs, Property 12: Message Role Styling Distinction
 #[test]
 fn who_says_it_can_be_told_without_colours() {
     let mut story = Story::new();
