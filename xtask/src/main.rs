@@ -18,7 +18,7 @@ cargo xtask CHORE
   demo    build sysop and let it do a real job on this machine, without a key
   test    everything that must hold: format, lints, all tests
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
-  pictures  make the pictures of the full screen in docs/pictures anew, from a real run
+  pictures  make the pictures in docs/pictures anew, from a real run of the full screen [SYSOP]
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Some("demo") => demo::run(&rest),
         Some("test") => test::run(&rest),
         Some("bench") => bench::run(&rest),
-        Some("pictures") => pictures::run(),
+        Some("pictures") => pictures::run(&rest),
         Some("setup") => setup::run(),
         None | Some("help" | "--help" | "-h") => {
             eprintln!("{HELP}");

@@ -53,12 +53,9 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
         drafts: settings.folders.data.join(DRAFTS),
         kind: Kind::of(environment.value("TERM").unwrap_or_default()),
         open: Box::pin(async move {
-            // Whoever looks for models may have to wait for a server.
-            let picked = tokio::task::spawn_blocking(move || crate::with_model(settings));
-            let (settings, pick) = picked.await.context("the search for a model broke off")??;
-            let parts = Parts::new(settings, pick.model)?;
+            let parts = open(settings).await.map_err(from_anyhow)?;
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts.clone());
-            let session = parts.open().await?;
+            let session = parts.open().await.map_err(from_anyhow)?;
             Ok((Arc::new(parts) as Arc<dyn Desk>, session))
         }),
     };
@@ -77,6 +74,20 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
         Left::Terminated => Ok(Exit::Terminated),
         Left::HungUp => Ok(Exit::HungUp),
         Left::Failed(why) => Err(Failure::failed(why).into()),
+    }
+}
+
+async fn open(settings: Settings) -> Result<Parts> {
+    // Whoever looks for models may have to wait for a server.
+    let picked = tokio::task::spawn_blocking(move || crate::with_model(settings));
+    let (settings, pick) = picked.await.context("the search for a model broke off")??;
+    Parts::new(settings, pick.model)
+}
+
+fn from_anyhow(error: anyhow::Error) -> OpenError {
+    match error.downcast::<Failure>() {
+        Ok(failure) => Box::new(failure),
+        Err(error) => error.into(),
     }
 }
 

@@ -19,7 +19,7 @@ const OUTPUT_BYTES: usize = 100_000_000;
 type Case = fn(&mut Bench) -> Result<()>;
 
 /// All, by name.
-pub(crate) const ALL: [(&str, Case); 9] = [
+pub(crate) const ALL: [(&str, Case); 10] = [
     ("start", start),
     ("turn", turn),
     ("tools", tools),

@@ -31,6 +31,11 @@ impl Guard {
         }
     }
 
+    /// Whether a key that comes now counts.
+    pub(super) fn is_over(self, now: Duration) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
+
     /// The person writes something else.
     pub(super) fn writing(&mut self, now: Duration) {
         self.until = self.until.map(|until| until.max(now + WRITING_GUARD));

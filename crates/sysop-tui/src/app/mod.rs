@@ -507,6 +507,16 @@ impl App {
         }
     }
 
+    /// Whether what is asked was on the screen long enough for a key to be an answer.
+    pub fn takes_answers(&self, now: Duration) -> bool {
+        let guard = match (&self.asking, &self.review) {
+            (Some(asking), _) => asking.guard,
+            (None, Some(review)) => review.guard,
+            (None, None) => return true,
+        };
+        guard.is_over(now)
+    }
+
     /// Time has passed.
     pub fn tick(&mut self, now: Duration) {
         if self.flash.as_ref().is_some_and(|(_, until)| *until <= now) {

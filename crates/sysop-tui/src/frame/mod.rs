@@ -167,7 +167,7 @@ fn ink_of(tone: Tone) -> Ink {
 fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
     let columns = usize::from(area.width);
     let mut left = Row::default();
-    let (said, keys) = (app.flash(), keys(app));
+    let (said, keys) = (app.flash(), keys(app, now));
     match (said, app.activity(now)) {
         (Some(text), _) => left.push(Span::new(text, theme.style(Ink::Warn))),
         (None, Some(activity)) => {
@@ -214,8 +214,11 @@ fn fitting(keys: &[&str], room: usize) -> String {
     hint
 }
 
-/// What the keys do now, the most important first.
-fn keys(app: &App) -> Vec<&'static str> {
+/// What the keys do now, the most important first; nothing while they do not count yet.
+fn keys(app: &App, now: Duration) -> Vec<&'static str> {
+    if !app.takes_answers(now) {
+        return Vec::new();
+    }
     if let Some(asking) = app.asking() {
         return if asking.is_doubtful() {
             vec!["y a secret", "n no secret", "Esc refuses"]

@@ -50,13 +50,15 @@ fn a_key_from_before_the_proposal_was_read_runs_nothing() {
     world.says("go").replies(bash("c1", "touch x"));
     // It is not on the screen yet, or not long enough.
     world.press(KeyCode::Enter).press(KeyCode::Char('a'));
-    world.frame(80, 24);
+    assert!(!world.screen(80, 24).contains("Enter run"));
     world.passes(GUARD - Duration::from_millis(50)).press(KeyCode::Enter);
     assert_eq!((world.app.state(), running(&world)), (State::ReviewAction, None));
     // Each early key begins the guard anew.
     world.passes(GUARD - Duration::from_millis(50)).press(KeyCode::Enter);
     assert_eq!(running(&world), None);
-    world.passes(GUARD).press(KeyCode::Enter);
+    world.passes(GUARD);
+    assert!(world.screen(80, 24).contains("Enter run"));
+    world.press(KeyCode::Enter);
     assert_eq!(running(&world), Some("touch x"));
 }
 

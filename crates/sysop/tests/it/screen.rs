@@ -142,6 +142,11 @@ fn the_terminal_of_the_session_is_shown_and_given_back() {
         viewer.sees("say what you want").await;
         viewer.types("\x14").await;
         viewer.sees("Ctrl+] gives it back").await;
+        viewer
+            .sees_that("a prompt", |screen| {
+                screen.lines().next().is_some_and(|line| line.ends_with(['$', '#', '%', '>']))
+            })
+            .await;
         viewer.types("echo $((20 + 22)) > typed; cat typed\r").await;
         viewer.sees_that("the output", |screen| screen.lines().any(|line| line.trim() == "42")).await;
         viewer.types("\x1d").await;

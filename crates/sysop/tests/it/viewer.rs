@@ -115,10 +115,9 @@ impl Viewer {
         self.sees_that(text, |screen| screen.contains(text)).await
     }
 
-    /// Waits until a proposal takes keys: until the guard against keys from before it is over.
+    /// Waits until a proposal takes keys; it says so.
     pub(crate) async fn reads_the_proposal(&mut self) {
-        self.sees("Run this?").await;
-        tokio::time::sleep(sysop_tui::app::GUARD).await;
+        self.sees("Enter run").await;
     }
 
     pub(crate) async fn types(&mut self, text: &str) {
