@@ -270,15 +270,17 @@ impl Transcript {
             Event::Paused { reason } => {
                 self.notice(Weight::Warning, paused_sentence(*reason).to_owned());
                 self.turn.gate = Some(*reason);
-                // A person who asks for a pause gets it behind what is under way: the gate is passed by `go_on`.
-                if *reason != PauseReason::Asked {
+                // A proposal waits for its answer all the same; the pause comes after that.
+                if !matches!(self.phase, Phase::Waiting { .. }) {
                     self.phase = Phase::Paused { reason: *reason };
                 }
             }
             Event::Resumed => {
                 self.turn.gate = None;
-                if matches!(self.phase, Phase::Paused { .. }) {
-                    self.go_on();
+                match self.still_running() {
+                    Some(call) => self.phase = Phase::Running { call },
+                    None if matches!(self.phase, Phase::Waiting { .. }) => {}
+                    None => self.go_on(),
                 }
             }
             Event::TerminalInput { by, typed } => self.notice(Weight::Note, typed_sentence(by, typed)),
@@ -289,6 +291,20 @@ impl Transcript {
             Event::HistoryCleared => self.notice(Weight::Note, "the history was cleared".to_owned()),
             Event::TurnEnded { turn, reason, error } => self.turn_ended(*turn, *reason, error.as_ref()),
         }
+    }
+
+    /// The call that runs, also where a pause is shown already.
+    pub fn still_running(&self) -> Option<CallId> {
+        let newest = self.items.iter().rev().find_map(|item| match &item.body {
+            Body::Output(output) => Some(output),
+            Body::Prompt(_)
+            | Body::Reasoning(_)
+            | Body::Answer(_)
+            | Body::Plan(_)
+            | Body::Notice(_)
+            | Body::End(_) => None,
+        })?;
+        (newest.outcome.is_none() && self.phase != Phase::Idle).then(|| newest.call.clone())
     }
 
     fn configured(&mut self, change: &Change) {

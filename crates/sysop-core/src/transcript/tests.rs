@@ -394,7 +394,7 @@ fn a_tool_that_ends_behind_a_closed_gate_leaves_the_turn_paused() {
 }
 
 #[test]
-fn a_pause_that_is_asked_for_waits_for_what_is_under_way() {
+fn a_proposal_waits_for_its_answer_also_where_a_pause_is_asked_for() {
     let call = bash("c1", "make");
     let mut steps: Vec<Step> = vec![
         open(),
@@ -404,15 +404,19 @@ fn a_pause_that_is_asked_for_waits_for_what_is_under_way() {
         asked(&call).into(),
         Event::Paused { reason: PauseReason::Asked }.into(),
     ];
-    // The proposal still waits for its answer, and does so after the pause was taken back.
     assert!(live(&steps).waiting().is_some());
     let mut resumed = steps.clone();
     resumed.push(Event::Resumed.into());
     assert!(live(&resumed).waiting().is_some());
     steps.push(Event::ToolStarted { call: call.clone(), origin: Origin::Model }.into());
+    assert_eq!(live(&steps).phase(), &Phase::Running { call: call.id.clone() });
+    let mut finished_first = steps.clone();
+    finished_first.push(finished("c1", Outcome::ok("made")).into());
+    assert_eq!(live(&finished_first).phase(), &Phase::Paused { reason: PauseReason::Asked });
+    steps.push(Event::Paused { reason: PauseReason::Asked }.into());
+    assert_eq!(live(&steps).still_running(), Some(call.id.clone()));
+    steps.push(Event::Resumed.into());
     assert_eq!(live(&steps).phase(), &Phase::Running { call: call.id });
-    steps.push(finished("c1", Outcome::ok("made")).into());
-    assert_eq!(live(&steps).phase(), &Phase::Paused { reason: PauseReason::Asked });
 }
 
 #[test]

@@ -141,6 +141,9 @@ impl App {
         let model = self.transcript().facts().map(|facts| facts.model.name.clone()).unwrap_or_default();
         match (self.state(), self.transcript().phase()) {
             (_, Phase::Stopping) => moving("stopping; Ctrl+C again leaves".to_owned()),
+            (_, Phase::Paused { .. }) if self.transcript().still_running().is_some() => {
+                moving("pausing when what runs has ended; Ctrl+P goes on, Esc stops".to_owned())
+            }
             (_, Phase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
             (State::ReviewAction, _) => Some(still("?", "waits for you".to_owned(), Tone::Warn)),
             (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice() {

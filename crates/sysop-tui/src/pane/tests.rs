@@ -346,7 +346,8 @@ async fn a_real_editor_is_driven_from_the_pane() {
     real.presses(KeyCode::End);
     real.types(">");
     real.presses(KeyCode::Esc);
-    real.sees(|shown| shown.contains("one>") && shown.contains("<two")).await;
+    // The cursor is on the last letter then.
+    real.sees(|shown| shown.contains("one▏") && shown.contains("<two") && !shown.contains("INSERT")).await;
     real.types(":wq\n");
     real.sees(|shown| shown.contains("vim.tiny note") && !shown.contains("\n~ ")).await;
     let note = real.home.path().join("root/note");
