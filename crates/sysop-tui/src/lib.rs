@@ -51,6 +51,18 @@ pub struct TuiContext {
     pub drafts: PathBuf,
     /// The kind of the person's terminal.
     pub kind: screen::Kind,
+    /// What becomes of a turn that runs when the person leaves.
+    pub leaving: Leaving,
+}
+
+/// What becomes of a turn that runs when the person leaves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Leaving {
+    /// It is stopped: it would end with this process.
+    #[default]
+    Stops,
+    /// It goes on: the session lives elsewhere.
+    GoesOn,
 }
 
 /// Why there is no session to begin with; `Display` is one sentence.

@@ -26,6 +26,8 @@ use crate::{BY, OpenError, Opening, Programs, TuiContext, frame};
 
 /// The least time between frames while much comes.
 const FRAME: Duration = Duration::from_millis(12);
+/// The same while the log of an earlier session is read: nobody reads what rushes by.
+const REPLAY_FRAME: Duration = Duration::from_millis(200);
 /// The most updates that are taken in before keys have their turn.
 const UPDATES_MAX: usize = 512;
 /// The longest history file that is read, in bytes.
@@ -57,11 +59,11 @@ enum Came {
 /// # Errors
 /// When there is no session to begin with, or the terminal cannot be used.
 pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
-    let TuiContext { open, task, history, notice, theme, prices, programs, drafts, kind } = context;
+    let TuiContext { open, task, history, notice, theme, prices, programs, drafts, kind, leaving } = context;
     let began = Instant::now();
     let mut screen = Screen::enter(kind)?;
     screen.set_mouse(Mouse::Clicks);
-    let mut app = App::new(Setup { theme, prices });
+    let mut app = App::new(Setup { theme, prices, leaving });
     if let Some(notice) = notice {
         app.say(notice, Duration::ZERO);
     }
@@ -86,6 +88,7 @@ pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
         dirty: true,
         urgent: false,
         unseen: false,
+        looks: true,
         pane: None,
         last_frame: Duration::ZERO,
         left: None,
@@ -115,6 +118,8 @@ struct Face {
     urgent: bool,
     /// Whether the last frame may not have reached the terminal yet.
     unseen: bool,
+    /// Whether the person looks at this terminal, as far as it tells.
+    looks: bool,
     /// The session's terminal, while the person is in it.
     pane: Option<Pane>,
     last_frame: Duration,
@@ -155,7 +160,8 @@ impl Face {
     fn wake(&mut self) -> Option<Duration> {
         let now = self.now();
         if self.dirty && self.screen.is_ready() {
-            return Some((self.last_frame + FRAME).max(now));
+            let least = if self.app.is_replaying() { REPLAY_FRAME } else { FRAME };
+            return Some((self.last_frame + least).max(now));
         }
         let next = self.app.next_change(now);
         // What has come by now changes the screen.
@@ -171,10 +177,12 @@ impl Face {
         if self.app.next_change(self.last_frame).is_some_and(|next| next <= now) {
             self.dirty = true;
         }
-        let due = self.urgent || now >= self.last_frame + FRAME;
+        let least = if self.app.is_replaying() { REPLAY_FRAME } else { FRAME };
+        let due = self.urgent || now >= self.last_frame + least;
         if !self.dirty || !due || !self.screen.is_ready() {
             return Ok(());
         }
+        self.app.tick(now);
         self.follow_pane();
         let (app, pane) = (&mut self.app, &mut self.pane);
         self.screen.draw(|frame, links| match pane {
@@ -224,7 +232,7 @@ impl Face {
                 self.act(acts).await?;
             }
             Event::Mouse(mouse) => self.app.mouse(mouse),
-            Event::Focused(_) => {}
+            Event::Focused(looks) => self.looks = looks,
             Event::Resized => self.screen.resized()?,
             Event::Lost => self.leave(Left::HungUp).await?,
             Event::Asked(request) => match request {
@@ -255,6 +263,14 @@ impl Face {
     }
 
     fn updated(&mut self, first: Option<Update>) {
+        let waited = self.app.waits_for_person();
+        self.take_updates(first);
+        if !waited && self.app.waits_for_person() && !self.looks {
+            self.screen.ring();
+        }
+    }
+
+    fn take_updates(&mut self, first: Option<Update>) {
         let now = self.now();
         self.dirty = true;
         let mut next = Some(first);

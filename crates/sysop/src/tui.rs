@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use sysop_driver::face::Desk;
 use sysop_tui::app::Left;
 use sysop_tui::screen::Kind;
-use sysop_tui::{OpenError, Programs, TuiContext};
+use sysop_tui::{Leaving, OpenError, Programs, TuiContext};
 
 use crate::cli::GlobalFlags;
 use crate::exit::{Exit, Failure};
@@ -52,6 +52,7 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
         programs: Programs { editor: program(&["VISUAL", "EDITOR"]), pager: program(&["PAGER"]) },
         drafts: settings.folders.data.join(DRAFTS),
         kind: Kind::of(environment.value("TERM").unwrap_or_default()),
+        leaving: Leaving::Stops,
         open: Box::pin(async move {
             let parts = open(settings).await.map_err(from_anyhow)?;
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts.clone());

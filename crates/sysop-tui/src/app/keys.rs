@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
+use crossterm::event::{
+    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 use sysop_core::event::Input;
 use sysop_core::transcript::{Body, ItemId, Phase};
 use sysop_driver::people::Answer;
@@ -14,8 +16,8 @@ use super::edit::{self, Edit};
 use super::overlay::Overlay;
 use super::review::{self, ReviewMode};
 use super::{Act, App, Edited, Expected, Focus, Left, State};
-use crate::BY;
 use crate::view::Scroll;
+use crate::{BY, Leaving};
 
 /// For how long a second Ctrl+C leaves.
 const LEAVE: Duration = Duration::from_secs(3);
@@ -87,6 +89,11 @@ impl App {
         match mouse.kind {
             MouseEventKind::ScrollUp => self.history.scroll(Scroll::Up(WHEEL_ROWS)),
             MouseEventKind::ScrollDown => self.history.scroll(Scroll::Down(WHEEL_ROWS)),
+            MouseEventKind::Down(MouseButton::Left) if self.overlay.is_none() => {
+                if let Some(id) = self.history.item_at(mouse.row).cloned() {
+                    self.history.toggle_item(&id);
+                }
+            }
             _ => {}
         }
     }
@@ -168,7 +175,8 @@ impl App {
                 acts.push(Act::Remember(text));
             }
         }
-        if !matches!(self.transcript.phase(), Phase::Idle | Phase::Paused { .. } | Phase::Stopping) {
+        let runs = !matches!(self.transcript.phase(), Phase::Idle | Phase::Paused { .. } | Phase::Stopping);
+        if runs && self.leaving == Leaving::Stops {
             acts.push(Act::Send(Input::Cancel));
         }
         acts.push(Act::Quit(left));

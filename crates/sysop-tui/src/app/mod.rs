@@ -46,7 +46,7 @@ pub use self::state::State;
 pub use self::status::{Activity, Part, Tone};
 use crate::command::Known;
 use crate::view::theme::{Theme, ThemeName};
-use crate::{BY, Price};
+use crate::{BY, Leaving, Price};
 
 /// How long a remark stays.
 const FLASH: Duration = Duration::from_secs(4);
@@ -60,6 +60,8 @@ pub struct Setup {
     pub theme: ThemeName,
     /// What tokens cost, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
+    /// What becomes of a turn that runs when the person leaves.
+    pub leaving: Leaving,
 }
 
 /// What there is at the desk, once it is open.
@@ -91,6 +93,7 @@ pub struct App {
     desk: AtDesk,
     known: Known,
     theme: ThemeName,
+    leaving: Leaving,
     /// What the person writes while nothing runs.
     input: Composer,
     /// What they write for later, while the session is busy.
@@ -143,6 +146,7 @@ impl App {
             desk: AtDesk::default(),
             known: Known::default(),
             theme: setup.theme,
+            leaving: setup.leaving,
             input: Composer::default(),
             next: Composer::default(),
             past: Past::default(),
@@ -244,6 +248,11 @@ impl App {
     /// The same, to be drawn.
     pub fn overlay_mut(&mut self) -> Option<&mut Overlay> {
         self.overlay.as_mut()
+    }
+
+    /// Whether something cannot go on without the person.
+    pub fn waits_for_person(&self) -> bool {
+        self.review.is_some() || self.asking.is_some()
     }
 
     /// What is offered for the word at the cursor.

@@ -8,7 +8,7 @@ use sysop_core::question::Question;
 use sysop_core::transcript::{Body, Facts, Output, Plan};
 use sysop_core::words;
 
-use super::write_area;
+use super::{DOT, write_area};
 use crate::app::{App, ReviewMode};
 use crate::view::cells::{exact, hang, truncate, width, wrap};
 use crate::view::theme::{Ink, Theme};
@@ -20,8 +20,6 @@ const PROMPT_CHARS_MAX: usize = 4_000;
 const LIVE_ROWS_MAX: u16 = 16;
 /// Columns that the text stands in from the left.
 const INDENT: u16 = 2;
-/// What is between the parts of a line.
-const DOT: &str = " · ";
 
 /// What the middle shows, laid out for a width.
 pub(super) enum Middle {

@@ -24,6 +24,10 @@ use crate::view::{Row, Span, link};
 
 /// Columns before the text of the box.
 const SIGN_COLUMNS: u16 = 2;
+/// What is between the parts of a line.
+const DOT: &str = " · ";
+/// From how many rows on the history ends with a free one.
+const AIRY_ROWS_MIN: u16 = 10;
 /// Columns of the names in a list of completions.
 const NAME_COLUMNS_MAX: usize = 28;
 
@@ -43,7 +47,9 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
     let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
     let middle = middle::Middle::of(app, theme, area);
     let regions = regions(area, middle.rows(), box_rows(app, columns));
-    app.draw_history(theme, regions.history, frame.buffer_mut());
+    let air = u16::from(regions.history.height >= AIRY_ROWS_MIN);
+    let history = Rect { height: regions.history.height - air, ..regions.history };
+    app.draw_history(theme, history, frame.buffer_mut());
     let mut cursor = None;
     if let Some(area) = regions.middle {
         cursor = middle.draw(app, theme, area, frame);
@@ -191,27 +197,38 @@ fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration)
         row.push(Span::new(" ", line));
     }
     let room = columns.saturating_sub(row.width() + 4);
-    let hint = fitting(&keys, room);
-    let filler = columns.saturating_sub(row.width() + if hint.is_empty() { 0 } else { width(&hint) + 3 });
+    let hint = hint(fitting(&keys, room), theme);
+    let filler =
+        columns.saturating_sub(row.width() + if hint.spans.is_empty() { 0 } else { hint.width() + 3 });
     row.push(Span::new(&"─".repeat(filler), line));
-    if !hint.is_empty() {
-        row.push(Span::new(&format!(" {hint} "), line));
-        row.push(Span::new("─", line));
+    if !hint.spans.is_empty() {
+        row.push(Span::new(" ", line));
+        hint.spans.into_iter().for_each(|span| row.push(span));
+        row.push(Span::new(" ─", line));
     }
     row.draw(buffer, area.x, area.y, area.width);
 }
 
 /// As many of the keys as there is room for, the most important first.
-fn fitting(keys: &[&str], room: usize) -> String {
-    let mut hint = String::new();
-    for key in keys {
-        let more = if hint.is_empty() { (*key).to_owned() } else { format!("{hint} · {key}") };
-        if width(&more) > room {
-            break;
-        }
-        hint = more;
+fn fitting<'a>(keys: &'a [&'a str], room: usize) -> &'a [&'a str] {
+    let mut used = 0;
+    let fits = keys.iter().enumerate().take_while(|(at, key)| {
+        used += width(key) + if *at > 0 { width(DOT) } else { 0 };
+        used <= room
+    });
+    &keys[..fits.count()]
+}
+
+/// The keys in a row: the key itself, and more softly what it does.
+fn hint(keys: &[&str], theme: Theme) -> Row {
+    let mut row = Row::default();
+    for (at, key) in keys.iter().enumerate() {
+        let (name, does) = key.split_once(' ').unwrap_or((key, ""));
+        row.push(Span::new(if at > 0 { DOT } else { "" }, theme.style(Ink::Dim)));
+        row.push(Span::new(name, theme.style(Ink::Text)));
+        row.push(Span::new(&format!(" {does}"), theme.style(Ink::Dim)));
     }
-    hint
+    row
 }
 
 /// What the keys do now, the most important first; nothing while they do not count yet.
@@ -264,7 +281,7 @@ fn status(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duratio
     let mut row = Row::of("  ", Style::new());
     for (at, part) in parts.iter().enumerate() {
         if at > 0 {
-            row.push(Span::new(" · ", theme.style(Ink::Dim)));
+            row.push(Span::new(DOT, theme.style(Ink::Dim)));
         }
         row.push(Span::new(&part.text, theme.style(ink_of(part.tone))));
     }

@@ -13,6 +13,9 @@ const SMALL: (u16, u16) = (40, 12);
 const USUAL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (120, 40);
 
+/// Makes a face in one of its states.
+type State = fn() -> World;
+
 fn picture(world: &mut World, (columns, rows): (u16, u16)) -> String {
     world.screen(columns, rows)
 }
@@ -171,13 +174,10 @@ fn opening() -> World {
     world
 }
 
-/// Makes a world in the state of a picture.
-type Scene = fn() -> World;
-
 /// Run with `UPDATE_EXPECT=1` after a change that is meant, and look at what changed.
 #[test]
 fn every_state_looks_as_it_should() {
-    let states: [(&str, Scene); 23] = [
+    let states: [(&str, State); 23] = [
         ("opening", opening),
         ("input", input),
         ("multi_line", multi_line),
