@@ -13,23 +13,22 @@ mod house;
 mod http;
 pub mod limits;
 mod rooms;
+pub mod tls;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::Listener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use self::door::{Peer, plain};
+pub use self::door::Peer;
 pub use self::guard::{Anyone, Caller, Guard, Scope};
 pub use self::rooms::{RoomError, Rooms, Wish, Wrap};
 
-use self::door::Door;
 use self::house::House;
+use self::limits::Doors;
 
 /// How long requests, sockets and streams may take to come to their end once the server is asked to end.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -85,28 +84,20 @@ impl Server {
     }
 
     /// Serves until `stop`; then takes nothing new, ends what is under way, and returns within some seconds.
-    ///
-    /// # Errors
-    /// The listener failed for good.
-    pub async fn serve<L>(&self, listener: L, stop: CancellationToken) -> std::io::Result<()>
-    where
-        L: Listener<Addr = SocketAddr>,
-    {
+    pub async fn serve(&self, doors: Doors, stop: CancellationToken) {
         let inner = Arc::clone(&self.inner);
-        let drain = async move {
+        let drain = async {
             stop.cancelled().await;
             inner.drain();
-        };
-        let service = self.router().into_make_service_with_connect_info::<Peer>();
-        let served = axum::serve(Door(listener), service).with_graceful_shutdown(drain);
-        let inner = Arc::clone(&self.inner);
-        let deadline = async move {
-            inner.closing.cancelled().await;
             tokio::time::sleep(DRAIN).await;
         };
+        let served = async {
+            doors.serve(self.router(), inner.closing.clone()).await;
+            inner.sockets.wait().await;
+        };
         tokio::select! {
-            served = async { served.await?; self.inner.sockets.wait().await; Ok(()) } => served,
-            () = deadline => Ok(()),
+            () = served => {}
+            () = drain => {}
         }
     }
 }

@@ -18,7 +18,7 @@ use super::answers::{Cookie, Refusal, seal, to_page};
 use super::place::{Authority, Origin, Places, Scheme};
 use super::proxy::{FarEnd, Proxies};
 use super::tokens::{Bearer, Shown, Tokens};
-use crate::limits::{Holdings, Limits, PeerKey, RateLimiter};
+use crate::limits::{Holdings, Limits, PeerKey, RateLimiter, Unproven};
 use crate::{Caller, Guard, Peer, Scope};
 
 /// The longest query in which a token is looked for, in bytes.
@@ -129,6 +129,9 @@ impl Gate {
             let refusal = if wants_page(request) { Refusal::TokenOfPerson } else { Refusal::Token };
             return Err(refuse(self.failed(&arrival, refusal)));
         };
+        if let Some(connection) = request.extensions.get::<Unproven>() {
+            connection.prove();
+        }
         let by_cookie = shown.is_some_and(|(_, how)| how == Shown::Cookie);
         check(request, &arrival, by_cookie, &bearer, scope).map_err(refuse)?;
         self.requests.book(&bearer.id).map_err(|wait| refuse(Refusal::TooMuch(wait.seconds())))?;

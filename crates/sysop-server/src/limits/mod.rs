@@ -3,6 +3,7 @@
 //! Knows no request and no session; counts only. However many peers knock, its memory has an end: who they are is
 //! kept for a bounded number of them, and all others share one account.
 
+mod doors;
 mod rate;
 
 use std::collections::HashMap;
@@ -10,6 +11,8 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use self::doors::Doors;
+pub(crate) use self::doors::Unproven;
 pub use self::rate::{Rate, RateLimiter, Wait};
 
 /// What a server lets its callers use.
@@ -25,7 +28,7 @@ pub struct Limits {
     pub connections: usize,
     /// Sessions that one token may open.
     pub sessions: Rate,
-    /// TCP connections of one peer at a time, with a token or without.
+    /// Connections of one peer at a time on which no token was shown.
     pub peer_connections: usize,
     /// Requests of one peer that show no token, or a wrong one.
     pub failures: Rate,
