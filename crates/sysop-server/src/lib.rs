@@ -5,15 +5,22 @@
 //! messages.
 #![warn(missing_docs)]
 
+mod act;
 pub mod audit;
 pub mod auth;
 mod door;
+mod follow;
 mod guard;
 mod house;
 mod http;
+mod lent;
 pub mod limits;
+mod metrics;
 mod rooms;
+mod socket;
+mod sse;
 pub mod tls;
+mod trace;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +32,14 @@ use tokio_util::task::TaskTracker;
 
 pub use self::door::Peer;
 pub use self::guard::{Anyone, Caller, Guard, Scope};
+pub use self::lent::LentSettings;
 pub use self::rooms::{RoomError, Rooms, Wish, Wrap};
+pub use self::socket::SocketSettings;
 
 use self::house::House;
+use self::http::Chats;
 use self::limits::Doors;
+use self::metrics::Metrics;
 
 /// How long requests, sockets and streams may take to come to their end once the server is asked to end.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -38,11 +49,22 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct ServerSettings {
     /// The most bytes of a request's body.
     pub body_bytes_max: usize,
+    /// Times of sockets.
+    pub socket: SocketSettings,
+    /// Bounds of what clients lend.
+    pub lent: LentSettings,
+    /// How long a session that nobody is connected to is kept in memory when it has nothing to do.
+    pub idle: Duration,
 }
 
 impl Default for ServerSettings {
     fn default() -> Self {
-        Self { body_bytes_max: 1024 * 1024 }
+        Self {
+            body_bytes_max: 1024 * 1024,
+            socket: SocketSettings::default(),
+            lent: LentSettings::default(),
+            idle: Duration::from_secs(60),
+        }
     }
 }
 
@@ -54,6 +76,8 @@ pub struct Server {
 
 pub(crate) struct Inner {
     pub(crate) house: House,
+    pub(crate) chats: Chats,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) settings: ServerSettings,
     /// No new work: the server is about to end.
@@ -67,8 +91,11 @@ pub(crate) struct Inner {
 impl Server {
     /// Puts a server together; it opens nothing yet.
     pub fn new(rooms: Arc<dyn Rooms>, guard: Arc<dyn Guard>, settings: ServerSettings) -> Self {
+        let metrics = Arc::new(Metrics::new());
         let inner = Inner {
-            house: House::new(rooms),
+            house: House::new(rooms, settings.lent.clone(), Arc::clone(&metrics)),
+            chats: Chats::default(),
+            metrics,
             guard,
             settings,
             draining: AtomicBool::new(false),
@@ -96,6 +123,7 @@ impl Server {
             inner.sockets.wait().await;
         };
         tokio::select! {
+            () = self.inner.keep_house() => {}
             () = served => {}
             () = drain => {}
         }
@@ -106,6 +134,17 @@ impl Inner {
     /// Whether new work is taken.
     pub(crate) fn is_open(&self) -> bool {
         !self.draining.load(Ordering::Acquire)
+    }
+
+    /// Lets go of idle sessions now and then; never returns.
+    async fn keep_house(&self) {
+        let idle = self.settings.idle;
+        let mut look =
+            tokio::time::interval((idle / 4).clamp(Duration::from_millis(100), Duration::from_secs(30)));
+        loop {
+            look.tick().await;
+            self.house.rest(idle);
+        }
     }
 
     fn drain(&self) {

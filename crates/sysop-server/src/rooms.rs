@@ -33,8 +33,8 @@ pub type Wrap = Box<dyn FnOnce(Arc<dyn Host>) -> Arc<dyn Host> + Send>;
 /// Opens and finds sessions, and asks models.
 #[async_trait]
 pub trait Rooms: Send + Sync {
-    /// Opens a new session; it is durable on return.
-    async fn create(&self, wish: Wish, wrap: Wrap) -> Result<Opened, RoomError>;
+    /// Opens a new session of this id; it is durable on return.
+    async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Opened, RoomError>;
 
     /// Opens an earlier session. One that is live already is handed out, and `wrap` is dropped.
     async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Opened, RoomError>;
