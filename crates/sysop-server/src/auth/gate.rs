@@ -44,6 +44,7 @@ pub struct Gate {
     settings: GateSettings,
     failures: RateLimiter<PeerKey>,
     requests: RateLimiter<TokenId>,
+    sessions: RateLimiter<TokenId>,
     connections: Holdings<TokenId>,
 }
 
@@ -66,6 +67,7 @@ impl Gate {
             tokens,
             failures: RateLimiter::new(limits.failures),
             requests: RateLimiter::new(limits.requests),
+            sessions: RateLimiter::new(limits.sessions),
             connections: Holdings::new(limits.connections),
             settings,
         }
@@ -174,6 +176,11 @@ impl Guard for Gate {
 
     fn admit_nobody(&self, request: &Parts, peer: Peer) -> Result<(), Box<Response>> {
         self.arrive(request, peer).map(drop).map_err(refuse)
+    }
+
+    fn may_open(&self, caller: &Caller) -> Result<(), Box<Response>> {
+        let booked = self.sessions.book(&TokenId::new(caller.key.as_str()));
+        booked.map_err(|wait| refuse(Refusal::TooMuch(wait.seconds())))
     }
 
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response {

@@ -1,4 +1,4 @@
-//! What one caller or one peer may use of the server: requests, connections, sessions, bytes.
+//! What one caller or one peer may use of the server: requests, connections, sessions.
 //!
 //! Knows no request and no session; counts only. However many peers knock, its memory has an end: who they are is
 //! kept for a bounded number of them, and all others share one account.
@@ -18,10 +18,6 @@ pub use self::rate::{Rate, RateLimiter, Wait};
 /// What a server lets its callers use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The most bytes of a request's body.
-    pub body_bytes: usize,
-    /// The most bytes of a message on a socket.
-    pub message_bytes: usize,
     /// Requests of one token, upgrades to sockets among them.
     pub requests: Rate,
     /// Sockets and streams of one token at a time.
@@ -37,8 +33,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            body_bytes: 2 << 20,
-            message_bytes: 8 << 20,
             requests: Rate { per_minute: 60_000, burst: 5_000 },
             connections: 1024,
             sessions: Rate { per_minute: 600, burst: 2_000 },
