@@ -61,8 +61,6 @@ pub(crate) enum AuditMode {
     Required,
     /// It runs, with an error in the log
     BestEffort,
-    /// Nothing is audited
-    Off,
 }
 
 fn authority(text: &str) -> Result<Authority, String> {
@@ -92,7 +90,9 @@ impl ExposureArguments {
         let exposure = Exposure { listen, tls: tls.is_some(), behind_proxy: self.behind_proxy.is_some() };
         exposure.check().map_err(|exposed| Failure::usage(exposed.to_string()))?;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
-            Failure::failed(format!("cannot listen on {listen} ({error}); choose another with --port or --listen"))
+            Failure::failed(format!(
+                "cannot listen on {listen} ({error}); choose another with --port or --listen"
+            ))
         })?;
         Ok((Doors::new(listener, tls.clone(), self.limits().peer_connections), tls))
     }
@@ -108,7 +108,7 @@ impl ExposureArguments {
         Gate::new(tokens, settings)
     }
 
-    /// The store whose events are audited; none where nothing is to be.
+    /// The store whose events are audited.
     ///
     /// # Errors
     /// The audit is required, and cannot be written.
@@ -117,9 +117,8 @@ impl ExposureArguments {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         settings: &Settings,
-    ) -> Result<Option<AuditedStore>> {
+    ) -> Result<AuditedStore> {
         let when_unwritten = match self.audit {
-            AuditMode::Off => return Ok(None),
             AuditMode::Required => WhenUnwritten::Stop,
             AuditMode::BestEffort => WhenUnwritten::GoOn,
         };
@@ -133,7 +132,7 @@ impl ExposureArguments {
             (Ok(()), _) => tracing::info!(path = %shown(audit.path()), "calls are audited"),
         }
         let redaction = Redaction::new(&secrets(settings));
-        Ok(Some(AuditedStore::new(store, clock, audit, redaction, when_unwritten)))
+        Ok(AuditedStore::new(store, clock, audit, redaction, when_unwritten))
     }
 
     /// The address of the page, which works once.
@@ -153,7 +152,10 @@ impl ExposureArguments {
         Limits {
             requests: Rate { per_minute: self.max_requests, burst: usual.requests.burst },
             connections: self.max_connections as usize,
-            sessions: Rate { per_minute: self.max_sessions, burst: usual.sessions.burst.max(self.max_sessions) },
+            sessions: Rate {
+                per_minute: self.max_sessions,
+                burst: usual.sessions.burst.max(self.max_sessions),
+            },
             ..usual
         }
     }
@@ -162,7 +164,12 @@ impl ExposureArguments {
 /// What must not stand in the audit.
 fn secrets(settings: &Settings) -> Vec<SecretString> {
     let of = |provider: &crate::settings::ProviderSettings| {
-        provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone())).collect::<Vec<_>>()
+        provider
+            .api_key
+            .iter()
+            .cloned()
+            .chain(provider.headers.iter().map(|(_, value)| value.clone()))
+            .collect::<Vec<_>>()
     };
     settings.providers.values().flat_map(of).collect()
 }

@@ -11,10 +11,12 @@ mod demo;
 mod doctor;
 mod exec;
 mod exit;
+mod exposure;
 mod help;
 mod pick;
 mod prompt;
 mod render;
+mod serve;
 mod sessions;
 mod settings;
 mod token;
@@ -82,6 +84,10 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Sessions(command) => wait_for(commands::sessions(load(&flags)?, command)),
         Command::Token(command) => wait_for(commands::token(load(&flags)?, command)),
         Command::Audit(command) => audit_command(command, &Settings::load(&flags)?),
+        Command::Serve(arguments) => {
+            let (settings, pick) = with_model(load(&flags)?)?;
+            serve::run(settings, pick.model, &arguments)
+        }
         Command::Run(arguments) => routine(load(&flags)?, &arguments),
         Command::Chat(arguments) => {
             let (settings, pick) = with_model(load_after_asking(&flags)?)?;
