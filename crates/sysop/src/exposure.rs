@@ -76,6 +76,16 @@ fn proxies(text: &str) -> Result<Proxies, String> {
 }
 
 impl ExposureArguments {
+    /// Refuses an address where others could read along.
+    ///
+    /// # Errors
+    /// They could.
+    pub(crate) fn check(&self, listen: SocketAddr) -> Result<(), Failure> {
+        let exposure =
+            Exposure { listen, tls: self.tls_cert.is_some(), behind_proxy: self.behind_proxy.is_some() };
+        exposure.check().map_err(|exposed| Failure::usage(exposed.to_string()))
+    }
+
     /// Listens, if it may: nothing that others could read along is served.
     ///
     /// # Errors
@@ -87,8 +97,7 @@ impl ExposureArguments {
             }
             (_, _) => None,
         };
-        let exposure = Exposure { listen, tls: tls.is_some(), behind_proxy: self.behind_proxy.is_some() };
-        exposure.check().map_err(|exposed| Failure::usage(exposed.to_string()))?;
+        self.check(listen)?;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             Failure::failed(format!(
                 "cannot listen on {listen} ({error}); choose another with --port or --listen"

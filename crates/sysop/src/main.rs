@@ -85,6 +85,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Token(command) => wait_for(commands::token(load(&flags)?, command)),
         Command::Audit(command) => audit_command(command, &Settings::load(&flags)?),
         Command::Serve(arguments) => {
+            serve::check(&arguments)?;
             let (settings, pick) = with_model(load(&flags)?)?;
             serve::run(settings, pick.model, &arguments)
         }

@@ -34,13 +34,24 @@ pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArgument
     served
 }
 
-async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
-    let listen = match arguments.port {
+/// Where it is to listen, if that is safe.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn check(arguments: &ServeArguments) -> Result<(), Failure> {
+    arguments.exposure.check(address_of(arguments))
+}
+
+fn address_of(arguments: &ServeArguments) -> SocketAddr {
+    match arguments.port {
         Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
         None => arguments.listen,
-    };
+    }
+}
+
+async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     let exposure = &arguments.exposure;
-    let (doors, tls) = exposure.listen(listen).await?;
+    let (doors, tls) = exposure.listen(address_of(arguments)).await?;
     let stop = ended_by_signals(tls)?;
     let address = doors.local_addr().context("the socket has an address")?;
 
