@@ -5,6 +5,7 @@ mod chat;
 mod cli;
 mod config;
 mod demo;
+mod exposed;
 mod kill;
 mod person;
 mod remote;
