@@ -56,6 +56,8 @@ pub struct ServerSettings {
     pub lent: LentSettings,
     /// How long a session that nobody is connected to is kept in memory when it has nothing to do.
     pub idle: Duration,
+    /// How long `/readyz` says no before anything is ended.
+    pub notice: Duration,
 }
 
 impl Default for ServerSettings {
@@ -65,6 +67,7 @@ impl Default for ServerSettings {
             socket: SocketSettings::default(),
             lent: LentSettings::default(),
             idle: Duration::from_secs(60),
+            notice: Duration::from_millis(500),
         }
     }
 }
@@ -122,7 +125,7 @@ impl Server {
         let inner = Arc::clone(&self.inner);
         let drain = async move {
             stop.cancelled().await;
-            inner.drain();
+            inner.drain().await;
         };
         let service = self.router().into_make_service_with_connect_info::<Peer>();
         let served = axum::serve(Door(listener), service).with_graceful_shutdown(drain);
@@ -156,8 +159,10 @@ impl Inner {
         }
     }
 
-    fn drain(&self) {
+    /// Says first that no more work is taken, so that a balancer sends none, then ends what is open.
+    async fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+        tokio::time::sleep(self.settings.notice).await;
         self.sockets.close();
         self.closing.cancel();
     }
