@@ -78,6 +78,9 @@ pub(super) async fn chat(
     let room = match earlier(&shared, &caller, &headers).await {
         Ok(Some(room)) => room,
         Ok(None) => {
+            if let Err(refused) = shared.guard.may_open(&caller) {
+                return *refused;
+            }
             match shared.house.create(SessionId::new(uuid::Uuid::now_v7().to_string()), Wish::default()).await
             {
                 Ok(room) => room,

@@ -79,6 +79,9 @@ pub(super) async fn create(
     };
     let wish =
         Wish { host: new.host, model: new.model, approve: new.approve, profile: new.profile, root: new.root };
+    if let Err(refused) = shared.guard.may_open(&caller) {
+        return *refused;
+    }
     let id = SessionId::new(uuid::Uuid::now_v7().to_string());
     let room = match shared.house.create(id, wish).await {
         Ok(room) => room,
