@@ -55,6 +55,8 @@ pub struct ServerSettings {
     pub lent: LentSettings,
     /// How long a session that nobody is connected to is kept in memory when it has nothing to do.
     pub idle: Duration,
+    /// How long `/readyz` says no before anything is ended.
+    pub notice: Duration,
 }
 
 impl Default for ServerSettings {
@@ -64,6 +66,7 @@ impl Default for ServerSettings {
             socket: SocketSettings::default(),
             lent: LentSettings::default(),
             idle: Duration::from_secs(60),
+            notice: Duration::from_millis(500),
         }
     }
 }
@@ -115,7 +118,7 @@ impl Server {
         let inner = Arc::clone(&self.inner);
         let drain = async {
             stop.cancelled().await;
-            inner.drain();
+            inner.drain().await;
             tokio::time::sleep(DRAIN).await;
         };
         let served = async {
@@ -147,8 +150,10 @@ impl Inner {
         }
     }
 
-    fn drain(&self) {
+    /// Says first that no more work is taken, so that a balancer sends none, then ends what is open.
+    async fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+        tokio::time::sleep(self.settings.notice).await;
         self.sockets.close();
         self.closing.cancel();
     }

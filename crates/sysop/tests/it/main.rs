@@ -9,6 +9,7 @@ mod exposed;
 mod kill;
 mod person;
 mod remote;
+mod serve;
 #[path = "../../../sysop-host/tests/it/sshd.rs"]
 #[expect(dead_code, reason = "the tests of the host use all of it")]
 mod sshd;
