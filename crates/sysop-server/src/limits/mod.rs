@@ -37,7 +37,7 @@ impl Default for Limits {
             connections: 1024,
             sessions: Rate { per_minute: 600, burst: 2_000 },
             peer_connections: 1024,
-            failures: Rate { per_minute: 30, burst: 20 },
+            failures: Rate { per_minute: 120, burst: 200 },
         }
     }
 }

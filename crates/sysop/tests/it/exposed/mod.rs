@@ -43,7 +43,8 @@ impl Served {
     pub(crate) fn raw(&self, head: &[String], body: &str) -> Answer {
         let mut stream = self.connect();
         let request = format!("{}\r\n\r\n{body}", head.join("\r\n"));
-        stream.write_all(request.as_bytes()).unwrap();
+        // Who is turned away may not be heard to the end.
+        let _ = stream.write_all(request.as_bytes());
         Answer::read(&mut stream)
     }
 

@@ -119,7 +119,8 @@ fn a_server_that_runs_honours_revocation_at_once() {
     write!(socket, "GET {session}/stream HTTP/1.1\r\nhost: {host}\r\n{bearer}\r\n{upgrade}\r\n\r\n").unwrap();
     super::read_until(&mut socket, "101 ");
     let mut events = served.connect();
-    write!(events, "GET {session}/events HTTP/1.1\r\nhost: {host}\r\n{bearer}\r\n\r\n").unwrap();
+    let close = "connection: close";
+    write!(events, "GET {session}/events HTTP/1.1\r\nhost: {host}\r\n{bearer}\r\n{close}\r\n\r\n").unwrap();
     super::read_until(&mut events, "session.created");
 
     let id = id_of(&world, "laptop");
