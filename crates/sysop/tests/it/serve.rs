@@ -23,7 +23,8 @@ fn serve(world: &World, arguments: &[&str]) -> Served {
     let running = world.start(&[&["serve", "--port", "0"], arguments].concat());
     let said = running.out.wait_for("address", |said| said.contains('\n'));
     let url = said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
-    let (address, token) = url.trim_start_matches("http://").split_once("/?token=").expect("and with which token");
+    let (address, token) =
+        url.trim_start_matches("http://").split_once("/?token=").expect("and with which token");
     Served { address: address.to_owned(), token: token.to_owned(), running }
 }
 
@@ -116,8 +117,11 @@ fn a_client_in_another_language_goes_through_the_whole_flow() {
     let run = python.arg(client.path()).arg("write the docs").output().unwrap();
     let said = String::from_utf8(run.stdout).unwrap();
     assert!(run.status.success(), "{said}\n{}", String::from_utf8_lossy(&run.stderr));
-    let heard: Vec<Value> =
-        said.lines().filter_map(|line| line.strip_prefix("<- ")).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let heard: Vec<Value> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("<- "))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let of = |kind: &str| heard.iter().filter(|message| message["type"] == kind).collect::<Vec<_>>();
     assert_eq!(heard[0]["type"], "session.created");
     assert_eq!(of("tool.call").len(), 3, "{said}");
@@ -186,7 +190,10 @@ fn a_server_that_is_asked_to_end_tells_its_clients_and_ends_soon() {
 
 #[test]
 fn the_log_tells_of_calls_and_holds_no_secret_and_no_content() {
-    let mock = Mock::start(&[("count", vec![bash("echo content-of-a-file; true private-argument"), say("private-answer")])]);
+    let mock = Mock::start(&[(
+        "count",
+        vec![bash("echo content-of-a-file; true private-argument"), say("private-answer")],
+    )]);
     let world = World::with_openai(&mock.url()).variable("OPENAI_API_KEY", "sk-private-key");
     let served = serve(&world, &["--approve", "auto", "-vv"]);
     let id = served.session();
