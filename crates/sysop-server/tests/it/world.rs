@@ -85,8 +85,8 @@ impl World {
         let server = Server::new(Arc::new(rooms), Arc::new(ByName), settings);
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let doors = Doors::new(listener, None, usize::MAX);
-        let served = tokio::spawn(async move { server.serve(doors, stopped).await });
+        let served =
+            tokio::spawn(async move { server.serve(Doors::new(listener, None, 10_000), stopped).await });
         Self { address, driver, store, machine, stop, served: Some(served) }
     }
 
@@ -125,11 +125,11 @@ impl Guard for ByName {
         Ok(Caller { key: name.clone(), name, scope: may, ended, hold: None })
     }
 
-    fn admit_nobody(&self, _: &Parts, _: Peer) -> Result<(), Box<Response>> {
+    fn may_open(&self, _: &Caller) -> Result<(), Box<Response>> {
         Ok(())
     }
 
-    fn may_open(&self, _: &Caller) -> Result<(), Box<Response>> {
+    fn admit_nobody(&self, _: &Parts, _: Peer) -> Result<(), Box<Response>> {
         Ok(())
     }
 
@@ -157,6 +157,7 @@ fn failed(error: DriverError) -> RoomError {
         other @ (DriverError::Store(_)
         | DriverError::Closed(_)
         | DriverError::NoTurn(..)
+        | DriverError::Elsewhere(..)
         | DriverError::BadLog(..)) => RoomError::Failed(other.to_string()),
     }
 }
