@@ -283,7 +283,7 @@ impl Driver {
     pub fn rest(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
         let resting: Vec<_> = {
-            let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = lock(&self.inner.sessions);
             sessions.extract_if(|_, live| Arc::strong_count(live) == 1 && live.rests(now, idle)).collect()
         };
         drop(resting); // their hosts may have something to end, and need no lock for it
@@ -291,7 +291,7 @@ impl Driver {
 
     /// Ends a session here for good, whatever it does: nothing more is told or logged.
     pub fn end(&self, id: &SessionId, why: &str) {
-        let live = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let live = lock(&self.inner.sessions).remove(id);
         if let Some(live) = live {
             live.end(why);
         }
@@ -304,7 +304,7 @@ impl Driver {
 
     /// How many sessions are held in memory.
     pub fn live_sessions(&self) -> usize {
-        self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()
+        lock(&self.inner.sessions).len()
     }
 
     fn running(&self, id: &SessionId) -> Option<Arc<Live>> {

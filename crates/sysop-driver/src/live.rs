@@ -508,13 +508,18 @@ impl Live {
         self.hub.close();
     }
 
+    /// Ends for good: nothing more is done or told, and what runs is stopped.
+    pub(crate) fn end(&self, why: &str) {
+        self.close(Closed { why: why.to_owned(), elsewhere: false });
+    }
+
     /// Whether nothing is lost if it is opened from its log when it is next wanted.
     pub(crate) fn rests(&self, now: Timestamp, idle: Duration) -> bool {
         let shell = self.host.terminal().is_some_and(|terminal| terminal.is_open());
         let idle = if shell { idle.max(SHELL_KEPT) } else { idle };
         let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         let inbox = self.inbox();
-        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet);
+        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet) && inbox.open_letters.is_empty();
         let since = now.0.saturating_sub(inbox.active.0);
         (inbox.closed.is_some() || (quiet && since >= idle)) && !self.hub.is_watched()
     }
