@@ -508,11 +508,6 @@ impl Live {
         self.hub.close();
     }
 
-    /// Ends for good: nothing more is done or told, and what runs is stopped.
-    pub(crate) fn end(&self, why: &str) {
-        self.close(Closed { why: why.to_owned(), elsewhere: false });
-    }
-
     /// Whether nothing is lost if it is opened from its log when it is next wanted.
     pub(crate) fn rests(&self, now: Timestamp, idle: Duration) -> bool {
         let shell = self.host.terminal().is_some_and(|terminal| terminal.is_open());
