@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::chore::{found, step, target};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 19] = [
+const NEEDED: &[(&str, &str)] = &[
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
@@ -35,7 +35,7 @@ const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
 /// Makes sure that all is there.
 pub(crate) fn run() -> Result<()> {
-    need(&NEEDED)?;
+    need(NEEDED)?;
     api_checker()
 }
 
