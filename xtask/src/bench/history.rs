@@ -22,5 +22,11 @@ pub(super) fn history(bench: &mut Bench) -> Result<()> {
     bench.at_least("the same as one endless line", rate, 60.0, "frames/s");
     let rate = numbers.get("code_frames_per_s")?;
     bench.at_least("the same as one block of code", rate, 60.0, "frames/s");
+    for (what, name) in [
+        ("the slowest of these frames, of an endless line", "line_slowest_frame_ms"),
+        ("the slowest of these frames, of code", "code_slowest_frame_ms"),
+    ] {
+        bench.at_most(what, numbers.get(name)?, 16.7, "ms");
+    }
     Ok(())
 }
