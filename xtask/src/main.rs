@@ -9,6 +9,7 @@ mod demo;
 mod pictures;
 mod setup;
 mod test;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ cargo xtask CHORE
   demo    build sysop and let it do a real job on this machine, without a key
   test    everything that must hold: format, lints, all tests
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
+  wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
   pictures  make the pictures in docs/pictures anew, from a real run of the full screen [SYSOP]
   setup   install what the tests need (Debian packages), and say what is there";
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(&rest),
         Some("pictures") => pictures::run(&rest),
         Some("setup") => setup::run(),
+        Some("wire") => wire::run(),
         None | Some("help" | "--help" | "-h") => {
             eprintln!("{HELP}");
             return ExitCode::SUCCESS;

@@ -3,15 +3,16 @@
 use anyhow::Result;
 
 use crate::chore::{cargo, step};
-use crate::setup;
+use crate::{setup, wire};
 
-/// Runs format check, lints and all tests; `rest` goes to the test binaries.
+/// Runs format check, lints, the TypeScript of the messages and all tests; `rest` goes to the test binaries.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::run()?;
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     let mut lints = cargo();
     lints.args(["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
     step("lints", &mut lints)?;
+    wire::check()?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
     step("tests", &mut tests)

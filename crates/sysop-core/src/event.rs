@@ -13,9 +13,11 @@ use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::question::{Question, QuestionId};
 use crate::session::SessionSpec;
 use crate::tagged::{self, Untagged};
+use crate::tool::Lent;
 
-/// What the world tells a session.
-#[derive(Debug, Clone, PartialEq)]
+/// What the world tells a session. Nodes that share a store hand it on as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     /// A person says what they want. While a turn runs it waits for the end of that turn.
     Prompt {
@@ -87,6 +89,7 @@ pub enum Input {
 
 /// What a person typed into a terminal, as far as the log may know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Typed {
     /// Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`.
@@ -123,10 +126,13 @@ pub enum Change {
         /// Regular expressions of commands that never run.
         deny: Vec<String>,
     },
+    /// The tools that run on a client, in place of those that were lent before; none takes them back.
+    Lent(Lent),
 }
 
 /// Whose wish a tool call is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The model proposed it.
@@ -323,6 +329,7 @@ pub enum AfterStop {
 
 /// Why a turn waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
     /// A person asked for it.
@@ -335,6 +342,7 @@ pub enum PauseReason {
 
 /// Why a turn ended; the words are those of `assistant.done`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// The model had said all.
@@ -381,6 +389,8 @@ pub enum Effect {
     RunTool {
         /// Exactly what to run.
         call: ToolCall,
+        /// Where, as it was decided on.
+        place: ToolPlace,
     },
     /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
     CancelTool {
@@ -394,6 +404,15 @@ pub enum Effect {
         /// How long.
         after: Duration,
     },
+}
+
+/// Where a call runs. It is decided with the call, so that what was allowed for one place never runs in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolPlace {
+    /// On the session's own host.
+    Own,
+    /// On the client that lends the tool.
+    Lent,
 }
 
 /// What `Session::handle` returns: append the events, publish them, then perform the effects.
@@ -417,8 +436,9 @@ pub struct Logged {
     pub event: Event,
 }
 
-/// Text or output for live display. Never logged, never seen by the core.
-#[derive(Debug, Clone, PartialEq)]
+/// Text or output for live display. Never logged, never seen by the core. Nodes that share a store hand it on as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Delta {
     /// More of the model's text.
     Text {

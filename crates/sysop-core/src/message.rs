@@ -11,6 +11,8 @@ use crate::id::CallId;
 
 /// Names a model the way a person does: `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 #[serde(into = "String", try_from = "String")]
 pub struct ModelRef {
     /// `openai`, `gemini`, `vertex`, `ollama`, `ollama+ssh`, `anthropic` or `demo`.
@@ -323,6 +325,7 @@ pub struct ModelFailure {
 
 /// The kinds of model failure that are acted upon differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The prompt does not fit the model's window; a shorter history may.

@@ -31,6 +31,7 @@ pub struct Outcome {
 
 /// What came of a call on one of several hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostOutcome {
     /// The host, as the person named it.
     pub host: String,
@@ -75,6 +76,7 @@ impl Outcome {
 
 /// How a tool call ended; the words are those of the log and of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It did what it should; a command exited with 0.

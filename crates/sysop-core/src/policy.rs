@@ -8,6 +8,7 @@ use crate::tool::{ToolEffect, ToolSpec};
 
 /// How much runs without a person (`--approve`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalMode {
     /// Every change is asked about.
@@ -33,6 +34,7 @@ pub enum Verdict {
 
 /// How much a command can do, from least to most.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Known to look only.
@@ -58,6 +60,7 @@ pub struct Risk {
 
 /// One part of a command and what is to be said of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// First byte in the command.
     pub start: usize,
@@ -71,6 +74,7 @@ pub struct Finding {
 
 /// What "for this session" allows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Grant {
     /// Exactly this command.

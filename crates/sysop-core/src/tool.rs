@@ -19,8 +19,25 @@ pub struct ToolSpec {
     pub effect: ToolEffect,
 }
 
+/// Tools that a client lends to a session: they run on its machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lent {
+    /// The tools; those of the session's own host with the same names are not used while these are there.
+    pub tools: Vec<ToolSpec>,
+    /// The root of its file tools, on the client. For people and the model.
+    pub root: String,
+}
+
+impl Lent {
+    /// The tool of this name, if it is lent.
+    pub fn named(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
 /// What a call of a tool may do; the policy decides by it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolEffect {
     /// Looks only, inside the root.

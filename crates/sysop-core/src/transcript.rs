@@ -13,7 +13,7 @@ use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Risk};
 use crate::question::Question;
 use crate::session::SessionSpec;
-use crate::tool::ToolEffect;
+use crate::tool::{Lent, ToolEffect, ToolSpec};
 
 mod item;
 #[cfg(test)]
@@ -76,8 +76,14 @@ pub struct Facts {
     pub root: String,
     /// Its tool profile.
     pub profile: String,
+    /// The tools that a client lends, by name.
+    pub lent: Vec<String>,
+    /// The root of its file tools, on the client; empty where none are lent.
+    pub lent_root: String,
     /// Tools that end the turn with a summary.
     completing: Vec<String>,
+    /// Those of them that are lent.
+    lent_completing: Vec<String>,
 }
 
 /// What the session does now.
@@ -306,12 +312,14 @@ impl Transcript {
             Change::Model(model) => format!("the model is {model} from now on"),
             Change::Approve(mode) => format!("approval is `{}` from now on", mode_word(*mode)),
             Change::Rules { .. } => "the rules of today's config are added".to_owned(),
+            Change::Lent(lent) => lent_sentence(lent),
         };
         if let Some(facts) = &mut self.facts {
             match change {
                 Change::Model(model) => facts.model = model.clone(),
                 Change::Approve(mode) => facts.approve = *mode,
                 Change::Rules { .. } => {}
+                Change::Lent(lent) => facts.lend(lent),
             }
         }
         self.notice(Weight::Note, text);
@@ -521,7 +529,7 @@ impl Transcript {
     }
 
     fn completes(&self, tool: &str) -> bool {
-        self.facts.as_ref().is_some_and(|facts| facts.completing.iter().any(|name| name == tool))
+        self.facts.as_ref().is_some_and(|facts| facts.completes(tool))
     }
 
     fn remember(&mut self, call: &ToolCall) {
@@ -587,12 +595,6 @@ impl Transcript {
 
 impl Facts {
     fn of(spec: &SessionSpec) -> Self {
-        let completing = spec
-            .tools
-            .iter()
-            .filter(|tool| tool.effect == ToolEffect::Completes)
-            .map(|tool| tool.name.clone())
-            .collect();
         Self {
             model: spec.model.clone(),
             approve: spec.approve,
@@ -600,9 +602,37 @@ impl Facts {
             host: spec.host.clone(),
             root: spec.root.clone(),
             profile: spec.profile.clone(),
-            completing,
+            lent: Vec::new(),
+            lent_root: String::new(),
+            completing: completing(&spec.tools),
+            lent_completing: Vec::new(),
         }
     }
+
+    fn lend(&mut self, lent: &Lent) {
+        self.lent = lent.tools.iter().map(|tool| tool.name.clone()).collect();
+        self.lent_root.clone_from(&lent.root);
+        self.lent_completing = completing(&lent.tools);
+    }
+
+    fn completes(&self, tool: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| name == tool);
+        if named(&self.lent) { named(&self.lent_completing) } else { named(&self.completing) }
+    }
+}
+
+fn completing(tools: &[ToolSpec]) -> Vec<String> {
+    let completing = tools.iter().filter(|tool| tool.effect == ToolEffect::Completes);
+    completing.map(|tool| tool.name.clone()).collect()
+}
+
+/// Which tools run elsewhere from now on.
+pub fn lent_sentence(lent: &Lent) -> String {
+    if lent.tools.is_empty() {
+        return "no tools run on a client any more".to_owned();
+    }
+    let names: Vec<_> = lent.tools.iter().map(|tool| tool.name.as_str()).collect();
+    format!("these tools run on a client from now on, in {}: {}", lent.root, names.join(", "))
 }
 
 /// The word of an approval mode, as in `--approve`.

@@ -114,11 +114,23 @@ impl Hub {
         state.each(|face| face.questions.push_back(Delta::QuestionClosed { id, by: by.clone() }));
     }
 
+    /// Whether a face still reads.
+    pub(crate) fn is_watched(&self) -> bool {
+        lock(&self.state).faces.iter().any(|face| face.strong_count() > 0)
+    }
+
     /// Ends all subscriptions, once what waits is taken.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
         state.each(|face| face.closed = true);
+    }
+}
+
+/// Nothing more can come.
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -88,6 +88,11 @@ pub trait Terminal: Send + Sync {
 
     /// The size that the person's own screen has; the last one counts.
     fn resize(&self, size: TerminalSize);
+
+    /// Whether a shell runs in it that would be lost with the session.
+    fn is_open(&self) -> bool {
+        false
+    }
 }
 
 /// How large a screen is, in cells.

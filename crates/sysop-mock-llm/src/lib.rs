@@ -28,6 +28,7 @@
 
 mod engine;
 mod ids;
+mod json;
 mod record;
 mod scenario;
 mod script;

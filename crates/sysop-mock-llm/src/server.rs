@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::ids::Ids;
+use crate::json::Json;
 use crate::record::{Record, RecordedRequest};
 use crate::scenario::{Failure, Response as Scripted, Scenarios};
 use crate::wire::{Call, Refusal, Said, Wire, anthropic, gemini, ollama, openai};
@@ -288,8 +289,8 @@ async fn read(shared: &Shared, request: Request) -> Result<(axum::http::request:
     Ok((head, bytes))
 }
 
-fn parse<W: Wire>(bytes: &[u8]) -> Result<Value, Refusal> {
-    match serde_json::from_slice::<Value>(bytes) {
+fn parse<W: Wire>(bytes: &[u8]) -> Result<Json<'_>, Refusal> {
+    match serde_json::from_slice::<Json<'_>>(bytes) {
         Ok(body) if body.is_object() => Ok(body),
         Ok(_) => Err(Refusal::bad(format!("{} expected an object", W::NOT_JSON))),
         Err(error) => Err(Refusal::bad(format!("{} {error}", W::NOT_JSON))),

@@ -7,15 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use sysop_core::event::Logged;
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, Store, StoreError};
+use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 
 use crate::log::{Digest, check_order};
+use crate::tokens::{taken, too_many};
 
 /// A store that forgets everything with its process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     sessions: Mutex<HashMap<SessionId, Kept>>,
+    tokens: Mutex<Vec<TokenRecord>>,
 }
 
 #[derive(Debug)]
@@ -33,6 +36,10 @@ impl MemoryStore {
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Kept>> {
         // Every change below is made after all that can fail, so a panic elsewhere leaves the map whole.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kept_tokens(&self) -> MutexGuard<'_, Vec<TokenRecord>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,5 +89,50 @@ impl Store for MemoryStore {
             Some(_) => Ok(()),
             None => Err(StoreError::NotFound(id.clone())),
         }
+    }
+}
+
+#[async_trait]
+impl TokenStore for MemoryStore {
+    async fn keep_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
+        let mut tokens = self.kept_tokens();
+        if tokens.len() >= TOKENS_MAX {
+            return Err(too_many());
+        }
+        if tokens.iter().any(|kept| kept.id == token.id) {
+            return Err(taken(&token.id));
+        }
+        let at = tokens.partition_point(|kept| (kept.created, &kept.id) < (token.created, &token.id));
+        tokens.insert(at, token.clone());
+        Ok(())
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        Ok(self.kept_tokens().clone())
+    }
+
+    async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
+        let mut tokens = self.kept_tokens();
+        let before = tokens.len();
+        tokens.retain(|kept| kept.id != *id);
+        let was_there = tokens.len() < before;
+        tokens.retain(|kept| kept.parent.as_ref() != Some(id));
+        Ok(was_there)
+    }
+
+    async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError> {
+        let mut tokens = self.kept_tokens();
+        let kept = tokens.iter_mut().find(|kept| kept.id == *id);
+        Ok(kept.is_some_and(|kept| !std::mem::replace(&mut kept.visited, true)))
+    }
+
+    async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
+        let mut tokens = self.kept_tokens();
+        for (id, at) in uses {
+            if let Some(kept) = tokens.iter_mut().find(|kept| kept.id == *id) {
+                kept.last_used = kept.last_used.max(Some(*at));
+            }
+        }
+        Ok(())
     }
 }

@@ -22,6 +22,7 @@ mod reader;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod writer;
 
 /// A store in a SQLite file. Cheap to clone; several processes may use one file.

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use sysop_core::event::{Change, Decision, Delta, Event, Logged, StopReason};
-use sysop_core::id::{CallId, SessionId};
-use sysop_core::message::{ToolCall, Usage};
+use sysop_core::event::{Change, Decision, Delta, Event, Logged, Origin, StopReason};
+use sysop_core::id::{CallId, Seq, SessionId, TurnId};
+use sysop_core::message::{Reply, ToolCall, Usage};
 use sysop_core::outcome::Outcome;
 use sysop_core::session::SessionSpec;
 
 use crate::client::DecisionWord;
-use crate::server::{Done, Place, ServerMessage, SessionState, State, Tokens};
+use crate::server::{
+    Done, LentTools, OfferedTool, Place, ServerMessage, SessionState, State, StateEvent, WantedCall,
+};
 
 /// Puts one session's log into messages. It must see the log from its start, or what it says of the model, the
 /// turn and its tokens is zero until the events come that tell.
@@ -22,6 +24,18 @@ pub struct Encoder {
     active: SessionState,
     /// The tools of the calls of the last reply or direct call.
     names: HashMap<CallId, String>,
+    opened: Option<Opened>,
+    lent: Option<LentTools>,
+    last: Seq,
+}
+
+/// What the opening of a session told, but for what `state` tells.
+#[derive(Debug, Clone)]
+struct Opened {
+    host: String,
+    root: String,
+    profile: String,
+    tools: Vec<OfferedTool>,
 }
 
 impl Encoder {
@@ -33,10 +47,36 @@ impl Encoder {
             usage: Usage::default(),
             active: SessionState::Idle,
             names: HashMap::new(),
+            opened: None,
+            lent: None,
+            last: Seq::default(),
         }
     }
 
-    /// The messages of an event, in order. All carry its `seq`; some events say nothing to a client.
+    /// The answer to `hello`: how the session works now; none where the encoder did not see how it began.
+    pub fn created(&self) -> Option<ServerMessage> {
+        let opened = self.opened.clone()?;
+        Some(ServerMessage::SessionCreated {
+            session_id: self.session.clone(),
+            place: None,
+            model: self.now.model.clone()?,
+            approve: self.now.approve,
+            host: opened.host,
+            root: opened.root,
+            profile: opened.profile,
+            max_iterations: self.now.max_iterations,
+            tools: opened.tools,
+            lent: self.lent.clone(),
+            last_seq: Some(self.last),
+        })
+    }
+
+    /// What the session does now, for a client that has just come; it has no place in the log.
+    pub fn now(&self) -> &State {
+        &self.now
+    }
+
+    /// The messages of an event, in order: one at least, and all carry its `seq`.
     ///
     /// Whatever changes what `state` says is followed by a `state`, except that the last message of a turn is
     /// its `assistant.done`.
@@ -44,10 +84,12 @@ impl Encoder {
         let place = Place { seq: logged.seq, more: false };
         let before = self.now.clone();
         self.fold(&logged.event);
+        self.last = logged.seq;
         let mut messages = self.own_messages(place, &logged.event);
-        if self.now != before {
-            let state =
-                ServerMessage::State { session_id: self.session.clone(), place, now: self.now.clone() };
+        let event = if messages.is_empty() { state_event(&logged.event) } else { None };
+        if self.now != before || event.is_some() {
+            let (session_id, now) = (self.session.clone(), self.now.clone());
+            let state = ServerMessage::State { session_id, place, now, event };
             let end =
                 messages.iter().position(|message| matches!(message, ServerMessage::AssistantDone { .. }));
             messages.insert(end.unwrap_or(messages.len()), state);
@@ -88,14 +130,8 @@ impl Encoder {
     fn fold(&mut self, event: &Event) {
         let now = &mut self.now;
         match event {
-            Event::SessionOpened { spec } => {
-                now.model = Some(spec.model.clone());
-                now.approve = spec.approve;
-                now.max_iterations = spec.max_iterations;
-            }
-            Event::Configured { change: Change::Model(model) } => now.model = Some(model.clone()),
-            Event::Configured { change: Change::Approve(approve) } => now.approve = *approve,
-            Event::Configured { change: Change::Rules { .. } } => {}
+            Event::SessionOpened { spec } => self.fold_opened(spec),
+            Event::Configured { change } => self.fold_change(change),
             Event::PromptQueued { .. } => now.queued += 1,
             Event::TurnStarted { turn, prompt, .. } => {
                 let direct = prompt.is_empty();
@@ -157,6 +193,29 @@ impl Encoder {
         }
     }
 
+    fn fold_opened(&mut self, spec: &SessionSpec) {
+        self.now.model = Some(spec.model.clone());
+        self.now.approve = spec.approve;
+        self.now.max_iterations = spec.max_iterations;
+        self.opened = Some(Opened {
+            host: spec.host.clone(),
+            root: spec.root.clone(),
+            profile: spec.profile.clone(),
+            tools: spec.tools.iter().map(OfferedTool::from).collect(),
+        });
+    }
+
+    fn fold_change(&mut self, change: &Change) {
+        match change {
+            Change::Model(model) => self.now.model = Some(model.clone()),
+            Change::Approve(approve) => self.now.approve = *approve,
+            Change::Lent(lent) => {
+                self.lent = (!lent.tools.is_empty()).then(|| LentTools::from(lent));
+            }
+            Change::Rules { .. } => {}
+        }
+    }
+
     /// What an event says by itself, beside `state`.
     fn own_messages(&self, place: Place, event: &Event) -> Vec<ServerMessage> {
         let session_id = self.session.clone();
@@ -165,10 +224,15 @@ impl Encoder {
             Event::TurnStarted { prompt, .. } if !prompt.is_empty() => {
                 vec![ServerMessage::UserMessage { session_id, place, content: prompt.clone() }]
             }
-            Event::Replied { reply, .. } if !(reply.text.is_empty() && reply.reasoning.is_empty()) => {
-                let (content, reasoning) = (reply.text.clone(), reply.reasoning.clone());
-                vec![ServerMessage::AssistantMessage { session_id, place, content, reasoning }]
+            Event::Replied { step, reply } => replied(session_id, place, step.step, reply),
+            Event::ModelFailed { step, failure } => {
+                let (iteration, kind, message) = (step.step, failure.kind, failure.message.clone());
+                vec![ServerMessage::StepFailed { session_id, place, iteration, kind, message }]
             }
+            Event::PromptQueued { text } => {
+                vec![ServerMessage::PromptQueued { session_id, place, content: text.clone() }]
+            }
+            Event::Configured { change } => vec![configured(session_id, place, change)],
             Event::ApprovalAsked { call, command, reason, risk, covers } => {
                 vec![ServerMessage::ApprovalRequest {
                     session_id,
@@ -184,40 +248,18 @@ impl Encoder {
                 }]
             }
             Event::Decided { call, decision, by } => {
-                vec![approval_closed(session_id, place, call.clone(), decision.clone(), by.clone())]
+                vec![approval_closed(session_id, place, call, decision, by)]
             }
-            Event::ToolStarted { call, origin } => {
-                let ToolCall { id, name, arguments, .. } = call.clone();
-                let (tool_call_id, arguments, origin) = (id, arguments.to_value(), *origin);
-                vec![ServerMessage::ToolCall { session_id, place, tool_call_id, name, arguments, origin }]
-            }
+            Event::ToolStarted { call, origin } => vec![tool_call(session_id, place, call, *origin)],
             Event::ToolFinished { call, outcome } => {
                 vec![self.tool_finished(place, call.clone(), outcome.clone())]
             }
             Event::TerminalInput { by, typed } => {
                 vec![ServerMessage::TerminalTyped { session_id, place, by: by.clone(), typed: typed.clone() }]
             }
-            Event::TurnEnded { turn, reason, error } => {
-                let metadata = Done {
-                    stop_reason: *reason,
-                    turn: *turn,
-                    usage: tokens(self.usage),
-                    iterations: self.now.iteration,
-                };
-                let error = error.clone().map(|message| ServerMessage::Error {
-                    session_id: session_id.clone(),
-                    place: Some(place),
-                    message,
-                });
-                let done = ServerMessage::AssistantDone { session_id, place, metadata };
-                error.into_iter().chain([done]).collect()
-            }
-            // The turn's end tells of a failure once more, or the step is made again and nobody need know.
-            Event::ModelFailed { .. }
-            | Event::TurnStarted { .. }
-            | Event::Replied { .. }
-            | Event::Configured { .. }
-            | Event::PromptQueued { .. }
+            Event::TurnEnded { turn, reason, error } => self.ended(place, *turn, *reason, error.clone()),
+            // `state` tells of these.
+            Event::TurnStarted { .. }
             | Event::StepStarted { .. }
             | Event::CancelAsked { .. }
             | Event::Paused { .. }
@@ -225,6 +267,28 @@ impl Encoder {
             | Event::Compacted { .. }
             | Event::HistoryCleared => Vec::new(),
         }
+    }
+
+    /// The error where there is one, and the end.
+    fn ended(
+        &self,
+        place: Place,
+        turn: TurnId,
+        reason: StopReason,
+        error: Option<String>,
+    ) -> Vec<ServerMessage> {
+        let session_id = self.session.clone();
+        let (usage, iterations) = (self.usage.into(), self.now.iteration);
+        let metadata = Done { stop_reason: reason, turn, usage, iterations };
+        let error = error.map(|message| ServerMessage::Error {
+            session_id: session_id.clone(),
+            place: Some(place),
+            message,
+            code: None,
+            reply_to: None,
+        });
+        let done = ServerMessage::AssistantDone { session_id, place, metadata };
+        error.into_iter().chain([done]).collect()
     }
 
     fn tool_finished(&self, place: Place, call: CallId, outcome: Outcome) -> ServerMessage {
@@ -239,44 +303,101 @@ impl Encoder {
             output: outcome.output,
             duration_ms: outcome.duration_ms,
             artefact: outcome.artefact,
+            changes: outcome.changes.into_iter().map(Into::into).collect(),
             hosts: outcome.hosts,
         }
     }
 }
 
+/// What an event is that only `state` tells.
+fn state_event(event: &Event) -> Option<StateEvent> {
+    Some(match event {
+        Event::TurnStarted { .. } => StateEvent::TurnStarted,
+        Event::StepStarted { .. } => StateEvent::StepStarted,
+        Event::CancelAsked { .. } => StateEvent::CancelAsked,
+        Event::Paused { .. } => StateEvent::Paused,
+        Event::Resumed => StateEvent::Resumed,
+        Event::Compacted { .. } => StateEvent::Compacted,
+        Event::HistoryCleared => StateEvent::HistoryCleared,
+        Event::SessionOpened { .. }
+        | Event::Configured { .. }
+        | Event::PromptQueued { .. }
+        | Event::Replied { .. }
+        | Event::ModelFailed { .. }
+        | Event::ApprovalAsked { .. }
+        | Event::Decided { .. }
+        | Event::ToolStarted { .. }
+        | Event::ToolFinished { .. }
+        | Event::TerminalInput { .. }
+        | Event::TurnEnded { .. } => return None,
+    })
+}
+
 fn session_created(session_id: SessionId, place: Place, spec: &SessionSpec) -> ServerMessage {
     ServerMessage::SessionCreated {
         session_id,
-        place,
+        place: Some(place),
         model: spec.model.clone(),
         approve: spec.approve,
         host: spec.host.clone(),
         root: spec.root.clone(),
         profile: spec.profile.clone(),
+        max_iterations: spec.max_iterations,
+        tools: spec.tools.iter().map(OfferedTool::from).collect(),
+        lent: None,
+        last_seq: None,
+    }
+}
+
+fn tool_call(session_id: SessionId, place: Place, call: &ToolCall, origin: Origin) -> ServerMessage {
+    ServerMessage::ToolCall {
+        session_id,
+        place,
+        tool_call_id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: call.arguments.to_value(),
+        origin,
+        run: false,
+        traceparent: None,
     }
 }
 
 fn approval_closed(
     session_id: SessionId,
     place: Place,
-    tool_call_id: CallId,
-    decision: Decision,
-    by: String,
+    call: &CallId,
+    decision: &Decision,
+    by: &str,
 ) -> ServerMessage {
-    let (decision, command, reason) = match decision {
-        Decision::Allow { command } => (DecisionWord::Allow, command, String::new()),
-        Decision::AllowSession { command } => (DecisionWord::AllowSession, command, String::new()),
-        Decision::Reject { reason } => (DecisionWord::Reject, None, reason),
-    };
+    let (decision, command, reason) = DecisionWord::split(decision.clone());
+    let (tool_call_id, by, reason) = (call.clone(), by.to_owned(), reason.unwrap_or_default());
     ServerMessage::ApprovalClosed { session_id, place, tool_call_id, decision, by, command, reason }
 }
 
-fn tokens(usage: Usage) -> Tokens {
-    Tokens {
-        input_tokens: usage.input_tokens,
-        output_tokens: usage.output_tokens,
-        cached_tokens: usage.cached_tokens,
+fn configured(session_id: SessionId, place: Place, change: &Change) -> ServerMessage {
+    let (mut model, mut approve, mut lent, mut rules) = (None, None, None, false);
+    match change {
+        Change::Model(new) => model = Some(new.clone()),
+        Change::Approve(new) => approve = Some(*new),
+        Change::Lent(new) => lent = Some(LentTools::from(new)),
+        Change::Rules { .. } => rules = true,
     }
+    ServerMessage::Configured { session_id, place, model, approve, lent, rules }
+}
+
+/// The text where there is any, and what the step took and wants.
+fn replied(session_id: SessionId, place: Place, iteration: u32, reply: &Reply) -> Vec<ServerMessage> {
+    let (content, reasoning) = (reply.text.clone(), reply.reasoning.clone());
+    let speaks = !(content.is_empty() && reasoning.is_empty());
+    let message = speaks.then(|| ServerMessage::AssistantMessage {
+        session_id: session_id.clone(),
+        place,
+        content,
+        reasoning,
+    });
+    let (usage, tool_calls) = (reply.usage.into(), reply.calls.iter().map(WantedCall::from).collect());
+    let step = ServerMessage::StepFinished { session_id, place, iteration, usage, tool_calls };
+    message.into_iter().chain([step]).collect()
 }
 
 #[cfg(test)]

@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sysop_core::event::{Origin, PauseReason, StopReason, Typed};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
-use sysop_core::message::ModelRef;
-use sysop_core::outcome::{HostOutcome, Status};
+use sysop_core::message::{Arguments, FailureKind, ModelRef, ToolCall, Usage};
+use sysop_core::outcome::{FileChange, HostOutcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant};
 use sysop_core::question::{Question, QuestionId};
+use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
 
 use crate::client::DecisionWord;
 
 /// Where a logged message comes from. One event may give several messages; they share its `seq`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     /// The event.
     pub seq: Seq,
@@ -27,16 +29,17 @@ pub struct Place {
 
 /// One message from a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum ServerMessage {
-    /// The session is there; also the answer to `hello`.
+    /// The session is there. Without a `seq` it answers `hello` and tells how the session works now.
     #[serde(rename = "session.created")]
     SessionCreated {
         /// Which session.
         session_id: SessionId,
-        /// Its event.
+        /// Its event; none where it answers `hello`.
         #[serde(flatten)]
-        place: Place,
+        place: Option<Place>,
         /// The model that is asked.
         model: ModelRef,
         /// How much runs without a person.
@@ -47,6 +50,50 @@ pub enum ServerMessage {
         root: String,
         /// The name of its tool profile.
         profile: String,
+        /// The most model calls in one turn.
+        #[serde(default)]
+        max_iterations: u32,
+        /// The tools on its own host.
+        #[serde(default)]
+        tools: Vec<OfferedTool>,
+        /// The tools that a client lends, where one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lent: Option<LentTools>,
+        /// The last event when this was sent: what comes up to it is history. Only where it answers `hello`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last_seq: Option<Seq>,
+    },
+    /// How the session works was changed; only what was changed is there.
+    #[serde(rename = "configured")]
+    Configured {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        place: Place,
+        /// The model of the next step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<ModelRef>,
+        /// How much runs without a person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approve: Option<ApprovalMode>,
+        /// The tools that a client lends; without tools, it takes them back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lent: Option<LentTools>,
+        /// Whether rules of the server's config were added.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        rules: bool,
+    },
+    /// A person said something while a turn ran; it waits for the end of that turn.
+    #[serde(rename = "prompt.queued")]
+    PromptQueued {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        place: Place,
+        /// The words.
+        content: String,
     },
     /// A person said something, and a turn began.
     #[serde(rename = "user.message")]
@@ -95,6 +142,37 @@ pub enum ServerMessage {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reasoning: String,
     },
+    /// A model answered, and its part of the step is over. Its text is in `assistant.message`.
+    #[serde(rename = "step.finished")]
+    StepFinished {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        place: Place,
+        /// The how-manyth model call of the turn, from 1.
+        iteration: u32,
+        /// The tokens of this call.
+        usage: Tokens,
+        /// The tools that it wants to call, in order; what becomes of each is told by its own messages.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<WantedCall>,
+    },
+    /// A model call failed, and the step is given up; the turn ends or the step is made again.
+    #[serde(rename = "step.failed")]
+    StepFailed {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        place: Place,
+        /// The how-manyth model call of the turn, from 1.
+        iteration: u32,
+        /// What kind of failure it is.
+        kind: FailureKind,
+        /// One sentence.
+        message: String,
+    },
     /// A turn ended; each turn has exactly one of these.
     #[serde(rename = "assistant.done")]
     AssistantDone {
@@ -123,6 +201,20 @@ pub enum ServerMessage {
         /// Whose wish it is.
         #[serde(default)]
         origin: Origin,
+        /// Whether the client that receives it is to run it now, and to answer with `tool.result`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        run: bool,
+        /// Which trace it belongs to, as W3C Trace Context writes it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        traceparent: Option<String>,
+    },
+    /// Whoever runs this call is to stop it; its `tool.result` still comes. Not logged.
+    #[serde(rename = "tool.cancel")]
+    ToolCancel {
+        /// Which session.
+        session_id: SessionId,
+        /// Which call.
+        tool_call_id: CallId,
     },
     /// More of a running tool's output. Not logged.
     #[serde(rename = "tool.output")]
@@ -161,6 +253,9 @@ pub enum ServerMessage {
         /// Name of the artefact with the whole output, where it was kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         artefact: Option<String>,
+        /// The files that it changed through file tools.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<ChangedFile>,
         /// What came of it on each host, where it ran on several.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hosts: Vec<HostOutcome>,
@@ -212,13 +307,26 @@ pub enum ServerMessage {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
-    /// What a live terminal printed. Not logged.
+    /// What a live terminal printed; only to clients that are attached to it. Not logged.
     #[serde(rename = "terminal.output")]
     TerminalOutput {
         /// Which session.
         session_id: SessionId,
-        /// The text, control sequences in it.
+        /// The text, with control sequences for text, colours and movements in it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
         data: String,
+        /// Whether `data` draws all on an empty screen: at the beginning, and where the client fell behind.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reset: bool,
+        /// Columns of the terminal from here on, where they are told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cols: Option<u16>,
+        /// Its rows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rows: Option<u16>,
+        /// Why the shell in it ended; the next use opens another.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended: Option<String>,
     },
     /// What the session does now; sent whenever any of it changed.
     #[serde(rename = "state")]
@@ -231,6 +339,9 @@ pub enum ServerMessage {
         /// What it does.
         #[serde(flatten)]
         now: State,
+        /// What happened, where no other message of the same `seq` tells it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        event: Option<StateEvent>,
     },
     /// Something worth knowing while one waits: a retry, a model that is loading. Not logged.
     #[serde(rename = "notice")]
@@ -291,6 +402,12 @@ pub enum ServerMessage {
         place: Option<Place>,
         /// One sentence.
         message: String,
+        /// What kind of problem it is, for programs; none at the end of a turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<ErrorCode>,
+        /// The `messageId` of the message that it answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply_to: Option<String>,
     },
     /// The connection lives.
     #[serde(rename = "heartbeat")]
@@ -301,9 +418,12 @@ impl ServerMessage {
     /// Where it comes from; none for what is not logged.
     pub fn place(&self) -> Option<Place> {
         match self {
-            Self::SessionCreated { place, .. }
+            Self::Configured { place, .. }
+            | Self::PromptQueued { place, .. }
             | Self::UserMessage { place, .. }
             | Self::AssistantMessage { place, .. }
+            | Self::StepFinished { place, .. }
+            | Self::StepFailed { place, .. }
             | Self::AssistantDone { place, .. }
             | Self::ToolCall { place, .. }
             | Self::ToolFinished { place, .. }
@@ -311,10 +431,11 @@ impl ServerMessage {
             | Self::ApprovalClosed { place, .. }
             | Self::TerminalTyped { place, .. }
             | Self::State { place, .. } => Some(*place),
-            Self::Error { place, .. } => *place,
+            Self::SessionCreated { place, .. } | Self::Error { place, .. } => *place,
             Self::AssistantDelta { .. }
             | Self::AssistantReasoning { .. }
             | Self::AssistantRestarted { .. }
+            | Self::ToolCancel { .. }
             | Self::ToolOutput { .. }
             | Self::TerminalOutput { .. }
             | Self::Notice { .. }
@@ -333,9 +454,12 @@ impl ServerMessage {
     /// Says that another message of the same event follows.
     pub(crate) fn set_more(&mut self) {
         match self {
-            Self::SessionCreated { place, .. }
+            Self::Configured { place, .. }
+            | Self::PromptQueued { place, .. }
             | Self::UserMessage { place, .. }
             | Self::AssistantMessage { place, .. }
+            | Self::StepFinished { place, .. }
+            | Self::StepFailed { place, .. }
             | Self::AssistantDone { place, .. }
             | Self::ToolCall { place, .. }
             | Self::ToolFinished { place, .. }
@@ -343,11 +467,14 @@ impl ServerMessage {
             | Self::ApprovalClosed { place, .. }
             | Self::TerminalTyped { place, .. }
             | Self::State { place, .. }
+            | Self::SessionCreated { place: Some(place), .. }
             | Self::Error { place: Some(place), .. } => place.more = true,
-            Self::Error { place: None, .. }
+            Self::SessionCreated { place: None, .. }
+            | Self::Error { place: None, .. }
             | Self::AssistantDelta { .. }
             | Self::AssistantReasoning { .. }
             | Self::AssistantRestarted { .. }
+            | Self::ToolCancel { .. }
             | Self::ToolOutput { .. }
             | Self::TerminalOutput { .. }
             | Self::Notice { .. }
@@ -359,8 +486,143 @@ impl ServerMessage {
     }
 }
 
+/// A tool on offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OfferedTool {
+    /// Its name.
+    pub name: String,
+    /// What a call may do.
+    #[serde(default)]
+    pub effect: ToolEffect,
+}
+
+impl From<&ToolSpec> for OfferedTool {
+    fn from(tool: &ToolSpec) -> Self {
+        Self { name: tool.name.clone(), effect: tool.effect }
+    }
+}
+
+/// The tools that a client lends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LentTools {
+    /// The tools; those of the session's own host with the same names are not used.
+    pub tools: Vec<OfferedTool>,
+    /// The root of its file tools, on the client.
+    pub root: String,
+}
+
+impl From<&Lent> for LentTools {
+    fn from(lent: &Lent) -> Self {
+        Self { tools: lent.tools.iter().map(OfferedTool::from).collect(), root: lent.root.clone() }
+    }
+}
+
+/// A call that a model wants to make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WantedCall {
+    /// Which call.
+    pub tool_call_id: CallId,
+    /// The tool.
+    pub name: String,
+    /// The arguments: an object; a string where the model wrote none.
+    pub arguments: Value,
+}
+
+impl From<&ToolCall> for WantedCall {
+    fn from(call: &ToolCall) -> Self {
+        let (tool_call_id, name) = (call.id.clone(), call.name.clone());
+        Self { tool_call_id, name, arguments: call.arguments.to_value() }
+    }
+}
+
+impl From<WantedCall> for ToolCall {
+    fn from(wanted: WantedCall) -> Self {
+        Self {
+            id: wanted.tool_call_id,
+            wire_id: None,
+            name: wanted.name,
+            arguments: arguments_of(wanted.arguments),
+        }
+    }
+}
+
+/// The arguments as they were before [`Arguments::to_value`].
+pub(crate) fn arguments_of(value: Value) -> Arguments {
+    match value {
+        Value::Object(map) => Arguments::Object(map),
+        Value::String(text) => Arguments::Invalid(text),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+            Arguments::Invalid(other.to_string())
+        }
+    }
+}
+
+/// One file that a file tool changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedFile {
+    /// Path relative to the root.
+    pub path: String,
+    /// The artefact with the bytes before, on the host; none where the file did not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// BLAKE3 of the bytes after, in hex.
+    pub after_hash: String,
+}
+
+impl From<FileChange> for ChangedFile {
+    fn from(change: FileChange) -> Self {
+        Self { path: change.path, before: change.before, after_hash: change.after_hash }
+    }
+}
+
+impl From<ChangedFile> for FileChange {
+    fn from(change: ChangedFile) -> Self {
+        Self { path: change.path, before: change.before, after_hash: change.after_hash }
+    }
+}
+
+/// What kind of problem an `error` tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The message cannot be read, or contradicts itself.
+    BadMessage,
+    /// The manifest of `hello` cannot be used.
+    BadManifest,
+    /// The message or the output is too large.
+    TooLarge,
+    /// Too many messages, calls, sessions or connections.
+    TooMany,
+    /// The token does not allow it.
+    Forbidden,
+    /// There is no such session.
+    NoSession,
+    /// There is no such call, approval or question, or it was answered before.
+    Stale,
+    /// It cannot be done while a turn runs.
+    Busy,
+    /// The client did not read fast enough; it may resume.
+    TooSlow,
+    /// The server ends; the session goes on when it is back, or on another node.
+    Draining,
+    /// The session cannot go on here: its log cannot be written.
+    Closed,
+    /// The terminal cannot be opened, or there is none.
+    NoTerminal,
+    /// A fault of the server.
+    Internal,
+}
+
 /// How a turn ended and what it took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
     /// Why it ended.
@@ -375,6 +637,7 @@ pub struct Done {
 
 /// Tokens as the models' servers counted them; zero where they did not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
     /// All input tokens, cached ones included.
@@ -386,8 +649,50 @@ pub struct Tokens {
     pub cached_tokens: u64,
 }
 
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cached_tokens: usage.cached_tokens,
+        }
+    }
+}
+
+impl From<Tokens> for Usage {
+    fn from(tokens: Tokens) -> Self {
+        Self {
+            input_tokens: tokens.input_tokens,
+            output_tokens: tokens.output_tokens,
+            cached_tokens: tokens.cached_tokens,
+        }
+    }
+}
+
+/// What happened, where `state` alone tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StateEvent {
+    /// A turn without words of a person began: a direct call.
+    TurnStarted,
+    /// A model is asked.
+    StepStarted,
+    /// A person wants the turn to stop.
+    CancelAsked,
+    /// The turn waits.
+    Paused,
+    /// The turn goes on.
+    Resumed,
+    /// Older messages are no longer sent to the model.
+    Compacted,
+    /// The history was forgotten.
+    HistoryCleared,
+}
+
 /// What a session does now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct State {
     /// In one word.
@@ -418,6 +723,7 @@ pub struct State {
 
 /// What a session does now, in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
     /// No turn runs.

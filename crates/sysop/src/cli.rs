@@ -10,6 +10,7 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, 
 use sysop_core::message::ModelRef;
 
 use crate::config::{DEMO, PROVIDERS, nearest_word};
+use crate::exposure::ExposureArguments;
 use crate::settings::unknown_provider;
 
 /// The whole command line.
@@ -51,7 +52,7 @@ Examples:
   sysop doctor                       what would be used, and why
 
 Exit codes:
-  0    done
+  0    done; the model was told of each command that failed, or of which nobody knows how it ended
   1    the task failed: a model error, the iteration limit, a routine's command
   2    bad usage or config
   3    an approval was needed and nobody could give it; nothing ran
@@ -154,12 +155,28 @@ pub(crate) enum Command {
     /// Run a routine of the config file
     #[command(after_help = "Examples:\n  sysop run update_system\n  sysop run service name=nginx.service")]
     Run(RunArguments),
+    /// Serve sessions to browsers and other programs
+    #[command(
+        after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n\nThe first line says where; \
+                            the address in it opens the page once."
+    )]
+    Serve(ServeArguments),
     /// Look at what was done before
     #[command(
         subcommand,
         after_help = "Examples:\n  sysop sessions list\n  sysop sessions export ID > session.jsonl"
     )]
     Sessions(SessionsCommand),
+    /// Say who may use your server: make, list and end tokens
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop token create --name laptop --scope operate --expires 30d\n  sysop token list\n  \
+                      sysop token revoke 1a2b3c4d"
+    )]
+    Token(TokenCommand),
+    /// See what your server let run, and whether the record of it was touched
+    #[command(subcommand, after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify")]
+    Audit(AuditCommand),
     /// Serve scripted answers in place of a model, for tests and demos
     #[command(after_help = "Example:\n  sysop mock-llm --port 8000 &\n  LLM_BASE_URL=http://127.0.0.1:8000 \
                             sysop exec \"how are you\"")]
@@ -218,6 +235,23 @@ pub(crate) struct RunArguments {
     pub(crate) values: Vec<(String, String)>,
 }
 
+/// `sysop serve`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServeArguments {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8765")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// The port on 127.0.0.1; 0 takes any that is free
+    #[arg(long, value_name = "N", conflicts_with = "listen")]
+    pub(crate) port: Option<u16>,
+    /// How long a call waits for a client that is away, or silent, while it runs on the client's machine
+    #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) tool_timeout: u64,
+    /// Who may reach it.
+    #[command(flatten)]
+    pub(crate) exposure: ExposureArguments,
+}
+
 /// `sysop sessions`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum SessionsCommand {
@@ -247,6 +281,63 @@ pub(crate) enum SessionsCommand {
         /// Which session
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
+    },
+}
+
+/// `sysop token`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it, this once
+    Create {
+        /// What to call it in lists and logs
+        #[arg(long, value_name = "NAME", value_parser = crate::token::name)]
+        name: String,
+        /// What its bearer may do
+        #[arg(long, value_name = "SCOPE")]
+        scope: TokenScope,
+        /// How long it lives: 30d, 12h, 45m or 2w [default: for ever]
+        #[arg(long, value_name = "LIFE", value_parser = crate::token::life)]
+        expires: Option<crate::token::Life>,
+    },
+    /// List tokens, never what they are
+    List,
+    /// End a token; what its bearers have open ends within a second
+    Revoke {
+        /// Which token, as the list names it
+        #[arg(value_name = "ID", value_parser = word)]
+        id: String,
+    },
+}
+
+/// `sysop token create --scope`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TokenScope {
+    /// Watch and list
+    Read,
+    /// Everything
+    Operate,
+}
+
+/// `sysop audit`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Check that no line was changed, left out or put in between; name the first that was
+    Verify {
+        /// One file of it [default: all, in your data folder]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Show what was allowed, what ran, and how it ended
+    Show {
+        /// One file of it [default: all, in your data folder]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Only of the session whose id begins so
+        #[arg(long, value_name = "ID", value_parser = word)]
+        session: Option<String>,
+        /// How many of the latest lines at most
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        limit: u32,
     },
 }
 
@@ -366,11 +457,24 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
 }
 
 /// The commands of this build.
-const COMMANDS: &[&str] =
-    &["chat", "exec", "run", "sessions", "mock-llm", "doctor", "config", "completions", "man", "help"];
+const COMMANDS: &[&str] = &[
+    "chat",
+    "exec",
+    "run",
+    "serve",
+    "sessions",
+    "token",
+    "audit",
+    "mock-llm",
+    "doctor",
+    "config",
+    "completions",
+    "man",
+    "help",
+];
 
 /// Words that are commands in some build, and would be odd tasks.
-const OTHER_COMMANDS: &[&str] = &["serve", "connect", "attach", "desktop", "acp", "token"];
+const OTHER_COMMANDS: &[&str] = &["connect", "attach", "desktop", "acp"];
 
 /// A task of one word that was hardly meant as one: a command with a slip, or one that this build does not have.
 fn mistyped_command(task: &str) -> Option<String> {

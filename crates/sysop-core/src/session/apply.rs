@@ -11,6 +11,7 @@ use crate::message::{Message, Reply, ToolCall, ToolResult};
 use crate::outcome::{Outcome, Status};
 use crate::policy::Grant;
 use crate::session::{UNDO_TOOL, step};
+use crate::tool::Lent;
 
 /// What ends most loops of small models.
 const AGAIN: &str =
@@ -21,7 +22,7 @@ impl Session {
         let state = &mut self.state;
         match event {
             Event::SessionOpened { spec } => {
-                self.tools = Arc::new(step::OfferedTools::new(spec));
+                self.tools = Arc::new(step::OfferedTools::new(spec, &Lent::default()));
                 *state = super::State::new(spec.clone());
             }
             Event::Configured { change } => self.apply_configured(change),
@@ -76,6 +77,11 @@ impl Session {
     fn apply_configured(&mut self, change: &Change) {
         let spec = &mut self.state.spec;
         match change {
+            Change::Lent(lent) => {
+                self.state.lent = lent.clone();
+                self.state.grants.clear(); // they were given for where the tools ran then
+                self.tools = Arc::new(step::OfferedTools::new(&self.state.spec, lent));
+            }
             Change::Model(model) => spec.model = model.clone(),
             Change::Approve(mode) => spec.approve = *mode,
             Change::Rules { dangerous, deny } => {

@@ -17,13 +17,13 @@ use serde_json::{Map, Value};
 
 use self::state::{Phase, State, Work};
 use crate::event::{
-    AfterStop, Change, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason,
+    AfterStop, Change, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason, ToolPlace,
 };
 use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Policy, Verdict};
-use crate::tool::ToolSpec;
+use crate::tool::{Lent, ToolSpec};
 
 /// How long a tool may take to stop before its call is given up as `unknown`.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -121,20 +121,30 @@ impl Session {
         let Some(first @ Event::SessionOpened { spec }) = log.next() else { return Err(NotASession) };
         let mut session = Self::blank(spec.clone());
         session.apply(first);
-        for event in log {
-            session.apply(event);
-        }
+        session.replay_on(log);
         Ok(session)
     }
 
+    /// Replays the next part of a log that is too long to hold at once; performs nothing.
+    pub fn replay_on<'a>(&mut self, log: impl IntoIterator<Item = &'a Event>) {
+        for event in log {
+            self.apply(event);
+        }
+    }
+
     fn blank(spec: SessionSpec) -> Self {
-        let tools = Arc::new(step::OfferedTools::new(&spec));
+        let tools = Arc::new(step::OfferedTools::new(&spec, &Lent::default()));
         Self { state: State::new(spec), policy: Arc::default(), tools }
     }
 
     /// How the session works now.
     pub fn spec(&self) -> &SessionSpec {
         &self.state.spec
+    }
+
+    /// The tools that run on a client.
+    pub fn lent(&self) -> &Lent {
+        &self.state.lent
     }
 
     /// What it is doing.
@@ -340,14 +350,41 @@ impl Session {
         let same = match &change {
             Change::Model(model) => *model == spec.model,
             Change::Approve(mode) => *mode == spec.approve,
+            Change::Lent(lent) => *lent == self.state.lent,
             Change::Rules { dangerous, deny } => {
                 dangerous.iter().all(|rule| spec.dangerous_patterns.contains(rule))
                     && deny.iter().all(|rule| spec.deny.contains(rule))
             }
         };
-        if !same {
-            self.emit(out, Event::Configured { change });
+        if same {
+            return;
         }
+        let elsewhere = match &change {
+            Change::Lent(lent) => self.asked_elsewhere(lent),
+            Change::Model(_) | Change::Approve(_) | Change::Rules { .. } => None,
+        };
+        self.emit(out, Event::Configured { change });
+        if let Some(call) = elsewhere {
+            self.withdraw(out, call);
+        }
+    }
+
+    /// The call that a person is asked about, if it would run elsewhere or otherwise with these tools.
+    fn asked_elsewhere(&self, lent: &Lent) -> Option<CallId> {
+        let Phase::Acting { work: Work::Waiting { call, .. }, .. } = &self.state.phase else { return None };
+        let (before, after) = (self.state.lent.named(&call.name), lent.named(&call.name));
+        let same = before == after && (after.is_none() || self.state.lent.root == lent.root);
+        (!same).then(|| call.id.clone())
+    }
+
+    /// Takes back what a person is asked about: what they saw is not what would happen.
+    fn withdraw(&mut self, out: &mut Output, call: CallId) {
+        let why = "this tool runs elsewhere now";
+        let decision = Decision::Reject { reason: why.to_owned() };
+        self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
+        let outcome =
+            Outcome::new(Status::Rejected, format!("not run: {why}; call it again if it is still wanted"));
+        self.finish(out, call, outcome);
     }
 
     fn on_reply(&mut self, out: &mut Output, step: StepId, result: Result<Reply, ModelFailure>) {
@@ -515,7 +552,11 @@ impl Session {
     /// Starts a call that may run.
     fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
-        out.effects.push(Effect::RunTool { call });
+        let place = match self.state.lent.named(&call.name) {
+            Some(_) => ToolPlace::Lent,
+            None => ToolPlace::Own,
+        };
+        out.effects.push(Effect::RunTool { call, place });
     }
 
     /// Lets the policy decide on a call: it runs, is asked about, or gets its end at once.

@@ -9,6 +9,7 @@ use crate::message::{Arguments, ToolCall, ToolResult};
 use crate::outcome::{FileChange, Outcome};
 use crate::policy::Grant;
 use crate::session::SessionSpec;
+use crate::tool::Lent;
 
 /// How many turns can be undone, newest first.
 pub(super) const UNDO_TURNS_MAX: usize = 64;
@@ -17,6 +18,8 @@ pub(super) const UNDO_TURNS_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
     pub(super) spec: SessionSpec,
+    /// The tools that run on a client.
+    pub(super) lent: Lent,
     pub(super) history: History,
     /// How many newest messages are sent; shrinks where a model's window turned out to be small.
     pub(super) keep: usize,
@@ -118,6 +121,7 @@ impl State {
         Self {
             keep: spec.max_history_messages,
             spec,
+            lent: Lent::default(),
             history: History::default(),
             phase: Phase::Idle,
             turn: TurnId::default(),

@@ -12,7 +12,7 @@ use crate::message::{
 };
 use crate::session::SessionSpec;
 use crate::text_protocol::{self, Parsed};
-use crate::tool::{ToolEffect, ToolSpec};
+use crate::tool::{Lent, ToolEffect, ToolSpec};
 
 /// How often the same call may have the same result in a row before the turn pauses.
 const REPEATS_MAX: u32 = 3;
@@ -190,6 +190,20 @@ impl Session {
 
 const DUPLICATE_ID: &str = "this call has the same id as another one in the same reply; it was not run";
 
+/// The system prompt; where tools are lent, with a line on where they run.
+fn system(spec: &SessionSpec, lent: &Lent) -> Arc<str> {
+    if lent.tools.is_empty() {
+        return Arc::from(spec.system.as_str());
+    }
+    let names: Vec<_> = lent.tools.iter().map(|tool| format!("`{}`", tool.name)).collect();
+    let line = format!(
+        "These tools run on the person's own machine, in the folder {}: {}. All others run as said above.",
+        serde_json::Value::from(lent.root.as_str()), // in quotes, so that it cannot be taken for more than a name
+        names.join(", ")
+    );
+    Arc::from(format!("{}\n\n{line}", spec.system).trim_start())
+}
+
 /// The tools on offer with what is needed to check calls of them; derived from the spec.
 #[derive(Debug)]
 pub(super) struct OfferedTools {
@@ -199,9 +213,11 @@ pub(super) struct OfferedTools {
 }
 
 impl OfferedTools {
-    pub(super) fn new(spec: &SessionSpec) -> Self {
-        let validators = spec.tools.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
-        Self { specs: Arc::from(spec.tools.clone()), system: Arc::from(spec.system.as_str()), validators }
+    pub(super) fn new(spec: &SessionSpec, lent: &Lent) -> Self {
+        let own = spec.tools.iter().filter(|tool| lent.named(&tool.name).is_none());
+        let specs: Arc<[ToolSpec]> = own.chain(&lent.tools).cloned().collect();
+        let validators = specs.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
+        Self { specs, system: system(spec, lent), validators }
     }
 
     /// The tool of this name.

@@ -54,16 +54,17 @@ enum Letter {
     Undo,
     Crash,
     Hands,
+    Lend,
 }
 
 use Letter::{
     Allow, AllowSession, Answer, Auto, Blank, Broken, Cancel, Change as Changes, Changed, Clear, Complete,
-    Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, Never, Nothing, Overflow, Pause, Prompt, Read,
-    Refusal, Reject, RejectStop, Resume, Retry, Routine, SameId, StaleDecision, StaleOutcome, StaleReply,
-    Timer, Two, Typed, Undo, Unknown, Written,
+    Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, Lend, Never, Nothing, Overflow, Pause, Prompt,
+    Read, Refusal, Reject, RejectStop, Resume, Retry, Routine, SameId, StaleDecision, StaleOutcome,
+    StaleReply, Timer, Two, Typed, Undo, Unknown, Written,
 };
 
-const ALL: [Letter; 40] = [
+const ALL: [Letter; 41] = [
     Prompt,
     Blank,
     Answer,
@@ -104,6 +105,7 @@ const ALL: [Letter; 40] = [
     Undo,
     Crash,
     Hands,
+    Lend,
 ];
 
 /// The letters that lead furthest, for longer words.
@@ -223,6 +225,11 @@ fn other(world: &mut World, letter: Letter) -> bool {
             let typed = TerminalTyped::Keys { text: "ls Enter".to_owned() };
             world.tell(Input::TerminalInput { by: "somebody".to_owned(), typed })
         }
+        Lend => match world.session.lent().root.as_str() {
+            "" => world.lend("/home/me", &["bash", "write_file"]),
+            "/home/me" => world.lend("/home/you", &["write_file", "play"]),
+            _ => world.lend("", &[]),
+        },
         Crash => world.crash(),
         _ => unreachable!("handled before"),
     };

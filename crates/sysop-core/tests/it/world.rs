@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use sysop_core::event::{Decision, Effect, Event, Input, Origin, Output};
+use sysop_core::event::{Change, Decision, Effect, Event, Input, Origin, Output, ToolPlace};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
@@ -13,7 +13,7 @@ use sysop_core::message::{
 use sysop_core::outcome::{FileChange, Outcome};
 use sysop_core::policy::{ApprovalMode, Grant, Policy, Verdict};
 use sysop_core::session::{Activity, Session, SessionSpec};
-use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
 
 #[derive(Clone)]
 pub(crate) struct World {
@@ -115,14 +115,16 @@ impl World {
         for effect in &out.effects {
             match effect {
                 Effect::CallModel { step, request } => {
-                    check_request(request, self.session.spec());
+                    check_request(request, &self.session);
                     self.asked = Some((*step, request.clone()));
                 }
                 Effect::CancelModel { step } => {
                     assert_eq!(self.asked.as_ref().map(|(asked, _)| asked), Some(step));
                     self.asked = None;
                 }
-                Effect::RunTool { call } => {
+                Effect::RunTool { call, place } => {
+                    let lent = self.session.lent().named(&call.name).is_some();
+                    assert_eq!(*place == ToolPlace::Lent, lent, "invariant 2: not where it is offered");
                     assert!(self.running.is_none(), "two tools at once");
                     self.running = Some(call.clone());
                     self.ran.push(call.clone());
@@ -172,6 +174,16 @@ impl World {
             arguments.insert("command".to_owned(), command.into());
         }
         self.tell(Input::Direct { tool: tool.to_owned(), arguments, origin })
+    }
+
+    /// A client lends these tools, or takes them back.
+    pub(crate) fn lend(&mut self, root: &str, names: &[&str]) -> &mut Self {
+        let tools = names.iter().map(|name| match *name {
+            "bash" => tool(name, ToolEffect::Command, "command"),
+            _ => tool(name, ToolEffect::Writes, "path"),
+        });
+        let lent = Lent { tools: tools.collect(), root: root.to_owned() };
+        self.tell(Input::Configure { change: Change::Lent(lent) })
     }
 
     /// The call that a person is asked about.
@@ -235,15 +247,21 @@ impl World {
     fn check_permission(&self) {
         let spec = self.session.spec();
         let policy = &self.policy;
-        let mut asked: HashMap<&CallId, (&ToolCall, &Grant)> = HashMap::new();
+        let mut asked: HashMap<&CallId, (&ToolCall, &Grant, &Lent)> = HashMap::new();
         let mut allowed: HashMap<&CallId, Option<String>> = HashMap::new();
         let (mut grants, mut mode) = (Vec::new(), None);
+        let none = Lent::default();
+        let mut lent = &none;
         for event in &self.log {
             match event {
                 Event::SessionOpened { spec } => mode = Some(spec.approve),
-                Event::Configured { change: sysop_core::event::Change::Approve(new) } => mode = Some(*new),
+                Event::Configured { change: Change::Approve(new) } => mode = Some(*new),
+                Event::Configured { change: Change::Lent(new) } => {
+                    lent = new;
+                    grants.clear();
+                }
                 Event::ApprovalAsked { call, covers, .. } => {
-                    asked.insert(&call.id, (call, covers));
+                    asked.insert(&call.id, (call, covers, lent));
                 }
                 Event::Decided { call, decision, .. } => match decision {
                     Decision::Allow { command } => {
@@ -269,14 +287,19 @@ impl World {
                         let proposed = asked[&call.id].0;
                         let expected = edited.as_deref().or(proposed.text_argument("command"));
                         assert_eq!(command, expected, "invariant 2: not what was allowed");
+                        let place = |lent: &Lent| {
+                            lent.named(&call.name).map(|tool| (tool.clone(), lent.root.clone()))
+                        };
+                        let there = place(asked[&call.id].2);
+                        assert_eq!(place(lent), there, "invariant 2: not where it was allowed");
                         continue;
                     }
                     let mode = mode.expect("opened");
                     let verdict = match command {
                         Some(command) => policy.command(mode, &grants, command).verdict,
                         None => {
-                            let tool =
-                                spec.tools.iter().find(|tool| tool.name == call.name).expect("offered");
+                            let own = spec.tools.iter().find(|tool| tool.name == call.name);
+                            let tool = lent.named(&call.name).or(own).expect("offered");
                             policy.tool(mode, &grants, tool).verdict
                         }
                     };
@@ -319,8 +342,10 @@ impl World {
 }
 
 /// Invariant 5: the system prompt, a bounded window that begins with a user, no call without its result.
-fn check_request(request: &ModelRequest, spec: &SessionSpec) {
-    assert_eq!(&*request.system, spec.system);
+fn check_request(request: &ModelRequest, session: &Session) {
+    let (spec, lent) = (session.spec(), session.lent());
+    assert!(request.system.starts_with(&spec.system), "invariant 5: no system prompt");
+    assert_eq!(request.system.len() > spec.system.len(), !lent.tools.is_empty(), "where tools run is said");
     let nudge = 1;
     assert!(request.messages.len() <= spec.max_history_messages.max(3) + nudge, "invariant 5: not bounded");
     let messages: Vec<_> = request.messages.iter().map(|message| message.message()).collect();

@@ -158,6 +158,10 @@ impl Terminal for SharedTerminal {
             live.resize(size);
         }
     }
+
+    fn is_open(&self) -> bool {
+        self.current().is_some()
+    }
 }
 
 /// The stream of one watcher. Bytes are shared by all; one that falls behind goes on with a picture.

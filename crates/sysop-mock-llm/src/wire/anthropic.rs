@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Call, Refusal, Said, Wire, list};
 use crate::engine::Turn;
+use crate::json::Json;
 use crate::scenario::{TokenUsage, is_tool_name};
 use crate::script::{Framing, Script};
 use crate::server::refuse_missing_model;
@@ -159,7 +160,7 @@ fn delta(index: usize, delta: Value) -> Value {
     json!({"type": "content_block_delta", "index": index, "delta": delta})
 }
 
-fn judge_tools(body: &Value) -> Result<(), Refusal> {
+fn judge_tools(body: &Json<'_>) -> Result<(), Refusal> {
     let mut names = BTreeSet::new();
     for (index, tool) in list(body, "tools").iter().enumerate() {
         let name = tool["name"].as_str().unwrap_or_default();
@@ -186,7 +187,7 @@ enum Block<'a> {
     Other,
 }
 
-fn judge_messages(body: &Value) -> Result<Turn, Refusal> {
+fn judge_messages(body: &Json<'_>) -> Result<Turn, Refusal> {
     let messages = list(body, "messages");
     if messages.is_empty() {
         return Err(Refusal::bad("messages: at least one message is required"));
@@ -238,21 +239,21 @@ fn judge_messages(body: &Value) -> Result<Turn, Refusal> {
     Ok(turn)
 }
 
-fn blocks_of(index: usize, message: &Value) -> Result<Vec<Block<'_>>, Refusal> {
+fn blocks_of<'a>(index: usize, message: &'a Json<'_>) -> Result<Vec<Block<'a>>, Refusal> {
     let blocks = match &message["content"] {
-        Value::String(text) if text.is_empty() => {
+        Json::String(text) if text.is_empty() => {
             return Err(Refusal::bad(format!("messages.{index}: all messages must have non-empty content")));
         }
-        Value::String(text) => return Ok(vec![Block::Text(text)]),
-        Value::Array(blocks) => blocks,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+        Json::String(text) => return Ok(vec![Block::Text(text)]),
+        Json::Array(blocks) => blocks,
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => {
             return Err(Refusal::bad(format!("messages.{index}.content: Field required")));
         }
     };
     blocks.iter().enumerate().map(|(place, block)| block_of(index, place, block)).collect()
 }
 
-fn block_of(index: usize, place: usize, block: &Value) -> Result<Block<'_>, Refusal> {
+fn block_of<'a>(index: usize, place: usize, block: &'a Json<'_>) -> Result<Block<'a>, Refusal> {
     let wrong = |what: &str| Refusal::bad(format!("messages.{index}.content.{place}.{what}"));
     match block["type"].as_str() {
         None => Err(wrong("type: Field required")),
@@ -269,7 +270,7 @@ fn block_of(index: usize, place: usize, block: &Value) -> Result<Block<'_>, Refu
             Some(_) | None => Err(wrong("tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")),
         },
         Some("tool_result")
-            if !matches!(&block["content"], Value::Null | Value::String(_) | Value::Array(_)) =>
+            if !matches!(&block["content"], Json::Null | Json::String(_) | Json::Array(_)) =>
         {
             Err(wrong("tool_result.content: Input should be a valid string or a list of blocks"))
         }

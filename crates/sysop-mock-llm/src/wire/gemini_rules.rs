@@ -5,11 +5,10 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use serde_json::{Value, json};
-
 use super::{Refusal, list};
 use crate::engine::Turn;
 use crate::ids::{Ids, letters};
+use crate::json::{Json, Object};
 use crate::scenario::is_tool_name;
 
 /// What stands for the signature of a call that the model never made.
@@ -66,13 +65,13 @@ fn is_signature(text: &str, model: &str, function: &str) -> bool {
 }
 
 /// A field in camel or snake case, as the server takes both.
-fn field<'a>(value: &'a Value, camel: &str, snake: &str) -> &'a Value {
+fn field<'a, 't>(value: &'a Json<'t>, camel: &str, snake: &str) -> &'a Json<'t> {
     let found = &value[camel];
     if found.is_null() { &value[snake] } else { found }
 }
 
 /// Judges tools and generation options.
-pub(crate) fn judge_options(body: &Value) -> Result<(), Refusal> {
+pub(crate) fn judge_options(body: &Json<'_>) -> Result<(), Refusal> {
     let thinking =
         field(field(body, "generationConfig", "generation_config"), "thinkingConfig", "thinking_config");
     let level = field(thinking, "thinkingLevel", "thinking_level");
@@ -94,7 +93,7 @@ pub(crate) fn judge_options(body: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn judge_function(index: usize, function: &Value) -> Result<(), Refusal> {
+fn judge_function(index: usize, function: &Json<'_>) -> Result<(), Refusal> {
     let place = format!("GenerateContentRequest.tools[0].function_declarations[{index}]");
     let name = function["name"].as_str().unwrap_or_default();
     let plain = name.replace(['.', ':'], "_");
@@ -120,14 +119,15 @@ fn judge_function(index: usize, function: &Value) -> Result<(), Refusal> {
 }
 
 /// A word in a schema that is none of OpenAPI's. Names of properties are no words.
-fn unknown_word(schema: &Value) -> Option<String> {
-    let Value::Object(words) = schema else { return None };
-    for (word, value) in words {
-        if UNKNOWN_SCHEMA_WORDS.contains(&word.as_str()) || (word == "type" && value.is_array()) {
-            return Some(word.clone());
+fn unknown_word<'a>(schema: &'a Json<'_>) -> Option<&'a str> {
+    let words = schema.as_object()?;
+    for (word, value) in words.fields() {
+        if UNKNOWN_SCHEMA_WORDS.contains(&word) || (word == "type" && value.is_array()) {
+            return Some(word);
         }
     }
-    let properties = schema["properties"].as_object().into_iter().flat_map(|map| map.values());
+    let properties =
+        schema["properties"].as_object().into_iter().flat_map(Object::fields).map(|(_, value)| value);
     let alternatives = list(schema, "anyOf").iter();
     properties.chain(alternatives).chain([&schema["items"]]).find_map(unknown_word)
 }
@@ -139,7 +139,7 @@ struct Asked<'a> {
 }
 
 /// Judges the conversation and finds what it has come to.
-pub(crate) fn judge_contents(model: &str, body: &Value) -> Result<Turn, Refusal> {
+pub(crate) fn judge_contents(model: &str, body: &Json<'_>) -> Result<Turn, Refusal> {
     let contents = list(body, "contents");
     if contents.is_empty() {
         return Err(Refusal::bad("* GenerateContentRequest.contents: contents is not specified\n"));
@@ -184,7 +184,7 @@ fn unequal() -> Refusal {
     )
 }
 
-fn judge_parts(index: usize, content: &Value) -> Result<&[Value], Refusal> {
+fn judge_parts<'a, 't>(index: usize, content: &'a Json<'t>) -> Result<&'a [Json<'t>], Refusal> {
     let parts = list(content, "parts");
     if parts.is_empty() {
         return Err(Refusal::bad(format!(
@@ -195,7 +195,8 @@ fn judge_parts(index: usize, content: &Value) -> Result<&[Value], Refusal> {
         let unknown = part
             .as_object()
             .into_iter()
-            .flat_map(|map| map.keys())
+            .flat_map(Object::fields)
+            .map(|(name, _)| name)
             .find(|name| !PART_FIELDS.iter().any(|(camel, snake)| name == camel || name == snake));
         if let Some(name) = unknown {
             return Err(Refusal::bad(format!(
@@ -222,7 +223,7 @@ fn judge_parts(index: usize, content: &Value) -> Result<&[Value], Refusal> {
     Ok(parts)
 }
 
-fn judge_calls<'a>(parts: &'a [Value], before: &str) -> Result<Vec<Asked<'a>>, Refusal> {
+fn judge_calls<'a>(parts: &'a [Json<'_>], before: &str) -> Result<Vec<Asked<'a>>, Refusal> {
     let mut asked = Vec::new();
     for part in parts {
         if !field(part, "functionResponse", "function_response").is_null() {
@@ -233,7 +234,7 @@ fn judge_calls<'a>(parts: &'a [Value], before: &str) -> Result<Vec<Asked<'a>>, R
             continue;
         }
         let name = call["name"].as_str().unwrap_or_default();
-        if name.is_empty() || !matches!(&call["args"], Value::Null | Value::Object(_)) {
+        if name.is_empty() || !matches!(&call["args"], Json::Null | Json::Object(_)) {
             return Err(Refusal::bad("Invalid value at 'function_call': a name, and a struct as args."));
         }
         asked.push(Asked { id: call["id"].as_str(), name });
@@ -247,7 +248,7 @@ fn judge_calls<'a>(parts: &'a [Value], before: &str) -> Result<Vec<Asked<'a>>, R
 }
 
 /// A user turn must begin with the responses to exactly the calls before it.
-fn judge_responses(index: usize, parts: &[Value], mut asked: Vec<Asked<'_>>) -> Result<(), Refusal> {
+fn judge_responses(index: usize, parts: &[Json<'_>], mut asked: Vec<Asked<'_>>) -> Result<(), Refusal> {
     let called = !asked.is_empty();
     for (place, part) in parts.iter().enumerate() {
         if !field(part, "functionCall", "function_call").is_null() {
@@ -272,7 +273,7 @@ fn judge_responses(index: usize, parts: &[Value], mut asked: Vec<Asked<'_>>) -> 
         }
         let id = response["id"].as_str();
         let fits = |call: &Asked<'_>| {
-            response["name"] == json!(call.name) && (id.is_none() || call.id.is_none() || id == call.id)
+            response["name"] == call.name && (id.is_none() || call.id.is_none() || id == call.id)
         };
         let position = asked.iter().position(fits).ok_or_else(unequal)?;
         asked.remove(position);
@@ -280,7 +281,7 @@ fn judge_responses(index: usize, parts: &[Value], mut asked: Vec<Asked<'_>>) -> 
     if asked.is_empty() { Ok(()) } else { Err(unequal()) }
 }
 
-fn follow(turn: &mut Turn, parts: &[Value]) {
+fn follow(turn: &mut Turn, parts: &[Json<'_>]) {
     let mut texts = Vec::new();
     for part in parts {
         if !field(part, "functionResponse", "function_response").is_null() {
@@ -294,7 +295,7 @@ fn follow(turn: &mut Turn, parts: &[Value]) {
 }
 
 /// Every signature must be one of ours, and the first call of each step of the current turn must have one.
-fn judge_signatures(model: &str, contents: &[Value], turn_start: usize) -> Result<(), Refusal> {
+fn judge_signatures(model: &str, contents: &[Json<'_>], turn_start: usize) -> Result<(), Refusal> {
     for (index, content) in contents.iter().enumerate() {
         let mut first = true;
         for part in list(content, "parts") {

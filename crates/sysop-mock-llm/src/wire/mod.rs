@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::engine::Turn;
 use crate::ids::Ids;
+use crate::json::Json;
 use crate::scenario::{Response, TokenUsage};
 use crate::script::{Script, split};
 
@@ -45,7 +46,7 @@ pub(crate) struct Call<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    pub(crate) body: &'a Value,
+    pub(crate) body: &'a Json<'a>,
 }
 
 /// Why a request is not answered.
@@ -113,18 +114,18 @@ impl Said<'_> {
 }
 
 /// The text of a `content` that is a string or a list of parts with `text`.
-fn text_of(content: &Value) -> String {
+fn text_of(content: &Json<'_>) -> String {
     match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
+        Json::String(text) => text.clone().into_owned(),
+        Json::Array(parts) => {
             let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
             texts.join("\n")
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => String::new(),
     }
 }
 
 /// The list under a key; empty where there is none.
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+fn list<'a, 't>(value: &'a Json<'t>, key: &str) -> &'a [Json<'t>] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Call, Refusal, Said, Wire, list};
 use crate::engine::Turn;
+use crate::json::Json;
 use crate::scenario::ScriptedCall;
 use crate::script::{Framing, Script};
 use crate::server::{TEXT_ONLY_MODEL_PREFIX, refuse_missing_model};
@@ -45,7 +46,7 @@ impl Wire for Chat {
                     "registry.ollama.ai/library/{full} does not support tools"
                 )));
             }
-            if body["think"] == true || body["think"].is_string() {
+            if body["think"].as_bool() == Some(true) || body["think"].is_string() {
                 return Err(Refusal::bad(format!("\"{model}\" does not support thinking")));
             }
         }
@@ -169,20 +170,20 @@ fn full_name(model: &str) -> String {
     if model.contains(':') { model.to_owned() } else { format!("{model}:latest") }
 }
 
-fn model_of(body: &Value) -> Result<String, Refusal> {
+fn model_of(body: &Json<'_>) -> Result<String, Refusal> {
     let named = body["model"].as_str().or(body["name"].as_str()).filter(|name| !name.is_empty());
     let model = named.ok_or_else(|| Refusal::bad("model is required"))?;
     refuse_missing_model(model, || format!("model '{model}' not found"))?;
     Ok(model.to_owned())
 }
 
-fn judge_messages(messages: &[Value]) -> Result<Turn, Refusal> {
+fn judge_messages(messages: &[Json<'_>]) -> Result<Turn, Refusal> {
     let mut turn = Turn::default();
     for message in messages {
         let content = match &message["content"] {
-            Value::Null => "",
-            Value::String(text) => text,
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Json::Null => "",
+            Json::String(text) => text,
+            Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
                 return Err(Refusal::bad(
                     "json: cannot unmarshal into Go struct field ChatRequest.messages.content of type string",
                 ));
@@ -253,7 +254,7 @@ pub(crate) fn ps(now: jiff::Timestamp) -> Value {
 }
 
 /// `POST /api/show`.
-pub(crate) fn show(body: &Value, now: jiff::Timestamp) -> Result<Value, Refusal> {
+pub(crate) fn show(body: &Json<'_>, now: jiff::Timestamp) -> Result<Value, Refusal> {
     let model = model_of(body)?;
     Ok(json!({
         "modelfile": "",

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::{Call, Refusal, Said, Wire, list, text_of};
 use crate::engine::Turn;
 use crate::ids::Ids;
+use crate::json::Json;
 use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
 use crate::script::{Framing, Script};
 use crate::server::refuse_missing_model;
@@ -34,9 +36,9 @@ impl Wire for Chat {
     fn read(call: &Call<'_>) -> Result<Self, Refusal> {
         let body = call.body;
         let model = match &body["model"] {
-            Value::Null => MODEL_DEFAULT.to_owned(),
-            Value::String(model) => model.clone(),
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Json::Null => MODEL_DEFAULT.to_owned(),
+            Json::String(model) => model.clone().into_owned(),
+            Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
                 return Err(Refusal::bad("Invalid type for 'model': expected a string.").about("model"));
             }
         };
@@ -162,7 +164,7 @@ fn usage(tokens: TokenUsage) -> Value {
     })
 }
 
-fn judge_tools(body: &Value) -> Result<(), Refusal> {
+fn judge_tools(body: &Json<'_>) -> Result<(), Refusal> {
     let mut names = BTreeSet::new();
     for (index, tool) in list(body, "tools").iter().enumerate() {
         let param = format!("tools[{index}].function.name");
@@ -184,7 +186,7 @@ fn judge_tools(body: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn judge_messages(body: &Value) -> Result<Turn, Refusal> {
+fn judge_messages(body: &Json<'_>) -> Result<Turn, Refusal> {
     let messages = match body["messages"].as_array() {
         None => return Err(Refusal::bad("Missing required parameter: 'messages'.").about("messages")),
         Some(messages) if messages.is_empty() => {
@@ -221,7 +223,7 @@ fn judge_messages(body: &Value) -> Result<Turn, Refusal> {
     Ok(turn)
 }
 
-fn close_call(open: &mut Vec<&str>, index: usize, message: &Value) -> Result<(), Refusal> {
+fn close_call(open: &mut Vec<&str>, index: usize, message: &Json<'_>) -> Result<(), Refusal> {
     needed_content(index, message)?;
     let Some(id) = message["tool_call_id"].as_str() else {
         let param = format!("messages.[{index}].tool_call_id");
@@ -251,17 +253,17 @@ fn all_answered(open: &[&str], index: usize) -> Result<(), Refusal> {
     Err(Refusal::bad(message).about(format!("messages.[{index}].role")))
 }
 
-fn needed_content(index: usize, message: &Value) -> Result<&Value, Refusal> {
+fn needed_content<'a, 't>(index: usize, message: &'a Json<'t>) -> Result<&'a Json<'t>, Refusal> {
     match &message["content"] {
-        content @ (Value::String(_) | Value::Array(_)) => Ok(content),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+        content @ (Json::String(_) | Json::Array(_)) => Ok(content),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => {
             let message = format!("Invalid value for 'content': expected a string, in 'messages[{index}]'.");
             Err(Refusal::bad(message).about(format!("messages.[{index}].content")))
         }
     }
 }
 
-fn calls_of(index: usize, message: &Value) -> Result<Vec<&str>, Refusal> {
+fn calls_of<'a>(index: usize, message: &'a Json<'_>) -> Result<Vec<&'a str>, Refusal> {
     let calls = list(message, "tool_calls");
     if calls.is_empty() {
         if message["tool_calls"].is_array() {
@@ -275,7 +277,7 @@ fn calls_of(index: usize, message: &Value) -> Result<Vec<&str>, Refusal> {
     calls.iter().enumerate().map(|(position, call)| judge_call(index, position, call)).collect()
 }
 
-fn judge_call(index: usize, position: usize, call: &Value) -> Result<&str, Refusal> {
+fn judge_call<'a>(index: usize, position: usize, call: &'a Json<'_>) -> Result<&'a str, Refusal> {
     let place = format!("messages[{index}].tool_calls[{position}]");
     let wrong = |field: &str, what: &str| {
         Refusal::bad(format!("Invalid '{place}.{field}': {what}.")).about(format!("{place}.{field}"))
@@ -288,7 +290,7 @@ fn judge_call(index: usize, position: usize, call: &Value) -> Result<&str, Refus
     }
     // Templates of local servers parse this string; a client must not send one that they would choke on.
     let arguments = call["function"]["arguments"].as_str();
-    if arguments.is_none_or(|text| serde_json::from_str::<Value>(text).is_err()) {
+    if arguments.is_none_or(|text| serde_json::from_str::<IgnoredAny>(text).is_err()) {
         return Err(wrong("function.arguments", "expected JSON in a string"));
     }
     call["id"].as_str().filter(|id| !id.is_empty()).ok_or_else(|| wrong("id", "expected an id"))

@@ -14,7 +14,7 @@ use sysop_core::message::{
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
 use sysop_core::session::SessionSpec;
-use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
 
 /// A session's name.
 pub(crate) fn id(text: &str) -> SessionId {
@@ -181,7 +181,8 @@ fn mode() -> impl Strategy<Value = ApprovalMode> {
 fn change() -> impl Strategy<Value = Change> {
     let rules = (vec(text(), 0..3), vec(text(), 0..3));
     let rules = rules.prop_map(|(dangerous, deny)| Change::Rules { dangerous, deny });
-    prop_oneof![model().prop_map(Change::Model), mode().prop_map(Change::Approve), rules]
+    let lent = (vec(tool(), 0..3), text()).prop_map(|(tools, root)| Change::Lent(Lent { tools, root }));
+    prop_oneof![model().prop_map(Change::Model), mode().prop_map(Change::Approve), rules, lent]
 }
 
 fn spec() -> impl Strategy<Value = SessionSpec> {

@@ -1,18 +1,24 @@
 //! Messages of clients: what they mean, and what cannot be read.
 
 use serde_json::{Value, json};
-use sysop_core::event::{Decision, Input};
+use sysop_core::event::{Change, Decision, Input, Origin};
 use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::message::ModelRef;
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::ApprovalMode;
+use sysop_core::question::QuestionId;
 
-use super::{ClientMessage, Hello, ToolResult};
+use super::{ClientMessage, Hello, QuestionReply, ToolResult};
+use crate::secret::Secret;
 
 fn parse(message: Value) -> ClientMessage {
     ClientMessage::parse(&message.to_string()).unwrap()
 }
 
 fn input(message: Value) -> Input {
-    parse(message).input("web").unwrap()
+    let mut inputs = parse(message).inputs("web");
+    assert_eq!(inputs.len(), 1, "{inputs:?}");
+    inputs.remove(0)
 }
 
 #[test]
@@ -89,21 +95,129 @@ fn a_tool_result_becomes_an_outcome() {
 }
 
 #[test]
+fn a_session_is_configured_one_change_at_a_time() {
+    let inputs =
+        parse(json!({"type": "configure", "model": "openai/gpt-5", "approve": "never"})).inputs("web");
+    let changes = [Change::Model(ModelRef::new("openai", "gpt-5")), Change::Approve(ApprovalMode::Never)];
+    assert_eq!(inputs, changes.map(|change| Input::Configure { change }));
+}
+
+#[test]
+fn a_direct_call_is_a_command_or_a_tool_with_its_arguments() {
+    let direct = |message| {
+        let Input::Direct { tool, arguments, origin } = input(message) else { panic!("no direct call") };
+        (tool, Value::Object(arguments), origin)
+    };
+    assert_eq!(
+        direct(json!({"type": "direct", "command": "uptime", "origin": "typed"})),
+        ("bash".to_owned(), json!({"command": "uptime"}), Origin::Typed)
+    );
+    assert_eq!(
+        direct(json!({"type": "direct", "command": "uptime"})).2,
+        Origin::Routine,
+        "who does not say that a person typed it is asked"
+    );
+    assert_eq!(
+        direct(
+            json!({"type": "direct", "tool": "send_keys", "arguments": {"keys": "q"}, "origin": "routine"})
+        ),
+        ("send_keys".to_owned(), json!({"keys": "q"}), Origin::Routine)
+    );
+    for bad in [
+        json!({"type": "direct"}),
+        json!({"type": "direct", "command": "x", "tool": "bash"}),
+        json!({"type": "direct", "command": "x", "arguments": {"timeout_s": 1}}),
+        json!({"type": "direct", "command": "x", "origin": "model"}),
+    ] {
+        assert!(ClientMessage::parse(&bad.to_string()).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn an_answer_is_one_thing_and_shows_nowhere() {
+    let answer = |message| parse(message).answer().unwrap();
+    let id = QuestionId(7);
+    let given = parse(json!({"type": "question.answer", "id": 7, "answer": "hunter2"}));
+    assert_eq!(given.answer(), Some((id, QuestionReply::Given(Secret::from("hunter2".to_owned())))));
+    assert!(!format!("{given:?} {:?}", given.answer()).contains("hunter2"));
+    assert_eq!(
+        answer(json!({"type": "question.answer", "id": 7, "refuse": true})),
+        (id, QuestionReply::Refused)
+    );
+    let no_secret = json!({"type": "question.answer", "id": 7, "noSecret": true});
+    assert_eq!(answer(no_secret), (id, QuestionReply::NoSecret));
+    for reply in
+        [QuestionReply::Given(Secret::from("x".to_owned())), QuestionReply::NoSecret, QuestionReply::Refused]
+    {
+        assert_eq!(ClientMessage::answering(id, reply.clone()).answer(), Some((id, reply)));
+    }
+    for bad in [
+        json!({"type": "question.answer", "id": 7}),
+        json!({"type": "question.answer", "id": 7, "answer": "hunter2", "refuse": true}),
+        json!({"type": "question.answer", "id": 7, "answer": 48151623}),
+        json!({"type": "question.answer", "id": 7, "answer": ["hunter2"]}),
+        json!({"type": "question.answer", "id": 7, "answer": {"hunter2": 48151623}}),
+        json!({"type": "terminal.input", "data": 48151623}),
+    ] {
+        let error = ClientMessage::parse(&bad.to_string()).unwrap_err().to_string();
+        assert!(!error.contains("hunter2") && !error.contains("48151623"), "{error}");
+    }
+    let keys = parse(json!({"type": "terminal.input", "data": "hunter2"}));
+    assert!(!format!("{keys:?}").contains("hunter2"), "what is typed into a terminal may be a password");
+}
+
+#[test]
+fn what_a_face_tells_a_session_travels_and_arrives() {
+    let arguments = json!({"keys": "q"}).as_object().unwrap().clone();
+    let call = CallId::new("c1");
+    let by = "web".to_owned();
+    for input in [
+        Input::Prompt { text: "go".into() },
+        Input::Direct { tool: "send_keys".into(), arguments, origin: Origin::Typed },
+        Input::Decision {
+            call: call.clone(),
+            decision: Decision::AllowSession { command: Some("x".into()) },
+            by: by.clone(),
+        },
+        Input::Decision { call, decision: Decision::Reject { reason: String::new() }, by },
+        Input::Configure { change: Change::Model(ModelRef::new("demo", "demo")) },
+        Input::Configure { change: Change::Approve(ApprovalMode::Auto) },
+        Input::Cancel,
+        Input::Pause,
+        Input::Resume,
+        Input::Retry,
+        Input::Clear,
+    ] {
+        let message = ClientMessage::of(&input).unwrap();
+        let read = ClientMessage::parse(&serde_json::to_string(&message).unwrap()).unwrap();
+        assert_eq!(read.inputs("web"), [input]);
+    }
+    assert_eq!(ClientMessage::of(&Input::Recovered), None, "a process tells itself");
+}
+
+#[test]
 fn what_is_not_for_the_session_is_no_input() {
     for message in [
         json!({"type": "hello"}),
         json!({"type": "tool.result", "toolCallId": "c1", "output": ""}),
         json!({"type": "terminal.input", "data": "\u{3}"}),
         json!({"type": "terminal.resize", "cols": 120, "rows": 40}),
+        json!({"type": "terminal.attach", "cols": 120, "rows": 40}),
+        json!({"type": "terminal.attach"}),
+        json!({"type": "terminal.detach"}),
+        json!({"type": "terminal.release"}),
+        json!({"type": "tool.output", "toolCallId": "c1", "content": "x"}),
+        json!({"type": "question.answer", "id": 7, "refuse": true}),
+        json!({"type": "configure"}),
         json!({"type": "heartbeat"}),
     ] {
-        assert_eq!(parse(message.clone()).input("web"), None, "{message}");
+        assert_eq!(parse(message.clone()).inputs("web"), [], "{message}");
     }
 }
 
 #[test]
 fn the_session_may_be_named_or_not() {
-    for kind in ["cancel", "pause", "resume", "retry", "clear"] {
+    for kind in ["cancel", "pause", "resume", "retry", "clear", "terminal.detach", "configure"] {
         assert_eq!(parse(json!({"type": kind, "sessionId": "s"})).session_id(), Some(&SessionId::new("s")));
         assert_eq!(parse(json!({"type": kind})).session_id(), None);
     }
@@ -119,7 +233,14 @@ fn each_message_is_read_back_as_it_is_written() {
         json!({"type": "approval.decision", "toolCallId": "c", "decision": "allow_session", "command": "x"}),
         json!({"type": "terminal.input", "data": "x"}),
         json!({"type": "terminal.resize", "cols": 80, "rows": 24}),
-        json!({"type": "pause"}),
+        json!({"type": "question.answer", "id": 7, "answer": "x"}),
+        json!({"type": "question.answer", "id": 7, "noSecret": true}),
+        json!({"type": "direct", "command": "uptime", "origin": "typed"}),
+        json!({"type": "direct", "tool": "undo", "origin": "typed"}),
+        json!({"type": "configure", "model": "ollama/phi3", "approve": "auto"}),
+        json!({"type": "terminal.attach", "sessionId": "s", "cols": 80, "rows": 24}),
+        json!({"type": "tool.output", "toolCallId": "c", "content": "x"}),
+        json!({"type": "pause", "messageId": "m1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}),
         json!({"type": "heartbeat"}),
     ] {
         assert_eq!(serde_json::to_value(parse(message.clone())).unwrap(), message);

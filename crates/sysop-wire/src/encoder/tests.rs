@@ -8,17 +8,23 @@ use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply,
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
 use sysop_core::session::SessionSpec;
+use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
 
 use super::Encoder;
 use crate::line::to_line;
-use crate::server::{ServerMessage, SessionState};
+use crate::server::{ErrorCode, ServerMessage, SessionState};
 
 fn opened() -> Event {
     Event::SessionOpened {
         spec: SessionSpec {
             model: ModelRef::new("ollama", "phi3"),
             system: "You operate a server.".into(),
-            tools: Vec::new(),
+            tools: vec![ToolSpec {
+                name: "bash".into(),
+                description: "runs".into(),
+                parameters: json!({}),
+                effect: ToolEffect::Command,
+            }],
             approve: ApprovalMode::Ask,
             dangerous_patterns: Vec::new(),
             deny: Vec::new(),
@@ -122,20 +128,22 @@ fn a_turn_with_a_tool_call() {
             ended(1, StopReason::EndTurn, None),
         ],
         &expect![[r#"
-            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full"}
+            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
             {"type":"state","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"user.message","seq":2,"more":true,"content":"make room"}
             {"type":"state","seq":2,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
-            {"type":"state","seq":3,"state":"thinking","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
-            {"type":"assistant.message","seq":4,"content":"I will delete it."}
+            {"type":"state","seq":3,"state":"thinking","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0,"event":"step_started"}
+            {"type":"assistant.message","seq":4,"more":true,"content":"I will delete it."}
+            {"type":"step.finished","seq":4,"iteration":1,"usage":{"inputTokens":100,"outputTokens":7,"cachedTokens":64},"toolCalls":[{"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"}}]}
             {"type":"approval.request","seq":5,"more":true,"toolCallId":"c1","name":"bash","command":"rm -rf /tmp/x","arguments":{"command":"rm -rf /tmp/x"},"reason":"make room","risk":"dangerous","findings":[{"start":0,"end":6,"class":"dangerous","why":"recursive delete"}],"covers":{"program":{"program":"rm","subcommand":null}}}
             {"type":"state","seq":5,"state":"waiting","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"approval.closed","seq":6,"toolCallId":"c1","decision":"allow","by":"web","command":"rm -r /tmp/x"}
             {"type":"tool.call","seq":7,"more":true,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"model"}
             {"type":"state","seq":7,"state":"running","turn":1,"iteration":1,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"tool.finished","seq":8,"toolCallId":"c1","name":"bash","status":"ok","exitCode":0,"truncated":false,"output":"gone\n","durationMs":12}
-            {"type":"state","seq":9,"state":"thinking","turn":1,"iteration":2,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
-            {"type":"assistant.message","seq":10,"content":"Done."}
+            {"type":"state","seq":9,"state":"thinking","turn":1,"iteration":2,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0,"event":"step_started"}
+            {"type":"assistant.message","seq":10,"more":true,"content":"Done."}
+            {"type":"step.finished","seq":10,"iteration":2,"usage":{"inputTokens":100,"outputTokens":7,"cachedTokens":64}}
             {"type":"state","seq":11,"more":true,"state":"idle","turn":1,"iteration":2,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"assistant.done","seq":11,"metadata":{"stopReason":"end_turn","turn":1,"usage":{"inputTokens":200,"outputTokens":14,"cachedTokens":128},"iterations":2}}
         "#]],
@@ -143,8 +151,13 @@ fn a_turn_with_a_tool_call() {
 }
 
 #[test]
-fn a_reply_without_text_says_nothing() {
-    check(vec![replied(1, "", vec![call("c1")])], &expect![[""]]);
+fn a_reply_without_text_is_told_by_its_end_alone() {
+    check(
+        vec![replied(1, "", vec![call("c1")])],
+        &expect![[r#"
+        {"type":"step.finished","seq":1,"iteration":1,"usage":{"inputTokens":100,"outputTokens":7,"cachedTokens":64},"toolCalls":[{"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"}}]}
+    "#]],
+    );
 }
 
 #[test]
@@ -153,8 +166,9 @@ fn reasoning_is_told_with_the_text() {
     check(
         vec![Event::Replied { step: step(1), reply }],
         &expect![[r#"
-        {"type":"assistant.message","seq":1,"content":"","reasoning":"They mean the log."}
-    "#]],
+            {"type":"assistant.message","seq":1,"more":true,"content":"","reasoning":"They mean the log."}
+            {"type":"step.finished","seq":1,"iteration":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0}}
+        "#]],
     );
 }
 
@@ -172,6 +186,7 @@ fn refused_calls() {
             ),
         ],
         &expect![[r#"
+            {"type":"step.finished","seq":1,"iteration":1,"usage":{"inputTokens":100,"outputTokens":7,"cachedTokens":64},"toolCalls":[{"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"}},{"toolCallId":"c2","name":"bash","arguments":{"command":"rm -rf /tmp/x"}}]}
             {"type":"approval.closed","seq":2,"toolCallId":"c1","decision":"reject","by":"web","reason":"not on this host"}
             {"type":"tool.finished","seq":3,"toolCallId":"c1","name":"bash","status":"rejected","truncated":false,"output":"The person refused: not on this host","durationMs":0}
             {"type":"tool.finished","seq":4,"toolCallId":"c2","name":"bash","status":"failed","truncated":true,"output":"denied","durationMs":0,"artefact":"a1"}
@@ -192,7 +207,8 @@ fn an_error_comes_before_the_end_and_once() {
         &expect![[r#"
             {"type":"user.message","seq":1,"more":true,"content":"hi"}
             {"type":"state","seq":1,"state":"thinking","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
-            {"type":"state","seq":2,"state":"thinking","turn":1,"iteration":1,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"state","seq":2,"state":"thinking","turn":1,"iteration":1,"maxIterations":0,"approve":"ask","queued":0,"event":"step_started"}
+            {"type":"step.failed","seq":3,"iteration":1,"kind":"unreachable","message":"nobody answers at :8000"}
             {"type":"error","seq":4,"more":true,"message":"nobody answers at :8000; start the model server"}
             {"type":"state","seq":4,"more":true,"state":"idle","turn":1,"iteration":1,"maxIterations":0,"approve":"ask","queued":0}
             {"type":"assistant.done","seq":4,"metadata":{"stopReason":"failed","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":1}}
@@ -215,7 +231,7 @@ fn a_tool_that_is_being_stopped_is_a_state() {
             {"type":"state","seq":1,"state":"thinking","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
             {"type":"tool.call","seq":2,"more":true,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"model"}
             {"type":"state","seq":2,"state":"running","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
-            {"type":"state","seq":3,"state":"stopping","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"state","seq":3,"state":"stopping","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0,"event":"cancel_asked"}
             {"type":"tool.finished","seq":4,"toolCallId":"c1","name":"bash","status":"cancelled","truncated":false,"output":"half","durationMs":0}
             {"type":"state","seq":5,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
             {"type":"assistant.done","seq":5,"metadata":{"stopReason":"cancelled","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":0}}
@@ -233,7 +249,7 @@ fn a_direct_call_is_no_user_message() {
             ended(1, StopReason::Failed, None),
         ],
         &expect![[r#"
-            {"type":"state","seq":1,"state":"running","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
+            {"type":"state","seq":1,"state":"running","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0,"event":"turn_started"}
             {"type":"tool.call","seq":2,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"typed"}
             {"type":"tool.finished","seq":3,"toolCallId":"c1","name":"bash","status":"failed","exitCode":1,"truncated":false,"output":"no\n","durationMs":0}
             {"type":"state","seq":4,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}
@@ -260,18 +276,21 @@ fn pauses_and_changes_are_states() {
             turn(2, "and then this"),
         ],
         &expect![[r#"
-            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full"}
+            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
             {"type":"state","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+            {"type":"configured","seq":2,"more":true,"model":"openai/gpt-5"}
             {"type":"state","seq":2,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"ask","queued":0}
+            {"type":"configured","seq":3,"more":true,"approve":"auto"}
             {"type":"state","seq":3,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
             {"type":"user.message","seq":4,"more":true,"content":"go"}
             {"type":"state","seq":4,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
+            {"type":"prompt.queued","seq":5,"more":true,"content":"and then this"}
             {"type":"state","seq":5,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1}
-            {"type":"state","seq":6,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6}
-            {"type":"state","seq":7,"state":"paused","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"pauseReason":"loop","keptMessages":6}
-            {"type":"state","seq":8,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6}
-            {"type":"state","seq":9,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true}
-            {"type":"state","seq":10,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true}
+            {"type":"state","seq":6,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6,"event":"compacted"}
+            {"type":"state","seq":7,"state":"paused","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"pauseReason":"loop","keptMessages":6,"event":"paused"}
+            {"type":"state","seq":8,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6,"event":"resumed"}
+            {"type":"state","seq":9,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true,"event":"history_cleared"}
+            {"type":"state","seq":10,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true,"event":"history_cleared"}
             {"type":"state","seq":11,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1}
             {"type":"assistant.done","seq":11,"metadata":{"stopReason":"end_turn","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":0}}
             {"type":"user.message","seq":12,"more":true,"content":"and then this"}
@@ -293,6 +312,36 @@ fn a_turn_that_is_given_up_or_being_stopped_drops_what_waited_before() {
     assert_eq!(last(vec![turn(1, "a"), queued("b"), given_up, queued("b"), queued("c")]), Some(2));
     let stopping = Event::CancelAsked { then: AfterStop::Nothing };
     assert_eq!(last(vec![turn(1, "a"), queued("b"), stopping, queued("c")]), Some(1));
+}
+
+#[test]
+fn lent_tools_are_told_and_who_comes_later_is_told_too() {
+    let tool = ToolSpec {
+        name: "cat".into(),
+        description: "shows".into(),
+        parameters: json!({"type": "object"}),
+        effect: ToolEffect::Reads,
+    };
+    let lent = Lent { tools: vec![tool], root: "/home/me".into() };
+    let events = vec![
+        opened(),
+        Event::Configured { change: Change::Lent(lent) },
+        Event::Configured { change: Change::Rules { dangerous: vec!["x".into()], deny: vec![] } },
+    ];
+    let mut encoder = Encoder::new(SessionId::new("s"));
+    assert_eq!(encoder.created(), None);
+    let mut lines = Vec::new();
+    for (event, seq) in events.into_iter().zip(1..) {
+        let logged = Logged { seq: Seq(seq), at: Timestamp(0), event };
+        lines.extend(encoder.logged(&logged).iter().map(to_line));
+    }
+    lines.extend(encoder.created().iter().map(to_line));
+    expect![[r#"
+        {"type":"session.created","sessionId":"s","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
+        {"type":"state","sessionId":"s","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
+        {"type":"configured","sessionId":"s","seq":2,"lent":{"tools":[{"name":"cat","effect":"reads"}],"root":"/home/me"}}
+        {"type":"configured","sessionId":"s","seq":3,"rules":true}
+        {"type":"session.created","sessionId":"s","model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}],"lent":{"tools":[{"name":"cat","effect":"reads"}],"root":"/home/me"},"lastSeq":3}"#]].assert_eq(&lines.join("\n"));
 }
 
 #[test]
@@ -443,8 +492,30 @@ fn deltas_have_no_place_in_the_log() {
 fn messages_that_no_event_makes() {
     let session_id = SessionId::new("s");
     let lines: Vec<String> = [
-        ServerMessage::TerminalOutput { session_id: session_id.clone(), data: "$ ".into() },
-        ServerMessage::Error { session_id, place: None, message: "there is no call c9".into() },
+        ServerMessage::TerminalOutput {
+            session_id: session_id.clone(),
+            data: "$ ".into(),
+            reset: true,
+            cols: Some(80),
+            rows: Some(24),
+            ended: None,
+        },
+        ServerMessage::TerminalOutput {
+            session_id: session_id.clone(),
+            data: String::new(),
+            reset: false,
+            cols: None,
+            rows: None,
+            ended: Some("the shell exited with 0".into()),
+        },
+        ServerMessage::ToolCancel { session_id: session_id.clone(), tool_call_id: CallId::new("c1") },
+        ServerMessage::Error {
+            session_id,
+            place: None,
+            message: "there is no call c9".into(),
+            code: Some(ErrorCode::Stale),
+            reply_to: Some("m1".into()),
+        },
         ServerMessage::Heartbeat {},
     ]
     .iter()
@@ -455,8 +526,10 @@ fn messages_that_no_event_makes() {
     })
     .collect();
     expect![[r#"
-        {"type":"terminal.output","sessionId":"s","data":"$ "}
-        {"type":"error","sessionId":"s","message":"there is no call c9"}
+        {"type":"terminal.output","sessionId":"s","data":"$ ","reset":true,"cols":80,"rows":24}
+        {"type":"terminal.output","sessionId":"s","ended":"the shell exited with 0"}
+        {"type":"tool.cancel","sessionId":"s","toolCallId":"c1"}
+        {"type":"error","sessionId":"s","message":"there is no call c9","code":"stale","replyTo":"m1"}
         {"type":"heartbeat"}"#]]
     .assert_eq(&lines.join("\n"));
 }

@@ -9,7 +9,7 @@ use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralise;
-use sysop_core::transcript::typed_sentence;
+use sysop_core::transcript::{lent_sentence, typed_sentence};
 use sysop_driver::port::SessionSummary;
 
 use super::View;
@@ -190,6 +190,7 @@ fn note(event: &Event) -> Option<String> {
             Some(format!("approval is now {}", mode_words(*mode)))
         }
         Event::Configured { change: Change::Rules { .. } } => Some("rules were added".to_owned()),
+        Event::Configured { change: Change::Lent(lent) } => Some(lent_sentence(lent)),
         Event::Paused { reason } => Some(format!("paused{}", pause_words(*reason))),
         Event::Resumed => Some("resumed".to_owned()),
         Event::TerminalInput { by, typed } => Some(typed_sentence(by, typed)),

@@ -7,6 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use super::super::theme::{Ink, Theme, ThemeName};
 use super::{Story, bash};
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the colours that a terminal chooses by itself")]
 fn channels(colour: Color) -> Option<[f64; 3]> {
     let levels = [0, 95, 135, 175, 215, 255];
     let rgb = match colour {

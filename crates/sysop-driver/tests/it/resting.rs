@@ -1,0 +1,117 @@
+//! Sessions that nobody needs in memory, and calls that belong on a client's machine.
+
+use std::time::Duration;
+
+use sysop_core::event::{Change, Event, Input};
+use sysop_core::id::Seq;
+use sysop_core::outcome::Status;
+use sysop_core::tool::Lent;
+use sysop_driver::Driver;
+
+use crate::driving::{begin, direct, ended, last_event, logged, next, until};
+use crate::world::{World, spec};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Rests until so many sessions are left; what was just told may still be put away.
+async fn rested(driver: &Driver, left: usize) {
+    let resting = async {
+        loop {
+            driver.rest(Duration::ZERO);
+            if driver.live_sessions() == left {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, resting).await.expect("it rests");
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_holds_is_let_go_of_and_goes_on_from_its_log() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = begin(&world);
+    handle.send(Input::Prompt { text: "hello".to_owned() }).expect("open");
+    let before = logged(&until(&mut updates, ended).await);
+    let id = handle.id().clone();
+    drop((handle, updates));
+    rested(&driver, 0).await;
+
+    let handle = driver.resume(&id, world.host()).await.expect("it is in its log");
+    let mut updates = handle.subscribe(Seq(0));
+    handle.send(Input::Prompt { text: "again".to_owned() }).expect("open");
+    let mut seen = logged(&until(&mut updates, ended).await);
+    seen.extend(logged(&until(&mut updates, ended).await));
+    assert_eq!(seen[..before.len()], before[..], "the same log");
+    let interrupted = |event: &Event| matches!(event, Event::Paused { .. });
+    assert!(!seen.iter().any(|logged| interrupted(&logged.event)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_watched_held_or_at_work_is_kept() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = begin(&world);
+    let id = handle.id().clone();
+    let arm = world.tool_arm.lock().await;
+    handle.send(direct("echo")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    drop(updates);
+    drop(handle);
+    driver.rest(Duration::ZERO);
+    assert_eq!(driver.live_sessions(), 1, "its tool runs");
+
+    let handle = driver.resume(&id, world.host()).await.expect("it is live");
+    let mut updates = handle.subscribe(Seq(0));
+    drop(arm);
+    until(&mut updates, ended).await;
+    drop(handle);
+    driver.rest(Duration::ZERO);
+    assert_eq!(driver.live_sessions(), 1, "somebody watches");
+    drop(updates);
+    rested(&driver, 0).await;
+}
+
+#[tokio::test]
+async fn a_session_rests_only_after_a_while() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = begin(&world);
+    handle.send(Input::Prompt { text: "hello".to_owned() }).expect("open");
+    until(&mut updates, ended).await;
+    drop((handle, updates));
+    driver.rest(Duration::from_secs(3600));
+    assert_eq!(driver.live_sessions(), 1);
+}
+
+#[tokio::test]
+async fn ending_a_session_stops_what_runs_and_tells_who_watches() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = begin(&world);
+    handle.send(direct("wait")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    driver.end(handle.id(), "it was deleted");
+    tokio::time::timeout(DEADLINE, world.stopped.notified()).await.expect("the tool is stopped");
+    while next(&mut updates).await.is_some() {}
+    assert_eq!(handle.last_error().as_deref(), Some("it was deleted"));
+    assert!(handle.send(Input::Pause).is_err());
+    assert_eq!(driver.live_sessions(), 0);
+}
+
+#[tokio::test]
+async fn a_lent_tool_never_runs_on_the_sessions_own_host() {
+    let world = World::new(1);
+    let (_driver, handle, mut updates) = begin(&world);
+    let bash = spec().tools.into_iter().filter(|tool| tool.name == "bash").collect();
+    let lent = Lent { tools: bash, root: "/home/me".to_owned() };
+    handle.send(Input::Configure { change: Change::Lent(lent) }).expect("open");
+    handle.send(direct("touch here")).expect("open");
+    let seen = until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await;
+    let Event::ToolFinished { outcome, .. } = last_event(&seen) else { unreachable!("waited for it") };
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(outcome.output.contains("runs on the machine of a client"), "{}", outcome.output);
+    assert!(world.ran.lock().expect("unpoisoned").is_empty());
+
+    handle.send(Input::Configure { change: Change::Lent(Lent::default()) }).expect("open");
+    handle.send(direct("touch there")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await;
+    assert_eq!(world.ran.lock().expect("unpoisoned").len(), 1, "taken back, it runs here again");
+}

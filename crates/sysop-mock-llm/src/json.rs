@@ -1,0 +1,194 @@
+//! A request's JSON, read without copying: text stays where it came in, and an object is a list.
+//!
+//! A client sends its whole history again with every step, and of all of it a wire looks at a few fields. The way to
+//! those is that of `serde_json::Value`: what is not there is null.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Index;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Any JSON value of a text that outlives it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Json<'a> {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(Cow<'a, str>),
+    Array(Vec<Json<'a>>),
+    Object(Object<'a>),
+}
+
+/// A number, as far as it is ever asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    Natural(u64),
+    /// Negative, or with a fraction.
+    Other,
+}
+
+/// The fields of an object in their order; of two with one name the last counts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+
+impl<'a> Object<'a> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &Json<'a>)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
+    }
+}
+
+impl<'a> Json<'a> {
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    pub(crate) fn is_string(&self) -> bool {
+        self.as_str().is_some()
+    }
+
+    pub(crate) fn is_array(&self) -> bool {
+        self.as_array().is_some()
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        self.as_object().is_some()
+    }
+
+    pub(crate) fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(value) = self { Some(*value) } else { None }
+    }
+
+    pub(crate) fn as_u64(&self) -> Option<u64> {
+        if let Self::Number(Number::Natural(value)) = self { Some(*value) } else { None }
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        if let Self::String(text) = self { Some(text) } else { None }
+    }
+
+    pub(crate) fn as_array(&self) -> Option<&Vec<Json<'a>>> {
+        if let Self::Array(items) = self { Some(items) } else { None }
+    }
+
+    pub(crate) fn as_object(&self) -> Option<&Object<'a>> {
+        if let Self::Object(object) = self { Some(object) } else { None }
+    }
+}
+
+impl<'a> Index<&str> for Json<'a> {
+    type Output = Json<'a>;
+
+    fn index(&self, name: &str) -> &Json<'a> {
+        let fields = self.as_object().map_or(&[][..], |object| &object.0);
+        fields.iter().rev().find(|(known, _)| known == name).map_or(&Json::Null, |(_, value)| value)
+    }
+}
+
+impl PartialEq<str> for Json<'_> {
+    fn eq(&self, text: &str) -> bool {
+        self.as_str() == Some(text)
+    }
+}
+
+impl PartialEq<&str> for Json<'_> {
+    fn eq(&self, text: &&str) -> bool {
+        self == *text
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonVisitor)
+    }
+}
+
+struct JsonVisitor;
+
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Json<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json<'de>, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(Number::Natural(value)))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(Number::Other))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(Number::Other))
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Json<'de>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = sequence.next_element()? {
+            items.push(item);
+        }
+        Ok(Json::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json<'de>, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(name) = map.next_key::<Json<'de>>()? {
+            let Json::String(name) = name else { return Err(A::Error::custom("a name is a string")) };
+            fields.push((name, map.next_value()?));
+        }
+        Ok(Json::Object(Object(fields)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Json, Number};
+
+    fn json(text: &str) -> Json<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn fields_are_found_as_in_any_json() {
+        let body = json(r#"{"a": {"b": ["x", true, 7, -7, 7.5, null]}, "c": "first", "c": "last"}"#);
+        let items = body["a"]["b"].as_array().unwrap();
+        assert_eq!(items[0], "x");
+        assert_eq!(items[1].as_bool(), Some(true));
+        assert_eq!(items[2].as_u64(), Some(7));
+        assert_eq!(items[3..5], [Json::Number(Number::Other), Json::Number(Number::Other)]);
+        assert!(items[5].is_null());
+        assert_eq!(body["c"].as_str(), Some("last"));
+        assert!(body["c"]["deeper"].is_null() && body["none"]["deeper"].is_null());
+    }
+
+    #[test]
+    fn escapes_are_read_in_names_and_texts() {
+        let body = json(r#"{"\u0061\n": "\"q\" \ud83d\ude00"}"#);
+        assert_eq!(body["a\n"].as_str(), Some("\"q\" 😀"));
+    }
+
+    #[test]
+    fn what_is_no_json_is_an_error() {
+        for text in ["", "{", r#"{"a" 1}"#, "[1,]", "{} x", &"[".repeat(100_000)] {
+            assert!(serde_json::from_str::<Json<'_>>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a client's message does to its session, whichever way it came.
+
+use std::sync::Arc;
+
+use sysop_core::event::Input;
+use sysop_driver::people::{Answer, Terminal, TerminalSize};
+use sysop_wire::{ClientMessage, ErrorCode, QuestionReply};
+
+use crate::Inner;
+use crate::follow::Follower;
+use crate::guard::{Caller, Scope};
+use crate::house::Room;
+
+/// What is told while the server comes to its end.
+pub(crate) const DRAINING: &str = "the server is about to end; connect again in a moment";
+
+/// Why a message is not acted on.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) code: ErrorCode,
+    /// One sentence.
+    pub(crate) why: String,
+}
+
+pub(crate) fn refused(code: ErrorCode, why: impl Into<String>) -> Refused {
+    Refused { code, why: why.into() }
+}
+
+/// What came of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Acted {
+    /// The session was told.
+    Done,
+    /// Nobody waits for it any more, or never did.
+    Ignored,
+}
+
+/// Does what a message says. Greetings and watching belong to a connection and are not done here.
+pub(crate) async fn act(
+    inner: &Inner,
+    room: &Room,
+    caller: &Caller,
+    message: ClientMessage,
+) -> Result<Acted, Refused> {
+    need(caller, Scope::Operate)?;
+    let by = caller.name.as_str();
+    match &message {
+        ClientMessage::ToolResult(result) => {
+            let waited_for = room.state.lending.finish(&caller.key, result.clone());
+            return Ok(if waited_for { Acted::Done } else { Acted::Ignored });
+        }
+        ClientMessage::ToolOutput { tool_call_id, content, .. } => {
+            let waited_for = room.state.lending.output(&caller.key, tool_call_id, content);
+            return Ok(if waited_for { Acted::Done } else { Acted::Ignored });
+        }
+        ClientMessage::QuestionAnswer { .. } => return answer(room, by, &message),
+        ClientMessage::TerminalInput { data, .. } => {
+            terminal(room)?.input(by, data.expose().as_bytes());
+            return Ok(Acted::Done);
+        }
+        ClientMessage::TerminalResize { cols, rows, .. } => {
+            terminal(room)?.resize(TerminalSize { columns: *cols, rows: *rows });
+            return Ok(Acted::Done);
+        }
+        ClientMessage::TerminalRelease { .. } => {
+            terminal(room)?.release(by);
+            return Ok(Acted::Done);
+        }
+        ClientMessage::ApprovalDecision { tool_call_id, .. } => {
+            let now = inner.house.open(&room.state.id).await;
+            let now = now.map_err(|error| refused(ErrorCode::Closed, error.to_string()))?;
+            if Follower::caught_up(&now).await.asked_about() != Some(tool_call_id) {
+                let why =
+                    format!("no approval of call {tool_call_id} is open; it may have been answered before");
+                return Err(refused(ErrorCode::Stale, why));
+            }
+        }
+        ClientMessage::UserMessage { content, .. } if content.trim().is_empty() => {
+            return Err(refused(ErrorCode::BadMessage, "the message is empty"));
+        }
+        ClientMessage::UserMessage { .. }
+        | ClientMessage::Cancel { .. }
+        | ClientMessage::Direct { .. }
+        | ClientMessage::Configure { .. }
+        | ClientMessage::Pause { .. }
+        | ClientMessage::Resume { .. }
+        | ClientMessage::Retry { .. }
+        | ClientMessage::Clear { .. }
+        | ClientMessage::Hello(_)
+        | ClientMessage::TerminalAttach { .. }
+        | ClientMessage::TerminalDetach { .. }
+        | ClientMessage::Heartbeat {} => {}
+    }
+    inner.house.rooms.acts(&room.state.id, by, room.state.trace().map(|trace| trace.to_string()).as_deref());
+    send(inner, room, message.inputs(by))
+}
+
+fn send(inner: &Inner, room: &Room, inputs: Vec<Input>) -> Result<Acted, Refused> {
+    if !inner.is_open() {
+        return Err(refused(ErrorCode::Draining, DRAINING));
+    }
+    for input in inputs {
+        if let Input::Configure { change } = &input {
+            inner.house.rooms.permits(change).map_err(|why| refused(ErrorCode::Forbidden, why))?;
+        }
+        room.opened.session.send(input).map_err(|why| refused(ErrorCode::Closed, why))?;
+    }
+    Ok(Acted::Done)
+}
+
+fn answer(room: &Room, by: &str, message: &ClientMessage) -> Result<Acted, Refused> {
+    let Some((id, reply)) = message.answer() else { return Ok(Acted::Ignored) };
+    let answer = match reply {
+        QuestionReply::Given(text) => Answer::Given { by: by.to_owned(), text: text.into_inner() },
+        QuestionReply::NoSecret => Answer::NoSecret,
+        QuestionReply::Refused => Answer::Refused,
+    };
+    if room.opened.session.answer(id, answer) {
+        return Ok(Acted::Done);
+    }
+    Err(refused(ErrorCode::Stale, "this question is not open; it may have been answered before"))
+}
+
+/// The session's terminal.
+pub(crate) fn terminal(room: &Room) -> Result<Arc<dyn Terminal>, Refused> {
+    let terminal = room.opened.session.terminal();
+    terminal.ok_or_else(|| refused(ErrorCode::NoTerminal, "this session has no terminal"))
+}
+
+/// Fails where the caller may not do what this scope allows.
+pub(crate) fn need(caller: &Caller, scope: Scope) -> Result<(), Refused> {
+    if caller.scope >= scope {
+        return Ok(());
+    }
+    Err(refused(ErrorCode::Forbidden, "this token may only look; make one with `--scope operate`"))
+}

@@ -1,0 +1,252 @@
+//! The files of an audit: appending to the chain, also where several processes do, and beginning another file in time.
+//!
+//! Blocks; to be called where that does no harm. Nothing that was written is ever changed, but for the beginning of a line
+//! that a crash left: nobody had been told that it was there.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::AuditError;
+use super::entry::{Entry, Kind, LINE_BYTES_MAX, Line, Link, hex};
+use sysop_core::id::Timestamp;
+
+/// A file that has reached this many bytes is followed by another.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// How long to wait for another process that writes.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// How long to wait before trying again.
+const LOCK_STEP: Duration = Duration::from_millis(2);
+
+/// The current file of an audit.
+#[derive(Debug)]
+pub(super) struct AuditFile {
+    path: PathBuf,
+    most: u64,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    lock: File,
+    len: u64,
+    end: Link,
+}
+
+/// Why nothing was appended.
+enum Fault {
+    Io(io::Error),
+    Damaged,
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl AuditFile {
+    /// Opens nothing yet.
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, most: FILE_BYTES_MAX, open: None }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_most(path: PathBuf, most: u64) -> Self {
+        Self { path, most, open: None }
+    }
+
+    /// Appends lines: all of them are on the disk, or an error is returned and they do not count.
+    pub(super) fn append<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>) -> Result<(), AuditError> {
+        let done = self.try_append(entries);
+        done.map_err(|fault| {
+            self.open = None; // what is there is read again before anything else is written
+            let path = self.path.display().to_string();
+            match fault {
+                Fault::Io(error) => AuditError::Disk { path, why: error.to_string() },
+                Fault::Damaged => AuditError::Damaged(path),
+            }
+        })
+    }
+
+    fn try_append<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>) -> Result<(), Fault> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.open_lock()?,
+        };
+        lock_within(&open.lock, LOCK_WAIT)?;
+        let result = self.append_locked(&mut open, entries);
+        let unlocked = open.lock.unlock();
+        result?;
+        unlocked?;
+        self.open = Some(open);
+        Ok(())
+    }
+
+    fn append_locked<'a>(
+        &self,
+        open: &mut Open,
+        entries: impl Iterator<Item = &'a Entry>,
+    ) -> Result<(), Fault> {
+        let mut lines = String::new();
+        if !is_current(open, &self.path) {
+            *open = Open { lock: open.lock.try_clone()?, ..self.open_end(&mut lines)? };
+        } else if open.len >= self.most {
+            self.rotate(open, &mut lines)?;
+        }
+        let mut end = open.end;
+        for entry in entries {
+            lines.push_str(&end.add(entry));
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = open.file.write_all(lines.as_bytes()).and_then(|()| open.file.sync_data()) {
+            // Half a line would have to be mended by whoever comes next; if this fails too, it is.
+            let _ = open.file.set_len(open.len);
+            return Err(error.into());
+        }
+        open.len += lines.len() as u64;
+        open.end = end;
+        Ok(())
+    }
+
+    fn open_lock(&self) -> io::Result<Open> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        create_private_folder(folder)?;
+        let lock = private().read(true).append(true).open(self.path.with_extension("lock"))?;
+        // Of no file, so that the file is opened once the lock is held.
+        Ok(Open { file: lock.try_clone()?, lock, len: u64::MAX, end: Link::START })
+    }
+
+    /// Opens the file and reads how it ends; what belongs before any other line is added to `lines`.
+    fn open_end(&self, lines: &mut String) -> Result<Open, Fault> {
+        let mut file = private().read(true).append(true).open(&self.path)?;
+        let len = file.metadata()?.len();
+        let lock = file.try_clone()?;
+        if len == 0 {
+            let end = match super::verify::rotated(&self.path)?.pop() {
+                Some((_, last)) => end_of(&mut File::open(last)?)?.0.ok_or(Fault::Damaged)?,
+                None => Link::START,
+            };
+            sync_folder(&self.path)?;
+            let mut open = Open { file, lock, len, end };
+            lines.push_str(&open.end.add(&opened(end)));
+            return Ok(open);
+        }
+        let (end, whole) = end_of(&mut file)?;
+        let mut open = match end {
+            Some(end) => Open { file, lock, len: whole, end },
+            // Not even its first line was finished.
+            None if whole == 0 => {
+                file.set_len(0)?;
+                return self.open_end(lines);
+            }
+            None => return Err(Fault::Damaged),
+        };
+        if whole < len {
+            open.file.set_len(whole)?;
+            let what = Some(format!("{} bytes of an unfinished line", len - whole));
+            lines.push_str(&open.end.add(&Entry { what, ..Entry::new(Kind::Mended, now()) }));
+        }
+        Ok(open)
+    }
+
+    /// Puts the file aside and begins another.
+    fn rotate(&self, open: &mut Open, lines: &mut String) -> Result<(), Fault> {
+        let number = super::verify::rotated(&self.path)?.last().map_or(1, |(number, _)| number + 1);
+        std::fs::rename(&self.path, self.path.with_extension(format!("{number:06}.jsonl")))?;
+        let file = private().read(true).append(true).create_new(true).open(&self.path)?;
+        sync_folder(&self.path)?;
+        open.file = file;
+        open.len = 0;
+        let before = open.end;
+        lines.push_str(&open.end.add(&opened(before)));
+        Ok(())
+    }
+}
+
+fn opened(before: Link) -> Entry {
+    Entry { previous: Some(hex(&before.hash)), ..Entry::new(Kind::Opened, now()) }
+}
+
+fn now() -> Timestamp {
+    Timestamp(jiff::Timestamp::now().as_millisecond())
+}
+
+/// Whether the file is still the one of that name, and nobody else has written to it.
+fn is_current(open: &Open, path: &Path) -> bool {
+    let (Ok(ours), Ok(named)) = (open.file.metadata(), std::fs::metadata(path)) else { return false };
+    same_file(&ours, &named) && named.len() == open.len
+}
+
+#[cfg(unix)]
+fn same_file(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+#[cfg(not(unix))]
+fn same_file(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
+    a.created().ok() == b.created().ok()
+}
+
+/// The last whole line of a file, and where it ends; none where there is no line, or one that is not ours.
+fn end_of(file: &mut File) -> io::Result<(Option<Link>, u64)> {
+    let len = file.metadata()?.len();
+    // The last whole line and what may stand after it.
+    let from = len.saturating_sub(2 * LINE_BYTES_MAX as u64);
+    file.seek(SeekFrom::Start(from))?;
+    let mut tail = Vec::new();
+    file.take(2 * LINE_BYTES_MAX as u64).read_to_end(&mut tail)?;
+    let Some(end) = tail.iter().rposition(|byte| *byte == b'\n') else { return Ok((None, from)) };
+    let start = tail[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    let line = std::str::from_utf8(&tail[start..end]).ok().and_then(Line::parse);
+    Ok((line.map(|line| line.link()), from + end as u64 + 1))
+}
+
+fn lock_within(file: &File, wait: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(LOCK_STEP)
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let why = format!("another process has it locked for {} s", wait.as_secs());
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+            }
+        }
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn create_private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes the name of a new file as durable as the file.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if let Some(folder) = path.parent() {
+        File::open(folder)?.sync_all()?;
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}

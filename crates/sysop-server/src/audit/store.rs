@@ -1,0 +1,156 @@
+//! A store whose events are audited on their way in.
+//!
+//! First the line, then the event, then what the event leads to: whatever the log has, the audit has too, and what could
+//! not be audited is not logged, so it does not happen. A line whose event the store then refused is followed by one that
+//! says so.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use sysop_core::event::Logged;
+use sysop_core::id::{Seq, SessionId};
+use sysop_driver::port::{Clock, SessionSummary, Store, StoreError};
+
+use super::entry::{Entry, Kind};
+use super::watch::{Actor, Watch, is_audited};
+use super::{Audit, Redaction};
+
+/// Events that are read at a time.
+const PAGE_EVENTS: usize = 4096;
+
+/// What happens when a line cannot be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenUnwritten {
+    /// The call does not run, and its session closes with a sentence that says why.
+    Stop,
+    /// It goes on, with a word in the log.
+    GoOn,
+}
+
+/// See the module.
+pub struct AuditedStore {
+    inner: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    audit: Arc<Audit>,
+    when_unwritten: WhenUnwritten,
+    watch: Mutex<Watch>,
+}
+
+impl AuditedStore {
+    /// Audits what goes into a store.
+    pub fn new(
+        inner: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        audit: Arc<Audit>,
+        redaction: Redaction,
+        when_unwritten: WhenUnwritten,
+    ) -> Self {
+        Self { inner, clock, audit, when_unwritten, watch: Mutex::new(Watch::new(redaction)) }
+    }
+
+    /// From now on it is their wish what the session does.
+    pub fn acts(&self, id: &SessionId, actor: Actor) {
+        self.watch().acts(id, actor);
+    }
+
+    /// Forgets what it knows of all sessions, as a new process would.
+    #[cfg(test)]
+    pub(super) fn watch_forgets(&self) {
+        self.watch().forget(&SessionId::new("s1"));
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a session of which it knows nothing, or not enough.
+    async fn learn(&self, id: &SessionId, after: Seq) -> Result<(), StoreError> {
+        if self.watch().knows(id, after) {
+            return Ok(());
+        }
+        self.watch().forget(id);
+        let mut seen = Seq(0);
+        while seen < after {
+            let page = self.inner.load(id, seen, PAGE_EVENTS).await?;
+            let Some(last) = page.last() else { break };
+            seen = last.seq;
+            self.watch().follow(id, page.iter().take_while(|logged| logged.seq <= after));
+        }
+        Ok(())
+    }
+
+    async fn write(&self, entries: Vec<Entry>) -> Result<(), StoreError> {
+        match (self.audit.write(entries).await, self.when_unwritten) {
+            (Ok(()), _) => Ok(()),
+            (Err(error), WhenUnwritten::Stop) => Err(StoreError::Unavailable(error.to_string())),
+            (Err(error), WhenUnwritten::GoOn) => {
+                tracing::error!(%error, "something is not audited");
+                Ok(())
+            }
+        }
+    }
+
+    /// Says that what some lines tell of did not happen.
+    async fn take_back(&self, entries: Vec<Entry>) {
+        let now = self.clock.now();
+        let void = entries.into_iter().map(|entry| Entry {
+            session: entry.session,
+            seq: entry.seq,
+            call: entry.call,
+            ..Entry::new(Kind::Void, now)
+        });
+        if let Err(error) = self.audit.write(void.collect()).await {
+            tracing::error!(%error, "the audit tells of something that did not happen");
+        }
+    }
+}
+
+#[async_trait]
+impl Store for AuditedStore {
+    async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
+        if !events.iter().any(|logged| is_audited(&logged.event)) {
+            let last = self.inner.append(id, after, events).await?;
+            self.watch().follow(id, events.iter().map(AsRef::as_ref));
+            return Ok(last);
+        }
+        self.learn(id, after).await?;
+        let entries = self.watch().entries(id, events);
+        if let Err(error) = self.write(entries.clone()).await {
+            self.watch().forget(id);
+            return Err(error);
+        }
+        let appended = self.inner.append(id, after, events).await;
+        if appended.is_err() {
+            self.watch().forget(id);
+            self.take_back(entries).await;
+        }
+        appended
+    }
+
+    async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
+        let events = self.inner.load(id, after, limit).await?;
+        self.watch().follow(id, &events);
+        Ok(events)
+    }
+
+    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
+        self.inner.list(limit).await
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        let line = Entry { session: id.as_str().to_owned(), ..Entry::new(Kind::Deleted, self.clock.now()) };
+        self.write(vec![line.clone()]).await?;
+        let deleted = self.inner.delete(id).await;
+        self.watch().forget(id);
+        if deleted.is_err() {
+            self.take_back(vec![line]).await;
+        }
+        deleted
+    }
+}
+
+impl std::fmt::Debug for AuditedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuditedStore").field("audit", &self.audit).finish_non_exhaustive()
+    }
+}

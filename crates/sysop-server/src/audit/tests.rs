@@ -1,0 +1,396 @@
+//! The audit as a whole: real files, a real driver, and disks that fail.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt};
+use sysop_core::event::{Decision, Event, Input, Update};
+use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::message::{Arguments, ModelRef, ModelRequest, Reply, ToolCall};
+use sysop_core::outcome::Outcome;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store};
+use sysop_driver::{Driver, Handle, Ports, Updates, system_clock};
+use sysop_store::MemoryStore;
+use tempfile::TempDir;
+
+use super::entry::{Entry, Kind};
+use super::file::AuditFile;
+use super::{Actor, Audit, AuditedStore, Broken, FILE, Redaction, WhenUnwritten, each_line, files, verify};
+
+fn entry(what: &str) -> Entry {
+    Entry { what: Some(what.to_owned()), ..Entry::new(Kind::Started, Timestamp(0)) }
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit").join(FILE);
+    (folder, path)
+}
+
+fn read(path: &Path) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    each_line(&files(path).unwrap(), |entry| entries.push(entry.unwrap())).unwrap();
+    entries
+}
+
+fn whats(path: &Path) -> Vec<String> {
+    read(path).into_iter().filter_map(|entry| entry.what).collect()
+}
+
+#[test]
+fn lines_are_chained_over_restarts_and_over_files() {
+    let (_folder, path) = place();
+    for round in 0..6 {
+        let mut file = AuditFile::with_most(path.clone(), 1000);
+        for line in 0..4 {
+            file.append([entry(&format!("{round}.{line}"))].iter()).unwrap();
+        }
+    }
+    let files = files(&path).unwrap();
+    assert!(files.len() > 2, "{files:?}");
+    let checked = verify(&files).unwrap();
+    assert_eq!(checked.lines, 24 + files.len() as u64, "each file begins with a line of its own");
+    let expected: Vec<_> =
+        (0..6).flat_map(|round| (0..4).map(move |line| format!("{round}.{line}"))).collect();
+    assert_eq!(whats(&path), expected);
+    for file in &files {
+        verify(std::slice::from_ref(file)).unwrap();
+    }
+    let without_one: Vec<_> =
+        files.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, file)| file.clone()).collect();
+    assert!(verify(&without_one).is_err(), "a file that is missing is missed");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_can_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, path) = place();
+    AuditFile::new(path.clone()).append(std::iter::empty()).unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+}
+
+#[test]
+fn whatever_is_done_to_a_line_the_first_bad_one_is_named() {
+    let (_folder, path) = place();
+    let lines: Vec<_> = (0..5).map(|line| entry(&format!("line {line}"))).collect();
+    AuditFile::new(path.clone()).append(lines.iter()).unwrap();
+    let good = std::fs::read_to_string(&path).unwrap();
+    let all: Vec<_> = good.lines().collect();
+    let broken_at = |lines: &[&str]| {
+        std::fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        match verify(&files(&path).unwrap()) {
+            Ok(_) => 0,
+            Err(Broken::Line { line, .. }) => line,
+            Err(Broken::Unread { error, .. }) => panic!("{error}"),
+        }
+    };
+    assert_eq!(broken_at(&all), 0);
+    let changed = all[3].replace("line 2", "line 7");
+    assert_eq!(broken_at(&[all[0], all[1], all[2], &changed, all[4], all[5]]), 4, "changed");
+    assert_eq!(broken_at(&[all[0], all[1], all[3], all[4], all[5]]), 3, "left out");
+    assert_eq!(broken_at(&[all[0], all[2], all[1], all[3], all[4], all[5]]), 2, "moved");
+    assert_eq!(broken_at(&[all[0], all[1], all[1], all[2]]), 3, "doubled");
+    assert_eq!(broken_at(&[all[1], all[2]]), 1, "the beginning cut off");
+    assert_eq!(broken_at(&[all[0], all[1], "{}", all[2]]), 3, "put in between");
+    assert_eq!(broken_at(&[all[0], all[1], "", all[2]]), 3);
+    let again = all[3].replace("\"n\":4", "\"n\":4 ");
+    assert_eq!(broken_at(&[all[0], all[1], all[2], &again]), 4, "every byte counts");
+    std::fs::write(&path, good.trim_end()).unwrap();
+    assert!(verify(&files(&path).unwrap()).unwrap_err().to_string().contains("line 6"), "unfinished");
+}
+
+#[test]
+fn half_a_line_of_a_crash_is_taken_away_and_told_of() {
+    let (_folder, path) = place();
+    AuditFile::new(path.clone()).append([entry("whole")].iter()).unwrap();
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"n\":3,\"at\":\"20").unwrap();
+    assert!(verify(&files(&path).unwrap()).is_err());
+    AuditFile::new(path.clone()).append([entry("next")].iter()).unwrap();
+    verify(&files(&path).unwrap()).unwrap();
+    assert_eq!(whats(&path), ["whole", "15 bytes of an unfinished line", "next"]);
+
+    std::fs::write(&path, "{\"n\":1").unwrap();
+    AuditFile::new(path.clone()).append([entry("first")].iter()).unwrap();
+    assert_eq!(verify(&files(&path).unwrap()).unwrap().lines, 2, "not even its first line was whole");
+}
+
+#[test]
+fn nothing_is_chained_to_a_damaged_line() {
+    let (_folder, path) = place();
+    AuditFile::new(path.clone()).append([entry("whole")].iter()).unwrap();
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"something else\n").unwrap();
+    let error = AuditFile::new(path.clone()).append([entry("next")].iter()).unwrap_err();
+    assert!(error.to_string().contains("audit verify"), "{error}");
+    assert!(std::fs::read_to_string(&path).unwrap().ends_with("something else\n"), "it is left as it is");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_writers_share_one_chain() {
+    let (_folder, path) = place();
+    let writers: Vec<_> = (0..3).map(|_| Arc::new(Audit::in_folder(path.parent().unwrap()))).collect();
+    let written = (0..150).map(|line| {
+        let writer = Arc::clone(&writers[line % 3]);
+        tokio::spawn(async move { writer.write(vec![entry(&line.to_string())]).await })
+    });
+    for done in futures::future::join_all(written).await {
+        done.unwrap().unwrap();
+    }
+    assert_eq!(verify(&files(&path).unwrap()).unwrap().lines, 151);
+    let mut all: Vec<usize> = whats(&path).iter().map(|what| what.parse().unwrap()).collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..150).collect::<Vec<_>>());
+}
+
+/// A model that wants one command to be run, and is then content.
+struct Wants(&'static str);
+
+impl Provider for Wants {
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        let mut reply = Reply { text: "done".to_owned(), ..Reply::default() };
+        if request.messages.len() == 1 {
+            let arguments = Arguments::parse(&serde_json::json!({ "command": self.0 }).to_string());
+            let call = ToolCall {
+                id: sysop_core::id::CallId::new("c1"),
+                wire_id: None,
+                name: "bash".to_owned(),
+                arguments,
+            };
+            reply.calls.push(call);
+        }
+        stream::once(async { ModelEvent::Done(Box::new(reply)) }).boxed()
+    }
+}
+
+/// A machine that counts what it runs.
+struct Machine {
+    tools: Vec<ToolSpec>,
+    ran: std::sync::atomic::AtomicUsize,
+}
+
+#[async_trait]
+impl Host for Machine {
+    fn tools(&self) -> &[ToolSpec] {
+        &self.tools
+    }
+
+    async fn run(&self, _: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
+        self.ran.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Outcome { exit_code: Some(0), ..Outcome::ok("the secret content of a file") }
+    }
+}
+
+struct World {
+    _folder: TempDir,
+    path: PathBuf,
+    store: Arc<AuditedStore>,
+    machine: Arc<Machine>,
+    driver: Driver,
+}
+
+impl World {
+    fn new(command: &'static str, when_unwritten: WhenUnwritten) -> Self {
+        let (folder, path) = place();
+        let audit = Arc::new(Audit::in_folder(path.parent().unwrap()));
+        let store = Arc::new(AuditedStore::new(
+            Arc::new(MemoryStore::new()),
+            system_clock(),
+            audit,
+            Redaction::new(&["a-known-key".into()]),
+            when_unwritten,
+        ));
+        let bash = ToolSpec {
+            name: "bash".to_owned(),
+            description: String::new(),
+            parameters: serde_json::json!({ "type": "object" }),
+            effect: ToolEffect::Command,
+        };
+        let machine = Arc::new(Machine { tools: vec![bash], ran: Default::default() });
+        let driver = Driver::new(Ports {
+            provider: Arc::new(Wants(command)),
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            clock: system_clock(),
+        });
+        Self { _folder: folder, path, store, machine, driver }
+    }
+
+    async fn open(&self, approve: ApprovalMode) -> (Handle, Updates) {
+        let spec = SessionSpec {
+            model: ModelRef::new("test", "test"),
+            system: String::new(),
+            tools: self.machine.tools.clone(),
+            approve,
+            dangerous_patterns: Vec::new(),
+            deny: Vec::new(),
+            max_iterations: 5,
+            max_history_messages: 20,
+            max_output_tokens: None,
+            temperature: None,
+            host: "local".to_owned(),
+            root: "/srv".to_owned(),
+            profile: "full".to_owned(),
+        };
+        let host = Arc::clone(&self.machine) as Arc<dyn Host>;
+        let handle = self.driver.create(SessionId::new("s1"), spec, host).await.unwrap();
+        self.store
+            .acts(handle.id(), Actor { name: "laptop".to_owned(), trace: Some("00-ab-cd-01".to_owned()) });
+        let updates = handle.subscribe(Seq(0));
+        (handle, updates)
+    }
+
+    fn ran(&self) -> usize {
+        self.machine.ran.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    /// The lines without what differs from run to run.
+    fn lines(&self) -> Vec<String> {
+        let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let entries = read(&self.path).into_iter().filter(|entry| entry.kind != Kind::Opened);
+        let lines = entries.map(|entry| {
+            format!(
+                "{:?} {} {} {} {} {}",
+                entry.kind,
+                shown(&entry.who),
+                shown(&entry.wished),
+                shown(&entry.place),
+                shown(&entry.what),
+                shown(&entry.outcome)
+            )
+        });
+        lines.collect()
+    }
+}
+
+async fn until(updates: &mut Updates, wanted: impl Fn(&Event) -> bool) -> bool {
+    let waiting = async {
+        loop {
+            match updates.next().await {
+                Some(Update::Logged(logged)) if wanted(&logged.event) => return true,
+                Some(_) => {}
+                None => return false,
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.unwrap()
+}
+
+fn prompt() -> Input {
+    Input::Prompt { text: "do it".to_owned() }
+}
+
+#[tokio::test]
+async fn an_approval_and_its_call_are_in_the_audit_without_secrets_and_contents() {
+    let world = World::new("deploy --password hunter22 a-known-key", WhenUnwritten::Stop);
+    let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
+    handle.send(prompt()).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
+    let Some(call) = read_asked(&world).await else { unreachable!("it was asked") };
+    let decision = Decision::Allow { command: None };
+    handle.send(Input::Decision { call, decision, by: "phone".to_owned() }).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
+    let what = "deploy --password [redacted] [redacted]";
+    assert_eq!(
+        world.lines(),
+        [
+            format!("Decided phone laptop local:/srv {what} allow"),
+            format!("Started phone laptop local:/srv {what} -"),
+            format!("Finished - laptop local:/srv {what} ok"),
+        ]
+    );
+    let text = std::fs::read_to_string(&world.path).unwrap();
+    for secret in ["hunter22", "a-known-key", "the secret content"] {
+        assert!(!text.contains(secret), "{secret}");
+    }
+    assert!(text.contains("00-ab-cd-01") && text.contains(r#""exit_code":0"#));
+    verify(&files(&world.path).unwrap()).unwrap();
+}
+
+async fn read_asked(world: &World) -> Option<sysop_core::id::CallId> {
+    let log = world.store.load(&SessionId::new("s1"), Seq(0), 100).await.unwrap();
+    log.into_iter().find_map(|logged| {
+        let Event::ApprovalAsked { call, .. } = logged.event else { return None };
+        Some(call.id)
+    })
+}
+
+#[tokio::test]
+async fn what_the_policy_allows_or_refuses_is_audited_too() {
+    let world = World::new("touch x", WhenUnwritten::Stop);
+    let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
+    handle.send(prompt()).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
+    assert_eq!(
+        world.lines(),
+        ["Started policy laptop local:/srv touch x -", "Finished - laptop local:/srv touch x ok"]
+    );
+    let world = World::new("touch x", WhenUnwritten::Stop);
+    let (handle, mut updates) = world.open(ApprovalMode::Never).await;
+    handle.send(prompt()).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
+    assert_eq!(world.lines(), ["Finished - laptop local:/srv touch x rejected"]);
+    assert_eq!(world.ran(), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_audited_does_not_run() {
+    let world = World::new("touch x", WhenUnwritten::Stop);
+    let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
+    // Where the audit should be is a folder: nothing can be written, whoever we are.
+    std::fs::create_dir_all(&world.path).unwrap();
+    handle.send(prompt()).unwrap();
+    assert!(
+        !until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await,
+        "the session closes"
+    );
+    assert!(handle.last_error().unwrap().contains("what is not audited does not run"));
+    assert_eq!(world.ran(), 0);
+    let log = world.store.load(handle.id(), Seq(0), 100).await.unwrap();
+    assert!(!log.iter().any(|logged| matches!(logged.event, Event::ToolStarted { .. })));
+
+    let world = World::new("touch x", WhenUnwritten::GoOn);
+    let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
+    std::fs::create_dir_all(&world.path).unwrap();
+    handle.send(prompt()).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
+    assert_eq!(world.ran(), 1, "where that was asked for, it goes on");
+}
+
+#[tokio::test]
+async fn after_a_restart_a_call_is_still_known() {
+    let world = World::new("touch x", WhenUnwritten::Stop);
+    let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
+    handle.send(prompt()).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
+    let call = read_asked(&world).await.unwrap();
+    world.store.watch_forgets();
+    let decision = Decision::Reject { reason: String::new() };
+    handle.send(Input::Decision { call, decision, by: "phone".to_owned() }).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await);
+    assert_eq!(
+        world.lines(),
+        ["Decided phone laptop local:/srv touch x reject", "Finished - laptop local:/srv touch x rejected"]
+    );
+}
+
+#[tokio::test]
+async fn what_the_store_refuses_is_taken_back() {
+    let world = World::new("touch x", WhenUnwritten::Stop);
+    let (handle, _updates) = world.open(ApprovalMode::Ask).await;
+    let started = Event::ToolFinished { call: sysop_core::id::CallId::new("c9"), outcome: Outcome::ok("") };
+    let logged = sysop_core::event::Logged { seq: Seq(10), at: Timestamp(0), event: started };
+    world.store.append(handle.id(), Seq(9), &[Arc::new(logged)]).await.unwrap_err();
+    let kinds: Vec<_> = read(&world.path).into_iter().map(|entry| (entry.kind, entry.seq)).collect();
+    assert_eq!(kinds, [(Kind::Opened, None), (Kind::Finished, Some(10)), (Kind::Void, Some(10))]);
+    world.store.delete(&SessionId::new("none")).await.unwrap_err();
+    world.store.delete(handle.id()).await.unwrap();
+    let kinds: Vec<_> =
+        read(&world.path).into_iter().skip(3).map(|entry| (entry.kind, entry.session)).collect();
+    let of = |kind, session: &str| (kind, session.to_owned());
+    assert_eq!(kinds, [of(Kind::Deleted, "none"), of(Kind::Void, "none"), of(Kind::Deleted, "s1")]);
+}

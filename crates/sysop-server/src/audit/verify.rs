@@ -1,0 +1,145 @@
+//! Reads an audit: whether its chain holds, and what it says. Changes nothing.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::entry::{Entry, LINE_BYTES_MAX, Line, Link, hex};
+
+/// A chain that holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// How many files it has.
+    pub files: usize,
+    /// How many lines.
+    pub lines: u64,
+    /// The hash of its last line, to be kept elsewhere.
+    pub end: String,
+}
+
+/// Where a chain breaks. `Display` names the first bad line.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// A line is not what it was, or not where it was.
+    #[error("{path}, line {line}: {why}")]
+    Line {
+        /// The file.
+        path: String,
+        /// Which line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A file cannot be read.
+    #[error("{path} cannot be read: {error}")]
+    Unread {
+        /// The file.
+        path: String,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// The files of an audit, the oldest first.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn files(current: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files: Vec<_> = rotated(current)?.into_iter().map(|(_, path)| path).collect();
+    if current.exists() {
+        files.push(current.to_owned());
+    }
+    Ok(files)
+}
+
+/// The files that were put aside, by their numbers.
+pub(super) fn rotated(current: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let (Some(folder), Some(stem)) = (current.parent(), current.file_stem().and_then(|stem| stem.to_str()))
+    else {
+        return Ok(Vec::new());
+    };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.')?.strip_suffix(".jsonl"));
+        if let Some(number) = number.and_then(|number| number.parse().ok()) {
+            found.push((number, path));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Checks every line of these files, which follow one another.
+///
+/// # Errors
+/// The first line that breaks the chain.
+pub fn verify(files: &[PathBuf]) -> Result<Checked, Broken> {
+    let mut end: Option<Link> = None;
+    let mut lines = 0;
+    for path in files {
+        read(path, |number, text| {
+            let broken = |why| Broken::Line { path: path.display().to_string(), line: number, why };
+            let line = text.and_then(Line::parse).ok_or_else(|| broken("this is no line of an audit"))?;
+            let before = match end {
+                Some(end) => end,
+                // What stands before the first file that is looked at, nobody knows.
+                None => first(&line).ok_or_else(|| broken("the beginning of the file is missing"))?,
+            };
+            if line.n != before.n + 1 {
+                return Err(broken("lines before it are missing, or it stands in the wrong place"));
+            }
+            if line.hash != before.hash_of(&line.body) {
+                return Err(broken("it was changed, or the line before it was"));
+            }
+            end = Some(line.link());
+            lines += 1;
+            Ok(())
+        })?;
+    }
+    let end = end.map_or_else(|| hex(&Link::START.hash), |link| hex(&link.hash));
+    Ok(Checked { files: files.len(), lines, end })
+}
+
+/// Where the chain had come to before a file's first line, as that line says.
+fn first(line: &Line) -> Option<Link> {
+    let hash = *blake3::Hash::from_hex(line.entry.previous.as_ref()?).ok()?.as_bytes();
+    Some(Link { n: line.n.checked_sub(1)?, hash })
+}
+
+/// Hands out every line, checked or not; none where it is no line of an audit.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn each_line(files: &[PathBuf], mut take: impl FnMut(Option<Entry>)) -> Result<(), Broken> {
+    for path in files {
+        read(path, |_, text| {
+            take(text.and_then(Line::parse).map(|line| line.entry));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Reads lines with their numbers; none for what is not text, or has no end.
+fn read(path: &Path, mut take: impl FnMut(u64, Option<&str>) -> Result<(), Broken>) -> Result<(), Broken> {
+    let unread = |error| Broken::Unread { path: path.display().to_string(), error };
+    let mut file = BufReader::new(File::open(path).map_err(unread)?);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let most = LINE_BYTES_MAX as u64;
+        if file.by_ref().take(most).read_until(b'\n', &mut line).map_err(unread)? == 0 {
+            break;
+        }
+        let text = line.strip_suffix(b"\n").and_then(|line| std::str::from_utf8(line).ok());
+        take(number, text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,347 @@
+//! Looks at every request before anything else does: by which name it comes, from which page, with which token.
+//!
+//! The order matters: a wrong name or a page from elsewhere is turned away whatever token it has, and nothing that costs
+//! more than a hash is done for who has none.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::http::header::{self, HeaderName};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use axum::response::{IntoResponse, Response};
+use secrecy::SecretString;
+use sysop_driver::tokens::{Scope as TokenScope, TokenId};
+
+use super::answers::{Cookie, Refusal, seal, to_page};
+use super::place::{Authority, Origin, Places, Scheme};
+use super::proxy::{FarEnd, Proxies};
+use super::tokens::{Bearer, Shown, Tokens};
+use crate::limits::{Holdings, Limits, PeerKey, RateLimiter, Unproven};
+use crate::{Caller, Guard, Peer, Scope};
+
+/// The longest query in which a token is looked for, in bytes.
+const QUERY_BYTES_MAX: usize = 1024;
+
+/// How a gate works.
+#[derive(Debug, Clone)]
+pub struct GateSettings {
+    /// The names and pages that are let in.
+    pub places: Places,
+    /// The server speaks TLS itself.
+    pub tls: bool,
+    /// Who is believed about those behind them.
+    pub proxies: Proxies,
+    /// What callers may use.
+    pub limits: Limits,
+}
+
+/// Decides who may enter by tokens. See the module.
+#[derive(Debug)]
+pub struct Gate {
+    tokens: Arc<Tokens>,
+    settings: GateSettings,
+    failures: RateLimiter<PeerKey>,
+    requests: RateLimiter<TokenId>,
+    sessions: RateLimiter<TokenId>,
+    connections: Holdings<TokenId>,
+}
+
+/// What is known of a request before its token is looked at.
+struct Arrival {
+    address: IpAddr,
+    scheme: Scheme,
+    port: u16,
+    /// A page of our own calls.
+    from_own_page: bool,
+    /// The request says from which page it comes.
+    says_where_from: bool,
+}
+
+impl Gate {
+    /// A gate for those tokens.
+    pub fn new(tokens: Arc<Tokens>, settings: GateSettings) -> Self {
+        let limits = &settings.limits;
+        Self {
+            tokens,
+            failures: RateLimiter::new(limits.failures),
+            requests: RateLimiter::new(limits.requests),
+            sessions: RateLimiter::new(limits.sessions),
+            connections: Holdings::new(limits.connections),
+            settings,
+        }
+    }
+
+    /// Name and page, which are looked at also where no token is needed.
+    fn arrive(&self, request: &Parts, peer: Peer) -> Result<Arrival, Refusal> {
+        let FarEnd { address, scheme } = self.settings.proxies.far_end(peer.0, &request.headers);
+        let scheme = if self.settings.tls { Scheme::Https } else { scheme.unwrap_or(Scheme::Http) };
+        let host = host_of(request).ok_or(Refusal::Host)?;
+        if !self.settings.places.answers_to(scheme, &host) {
+            return Err(Refusal::Host);
+        }
+        let mut origins = request.headers.get_all(header::ORIGIN).iter();
+        let origin = match (origins.next(), origins.next()) {
+            (None, _) => None,
+            (Some(origin), None) => {
+                let origin = origin.to_str().ok().and_then(|text| text.parse::<Origin>().ok());
+                Some(origin.ok_or(Refusal::Origin)?) // `null` is none either
+            }
+            (Some(_), Some(_)) => return Err(Refusal::Origin),
+        };
+        let own = origin.as_ref().is_some_and(|origin| origin.is(scheme, &host));
+        let allowed = origin.as_ref().is_some_and(|origin| self.settings.places.allows(origin));
+        if origin.is_some() && !own && !allowed {
+            return Err(Refusal::Origin);
+        }
+        // Says of requests without an `Origin` what they are: pages elsewhere may load pictures and scripts from here.
+        let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        match site {
+            Some(b"cross-site" | b"same-site") if !allowed => return Err(Refusal::Origin),
+            Some(_) | None => {}
+        }
+        Ok(Arrival {
+            address,
+            scheme,
+            port: host.port_or_usual(scheme),
+            from_own_page: own || site == Some(b"same-origin"),
+            says_where_from: origin.is_some(),
+        })
+    }
+
+    async fn enter(&self, request: &Parts, peer: Peer, scope: Scope) -> Result<Caller, Box<Response>> {
+        let arrival = self.arrive(request, peer).map_err(refuse)?;
+        if request.method == Method::OPTIONS {
+            return Err(Box::new(preflight(&request.headers)));
+        }
+        let cookie = Cookie::new(arrival.scheme, arrival.port);
+        let shown = shown(request, &cookie).map_err(|refusal| refuse(self.failed(&arrival, refusal)))?;
+        let bearer = match &shown {
+            Some((token, how)) => {
+                self.tokens.bearer(token, *how).await.map_err(|error| refuse(unavailable(&error)))?
+            }
+            None => None,
+        };
+        if let Some(token) = token_of_visit(request) {
+            let known = bearer.is_some();
+            return Err(Box::new(self.visit(&arrival, &cookie, &token, known).await));
+        }
+        let Some(bearer) = bearer else {
+            let refusal = if wants_page(request) { Refusal::TokenOfPerson } else { Refusal::Token };
+            return Err(refuse(self.failed(&arrival, refusal)));
+        };
+        if let Some(connection) = request.extensions.get::<Unproven>() {
+            connection.prove();
+        }
+        let by_cookie = shown.is_some_and(|(_, how)| how == Shown::Cookie);
+        check(request, &arrival, by_cookie, &bearer, scope).map_err(refuse)?;
+        self.requests.book(&bearer.id).map_err(|wait| refuse(Refusal::TooMuch(wait.seconds())))?;
+        let held = self.connections.take(&bearer.id).ok_or_else(|| refuse(Refusal::TooMuch(1)))?;
+        Ok(Caller {
+            name: bearer.name,
+            key: bearer.id.as_str().to_owned(),
+            scope: scope_of_token(bearer.scope),
+            ended: bearer.ended,
+            hold: Some(Arc::new(held)),
+        })
+    }
+
+    /// A browser comes with a token in its address bar.
+    async fn visit(&self, arrival: &Arrival, cookie: &Cookie, token: &SecretString, known: bool) -> Response {
+        if known {
+            return to_page(None); // it has its cookie; the token need not be spent, and leaves the address bar
+        }
+        match self.tokens.visit(token).await {
+            Ok(Some(page)) => to_page(Some(cookie.set(&page))),
+            Ok(None) => self.failed(arrival, Refusal::TokenOfPerson).into_response(),
+            Err(error) => unavailable(&error).into_response(),
+        }
+    }
+
+    /// Books a failure on its peer; who fails too often hears only that.
+    fn failed(&self, arrival: &Arrival, refusal: Refusal) -> Refusal {
+        match self.failures.book(&arrival.address.into()) {
+            Ok(()) => refusal,
+            Err(wait) => Refusal::TooMuch(wait.seconds()),
+        }
+    }
+}
+
+#[async_trait]
+impl Guard for Gate {
+    async fn admit(&self, request: &Parts, peer: Peer, scope: Scope) -> Result<Caller, Box<Response>> {
+        self.enter(request, peer, scope).await
+    }
+
+    fn admit_nobody(&self, request: &Parts, peer: Peer) -> Result<(), Box<Response>> {
+        self.arrive(request, peer).map(drop).map_err(refuse)
+    }
+
+    fn may_open(&self, caller: &Caller) -> Result<(), Box<Response>> {
+        let booked = self.sessions.book(&TokenId::new(caller.key.as_str()));
+        booked.map_err(|wait| refuse(Refusal::TooMuch(wait.seconds())))
+    }
+
+    async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response {
+        let arrival = match self.arrive(request, peer) {
+            Ok(arrival) => arrival,
+            Err(refusal) => return refusal.into_response(),
+        };
+        if !arrival.from_own_page {
+            return Refusal::Origin.into_response();
+        }
+        match self.tokens.log_in(&token).await {
+            Ok(Some(page)) => {
+                let cookie = Cookie::new(arrival.scheme, arrival.port);
+                to_page(Some(cookie.set(&page)))
+            }
+            Ok(None) => self.failed(&arrival, Refusal::TokenOfPerson).into_response(),
+            Err(error) => unavailable(&error).into_response(),
+        }
+    }
+
+    fn seal(&self, origin: Option<&HeaderValue>, response: &mut Response) {
+        let scheme = if self.settings.tls { Scheme::Https } else { Scheme::Http };
+        let headers = response.headers_mut();
+        seal(headers, scheme);
+        let parsed = origin.and_then(|origin| origin.to_str().ok()?.parse().ok());
+        if let (Some(origin), Some(parsed)) = (origin, parsed)
+            && self.settings.places.allows(&parsed)
+        {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            headers.append(header::VARY, HeaderValue::from_static("Origin"));
+            headers.insert(
+                HeaderName::from_static("cross-origin-resource-policy"),
+                HeaderValue::from_static("cross-origin"),
+            );
+        }
+    }
+}
+
+fn refuse(refusal: Refusal) -> Box<Response> {
+    Box::new(refusal.into_response())
+}
+
+fn unavailable(error: &sysop_driver::port::StoreError) -> Refusal {
+    tracing::error!(%error, "the tokens cannot be read, and nobody is let in");
+    Refusal::Unavailable
+}
+
+fn scope_of_token(scope: TokenScope) -> Scope {
+    match scope {
+        TokenScope::Read => Scope::Read,
+        TokenScope::Operate => Scope::Operate,
+    }
+}
+
+/// The one name by which the server is called; none where there is not exactly one.
+fn host_of(request: &Parts) -> Option<Authority> {
+    let mut hosts = request.headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Some(host.to_str().ok()?.parse::<Authority>().ok()?),
+        (None, _) => None,
+        (Some(_), Some(_)) => return None,
+    };
+    // A target like `GET http://name/` has a name of its own, and so has every request of HTTP/2.
+    let target = match request.uri.authority() {
+        Some(authority) => Some(authority.as_str().parse::<Authority>().ok()?),
+        None => None,
+    };
+    match (host, target) {
+        (Some(host), Some(target)) => (host == target).then_some(host),
+        (Some(host), None) => Some(host),
+        (None, target) if request.version >= Version::HTTP_2 => target,
+        (None, _) => None,
+    }
+}
+
+/// The token that a request shows, and how.
+fn shown(request: &Parts, cookie: &Cookie) -> Result<Option<(SecretString, Shown)>, Refusal> {
+    let mut lines = request.headers.get_all(header::AUTHORIZATION).iter();
+    match (lines.next(), lines.next()) {
+        (Some(line), None) => {
+            let line = line.to_str().map_err(|_| Refusal::Token)?;
+            let (scheme, token) = line.split_once(' ').ok_or(Refusal::Token)?;
+            if !scheme.eq_ignore_ascii_case("bearer") {
+                return Err(Refusal::Token);
+            }
+            Ok(Some((token.trim().into(), Shown::Openly)))
+        }
+        (Some(_), Some(_)) => Err(Refusal::Token),
+        (None, _) => Ok(cookie.read(&request.headers).map(|token| (token, Shown::Cookie))),
+    }
+}
+
+/// The token in the address of a page.
+fn token_of_visit(request: &Parts) -> Option<SecretString> {
+    if request.method != Method::GET || request.uri.path() != "/" {
+        return None;
+    }
+    let query = request.uri.query().filter(|query| query.len() <= QUERY_BYTES_MAX)?;
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    // Tokens need no percent encoding.
+    pairs.find(|(name, _)| *name == "token").map(|(_, token)| token.into())
+}
+
+/// Whether a person looks at the answer.
+fn wants_page(request: &Parts) -> bool {
+    let accept = request.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    request.method == Method::GET && accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// What a request with a good token must have beside it.
+fn check(
+    request: &Parts,
+    arrival: &Arrival,
+    by_cookie: bool,
+    bearer: &Bearer,
+    scope: Scope,
+) -> Result<(), Refusal> {
+    let looks_only = matches!(request.method, Method::GET | Method::HEAD);
+    let upgrades = request.headers.contains_key(header::UPGRADE);
+    if by_cookie {
+        // A browser sends the cookie by itself, so the request must prove that our own page made it.
+        let proven =
+            if upgrades { arrival.says_where_from && arrival.from_own_page } else { arrival.from_own_page };
+        if (upgrades || !looks_only) && !proven {
+            return Err(Refusal::Origin);
+        }
+    }
+    // A route that forgot what it needs may still only be looked at by who may only look.
+    let needed = if looks_only { scope } else { scope.max(Scope::Operate) };
+    if scope_of_token(bearer.scope) < needed {
+        return Err(Refusal::Scope);
+    }
+    if !looks_only && has_body(&request.headers) && !is_json(&request.headers) {
+        return Err(Refusal::ContentType);
+    }
+    Ok(())
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    let length = headers.get(header::CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    headers.contains_key(header::TRANSFER_ENCODING)
+        || headers.contains_key(header::CONTENT_TYPE)
+        || length.is_some_and(|length| length != b"0")
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(kind), None) = (types.next(), types.next()) else { return false };
+    let Ok(kind) = kind.to_str() else { return false };
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Answers a browser that asks before a page from elsewhere, which is allowed here, calls. `seal` adds for whom.
+fn preflight(headers: &HeaderMap) -> Response {
+    if !headers.contains_key(header::ORIGIN) {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let allowed = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, last-event-id, traceparent"),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    (StatusCode::NO_CONTENT, allowed).into_response()
+}

@@ -1,0 +1,576 @@
+//! Requests at the gate, each with what its caller hears. The names are those of published failures of other servers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Request, Response, Version, header};
+use secrecy::{ExposeSecret, SecretString};
+use sysop_core::id::Timestamp;
+use sysop_driver::port::Clock;
+use sysop_driver::tokens::{Scope as TokenScope, TokenKind, TokenRecord, TokenStore};
+use sysop_store::MemoryStore;
+use tokio_util::sync::CancellationToken;
+
+use super::{Gate, GateSettings, NewToken, Places, Proxies, Shown, Tokens, mint};
+use crate::limits::{Limits, Rate};
+use crate::{Caller, Guard, Peer, Scope};
+
+const PEER: &str = "127.0.0.1:50000";
+
+/// A clock that stands until it is moved.
+#[derive(Default)]
+struct StoppedClock(AtomicI64);
+
+#[async_trait]
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::Relaxed))
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        sysop_driver::system_clock().sleep(duration).await;
+    }
+}
+
+struct World {
+    store: Arc<MemoryStore>,
+    clock: Arc<StoppedClock>,
+    tokens: Arc<Tokens>,
+    gate: Gate,
+    read: SecretString,
+    operate: SecretString,
+}
+
+fn settings() -> GateSettings {
+    let places = Places::new(
+        "127.0.0.1:8765".parse().unwrap(),
+        vec!["ops.example".parse().unwrap()],
+        vec!["https://board.example".parse().unwrap()],
+    );
+    let failures = Rate { per_minute: 1, burst: 1000 };
+    let limits = Limits { failures, ..Limits::default() };
+    GateSettings { places, tls: false, proxies: Proxies::here(), limits }
+}
+
+async fn keep(store: &MemoryStore, scope: TokenScope, expires: Option<i64>) -> (SecretString, TokenRecord) {
+    let (token, record) = mint(NewToken {
+        kind: TokenKind::Made,
+        name: format!("a token to {}", scope.as_str()),
+        scope,
+        now: Timestamp(0),
+        expires: expires.map(Timestamp),
+        parent: None,
+    });
+    store.keep_token(&record).await.unwrap();
+    (token, record)
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::with(settings()).await
+    }
+
+    async fn with(settings: GateSettings) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let clock = Arc::new(StoppedClock::default());
+        let (read, _) = keep(&store, TokenScope::Read, None).await;
+        let (operate, _) = keep(&store, TokenScope::Operate, None).await;
+        let tokens = Arc::new(
+            Tokens::open(Arc::clone(&store) as Arc<dyn TokenStore>, Arc::clone(&clock) as Arc<dyn Clock>)
+                .await
+                .unwrap(),
+        );
+        let gate = Gate::new(Arc::clone(&tokens), settings);
+        Self { store, clock, tokens, gate, read, operate }
+    }
+
+    async fn ask(&self, request: Request<()>, scope: Scope) -> Result<Caller, Response<Body>> {
+        let (parts, ()) = request.into_parts();
+        self.gate.admit(&parts, Peer(PEER.parse().unwrap()), scope).await.map_err(|response| *response)
+    }
+
+    /// The status that a request hears; 200 where it is let in.
+    async fn status(&self, request: Request<()>, scope: Scope) -> u16 {
+        self.ask(request, scope).await.map_or_else(|response| response.status().as_u16(), |_| 200)
+    }
+
+    fn bearer(&self) -> (&'static str, String) {
+        ("authorization", format!("Bearer {}", self.operate.expose_secret()))
+    }
+
+    /// The cookie of a browser that visited with a token.
+    async fn cookie(&self) -> String {
+        let page = self.tokens.log_in(&self.operate).await.unwrap().unwrap();
+        format!("sysop-8765={}", page.expose_secret())
+    }
+}
+
+fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Request<()> {
+    let mut request = Request::builder().method(method).uri(target);
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        request = request.header(header::HOST, "127.0.0.1:8765");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap()
+}
+
+#[tokio::test]
+async fn local_http_server_without_authentication() {
+    let world = World::new().await;
+    let (name, bearer) = world.bearer();
+    let bearer = (name, bearer.as_str());
+    let json = ("content-type", "application/json");
+    for (method, scope) in [("GET", Scope::Read), ("POST", Scope::Operate), ("DELETE", Scope::Operate)] {
+        let status = async |headers: &[(&str, &str)]| {
+            world.status(request(method, "/api/agent/sessions", headers), scope).await
+        };
+        assert_eq!(status(&[]).await, 401, "{method}");
+        assert_eq!(status(&[bearer, json]).await, 200, "{method}");
+        for wrong in [
+            "Bearer sysop_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            "Bearer ",
+            "Bearer",
+            "Basic dTpw",
+            "",
+            world.operate.expose_secret(),
+        ] {
+            assert_eq!(status(&[("authorization", wrong), json]).await, 401, "{method} {wrong}");
+        }
+        assert_eq!(status(&[bearer, bearer, json]).await, 401, "two tokens are none");
+        for origin in
+            ["https://evil.example", "null", "http://127.0.0.1:8766", "http://localhost:8765", "*", ""]
+        {
+            assert_eq!(status(&[bearer, json, ("origin", origin)]).await, 403, "{method} {origin}");
+            assert_eq!(status(&[("origin", origin)]).await, 403, "the page is looked at before the token");
+        }
+        for site in ["cross-site", "same-site"] {
+            assert_eq!(status(&[bearer, json, ("sec-fetch-site", site)]).await, 403, "{method} {site}");
+        }
+        assert_eq!(status(&[bearer, json, ("origin", "http://127.0.0.1:8765")]).await, 200, "{method}");
+    }
+    // A query is no place for a token, but for the one visit to the page.
+    let target = format!("/api/agent/sessions?token={}", world.operate.expose_secret());
+    assert_eq!(world.status(request("GET", &target, &[]), Scope::Read).await, 401);
+}
+
+#[tokio::test]
+async fn cross_site_request_of_a_simple_content_type() {
+    let world = World::new().await;
+    let (name, bearer) = world.bearer();
+    for (kind, status) in [
+        ("text/plain", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/form-data; boundary=x", 415),
+        ("application/json-seq", 415),
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+    ] {
+        let headers = [(name, bearer.as_str()), ("content-type", kind), ("content-length", "2")];
+        assert_eq!(world.status(request("POST", "/chat", &headers), Scope::Operate).await, status, "{kind}");
+    }
+    let untyped = [(name, bearer.as_str()), ("content-length", "2")];
+    assert_eq!(world.status(request("POST", "/chat", &untyped), Scope::Operate).await, 415);
+    let chunked = [(name, bearer.as_str()), ("transfer-encoding", "chunked")];
+    assert_eq!(world.status(request("POST", "/chat", &chunked), Scope::Operate).await, 415);
+    let twice =
+        [(name, bearer.as_str()), ("content-type", "application/json"), ("content-type", "text/plain")];
+    assert_eq!(world.status(request("POST", "/chat", &twice), Scope::Operate).await, 415);
+    let empty = [(name, bearer.as_str()), ("content-length", "0")];
+    assert_eq!(world.status(request("POST", "/clear", &empty), Scope::Operate).await, 200);
+}
+
+#[tokio::test]
+async fn permissive_cors() {
+    let world = World::new().await;
+    let preflight = |origin: &str| {
+        let asked = ("access-control-request-method", "POST");
+        request("OPTIONS", "/api/agent/sessions", &[("origin", origin), asked])
+    };
+    let answer = |origin: &'static str, mut response: Response<Body>| {
+        world.gate.seal(Some(&HeaderValue::from_static(origin)), &mut response);
+        let allowed =
+            response.headers().iter().filter(|(name, _)| name.as_str().starts_with("access-control-allow-"));
+        (response.status().as_u16(), allowed.count())
+    };
+    for origin in
+        ["https://evil.example", "null", "https://board.example.evil.example", "http://board.example"]
+    {
+        let response = world.ask(preflight(origin), Scope::Operate).await.unwrap_err();
+        assert_eq!(answer(origin, response), (403, 0), "{origin}");
+    }
+    let response = world.ask(preflight("https://board.example"), Scope::Operate).await.unwrap_err();
+    assert_eq!(answer("https://board.example", response), (204, 3), "a page that was allowed by name");
+    let mut response = Response::new(Body::empty());
+    world.gate.seal(Some(&HeaderValue::from_static("https://evil.example")), &mut response);
+    assert!(!response.headers().contains_key("access-control-allow-origin"));
+    assert!(!response.headers().contains_key("access-control-allow-credentials"));
+}
+
+#[tokio::test]
+async fn dns_rebinding() {
+    let world = World::new().await;
+    let (name, bearer) = world.bearer();
+    let bearer = (name, bearer.as_str());
+    let status = async |host: &str| {
+        let sent = request("GET", "/", &[bearer, ("host", host)]);
+        let (parts, ()) = sent.into_parts();
+        let nobody = world.gate.admit_nobody(&parts, Peer(PEER.parse().unwrap())).is_ok();
+        let admitted = world.status(Request::from_parts(parts, ()), Scope::Read).await;
+        assert_eq!(nobody, admitted == 200, "also where no token is needed: {host}");
+        admitted
+    };
+    for host in ["127.0.0.1:8765", "[::1]:8765", "localhost:8765", "LOCALHOST:8765", "ops.example"] {
+        assert_eq!(status(host).await, 200, "{host}");
+    }
+    for host in [
+        "evil.example:8765",
+        "127.0.0.1.nip.io:8765",
+        "localhost.evil.com:8765",
+        "127.0.0.1:8766",
+        "127.0.0.1",
+        "0.0.0.0:8765",
+        "localhost:8765@evil",
+        "user@localhost:8765",
+        "localhost.:8765",
+        "localhost:8765, evil",
+        "",
+    ] {
+        assert_eq!(status(host).await, 403, "{host}");
+    }
+    let two = [bearer, ("host", "localhost:8765"), ("host", "localhost:8765")];
+    assert_eq!(world.status(request("GET", "/", &two), Scope::Read).await, 403, "two names");
+    let mut none = request("GET", "/", &[bearer]);
+    none.headers_mut().remove("host");
+    *none.version_mut() = Version::HTTP_10;
+    assert_eq!(world.status(none, Scope::Read).await, 403, "no name");
+    for (target, expected) in
+        [("http://evil/", 403), ("http://127.0.0.1:8765/", 200), ("http://localhost:8765/", 403)]
+    {
+        assert_eq!(world.status(request("GET", target, &[bearer]), Scope::Read).await, expected, "{target}");
+    }
+    let mut newer = request("GET", "http://evil.example:8765/", &[bearer]);
+    newer.headers_mut().remove("host");
+    *newer.version_mut() = Version::HTTP_2;
+    assert_eq!(world.status(newer, Scope::Read).await, 403, "`:authority` is the name in HTTP/2");
+    let forwarded = [bearer, ("host", "evil.example"), ("x-forwarded-host", "localhost:8765")];
+    assert_eq!(
+        world.status(request("GET", "/", &forwarded), Scope::Read).await,
+        403,
+        "what is forwarded is no name"
+    );
+}
+
+#[tokio::test]
+async fn cross_site_websocket_hijacking() {
+    let world = World::new().await;
+    let cookie = world.cookie().await;
+    let cookie = ("cookie", cookie.as_str());
+    let (name, bearer) = world.bearer();
+    let bearer = (name, bearer.as_str());
+    let upgrade = [("upgrade", "websocket"), ("connection", "upgrade")];
+    let status = async |headers: &[(&str, &str)]| {
+        let headers: Vec<_> = upgrade.iter().chain(headers).copied().collect();
+        world.status(request("GET", "/api/agent/sessions/x/stream", &headers), Scope::Read).await
+    };
+    assert_eq!(status(&[]).await, 401);
+    let own = ("origin", "http://127.0.0.1:8765");
+    assert_eq!(status(&[cookie, own]).await, 200);
+    assert_eq!(status(&[bearer]).await, 200, "a program has no origin, but a token of its own");
+    assert_eq!(status(&[cookie]).await, 403, "a cookie without an origin proves nothing");
+    assert_eq!(status(&[cookie, ("sec-fetch-site", "none")]).await, 403);
+    for origin in
+        ["http://localhost:9999", "http://127.0.0.1:8766", "https://127.0.0.1:8765", "null", "file://"]
+    {
+        assert_eq!(status(&[cookie, ("origin", origin)]).await, 403, "{origin}");
+        assert_eq!(status(&[bearer, ("origin", origin)]).await, 403, "{origin}");
+    }
+    assert_eq!(
+        status(&[cookie, ("origin", "https://board.example")]).await,
+        403,
+        "its cookie is not theirs to use"
+    );
+}
+
+#[tokio::test]
+async fn cross_site_request_forgery() {
+    let world = World::new().await;
+    let cookie = world.cookie().await;
+    let status = async |method: &str, headers: &[(&str, &str)]| {
+        let headers: Vec<_> = headers.iter().copied().chain([("cookie", cookie.as_str())]).collect();
+        world.status(request(method, "/api/agent/sessions/x/cancel", &headers), Scope::Operate).await
+    };
+    for method in ["POST", "DELETE"] {
+        assert_eq!(status(method, &[]).await, 403, "{method}: nobody says which page asks");
+        assert_eq!(status(method, &[("sec-fetch-site", "none")]).await, 403, "{method}");
+        assert_eq!(status(method, &[("sec-fetch-site", "same-origin")]).await, 200, "{method}");
+        assert_eq!(status(method, &[("origin", "http://127.0.0.1:8765")]).await, 200, "{method}");
+        assert_eq!(status(method, &[("origin", "https://board.example")]).await, 403, "{method}");
+    }
+    // A token that a program put there by itself needs no such proof.
+    let (name, bearer) = world.bearer();
+    let sent = request("POST", "/api/agent/sessions/x/cancel", &[(name, bearer.as_str())]);
+    assert_eq!(world.status(sent, Scope::Operate).await, 200);
+}
+
+#[tokio::test]
+async fn a_token_for_reading_operates_nothing() {
+    let world = World::new().await;
+    let read = format!("Bearer {}", world.read.expose_secret());
+    let status = async |method: &str, scope: Scope| {
+        world.status(request(method, "/x", &[("authorization", &read)]), scope).await
+    };
+    assert_eq!(status("GET", Scope::Read).await, 200);
+    assert_eq!(status("GET", Scope::Operate).await, 403);
+    for method in ["POST", "DELETE", "PUT", "PATCH"] {
+        assert_eq!(status(method, Scope::Operate).await, 403, "{method}");
+        assert_eq!(status(method, Scope::Read).await, 403, "{method}: also where a route forgot to say so");
+    }
+}
+
+#[tokio::test]
+async fn token_in_the_address_bar() {
+    let world = World::new().await;
+    let start = world.tokens.start().await.unwrap();
+    let target = format!("/?x=1&token={}", start.expose_secret());
+    let visit = async |headers: &[(&str, &str)]| {
+        world.ask(request("GET", &target, headers), Scope::Read).await.unwrap_err()
+    };
+    let mut response = visit(&[]).await;
+    world.gate.seal(None, &mut response);
+    let of = |response: &Response<Body>, name: &str| {
+        response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    assert_eq!((response.status().as_u16(), of(&response, "location").as_str()), (303, "/"));
+    assert_eq!(of(&response, "referrer-policy"), "no-referrer");
+    assert_eq!(of(&response, "cache-control"), "no-store");
+    let cookie = of(&response, "set-cookie");
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000"), "{cookie}");
+    assert!(!cookie.contains(start.expose_secret()), "the cookie is a token of its own");
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let looks = request("GET", "/", &[("cookie", &cookie)]);
+    assert_eq!(world.status(looks, Scope::Read).await, 200);
+
+    assert_eq!(visit(&[]).await.status().as_u16(), 401, "it works once");
+    let again = visit(&[("cookie", &cookie)]).await;
+    assert_eq!((again.status().as_u16(), of(&again, "set-cookie").as_str()), (303, ""), "who is in stays in");
+    let stolen = cookie.split('=').nth(1).unwrap();
+    let as_bearer = request("GET", "/", &[("authorization", &format!("Bearer {stolen}"))]);
+    assert_eq!(world.status(as_bearer, Scope::Read).await, 401, "a cookie is no token for programs");
+    let as_cookie =
+        request("GET", "/", &[("cookie", &format!("sysop-8765={}", world.operate.expose_secret()))]);
+    assert_eq!(world.status(as_cookie, Scope::Read).await, 401, "and no token is a cookie");
+    let elsewhere = request("GET", "/", &[("cookie", &cookie), ("sec-fetch-site", "cross-site")]);
+    assert_eq!(world.status(elsewhere, Scope::Read).await, 403);
+}
+
+#[tokio::test]
+async fn a_person_logs_in_with_a_token_on_our_own_page_only() {
+    let world = World::new().await;
+    let page = world.ask(request("GET", "/", &[("accept", "text/html")]), Scope::Read).await.unwrap_err();
+    assert_eq!(page.status().as_u16(), 401);
+    let log_in = async |headers: &[(&str, &str)], token: &SecretString| {
+        let (parts, ()): (Parts, ()) = request("POST", "/login", headers).into_parts();
+        world.gate.log_in(&parts, Peer(PEER.parse().unwrap()), token.clone()).await.status().as_u16()
+    };
+    let own = ("origin", "http://127.0.0.1:8765");
+    assert_eq!(log_in(&[own], &world.operate).await, 303);
+    assert_eq!(log_in(&[own], &world.operate).await, 303, "as often as they type it");
+    assert_eq!(log_in(&[own], &"sysop_wrong".into()).await, 401);
+    for headers in [&[][..], &[("origin", "null")], &[("origin", "https://evil.example")]] {
+        assert_eq!(log_in(headers, &world.operate).await, 403, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn behind_tls_the_cookie_is_for_tls_only() {
+    let settings = GateSettings { tls: true, ..settings() };
+    let world = World::with(settings).await;
+    let start = world.tokens.start().await.unwrap();
+    let target = format!("/?token={}", start.expose_secret());
+    let mut response = world.ask(request("GET", &target, &[]), Scope::Read).await.unwrap_err();
+    let cookie = response.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(cookie.starts_with("__Host-sysop-8765=") && cookie.ends_with("; Secure"), "{cookie}");
+    world.gate.seal(None, &mut response);
+    assert!(response.headers().contains_key("strict-transport-security"));
+    let (name, bearer) = world.bearer();
+    let plain = request("POST", "/x", &[(name, &bearer), ("origin", "http://127.0.0.1:8765")]);
+    assert_eq!(world.status(plain, Scope::Operate).await, 403, "the same name without TLS is another page");
+}
+
+#[tokio::test]
+async fn a_proxy_says_how_it_is_spoken_to() {
+    let world = World::new().await;
+    let start = world.tokens.start().await.unwrap();
+    let target = format!("/?token={}", start.expose_secret());
+    let headers = [("x-forwarded-proto", "https"), ("host", "ops.example")];
+    let response = world.ask(request("GET", &target, &headers), Scope::Read).await.unwrap_err();
+    let cookie = response.headers()["set-cookie"].to_str().unwrap();
+    assert!(cookie.starts_with("__Host-sysop-443=") && cookie.ends_with("; Secure"), "{cookie}");
+}
+
+#[tokio::test]
+async fn failed_authentication_is_slowed_down_and_says_nothing() {
+    let failures = Rate { per_minute: 1, burst: 3 };
+    let settings = GateSettings { limits: Limits { failures, ..Limits::default() }, ..settings() };
+    let world = World::with(settings).await;
+    let fail = async |token: &str| {
+        let shown = format!("Bearer {token}");
+        world.ask(request("GET", "/", &[("authorization", &shown)]), Scope::Read).await.unwrap_err()
+    };
+    let unknown = fail("sysop_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA").await;
+    let nonsense = fail("x").await;
+    let whole = async |response: Response<Body>| {
+        let (parts, body) = response.into_parts();
+        (parts.status, parts.headers, axum::body::to_bytes(body, 4096).await.unwrap())
+    };
+    assert_eq!(whole(unknown).await, whole(nonsense).await, "nothing tells them apart");
+    assert_eq!(fail("x").await.status().as_u16(), 401);
+    let slowed = fail("x").await;
+    assert_eq!(slowed.status().as_u16(), 429);
+    assert!(slowed.headers().contains_key("retry-after"));
+    let (name, bearer) = world.bearer();
+    assert_eq!(
+        world.status(request("GET", "/", &[(name, &bearer)]), Scope::Read).await,
+        200,
+        "who has one is let in"
+    );
+}
+
+#[tokio::test]
+async fn a_token_has_so_many_requests_and_connections() {
+    let limits = Limits { requests: Rate { per_minute: 1, burst: 4 }, connections: 2, ..Limits::default() };
+    let world = World::with(GateSettings { limits, ..settings() }).await;
+    let (name, bearer) = world.bearer();
+    let ask = async || world.ask(request("GET", "/", &[(name, &bearer)]), Scope::Read).await;
+    let status = |asked: Result<Caller, Response<Body>>| {
+        asked.map_or_else(|response| response.status().as_u16(), |_| 200)
+    };
+    let first = ask().await.unwrap();
+    let second = ask().await.unwrap();
+    assert_eq!(status(ask().await), 429, "two are open");
+    drop((first, second));
+    assert_eq!(status(ask().await), 200);
+    assert_eq!(status(ask().await), 429, "four were made");
+    let read = format!("Bearer {}", world.read.expose_secret());
+    assert_eq!(world.status(request("GET", "/", &[("authorization", &read)]), Scope::Read).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_opens_so_many_sessions() {
+    let limits = Limits { sessions: Rate { per_minute: 1, burst: 2 }, ..Limits::default() };
+    let world = World::with(GateSettings { limits, ..settings() }).await;
+    let (name, bearer) = world.bearer();
+    let caller = world.ask(request("GET", "/", &[(name, &bearer)]), Scope::Read).await.unwrap();
+    assert!(world.gate.may_open(&caller).is_ok() && world.gate.may_open(&caller).is_ok());
+    assert_eq!(world.gate.may_open(&caller).unwrap_err().status().as_u16(), 429);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(world.gate.may_open(&caller).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn revocation_is_honoured_within_a_second() {
+    let world = World::new().await;
+    let (name, bearer) = world.bearer();
+    let stop = CancellationToken::new();
+    let following = {
+        let (tokens, stop) = (Arc::clone(&world.tokens), stop.clone());
+        tokio::spawn(async move { tokens.follow(stop).await })
+    };
+    let caller = world.ask(request("GET", "/", &[(name, &bearer)]), Scope::Read).await.unwrap();
+    let cookie = world.cookie().await;
+    let page = world.ask(request("GET", "/", &[("cookie", &cookie)]), Scope::Read).await.unwrap();
+    assert!(!caller.ended.is_cancelled() && !page.ended.is_cancelled());
+
+    let of_caller = sysop_driver::tokens::TokenId::new(caller.key.clone());
+    world.store.revoke_token(&of_caller).await.unwrap();
+    let ended = async { tokio::join!(caller.ended.cancelled(), page.ended.cancelled()) };
+    tokio::time::timeout(Duration::from_secs(1), ended).await.unwrap();
+    assert_eq!(world.status(request("GET", "/", &[(name, &bearer)]), Scope::Read).await, 401);
+    assert_eq!(
+        world.status(request("GET", "/", &[("cookie", &cookie)]), Scope::Read).await,
+        401,
+        "its pages too"
+    );
+
+    let (fresh, _) = keep(&world.store, TokenScope::Read, None).await;
+    tokio::time::advance(Duration::from_millis(100)).await;
+    let fresh = format!("Bearer {}", fresh.expose_secret());
+    assert_eq!(
+        world.status(request("GET", "/", &[("authorization", &fresh)]), Scope::Read).await,
+        200,
+        "new ones are seen"
+    );
+    stop.cancel();
+    following.await.unwrap();
+    assert!(world.store.tokens().await.unwrap().iter().any(|record| record.last_used.is_some()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_ends_when_it_expires() {
+    let world = World::new().await;
+    let (token, _) = keep(&world.store, TokenScope::Operate, Some(1000)).await;
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let bearer = world.tokens.bearer(&token, Shown::Openly).await.unwrap().unwrap();
+    world.clock.0.store(1000, Ordering::Relaxed);
+    assert!(world.tokens.bearer(&token, Shown::Openly).await.unwrap().is_none());
+    let stop = CancellationToken::new();
+    let follow = world.tokens.follow(stop.clone());
+    tokio::select! {
+        () = follow => unreachable!("it follows until it is stopped"),
+        ended = tokio::time::timeout(Duration::from_secs(1), bearer.ended.cancelled()) => ended.unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn the_token_of_a_start_works_after_a_restart_and_old_ones_go() {
+    let world = World::new().await;
+    let first = world.tokens.start().await.unwrap();
+    let reopened = Tokens::open(
+        Arc::clone(&world.store) as Arc<dyn TokenStore>,
+        Arc::clone(&world.clock) as Arc<dyn Clock>,
+    );
+    let reopened = reopened.await.unwrap();
+    assert!(reopened.bearer(&first, Shown::Openly).await.unwrap().is_some());
+    for _ in 0..16 {
+        world.clock.0.fetch_add(1, Ordering::Relaxed);
+        reopened.start().await.unwrap();
+    }
+    assert!(reopened.bearer(&first, Shown::Openly).await.unwrap().is_none());
+    let starts = world.store.tokens().await.unwrap();
+    assert_eq!(starts.iter().filter(|record| record.kind == TokenKind::Start).count(), 16);
+    world.clock.0.fetch_add(40 * 24 * 3600 * 1000, Ordering::Relaxed);
+    reopened.start().await.unwrap();
+    assert_eq!(
+        world.store.tokens().await.unwrap().len(),
+        3,
+        "what expired is gone; what a person made stays"
+    );
+}
+
+#[tokio::test]
+async fn every_answer_has_the_headers_of_a_safe_page() {
+    let world = World::new().await;
+    let mut response = Response::new(Body::empty());
+    world.gate.seal(None, &mut response);
+    let policy = response.headers()["content-security-policy"].to_str().unwrap();
+    for part in ["default-src 'self'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'"] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+    ] {
+        assert_eq!(response.headers()[name], value);
+    }
+    let mut kept = Response::builder().header("cache-control", "max-age=60").body(Body::empty()).unwrap();
+    world.gate.seal(None, &mut kept);
+    assert_eq!(kept.headers()["cache-control"], "max-age=60", "files of the page say for themselves");
+}

@@ -1,0 +1,41 @@
+//! Whether the server lives, and whether it takes work.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::Shared;
+
+/// It answers, so it lives.
+pub(super) async fn alive() -> Json<serde_json::Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Whether it takes work; says what is missing.
+pub(super) async fn ready(State(shared): State<Shared>) -> Response {
+    let missing = if shared.is_open() {
+        shared.house.rooms.trouble().await
+    } else {
+        Some("the server is about to end".to_owned())
+    };
+    match missing {
+        None => Json(json!({ "status": "ready" })).into_response(),
+        Some(missing) => {
+            let said = Json(json!({ "status": "not_ready", "missing": missing }));
+            (StatusCode::SERVICE_UNAVAILABLE, said).into_response()
+        }
+    }
+}
+
+/// Counters, as Prometheus reads them.
+pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(axum::http::header::CONTENT_TYPE, kind)], shared.metrics.text()).into_response()
+}
+
+/// Where the page will be: says that the API is there.
+pub(super) async fn page() -> axum::response::Html<&'static str> {
+    axum::response::Html(include_str!("page.html"))
+}

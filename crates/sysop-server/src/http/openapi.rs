@@ -1,0 +1,447 @@
+//! The description of the API, made of the table of routes and of the schemas of the messages, so that it cannot say
+//! anything else than what is there.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Map, Value, json};
+
+use super::{Route, Shared, routes};
+use crate::guard::Scope;
+
+/// The schemas of what clients and servers say, as they are generated from the types.
+const CLIENT: &str = include_str!("../../../sysop-wire/schema/client.json");
+const SERVER: &str = include_str!("../../../sysop-wire/schema/server.json");
+
+/// What a route says of itself.
+pub(super) struct Doc {
+    what: &'static str,
+    answers: Answers,
+    body: Body,
+    asks: &'static [&'static str],
+}
+
+/// What a route answers when all goes well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answers {
+    Status,
+    Ready,
+    Metrics,
+    Page,
+    Description,
+    LoggedIn,
+    Made,
+    List,
+    Session,
+    Gone,
+    Socket,
+    Events,
+    Artefact,
+    Accepted,
+    Chat,
+    Parts,
+    Reply,
+}
+
+/// What a route takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Body {
+    Nothing,
+    NewSession,
+    /// A client's message of this type, without its `type`.
+    Message(&'static str),
+    Chat,
+    GeminiAgent,
+    GeminiChat,
+    LogIn,
+}
+
+impl Doc {
+    pub(super) fn of(what: &'static str, answers: Answers) -> Self {
+        Self { what, answers, body: Body::Nothing, asks: &[] }
+    }
+
+    pub(super) fn taking(self, body: Body) -> Self {
+        Self { body, ..self }
+    }
+
+    pub(super) fn asking(self, asks: &'static [&'static str]) -> Self {
+        Self { asks, ..self }
+    }
+}
+
+/// `GET /api/openapi.json`.
+pub(super) async fn description(State(_): State<Shared>) -> Json<Value> {
+    Json(describe())
+}
+
+fn describe() -> Value {
+    let mut schemas = Map::new();
+    let client = definitions(CLIENT, &mut schemas);
+    let server = definitions(SERVER, &mut schemas);
+    schemas.insert("ClientMessage".to_owned(), client.clone());
+    schemas.insert("ServerMessage".to_owned(), server);
+    schemas.insert("Problem".to_owned(), problem());
+    let mut paths: Map<String, Value> = Map::new();
+    for route in routes() {
+        let operations = paths.entry(route.path).or_insert_with(|| json!({}));
+        operations[route.method] = operation(&route, &client);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "sysop",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Sessions of an AI operator. The socket and the event stream carry the messages \
+                `ClientMessage` and `ServerMessage`.",
+        },
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": schemas,
+        },
+    })
+}
+
+/// The schema of a file of messages, its definitions moved to where OpenAPI keeps them.
+fn definitions(file: &str, schemas: &mut Map<String, Value>) -> Value {
+    let mut schema: Value = serde_json::from_str(file).expect("the committed schema is JSON");
+    moved(&mut schema);
+    if let Some(Value::Object(definitions)) = schema.as_object_mut().and_then(|schema| schema.remove("$defs"))
+    {
+        schemas.extend(definitions);
+    }
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("$schema");
+    }
+    schema
+}
+
+fn moved(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                if let (Value::String(text), "$ref") = (&mut *value, key.as_str()) {
+                    *text = text.replace("#/$defs/", "#/components/schemas/");
+                }
+                moved(value);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(moved),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn problem() -> Value {
+    json!({
+        "type": "object",
+        "required": ["error", "code"],
+        "properties": {
+            "error": { "type": "string", "description": "One sentence" },
+            "code": { "type": "string", "description": "For programs; as in the message `error`" },
+        },
+    })
+}
+
+fn operation(route: &Route, client: &Value) -> Value {
+    let mut operation = json!({
+        "summary": route.doc.what,
+        "operationId": format!("{} {}", route.method, route.path),
+        "parameters": parameters(route),
+        "responses": responses(route),
+    });
+    if let Some((schema, required)) = body_schema(route.doc.body, client) {
+        let kind = match route.doc.body {
+            Body::LogIn => "application/x-www-form-urlencoded",
+            Body::Nothing
+            | Body::NewSession
+            | Body::Message(_)
+            | Body::Chat
+            | Body::GeminiAgent
+            | Body::GeminiChat => "application/json",
+        };
+        operation["requestBody"] = json!({ "required": required, "content": { kind: { "schema": schema } } });
+    }
+    if route.scope == Scope::Nobody {
+        operation["security"] = json!([]);
+    }
+    operation
+}
+
+fn parameters(route: &Route) -> Vec<Value> {
+    let named = ["id", "name"].into_iter().filter(|name| route.path.contains(&format!("{{{name}}}")));
+    let in_path = named.map(|name| {
+        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } })
+    });
+    let asked = route.doc.asks.iter().map(|name| match *name {
+        "Last-Event-ID" => {
+            json!({ "name": name, "in": "header", "schema": { "type": "integer", "minimum": 0 }, "description": "The last event that the client has" })
+        }
+        "lend" => {
+            json!({ "name": name, "in": "query", "schema": { "type": "boolean" }, "description": "Whether this client runs the tools that are lent to the session" })
+        }
+        "limit" => {
+            json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } })
+        }
+        _ => json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0 } }),
+    });
+    in_path.chain(asked).collect()
+}
+
+fn responses(route: &Route) -> Value {
+    let (status, good) = good(route.doc.answers);
+    let mut responses = json!({ status: good });
+    let mut bad = |status: &str, why: &str| {
+        responses[status] = json!({
+            "description": why,
+            "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+        });
+    };
+    bad("403", "Not from here, or not with this token");
+    bad("503", "The server is about to end, or something is missing");
+    if route.scope != Scope::Nobody {
+        bad("401", "A token is needed");
+        bad("429", "Too many requests");
+    }
+    if route.path.contains('{') {
+        bad("404", "There is no such session, or no such part of it");
+        bad("409", "It cannot be done now, or was done before");
+    }
+    let takes = route.doc.body != Body::Nothing;
+    if takes || !route.doc.asks.is_empty() || route.doc.answers == Answers::Socket {
+        bad("400", "The request cannot be used");
+    }
+    if takes {
+        bad("413", "The body is too large");
+        bad("415", "The body is not JSON");
+        bad("422", "What was asked for cannot be had");
+    }
+    if route.path.contains('{') || takes || route.doc.answers == Answers::List {
+        bad("500", "The server could not do it");
+    }
+    if matches!(route.doc.answers, Answers::Parts | Answers::Reply) {
+        bad("502", "The model gave no answer");
+    }
+    if route.doc.answers == Answers::Socket {
+        bad("426", "This is a socket");
+    }
+    if route.doc.answers == Answers::Artefact {
+        bad("422", "This is no name of an artefact");
+    }
+    if route.doc.answers == Answers::Ready {
+        let body = json!({ "application/json": { "schema": { "type": "object", "required": ["status", "missing"] } } });
+        responses["503"] = json!({ "description": "What is missing", "content": body });
+    }
+    responses
+}
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn good(answers: Answers) -> (&'static str, Value) {
+    let json = |what: &str, schema: Value| json!({ "description": what, "content": { "application/json": { "schema": schema } } });
+    let text = |what: &str, kind: &str| json!({ "description": what, "content": { kind: { "schema": { "type": "string" } } } });
+    let object = |properties: Value| {
+        let required: Vec<String> =
+            properties.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        json!({ "type": "object", "required": required, "properties": properties })
+    };
+    match answers {
+        Answers::Status => ("200", json("All is well", object(json!({ "status": { "const": "ok" } })))),
+        Answers::Ready => ("200", json("It does", object(json!({ "status": { "const": "ready" } })))),
+        Answers::Metrics => ("200", text("OpenMetrics", "application/openmetrics-text")),
+        Answers::Page => ("200", text("HTML", "text/html")),
+        Answers::Description => ("200", json("OpenAPI 3.1", json!({ "type": "object" }))),
+        Answers::Made => (
+            "201",
+            json("It is kept", object(json!({ "sessionId": { "$ref": "#/components/schemas/SessionId" } }))),
+        ),
+        Answers::List => (
+            "200",
+            json(
+                "They are",
+                object(json!({ "sessions": { "type": "array", "items": object(json!({
+            "sessionId": { "$ref": "#/components/schemas/SessionId" },
+            "title": { "type": "string", "description": "The first words of its first prompt" },
+            "created": { "type": "integer", "description": "Milliseconds since 1970" },
+            "changed": { "type": "integer" },
+            "lastSeq": { "type": "integer", "description": "Its last event" },
+            "host": { "type": "string" },
+            "root": { "type": "string" },
+        })) } })),
+            ),
+        ),
+        Answers::Session => (
+            "200",
+            json(
+                "As `session.created` tells it, with its `state`",
+                object(json!({
+                    "sessionId": { "$ref": "#/components/schemas/SessionId" },
+                    "model": { "$ref": "#/components/schemas/ModelRef" },
+                    "approve": { "$ref": "#/components/schemas/ApprovalMode" },
+                    "host": { "type": "string" },
+                    "root": { "type": "string" },
+                    "profile": { "type": "string" },
+                    "lastSeq": { "type": "integer" },
+                    "state": { "type": "object" },
+                })),
+            ),
+        ),
+        Answers::LoggedIn => ("303", json!({ "description": "To the page, with the cookie" })),
+        Answers::Gone => ("204", json!({ "description": "It is gone" })),
+        Answers::Socket => {
+            ("101", json!({ "description": "A WebSocket of `ClientMessage` and `ServerMessage`" }))
+        }
+        Answers::Events => (
+            "200",
+            text("One `ServerMessage` an event; its `id` is a point to resume from", "text/event-stream"),
+        ),
+        Answers::Artefact => {
+            ("200", json!({ "description": "The bytes", "content": { "application/octet-stream": {} } }))
+        }
+        Answers::Accepted => {
+            let status =
+                json!({ "enum": ["accepted", "ignored"], "description": "`ignored`: nobody waits for it" });
+            (
+                "202",
+                json(
+                    "What comes of it is told by the session's messages",
+                    object(json!({ "status": status })),
+                ),
+            )
+        }
+        Answers::Chat => (
+            "200",
+            text(
+                "Events `text {content}`, `tool {name, input}`, `approval`, `error`, and at last `done`",
+                "text/event-stream",
+            ),
+        ),
+        Answers::Parts => {
+            let parts = json!({ "type": "array", "items": { "type": "object" } });
+            ("200", json("As Gemini writes it", object(json!({ "parts": parts }))))
+        }
+        Answers::Reply => ("200", json("The answer", object(json!({ "reply": { "type": "string" } })))),
+    }
+}
+
+/// The schema of a body, and whether there must be one.
+fn body_schema(body: Body, client: &Value) -> Option<(Value, bool)> {
+    let parts = json!({ "type": "array", "items": { "type": "object" } });
+    let roles = json!({ "enum": ["user", "model"] });
+    let schema = match body {
+        Body::Nothing => return None,
+        Body::NewSession => (new_session(), false),
+        Body::Message(kind) => message(client, kind),
+        Body::Chat => (
+            json!({ "type": "object", "required": ["message"], "properties": { "message": { "type": "string", "pattern": "\\S" } } }),
+            true,
+        ),
+        Body::GeminiAgent => (
+            json!({
+                "type": "object",
+                "required": ["history"],
+                "properties": {
+                    "model": { "type": ["string", "null"] },
+                    "history": { "type": "array", "items": {
+                        "type": "object", "required": ["role", "parts"], "properties": { "role": roles, "parts": parts },
+                    } },
+                },
+            }),
+            true,
+        ),
+        Body::LogIn => (
+            json!({ "type": "object", "required": ["token"], "properties": { "token": { "type": "string" } } }),
+            true,
+        ),
+        Body::GeminiChat => (
+            json!({
+                "type": "object",
+                "required": ["messages"],
+                "properties": {
+                    "model": { "type": ["string", "null"] },
+                    "messages": { "type": "array", "items": {
+                        "type": "object",
+                        "required": ["role", "text"],
+                        "properties": { "role": roles, "text": { "type": "string" } },
+                    } },
+                },
+            }),
+            true,
+        ),
+    };
+    Some(schema)
+}
+
+fn new_session() -> Value {
+    let text =
+        json!({ "type": ["string", "null"], "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$", "maxLength": 4096 });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "host": { "allOf": [text], "description": "Where its tools run; `none`: only what clients lend" },
+            "model": { "anyOf": [{ "$ref": "#/components/schemas/ModelRef" }, { "type": "null" }] },
+            "approve": { "anyOf": [{ "$ref": "#/components/schemas/ApprovalMode" }, { "type": "null" }] },
+            "profile": text,
+            "root": { "allOf": [text], "description": "The root of its file tools" },
+            "clientVersion": { "type": "string" },
+            "toolManifest": {
+                "type": "array",
+                "items": { "$ref": "#/components/schemas/ManifestTool" },
+                "description": "Tools that run on the client, which is told of calls by its stream of events",
+            },
+            "workspaceRoot": { "type": "string" },
+        },
+    })
+}
+
+/// The schema of a client's message without its `type`.
+fn message(client: &Value, kind: &str) -> (Value, bool) {
+    let all = client["oneOf"].as_array().into_iter().flatten();
+    let mut schema =
+        all.clone().find(|schema| schema["properties"]["type"]["const"] == kind).cloned().unwrap_or_default();
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.remove("type");
+    }
+    let mut required = false;
+    if let Some(names) = schema["required"].as_array_mut() {
+        names.retain(|name| name != "type");
+        required = !names.is_empty();
+    }
+    let refers = schema.get("$ref").is_some();
+    (schema, required || refers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_that_a_route_takes_is_one_of_a_client() {
+        let client = definitions(CLIENT, &mut Map::new());
+        for route in routes() {
+            if let Body::Message(kind) = route.doc.body {
+                let (schema, _) = message(&client, kind);
+                assert!(schema["type"] == "object", "{kind} is no message of a client");
+            }
+        }
+    }
+
+    #[test]
+    fn every_reference_of_the_description_leads_somewhere() {
+        fn check(value: &Value, whole: &Value) {
+            match value {
+                Value::Object(map) => {
+                    if let Some(Value::String(to)) = map.get("$ref") {
+                        let path = to.strip_prefix('#').expect("it refers to itself");
+                        assert!(whole.pointer(path).is_some(), "{to} leads nowhere");
+                    }
+                    map.values().for_each(|value| check(value, whole));
+                }
+                Value::Array(values) => values.iter().for_each(|value| check(value, whole)),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        let whole = describe();
+        check(&whole, &whole);
+    }
+}

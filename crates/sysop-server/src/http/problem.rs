@@ -1,0 +1,56 @@
+//! Responses that say what went wrong: one sentence and a code for programs.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use sysop_wire::ErrorCode;
+
+use crate::act::{DRAINING, Refused};
+use crate::rooms::RoomError;
+
+/// A response of this status.
+pub(crate) fn of(status: StatusCode, code: ErrorCode, why: &str) -> Response {
+    (status, Json(json!({ "error": why, "code": code }))).into_response()
+}
+
+/// The request cannot be used.
+pub(crate) fn bad(why: &str) -> Response {
+    of(StatusCode::BAD_REQUEST, ErrorCode::BadMessage, why)
+}
+
+/// The server is about to end.
+pub(crate) fn draining() -> Response {
+    of(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Draining, DRAINING)
+}
+
+/// There is no such session, or it cannot be opened.
+pub(crate) fn room(error: &RoomError) -> Response {
+    let (status, code) = match error {
+        RoomError::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NoSession),
+        RoomError::Bad(_) => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::BadMessage),
+        RoomError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
+    };
+    if status.is_server_error() {
+        tracing::error!(%error, "a session could not be opened");
+    }
+    of(status, code, &error.to_string())
+}
+
+/// A message was not acted on.
+pub(crate) fn refused(refused: &Refused) -> Response {
+    let status = match refused.code {
+        ErrorCode::BadMessage => StatusCode::BAD_REQUEST,
+        ErrorCode::BadManifest => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorCode::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
+        ErrorCode::NoSession => StatusCode::NOT_FOUND,
+        ErrorCode::Stale | ErrorCode::Busy | ErrorCode::Closed | ErrorCode::NoTerminal => {
+            StatusCode::CONFLICT
+        }
+        ErrorCode::TooSlow | ErrorCode::Draining => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    of(status, refused.code, &refused.why)
+}

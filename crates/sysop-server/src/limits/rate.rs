@@ -1,0 +1,120 @@
+//! So many a minute, and so many at once: the generic cell rate algorithm, one number for each account.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How many accounts are kept apart; all others share one.
+const ACCOUNTS_MAX: usize = 8192;
+
+/// How often something may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// In the long run.
+    pub per_minute: u32,
+    /// At once, after a pause.
+    pub burst: u32,
+}
+
+impl Rate {
+    fn interval(self) -> Duration {
+        Duration::from_secs(60) / self.per_minute.max(1)
+    }
+
+    /// How far ahead of now an account may be booked before one more is too many.
+    fn tolerance(self) -> Duration {
+        self.interval() * self.burst.max(1).saturating_sub(1)
+    }
+}
+
+/// It was too much; after this long it is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait(pub Duration);
+
+impl Wait {
+    /// Whole seconds, for `Retry-After`; never 0.
+    pub fn seconds(self) -> u64 {
+        self.0.as_secs() + 1
+    }
+}
+
+/// Holds accounts to a rate.
+#[derive(Debug)]
+pub struct RateLimiter<K> {
+    rate: Rate,
+    /// Until when each account is booked. One that is not booked ahead of now is as good as none.
+    booked: Mutex<HashMap<Option<K>, Instant>>,
+}
+
+impl<K: Hash + Eq + Clone> RateLimiter<K> {
+    /// All accounts are empty.
+    pub fn new(rate: Rate) -> Self {
+        Self { rate, booked: Mutex::default() }
+    }
+
+    /// Books one on an account.
+    ///
+    /// # Errors
+    /// When it is too much, and then nothing is booked.
+    pub fn book(&self, account: &K) -> Result<(), Wait> {
+        let now = Instant::now();
+        let mut booked = self.booked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = Some(account.clone());
+        if booked.len() >= ACCOUNTS_MAX && !booked.contains_key(&account) {
+            booked.retain(|_, until| *until > now);
+            if booked.len() >= ACCOUNTS_MAX {
+                account = None; // the one that all others share
+            }
+        }
+        let until = booked.get(&account).map_or(now, |until| (*until).max(now));
+        let ahead = until - now;
+        if let Some(wait) = ahead.checked_sub(self.rate.tolerance()).filter(|wait| !wait.is_zero()) {
+            return Err(Wait(wait));
+        }
+        booked.insert(account, until + self.rate.interval());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{ACCOUNTS_MAX, Rate, RateLimiter, Wait};
+
+    const RATE: Rate = Rate { per_minute: 60, burst: 3 };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_passes_then_the_rate_holds() {
+        let limiter = RateLimiter::new(RATE);
+        for _ in 0..3 {
+            assert_eq!(limiter.book(&"a"), Ok(()));
+        }
+        assert_eq!(limiter.book(&"a"), Err(Wait(Duration::from_secs(1))));
+        assert_eq!(limiter.book(&"b"), Ok(()), "others have an account of their own");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(limiter.book(&"a"), Ok(()));
+        assert!(
+            limiter.book(&"a").is_err(),
+            "what was refused was not booked, and no more than one came free"
+        );
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let passed = (0..10).filter(|_| limiter.book(&"a").is_ok()).count();
+        assert_eq!(passed, 3, "a long pause gives no more than the burst");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_accounts_ends_in_one_that_they_share() {
+        let limiter = RateLimiter::new(RATE);
+        let passed = (0..ACCOUNTS_MAX + 1000).filter(|account| limiter.book(account).is_ok()).count();
+        assert_eq!(passed, ACCOUNTS_MAX + 3);
+        assert!(limiter.booked.lock().unwrap().len() <= ACCOUNTS_MAX + 1);
+        assert_eq!(limiter.book(&0), Ok(()), "who was there before goes on with their own");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(limiter.book(&usize::MAX), Ok(()), "and when the flood is over there is room");
+        assert_eq!(limiter.booked.lock().unwrap().len(), 1);
+    }
+}

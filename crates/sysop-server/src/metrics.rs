@@ -1,0 +1,158 @@
+//! What the server counts, for Prometheus. Labels come from small closed sets: no name that a client makes up.
+
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Upper bounds of durations, in seconds.
+const SECONDS: [f64; 10] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
+
+type Labels<const N: usize> = [(&'static str, String); N];
+
+/// All counters of one server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    sessions_created: Counter<u64, AtomicU64>,
+    sockets: Gauge<i64, AtomicI64>,
+    streams: Gauge<i64, AtomicI64>,
+    messages_in: Counter<u64, AtomicU64>,
+    messages_out: Counter<u64, AtomicU64>,
+    sockets_dropped: Family<Labels<1>, Counter>,
+    requests: Family<Labels<3>, Counter>,
+    request_seconds: Family<Labels<1>, Histogram>,
+    tool_calls: Family<Labels<2>, Counter>,
+    tool_seconds: Family<Labels<1>, Histogram>,
+    tool_output_bytes: Counter<u64, AtomicU64>,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(SECONDS)
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("sysop"),
+            sessions_created: Counter::default(),
+            sockets: Gauge::default(),
+            streams: Gauge::default(),
+            messages_in: Counter::default(),
+            messages_out: Counter::default(),
+            sockets_dropped: Family::default(),
+            requests: Family::default(),
+            request_seconds: Family::new_with_constructor(seconds),
+            tool_calls: Family::default(),
+            tool_seconds: Family::new_with_constructor(seconds),
+            tool_output_bytes: Counter::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("sessions_created", "Sessions opened anew", self.sessions_created.clone());
+        registry.register("sockets", "Sockets that are connected", self.sockets.clone());
+        registry.register("streams", "Event streams that are connected", self.streams.clone());
+        registry.register("messages_received", "Messages from clients", self.messages_in.clone());
+        registry.register("messages_sent", "Messages to clients", self.messages_out.clone());
+        registry.register(
+            "sockets_dropped",
+            "Sockets that the server closed, by why",
+            self.sockets_dropped.clone(),
+        );
+        registry.register("http_requests", "Requests by route and status", self.requests.clone());
+        registry.register_with_unit(
+            "http_request_duration",
+            "How long requests took until their response began",
+            Unit::Seconds,
+            self.request_seconds.clone(),
+        );
+        registry.register(
+            "tool_calls",
+            "Tool calls that ended; those that ran on clients are `client`",
+            self.tool_calls.clone(),
+        );
+        registry.register_with_unit(
+            "tool_call_duration",
+            "How long tool calls took",
+            Unit::Seconds,
+            self.tool_seconds.clone(),
+        );
+        registry.register_with_unit(
+            "tool_output",
+            "What tool calls said",
+            Unit::Bytes,
+            self.tool_output_bytes.clone(),
+        );
+    }
+
+    /// All of it, as Prometheus reads it.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a String takes all");
+        text
+    }
+
+    pub(crate) fn session_created(&self) {
+        self.sessions_created.inc();
+    }
+
+    /// A socket is there until what is returned is dropped.
+    pub(crate) fn socket(&self) -> Present {
+        Present::new(&self.sockets)
+    }
+
+    /// A stream is there until what is returned is dropped.
+    pub(crate) fn stream(&self) -> Present {
+        Present::new(&self.streams)
+    }
+
+    pub(crate) fn message_in(&self) {
+        self.messages_in.inc();
+    }
+
+    pub(crate) fn message_out(&self) {
+        self.messages_out.inc();
+    }
+
+    pub(crate) fn socket_dropped(&self, why: &'static str) {
+        self.sockets_dropped.get_or_create(&[("reason", why.to_owned())]).inc();
+    }
+
+    pub(crate) fn request(&self, method: &str, route: &'static str, status: u16, took: Duration) {
+        let labels =
+            [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
+        self.requests.get_or_create(&labels).inc();
+        self.request_seconds.get_or_create(&[("route", route.to_owned())]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn tool_ended(&self, tool: &str, status: &'static str, took: Duration, output_bytes: usize) {
+        let tool = ("tool", tool.to_owned());
+        self.tool_calls.get_or_create(&[tool.clone(), ("status", status.to_owned())]).inc();
+        self.tool_seconds.get_or_create(&[tool]).observe(took.as_secs_f64());
+        self.tool_output_bytes.inc_by(output_bytes as u64);
+    }
+}
+
+/// One more, as long as it lives.
+pub(crate) struct Present(Gauge<i64, AtomicI64>);
+
+impl Present {
+    fn new(gauge: &Gauge<i64, AtomicI64>) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

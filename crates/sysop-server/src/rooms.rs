@@ -1,0 +1,93 @@
+//! Where the server gets its sessions from: the port that the binary implements.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use sysop_core::event::Change;
+use sysop_core::id::Seq;
+use sysop_core::id::SessionId;
+use sysop_core::message::{ModelRef, ModelRequest};
+use sysop_core::policy::ApprovalMode;
+use sysop_driver::face::Session;
+use sysop_driver::port::{Host, ModelEvent, SessionSummary};
+
+/// What a new session is to be like; what is left out is as the server's own settings say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wish {
+    /// Where its tools run; `none` gives it no tools but those that clients lend.
+    pub host: Option<String>,
+    /// The model to ask.
+    pub model: Option<ModelRef>,
+    /// How much runs without a person.
+    pub approve: Option<ApprovalMode>,
+    /// The name of its tool profile.
+    pub profile: Option<String>,
+    /// The root of its file tools; on this machine it lies below the server's own root.
+    pub root: Option<PathBuf>,
+}
+
+/// Puts something in front of the host of a session that is opened.
+pub type Wrap = Box<dyn FnOnce(Arc<dyn Host>) -> Arc<dyn Host> + Send>;
+
+/// A session that is open.
+#[derive(Clone)]
+pub struct Found {
+    /// The session.
+    pub session: Arc<dyn Session>,
+    /// The last event of its log when it was found.
+    pub last: Seq,
+}
+
+/// Opens and finds sessions, and asks models.
+#[async_trait]
+pub trait Rooms: Send + Sync {
+    /// Opens a new session of this id; it is durable on return.
+    async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Found, RoomError>;
+
+    /// Opens an earlier session. One that is live already is handed out, and `wrap` is dropped.
+    async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError>;
+
+    /// The sessions, the most recently changed first.
+    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError>;
+
+    /// Removes a session and all that was kept of it; what it does is stopped.
+    async fn delete(&self, id: &SessionId) -> Result<(), RoomError>;
+
+    /// The whole output of a call, as its artefact has it.
+    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError>;
+
+    /// Whether a client may change this; the error is one sentence.
+    fn permits(&self, change: &Change) -> Result<(), String>;
+
+    /// From now on it is their wish what the session does; for who keeps account of it.
+    fn acts(&self, id: &SessionId, who: &str, trace: Option<&str>);
+
+    /// The model that answers to this name, or the one of the settings.
+    fn model(&self, wanted: Option<&str>) -> ModelRef;
+
+    /// Asks a model once, for no session.
+    fn ask(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
+
+    /// What keeps sessions from being opened, in one sentence; nothing where all is there.
+    async fn trouble(&self) -> Option<String>;
+
+    /// Lets go of sessions that nobody holds and that have done nothing for so long.
+    fn rest(&self, idle: Duration);
+}
+
+/// Why there is no such session, or none could be opened. `Display` is one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RoomError {
+    /// There is none of that id.
+    #[error("there is no session {0}")]
+    NotFound(SessionId),
+    /// What was asked for cannot be had.
+    #[error("{0}")]
+    Bad(String),
+    /// The store or another part did not do it.
+    #[error("{0}")]
+    Failed(String),
+}

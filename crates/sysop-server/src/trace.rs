@@ -1,0 +1,66 @@
+//! Which trace something belongs to, as W3C Trace Context writes it.
+
+use std::fmt;
+
+/// `00-<trace id>-<span id>-<flags>`, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TraceParent(String);
+
+impl TraceParent {
+    /// Reads one; nothing where it is none.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let hex = |part: &str, length: usize| {
+            part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let nothing = |part: &str| part.bytes().all(|byte| byte == b'0');
+        let mut parts = text.trim().splitn(4, '-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let known = hex(version, 2) && version != "ff" && hex(trace, 32) && hex(span, 16);
+        let flags = flags.get(..2).filter(|flags| hex(flags, 2))?;
+        (known && !nothing(trace) && !nothing(span)).then(|| Self(format!("00-{trace}-{span}-{flags}")))
+    }
+
+    /// A new trace.
+    pub(crate) fn new() -> Self {
+        let (trace, span) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
+        Self(format!("00-{trace}-{}-01", &span[..16]))
+    }
+
+    /// The trace's own id.
+    pub(crate) fn trace_id(&self) -> &str {
+        &self.0[3..35]
+    }
+}
+
+impl fmt::Display for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TraceParent;
+
+    #[test]
+    fn a_new_trace_is_one() {
+        let new = TraceParent::new().to_string();
+        assert_eq!(TraceParent::parse(&new).map(|trace| trace.to_string()), Some(new));
+    }
+
+    #[test]
+    fn only_what_the_standard_allows_is_a_trace() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(TraceParent::parse(good).unwrap().trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        for bad in [
+            "",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-é",
+        ] {
+            assert_eq!(TraceParent::parse(bad), None, "{bad}");
+        }
+    }
+}

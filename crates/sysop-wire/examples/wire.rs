@@ -1,0 +1,13 @@
+//! Writes what is generated from the messages into the repository: `cargo xtask wire`.
+
+use std::path::Path;
+
+fn main() -> std::io::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (path, text) in sysop_wire::schema::files() {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().expect("files lie in folders"))?;
+        std::fs::write(path, text)?;
+    }
+    Ok(())
+}

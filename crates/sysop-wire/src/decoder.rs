@@ -1,0 +1,250 @@
+//! Puts messages back into what happened: the reverse of the [`Encoder`](crate::Encoder), for a face on a server's
+//! session.
+//!
+//! What comes out leads a `Transcript` to the same items, phase, totals and questions as the log itself. It is not the
+//! log: the wire leaves out what only the server needs, and here it is empty or a default. That is
+//! - the system prompt, the descriptions and schemas of tools, the limits on tokens and messages, the rules;
+//! - of a reply the provider's own form, its ids of calls, its tool protocol and why it stopped;
+//! - what follows a turn that is being stopped, and when things happened.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "each function is about few messages; a test decodes all"
+)]
+
+use sysop_core::event::{AfterStop, Change, Delta, Event, Logged, Origin, Update};
+use sysop_core::id::{Seq, StepId, Timestamp};
+use sysop_core::message::{ModelFailure, Reply, ToolCall};
+use sysop_core::outcome::Outcome;
+use sysop_core::policy::Risk;
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::{Lent, ToolSpec};
+
+use crate::server::{LentTools, OfferedTool, Place, ServerMessage, State, StateEvent, arguments_of};
+
+/// The most messages of one event that are kept until the last one comes; a server sends three.
+const PARTS_MAX: usize = 16;
+
+/// Puts one session's messages back into updates.
+#[derive(Debug, Clone, Default)]
+pub struct Decoder {
+    /// The messages of an event of which more are to come.
+    parts: Vec<ServerMessage>,
+    /// The last event that is whole.
+    last: Seq,
+    /// The step that runs, or ran last: deltas do not say whose they are.
+    step: StepId,
+}
+
+impl Decoder {
+    /// Begins before the first event of a session.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The last event that came whole: what `hello` says as `resumeFrom`.
+    pub fn seq(&self) -> Seq {
+        self.last
+    }
+
+    /// What a message tells of the session, once it is whole. An event that came before tells nothing; one of which
+    /// a part came before the connection broke may come again, whole.
+    ///
+    /// Messages of the connection tell nothing either: the answer to `hello`, an `error` that answers a message,
+    /// `tool.cancel`, `terminal.output`, `heartbeat`. Who needs them looks at them first.
+    pub fn take(&mut self, message: ServerMessage) -> Option<Update> {
+        let Some(Place { seq, more }) = message.place() else {
+            return self.delta(message).map(Update::Delta);
+        };
+        if seq <= self.last {
+            return None;
+        }
+        let another = |part: &ServerMessage| part.place().is_none_or(|place| place.seq != seq);
+        if self.parts.first().is_some_and(another) || self.parts.len() >= PARTS_MAX {
+            self.parts.clear(); // what is there never became whole
+        }
+        self.parts.push(message);
+        if more {
+            return None;
+        }
+        let parts = std::mem::take(&mut self.parts);
+        self.last = seq;
+        let event = self.event(parts)?;
+        Some(Update::Logged(Logged { seq, at: Timestamp(0), event }.into()))
+    }
+
+    fn delta(&self, message: ServerMessage) -> Option<Delta> {
+        let step = self.step;
+        Some(match message {
+            ServerMessage::AssistantDelta { content: text, .. } => Delta::Text { step, text },
+            ServerMessage::AssistantReasoning { content: text, .. } => Delta::Reasoning { step, text },
+            ServerMessage::AssistantRestarted { .. } => Delta::Restarted { step },
+            ServerMessage::ToolOutput { tool_call_id, content, .. } => {
+                Delta::Output { call: tool_call_id, text: content }
+            }
+            ServerMessage::Notice { content, .. } => Delta::Notice { text: content },
+            ServerMessage::Question { question, .. } => Delta::Question { question },
+            ServerMessage::QuestionClosed { id, by, .. } => Delta::QuestionClosed { id, by },
+            ServerMessage::TerminalControl { holder, .. } => Delta::Control { holder },
+            _ => return None,
+        })
+    }
+
+    /// The event of all messages of one seq; none where a server of another version tells what is not known here.
+    fn event(&mut self, parts: Vec<ServerMessage>) -> Option<Event> {
+        let mut whole = Whole::default();
+        for part in parts {
+            match part {
+                ServerMessage::State { now, event, .. } => {
+                    self.step = StepId { turn: now.turn, step: now.iteration };
+                    whole.event = event;
+                    whole.now = Some(now);
+                }
+                ServerMessage::Error { message, .. } => whole.error = Some(message),
+                ServerMessage::AssistantMessage { content, reasoning, .. } => {
+                    (whole.reply.text, whole.reply.reasoning) = (content, reasoning);
+                }
+                other => whole.main = Some(other),
+            }
+        }
+        match whole.main.take() {
+            Some(main) => self.main_event(main, whole),
+            None => state_event(whole.event?, &whole.now?),
+        }
+    }
+
+    fn main_event(&self, main: ServerMessage, whole: Whole) -> Option<Event> {
+        let turn = self.step.turn;
+        Some(match main {
+            ServerMessage::UserMessage { content, .. } => {
+                let turn = whole.now.map_or(turn, |now| now.turn);
+                Event::TurnStarted { turn, prompt: content, origin: Origin::Model }
+            }
+            ServerMessage::StepFinished { iteration, usage, tool_calls, .. } => {
+                let calls = tool_calls.into_iter().map(ToolCall::from).collect();
+                let reply = Reply { calls, usage: usage.into(), ..whole.reply };
+                Event::Replied { step: StepId { turn, step: iteration }, reply }
+            }
+            ServerMessage::StepFailed { iteration, kind, message, .. } => Event::ModelFailed {
+                step: StepId { turn, step: iteration },
+                failure: ModelFailure { kind, message },
+            },
+            ServerMessage::AssistantDone { metadata, .. } => {
+                Event::TurnEnded { turn: metadata.turn, reason: metadata.stop_reason, error: whole.error }
+            }
+            ServerMessage::PromptQueued { content, .. } => Event::PromptQueued { text: content },
+            ServerMessage::TerminalTyped { by, typed, .. } => Event::TerminalInput { by, typed },
+            created @ ServerMessage::SessionCreated { .. } => Event::SessionOpened { spec: spec(created)? },
+            configured @ ServerMessage::Configured { .. } => {
+                Event::Configured { change: change(configured)? }
+            }
+            call => call_event(call)?,
+        })
+    }
+}
+
+/// All messages of one seq, by what they tell.
+#[derive(Debug, Default)]
+struct Whole {
+    main: Option<ServerMessage>,
+    reply: Reply,
+    error: Option<String>,
+    now: Option<State>,
+    event: Option<StateEvent>,
+}
+
+fn state_event(event: StateEvent, now: &State) -> Option<Event> {
+    let step = StepId { turn: now.turn, step: now.iteration };
+    Some(match event {
+        StateEvent::TurnStarted => {
+            Event::TurnStarted { turn: now.turn, prompt: String::new(), origin: Origin::Typed }
+        }
+        StateEvent::StepStarted => Event::StepStarted { step },
+        StateEvent::CancelAsked => Event::CancelAsked { then: AfterStop::Nothing },
+        StateEvent::Paused => Event::Paused { reason: now.pause_reason? },
+        StateEvent::Resumed => Event::Resumed,
+        StateEvent::Compacted => Event::Compacted { keep: now.kept_messages? },
+        StateEvent::HistoryCleared => Event::HistoryCleared,
+    })
+}
+
+fn spec(created: ServerMessage) -> Option<SessionSpec> {
+    let ServerMessage::SessionCreated { model, approve, host, root, profile, max_iterations, tools, .. } =
+        created
+    else {
+        return None;
+    };
+    Some(SessionSpec {
+        model,
+        system: String::new(),
+        tools: tools.into_iter().map(tool).collect(),
+        approve,
+        dangerous_patterns: Vec::new(),
+        deny: Vec::new(),
+        max_iterations,
+        max_history_messages: 0,
+        max_output_tokens: None,
+        temperature: None,
+        host,
+        root,
+        profile,
+    })
+}
+
+fn change(configured: ServerMessage) -> Option<Change> {
+    let ServerMessage::Configured { model, approve, lent, rules, .. } = configured else { return None };
+    let rules = rules.then(|| Change::Rules { dangerous: Vec::new(), deny: Vec::new() });
+    let lent = lent.map(|LentTools { tools, root }| {
+        Change::Lent(Lent { tools: tools.into_iter().map(tool).collect(), root })
+    });
+    model.map(Change::Model).or(approve.map(Change::Approve)).or(lent).or(rules)
+}
+
+fn tool(offered: OfferedTool) -> ToolSpec {
+    let parameters = serde_json::Value::Object(serde_json::Map::new());
+    ToolSpec { name: offered.name, description: String::new(), parameters, effect: offered.effect }
+}
+
+fn call_event(message: ServerMessage) -> Option<Event> {
+    let call_of =
+        |id, name, arguments| ToolCall { id, wire_id: None, name, arguments: arguments_of(arguments) };
+    Some(match message {
+        ServerMessage::ApprovalRequest {
+            tool_call_id,
+            name,
+            command,
+            arguments,
+            reason,
+            risk,
+            findings,
+            covers,
+            ..
+        } => {
+            let call = call_of(tool_call_id, name, arguments);
+            Event::ApprovalAsked { call, command, reason, risk: Risk { class: risk, findings }, covers }
+        }
+        ServerMessage::ApprovalClosed { tool_call_id, decision, by, command, reason, .. } => {
+            Event::Decided { call: tool_call_id, decision: decision.with(command, reason), by }
+        }
+        ServerMessage::ToolCall { tool_call_id, name, arguments, origin, .. } => {
+            Event::ToolStarted { call: call_of(tool_call_id, name, arguments), origin }
+        }
+        ServerMessage::ToolFinished {
+            tool_call_id,
+            status,
+            exit_code,
+            truncated,
+            output,
+            duration_ms,
+            artefact,
+            changes,
+            hosts,
+            ..
+        } => {
+            let changes = changes.into_iter().map(Into::into).collect();
+            let outcome =
+                Outcome { status, output, exit_code, truncated, artefact, duration_ms, changes, hosts };
+            Event::ToolFinished { call: tool_call_id, outcome }
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,88 @@
+//! The messages of the JolliAgent design, letter by letter: names and fields are exactly those.
+
+use serde_json::{Value, json};
+use sysop_core::event::{Event, Logged, Origin, StopReason};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::{Arguments, ModelRef, ToolCall};
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::SessionSpec;
+use sysop_wire::{ClientMessage, Encoder, ServerMessage};
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// What a client of the design sends is read, and means what it says.
+#[test]
+fn messages_of_a_client() {
+    let messages = [
+        json!({"type": "hello", "clientVersion": "1.0.0",
+            "toolManifest": [{"name": "ls", "description": "List", "parameters": {"type": "object"}}],
+            "workspaceRoot": "/home/me/docs"}),
+        json!({"type": "user.message", "sessionId": "s1", "content": "write the docs"}),
+        json!({"type": "tool.result", "sessionId": "s1", "toolCallId": "c1", "output": "README.md"}),
+        json!({"type": "cancel", "sessionId": "s1"}),
+    ];
+    for message in messages {
+        let read = ClientMessage::parse(&message.to_string()).expect("the design's own message");
+        assert_eq!(serde_json::to_value(&read).expect("plain data"), message, "not a field more or less");
+    }
+}
+
+/// What a server sends has every field of the design, by that name and of that type.
+#[test]
+fn messages_of_a_server() {
+    let spec = SessionSpec {
+        model: ModelRef::new("demo", "demo"),
+        system: String::new(),
+        tools: Vec::new(),
+        approve: ApprovalMode::Ask,
+        dangerous_patterns: Vec::new(),
+        deny: Vec::new(),
+        max_iterations: 20,
+        max_history_messages: 20,
+        max_output_tokens: None,
+        temperature: None,
+        host: "local".into(),
+        root: "/srv".into(),
+        profile: "workspace".into(),
+    };
+    let arguments = json!({"path": "."}).as_object().cloned().expect("an object");
+    let call = ToolCall {
+        id: CallId::new("c1"),
+        wire_id: None,
+        name: "ls".into(),
+        arguments: Arguments::Object(arguments),
+    };
+    let turn = TurnId(1);
+    let events = [
+        Event::SessionOpened { spec },
+        Event::TurnStarted { turn, prompt: "go".into(), origin: Origin::Model },
+        Event::StepStarted { step: StepId { turn, step: 1 } },
+        Event::ToolStarted { call, origin: Origin::Model },
+        Event::TurnEnded { turn, reason: StopReason::Failed, error: Some("it broke".into()) },
+    ];
+    let mut encoder = Encoder::new(SessionId::new("s1"));
+    let mut sent: Vec<Value> = Vec::new();
+    for (event, seq) in events.into_iter().zip(1..) {
+        let messages = encoder.logged(&Logged { seq: Seq(seq), at: Timestamp(0), event });
+        sent.extend(messages.iter().map(|message| serde_json::to_value(message).expect("plain data")));
+    }
+    let step = StepId { turn, step: 1 };
+    let delta = encoder.delta(&sysop_core::event::Delta::Text { step, text: "Hel".into() });
+    let delta = serde_json::to_value(delta).expect("plain data");
+    assert_eq!(delta, json!({"type": "assistant.delta", "sessionId": "s1", "content": "Hel"}));
+    let heartbeat = serde_json::to_value(ServerMessage::Heartbeat {}).expect("plain data");
+    assert_eq!(heartbeat, json!({"type": "heartbeat"}));
+
+    let of = |kind: &str| sent.iter().find(|message| message["type"] == kind).expect("it is sent");
+    assert_eq!(of("session.created")["sessionId"], "s1");
+    let done = of("assistant.done");
+    assert_eq!(done["sessionId"], "s1");
+    assert_eq!(keys(&done["metadata"]), ["stopReason", "turn", "usage", "iterations"]);
+    let call = of("tool.call");
+    assert_eq!((&call["sessionId"], &call["toolCallId"]), (&json!("s1"), &json!("c1")));
+    assert_eq!((&call["name"], &call["arguments"]), (&json!("ls"), &json!({"path": "."})));
+    let error = of("error");
+    assert_eq!((&error["sessionId"], &error["message"]), (&json!("s1"), &json!("it broke")));
+}

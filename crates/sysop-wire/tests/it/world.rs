@@ -1,0 +1,269 @@
+//! Real sessions led through random words of what the world may do, with what a driver would publish of them.
+
+use arbtest::arbitrary::{Result, Unstructured};
+use serde_json::{Value, json};
+use sysop_core::event::{Change, Decision, Delta, Effect, Event, Input, Logged, Origin, Typed, Update};
+use sysop_core::id::{CallId, Seq, StepId, Timestamp};
+use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
+use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
+use sysop_core::policy::ApprovalMode;
+use sysop_core::question::{Question, QuestionId, QuestionKind};
+use sysop_core::session::{Session, SessionSpec};
+use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
+
+const TEXTS: [&str; 6] = ["", "go on", "stop", "漢 \"quoted\"\n", "\u{1b}[31mred\u{202e}", "rm -rf /tmp/x"];
+
+/// A session and all that was published of it.
+pub(crate) struct World {
+    session: Session,
+    step: Option<StepId>,
+    running: Option<CallId>,
+    asked: Option<CallId>,
+    questions: u64,
+    pub(crate) updates: Vec<Update>,
+}
+
+fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
+    ToolSpec { name: name.into(), description: "d".into(), parameters: json!({"type": "object"}), effect }
+}
+
+fn text(u: &mut Unstructured<'_>) -> Result<String> {
+    Ok((*u.choose(&TEXTS)?).to_owned())
+}
+
+fn arguments(u: &mut Unstructured<'_>) -> Result<Arguments> {
+    let value = match u.int_in_range(0..=3)? {
+        0 => return Ok(Arguments::Invalid(text(u)?)),
+        1 => json!({"command": text(u)?, "reasoning": text(u)?}),
+        2 => json!({"path": text(u)?, "content": {"deep": [1, null, true]}}),
+        _ => json!({"summary": text(u)?}),
+    };
+    let Value::Object(map) = value else { unreachable!("written as an object") };
+    Ok(Arguments::Object(map))
+}
+
+fn call(u: &mut Unstructured<'_>) -> Result<ToolCall> {
+    let name = *u.choose(&["bash", "write_file", "read_file", "task_complete", "play", "none_such"])?;
+    let id = *u.choose(&["a", "b", "c", ""])?;
+    Ok(ToolCall { id: CallId::new(id), wire_id: None, name: name.into(), arguments: arguments(u)? })
+}
+
+fn reply(u: &mut Unstructured<'_>) -> Result<Reply> {
+    let calls = (0..u.int_in_range(0..=3)?).map(|_| call(u)).collect::<Result<_>>()?;
+    let usage = Usage {
+        input_tokens: u.int_in_range(0..=9)?,
+        output_tokens: u.int_in_range(0..=9)?,
+        cached_tokens: u.int_in_range(0..=9)?,
+    };
+    Ok(Reply { text: text(u)?, reasoning: text(u)?, calls, usage, ..Reply::default() })
+}
+
+fn status(u: &mut Unstructured<'_>) -> Result<Status> {
+    Ok(*u.choose(&[
+        Status::Ok,
+        Status::Failed,
+        Status::Timeout,
+        Status::Cancelled,
+        Status::Interrupted,
+        Status::Unknown,
+        Status::Rejected,
+    ])?)
+}
+
+fn outcome(u: &mut Unstructured<'_>) -> Result<Outcome> {
+    let mut outcome = Outcome::new(status(u)?, text(u)?);
+    outcome.exit_code = u.ratio(1, 2)?.then_some(3);
+    outcome.truncated = u.ratio(1, 2)?;
+    outcome.duration_ms = u.int_in_range(0..=9)?;
+    if u.ratio(1, 2)? {
+        outcome.artefact = Some(text(u)?);
+        outcome.changes =
+            vec![FileChange { path: "a".into(), before: Some("b".into()), after_hash: "00".into() }];
+        let (host, status) = ("web-1".to_owned(), status(u)?);
+        outcome.hosts = vec![HostOutcome { host, status, exit_code: Some(1), duration_ms: 2, group: 3 }];
+    }
+    Ok(outcome)
+}
+
+fn change(u: &mut Unstructured<'_>) -> Result<Change> {
+    Ok(match u.int_in_range(0..=5)? {
+        0 => Change::Model(ModelRef::new("demo", *u.choose(&["one", "two"])?)),
+        1 => Change::Approve(*u.choose(&[ApprovalMode::Ask, ApprovalMode::Auto, ApprovalMode::Never])?),
+        2 => Change::Rules { dangerous: vec![text(u)?], deny: Vec::new() },
+        3 => Change::Lent(Lent::default()),
+        4 => Change::Lent(Lent { tools: vec![tool("play", ToolEffect::Completes)], root: text(u)? }),
+        _ => {
+            let tools = vec![tool("bash", ToolEffect::Command), tool("task_complete", ToolEffect::Writes)];
+            Change::Lent(Lent { tools, root: "/home/me".into() })
+        }
+    })
+}
+
+fn typed(u: &mut Unstructured<'_>) -> Result<Typed> {
+    let text = text(u)?;
+    Ok(match u.int_in_range(0..=2)? {
+        0 => Typed::Keys { text },
+        1 => Typed::Secret { prompt: text },
+        _ => Typed::Answer { prompt: text, text: "yes".into() },
+    })
+}
+
+fn decision(u: &mut Unstructured<'_>) -> Result<Decision> {
+    let command = u.ratio(1, 3)?.then(|| "echo edited".to_owned());
+    Ok(match u.int_in_range(0..=2)? {
+        0 => Decision::Allow { command },
+        1 => Decision::AllowSession { command },
+        _ => Decision::Reject { reason: text(u)? },
+    })
+}
+
+impl World {
+    /// A session that lives through whatever `u` says.
+    pub(crate) fn random(u: &mut Unstructured<'_>) -> Result<Self> {
+        let effects = [
+            ("bash", ToolEffect::Command),
+            ("write_file", ToolEffect::Writes),
+            ("read_file", ToolEffect::Reads),
+            ("task_complete", ToolEffect::Completes),
+        ];
+        let spec = SessionSpec {
+            model: ModelRef::new("demo", "demo"),
+            system: "Be brief.".into(),
+            tools: effects.into_iter().map(|(name, effect)| tool(name, effect)).collect(),
+            approve: ApprovalMode::Ask,
+            dangerous_patterns: Vec::new(),
+            deny: Vec::new(),
+            max_iterations: 4,
+            max_history_messages: 6,
+            max_output_tokens: None,
+            temperature: None,
+            host: "web-1".into(),
+            root: "/srv".into(),
+            profile: "full".into(),
+        };
+        let (session, out) = Session::open(spec);
+        let (step, running, asked) = (None, None, None);
+        let mut world = Self { session, step, running, asked, questions: 0, updates: Vec::new() };
+        world.publish(out.events);
+        for _ in 0..u.int_in_range(0..=60)? {
+            if u.is_empty() {
+                break;
+            }
+            if u.ratio(1, 3)? {
+                let delta = world.delta(u)?;
+                world.updates.extend(delta.map(Update::Delta));
+            } else {
+                let input = world.input(u)?;
+                world.tell(input);
+            }
+        }
+        Ok(world)
+    }
+
+    /// The log alone.
+    pub(crate) fn log(&self) -> Vec<std::sync::Arc<Logged>> {
+        let logged = self.updates.iter().filter_map(|update| match update {
+            Update::Logged(logged) => Some(logged.clone()),
+            Update::Delta(_) => None,
+        });
+        logged.collect()
+    }
+
+    fn publish(&mut self, events: Vec<Event>) {
+        for event in events {
+            match &event {
+                Event::ApprovalAsked { call, .. } => self.asked = Some(call.id.clone()),
+                Event::Decided { .. } => self.asked = None,
+                Event::TurnEnded { .. } => (self.step, self.running) = (None, None),
+                _ => {}
+            }
+            let seq = Seq(self.log().len() as u64 + 1);
+            self.updates.push(Update::Logged(Logged { seq, at: Timestamp(0), event }.into()));
+        }
+    }
+
+    fn tell(&mut self, input: Input) {
+        let out = self.session.handle(input);
+        self.publish(out.events);
+        for effect in out.effects {
+            match effect {
+                Effect::CallModel { step, .. } => self.step = Some(step),
+                Effect::CancelModel { .. } => self.step = None,
+                Effect::RunTool { call, .. } => self.running = Some(call.id),
+                Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
+            }
+        }
+    }
+
+    /// What the world does next: mostly what leads on.
+    fn input(&mut self, u: &mut Unstructured<'_>) -> Result<Input> {
+        if u.ratio(2, 3)? {
+            if let Some(step) = self.step.take() {
+                let kind = *u.choose(&[FailureKind::Unreachable, FailureKind::ContextOverflow])?;
+                let failure = ModelFailure { kind, message: text(u)? };
+                let result = if u.ratio(1, 5)? { Err(failure) } else { Ok(reply(u)?) };
+                return Ok(Input::Reply { step, result });
+            }
+            if let Some(call) = self.asked.clone() {
+                return Ok(Input::Decision { call, decision: decision(u)?, by: text(u)? });
+            }
+            if let Some(call) = self.running.take() {
+                return Ok(Input::Outcome { call, outcome: outcome(u)? });
+            }
+        }
+        Ok(match u.int_in_range(0..=12)? {
+            0..=3 => Input::Prompt { text: text(u)? },
+            4 => {
+                let Arguments::Object(arguments) = arguments(u)? else { return Ok(Input::Cancel) };
+                let origin = *u.choose(&[Origin::Typed, Origin::Routine])?;
+                Input::Direct { tool: "bash".into(), arguments, origin }
+            }
+            5 => Input::Cancel,
+            6 => Input::Pause,
+            7 => Input::Resume,
+            8 => Input::Retry,
+            9 => Input::Clear,
+            10 => Input::Configure { change: change(u)? },
+            11 => Input::TerminalInput { by: text(u)?, typed: typed(u)? },
+            _ => {
+                (self.step, self.running) = (None, None);
+                Input::Recovered
+            }
+        })
+    }
+
+    fn delta(&mut self, u: &mut Unstructured<'_>) -> Result<Option<Delta>> {
+        Ok(match u.int_in_range(0..=7)? {
+            0 => self.step.map(|step| text(u).map(|text| Delta::Text { step, text })).transpose()?,
+            1 => self.step.map(|step| text(u).map(|text| Delta::Reasoning { step, text })).transpose()?,
+            2 => self.step.map(|step| Delta::Restarted { step }),
+            3 => match self.running.clone() {
+                Some(call) => Some(Delta::Output { call, text: text(u)? }),
+                None => None,
+            },
+            4 => Some(Delta::Notice { text: text(u)? }),
+            5 => {
+                self.questions += 1;
+                let (from, prompt) = (text(u)?, text(u)?);
+                let call = self.running.clone();
+                let question = Question {
+                    id: QuestionId(self.questions),
+                    kind: *u.choose(&[
+                        QuestionKind::Secret,
+                        QuestionKind::Text,
+                        QuestionKind::PerhapsSecret,
+                    ])?,
+                    from,
+                    prompt,
+                    call,
+                };
+                Some(Delta::Question { question })
+            }
+            6 => {
+                let id = QuestionId(u.int_in_range(0..=self.questions)?);
+                Some(Delta::QuestionClosed { id, by: u.ratio(1, 2)?.then(|| "web".to_owned()) })
+            }
+            _ => Some(Delta::Control { holder: u.ratio(1, 2)?.then(|| "web".to_owned()) }),
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! `sysop audit`: what a server let run, and that nothing runs beside it.
+
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{Served, eventually};
+use crate::World;
+use crate::support::{Mock, bash, say};
+
+fn file(world: &World) -> PathBuf {
+    world.data().join("audit/audit.jsonl")
+}
+
+fn shown(world: &World) -> String {
+    let run = world.finish(&["audit", "show"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    run.out
+}
+
+#[test]
+fn an_approval_and_its_call_are_told_with_who_what_where_and_how_it_ended() {
+    let mock = Mock::start(&[(
+        "deploy",
+        vec![bash("echo content-of-a-file --password hunter22 sk-canary-0123456789"), say("done")],
+    )]);
+    let world = World::with_openai(&mock.url()).variable("OPENAI_API_KEY", "sk-canary-0123456789");
+    let served = Served::start(&world, &[]);
+    let session = served.session();
+    served.call("POST", &format!("{session}/messages"), &json!({ "content": "deploy" }));
+    let events = served.follow(&session, "approval.request");
+    let call = events.split("\"toolCallId\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    served.call("POST", &format!("{session}/decisions"), &json!({ "toolCallId": call, "decision": "allow" }));
+    served.follow(&session, "assistant.done");
+
+    let shown = shown(&world);
+    let id = session.rsplit('/').next().unwrap();
+    let work = world.work().canonicalize().unwrap().display().to_string();
+    let what = format!("on local:{work} bash: echo content-of-a-file --password [redacted] [redacted]");
+    for line in [
+        format!("decided  allow by start for start {what} in session {id}"),
+        format!("started  by start for start {what} in session {id}"),
+        format!("finished ok for start {what} exit 0 in session {id}"),
+    ] {
+        assert!(shown.contains(&line), "{line}\nis not in\n{shown}");
+    }
+    let said = served.running.kill();
+    let audit = std::fs::read_to_string(file(&world)).unwrap();
+    for secret in ["hunter22", "sk-canary"] {
+        assert!(!audit.contains(secret) && !said.err.contains(secret), "{secret}");
+    }
+    let run = world.finish(&["audit", "verify"]);
+    assert!(run.code == Some(0) && run.out.starts_with("4 lines in 1 files, unbroken"), "{run:?}");
+}
+
+#[test]
+fn whoever_changes_a_line_is_found_out() {
+    let world = World::new().variable("SYSOP_MODEL", "demo");
+    let served = Served::start(&world, &[]);
+    let session = served.session();
+    served.call("POST", &format!("{session}/direct"), &json!({ "command": "echo one", "origin": "typed" }));
+    served.follow(&session, "assistant.done");
+    served.running.kill();
+    // Half a line, as a power cut leaves it: mended at the next start, and told of.
+    let mut bytes = std::fs::read(file(&world)).unwrap();
+    bytes.extend_from_slice(b"{\"n\":4,");
+    std::fs::write(file(&world), &bytes).unwrap();
+    let served = Served::start(&world, &[]);
+    served.running.signal(Signal::TERM);
+    assert_eq!(served.running.finish().code, Some(0));
+    let run = world.finish(&["audit", "verify"]);
+    assert!(run.code == Some(0) && run.out.starts_with("4 lines"), "{run:?}");
+
+    let text = std::fs::read_to_string(file(&world)).unwrap();
+    std::fs::write(file(&world), text.replace("echo one", "echo two")).unwrap();
+    let run = world.finish(&["audit", "verify"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("audit.jsonl, line 2: it was changed"), "{run:?}");
+}
+
+#[test]
+fn what_cannot_be_audited_does_not_run() {
+    let world = World::new().variable("SYSOP_MODEL", "demo");
+    let served = Served::start(&world, &[]);
+    let session = served.session();
+    std::fs::remove_file(file(&world)).unwrap();
+    std::fs::create_dir(file(&world)).unwrap();
+    served.call("POST", &format!("{session}/direct"), &json!({ "command": "touch ran", "origin": "typed" }));
+    served.running.err.wait_for_text("what is not audited does not run");
+    assert!(!world.work().join("ran").exists());
+    served.running.kill();
+
+    let run = world.finish(&["serve", "--port", "0"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("--audit best-effort"), "{run:?}");
+    let served = Served::start(&world, &["--audit", "best-effort"]);
+    let session = served.session();
+    served.call("POST", &format!("{session}/direct"), &json!({ "command": "touch ran", "origin": "typed" }));
+    eventually("it runs where that was asked for", || world.work().join("ran").exists());
+}

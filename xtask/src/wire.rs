@@ -1,0 +1,41 @@
+//! What is generated from the messages: schemas, TypeScript, the page of the protocol; and whether a page can use them.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::chore::{cargo, root, step, target};
+use crate::setup;
+
+/// The compiler that the types are checked with.
+const TYPESCRIPT: &str = "typescript@5.9.3";
+/// What it needs, and the Debian packages that hold it.
+const NODE: [(&str, &str); 2] = [("node", "nodejs"), ("npm", "npm")];
+/// What a page writes with the types, from the root.
+const USE: &str = "crates/sysop-wire/schema/use.ts";
+
+/// Writes the generated files and compiles the TypeScript.
+pub(crate) fn run() -> Result<()> {
+    let mut generate = cargo();
+    generate.args(["run", "--quiet", "--locked", "--package", "sysop-wire"]);
+    generate.args(["--features", "schema", "--example", "wire"]);
+    step("write what is generated from the messages", &mut generate)?;
+    check()
+}
+
+/// Compiles the TypeScript that is committed.
+pub(crate) fn check() -> Result<()> {
+    setup::need(&NODE)?;
+    let tools = target().join("typescript");
+    let compiler = tools.join("node_modules/.bin/tsc");
+    if !compiler.exists() {
+        std::fs::create_dir_all(&tools)?;
+        let mut install = Command::new("npm");
+        install.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(&tools);
+        step("install the TypeScript compiler", install.arg(TYPESCRIPT))?;
+    }
+    let mut compile = Command::new(compiler);
+    compile.args(["--strict", "--noEmit", "--target", "es2022", "--module", "esnext"]);
+    compile.args(["--moduleResolution", "bundler", USE]).current_dir(root());
+    step("types of the messages", &mut compile)
+}
