@@ -21,12 +21,13 @@ use crate::settings::unknown_provider;
     about = "An AI operator for your terminal and your servers",
     long_about = "An AI operator for your terminal and your servers.\n\nSay what you want; a model proposes the next \
                   step; you see it, edit it, allow it or refuse it; it runs, and the output goes back to the model \
-                  until the task is done. Without a command, a conversation begins.",
+                  until the task is done. Without a command, the full screen opens; `sysop chat` is the \
+                  same line by line.",
     after_long_help = TOP_EXAMPLES,
     max_term_width = 100
 )]
 pub(crate) struct Arguments {
-    /// What you want done; begins a conversation with it
+    /// What you want done; opens the full screen with it
     #[arg(value_name = "TASK", value_parser = task)]
     pub(crate) task: Option<String>,
     /// The flags that go with every command.
@@ -39,8 +40,9 @@ pub(crate) struct Arguments {
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  sysop                              talk with a model about this machine
+  sysop                              the full screen, on this machine
   sysop \"why is the disk full?\"      the same, beginning with a task
+  sysop chat                         the same line by line
   sysop exec --approve auto \"...\"    one task; only what is dangerous asks
   sysop --host web1 \"...\"           on another machine, through your own ssh
   sysop exec --host @web --canary 1 \"...\"
@@ -50,7 +52,7 @@ Examples:
   sysop doctor                       what would be used, and why
 
 Exit codes:
-  0    done
+  0    done; the model was told of each command that failed, or of which nobody knows how it ended
   1    the task failed: a model error, the iteration limit, a routine's command
   2    bad usage or config
   3    an approval was needed and nobody could give it; nothing ran
@@ -69,6 +71,7 @@ Environment:
                                      a server that speaks like OpenAI's
   OLLAMA_HOST                        where Ollama runs
   NO_COLOR                           no colours
+  VISUAL, EDITOR, PAGER              your programs for long texts
 
 Files:
   ~/.config/sysop/config.toml        your config; see `sysop config path`

@@ -26,7 +26,7 @@ use crate::settings::{Colour, ProviderSettings, Settings, Target};
 use crate::wiring::{Machines, Parts, database, open_store, providers};
 
 /// The file of typed lines, in the data folder.
-const HISTORY: &str = "history";
+pub(crate) const HISTORY: &str = "history";
 
 /// A conversation, line by line.
 pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArguments) -> Result<Exit> {

@@ -20,6 +20,7 @@ mod serve;
 mod sessions;
 mod settings;
 mod token;
+mod tui;
 mod wiring;
 mod workspace;
 
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use sysop_core::text::neutralise;
 
-use crate::cli::{Arguments, AuditCommand, ChatArguments, Command, ConfigCommand, GlobalFlags, RunArguments};
+use crate::cli::{Arguments, AuditCommand, Command, ConfigCommand, GlobalFlags, RunArguments};
 use crate::exit::{Exit, Failure};
 use crate::pick::Pick;
 use crate::settings::{Settings, Verbosity};
@@ -74,8 +75,8 @@ fn end(result: Result<Exit>) -> ExitCode {
 
 fn dispatch(arguments: Arguments) -> Result<Exit> {
     let flags = arguments.global;
-    let chat_with_task = || Command::Chat(ChatArguments { task: arguments.task, plain: false });
-    match arguments.command.unwrap_or_else(chat_with_task) {
+    let Some(command) = arguments.command else { return tui::run(&flags, arguments.task) };
+    match command {
         Command::Completions { shell } => emit(&help::completions(shell)),
         Command::Man => emit(&help::manual().context("cannot make the manual page")?),
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),

@@ -19,10 +19,10 @@ use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
 use sysop_core::transcript::{Body, Phase, Transcript, mode_word};
 use sysop_driver::face::{Opened, Routine, Session, Which};
+use sysop_tui::command::{COMMANDS, Line, parse};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::approval::Answer;
-use super::command::{COMMANDS, Line, parse};
 use super::console::{Console, Request, Said};
 use super::editor::Label;
 use super::mirror::Window;
