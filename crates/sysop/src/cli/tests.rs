@@ -91,9 +91,9 @@ fn no_command_is_a_conversation() {
 fn a_command_with_a_slip_is_no_task() {
     assert!(complaint(&["doctr"]).contains("did you mean `doctor`?"));
     assert!(complaint(&["sesions"]).contains("did you mean `sessions`?"));
-    assert!(complaint(&["serve"]).contains("this build has no command `serve`"));
+    assert!(complaint(&["connect"]).contains("this build has no command `connect`"));
     assert!(complaint(&["fix it", "doctor"]).contains("stands before a command"));
-    assert_eq!(parsed(&["chat", "serve"]).task, None);
+    assert_eq!(parsed(&["chat", "connect"]).task, None);
 }
 
 #[test]
