@@ -198,9 +198,15 @@ impl Face {
         if let Some(over) = self.pane.as_ref().and_then(|pane| pane.over()).map(str::to_owned) {
             let now = self.now();
             self.app.say(over, now);
-            self.pane = None;
+            self.close_pane();
         }
         self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Clicks, Pane::wanted_mouse));
+    }
+
+    /// What was typed into the terminal is no answer to what lies behind it.
+    fn close_pane(&mut self) {
+        self.pane = None;
+        self.app.hidden();
     }
 
     async fn event(&mut self, event: Event) -> io::Result<()> {
@@ -210,7 +216,7 @@ impl Face {
             Event::Key(key) if self.pane.is_some() => {
                 let pressed = self.pane.as_mut().map(|pane| pane.key(key));
                 if pressed == Some(Pressed::GaveBack) {
-                    self.pane = None;
+                    self.close_pane();
                 }
             }
             Event::Paste(text) if self.pane.is_some() => {
@@ -243,7 +249,10 @@ impl Face {
                 Request::Quit | Request::Terminate => self.leave(Left::Terminated).await?,
                 Request::Hangup => self.leave(Left::HungUp).await?,
                 Request::Suspend => self.suspend().await?,
-                Request::Continued => self.screen.continued()?,
+                Request::Continued => {
+                    self.app.hidden();
+                    self.screen.continued()?;
+                }
             },
         }
         Ok(())
@@ -255,6 +264,7 @@ impl Face {
     }
 
     async fn suspend(&mut self) -> io::Result<()> {
+        self.app.hidden();
         if self.screen.suspend(&mut self.events).await? == Suspended::Nowhere {
             let now = self.now();
             self.app.say("there is no shell to go back to", now);
@@ -438,6 +448,7 @@ impl Face {
         let editor = self.programs.editor.as_deref();
         let edited =
             outside::edit(&mut self.screen, &mut self.events, editor, &self.drafts, ending, text).await?;
+        self.app.hidden();
         let now = self.now();
         match edited {
             outside::Edited::Text(text) => self.app.edited(what, Some(text), now),
@@ -449,7 +460,9 @@ impl Face {
 
     async fn page(&mut self, text: &str) -> io::Result<()> {
         let pager = self.programs.pager.as_deref();
-        if let Err(why) = outside::page(&mut self.screen, &mut self.events, pager, text).await? {
+        let paged = outside::page(&mut self.screen, &mut self.events, pager, text).await?;
+        self.app.hidden();
+        if let Err(why) = paged {
             let now = self.now();
             self.app.say(why, now);
         }
@@ -473,10 +486,15 @@ impl Face {
 }
 
 fn read_past(path: &Path) -> io::Result<Past> {
-    use std::io::Read as _;
-    let mut text = Vec::new();
-    std::fs::File::open(path)?.take(HISTORY_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(Past::read(&String::from_utf8_lossy(&text)))
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let (mut file, mut text) = (std::fs::File::open(path)?, Vec::new());
+    // The newest are at the end.
+    let before = file.metadata()?.len().saturating_sub(HISTORY_BYTES_MAX);
+    file.seek(SeekFrom::Start(before))?;
+    file.take(HISTORY_BYTES_MAX).read_to_end(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    // The first line may lack its beginning.
+    Ok(Past::read(if before == 0 { &text } else { text.split_once('\n').map_or("", |(_, rest)| rest) }))
 }
 
 fn remember(path: &Path, message: &str) -> io::Result<()> {
@@ -519,5 +537,25 @@ fn ago(milliseconds: i64) -> String {
         seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
         seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
         seconds => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HISTORY_BYTES_MAX, Past, read_past, remember};
+
+    #[test]
+    fn of_a_long_history_the_newest_is_read() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let path = folder.path().join("history");
+        let long = "x".repeat(1024 * 1024);
+        for _ in 0..=HISTORY_BYTES_MAX / (1024 * 1024) {
+            remember(&path, &long).expect("it can be written");
+        }
+        remember(&path, "the newest").expect("it can be written");
+        let past: Past = read_past(&path).expect("it can be read");
+        let read: Vec<&str> = past.newest_first().collect();
+        assert_eq!(read.first(), Some(&"the newest"));
+        assert!(read[1..].iter().all(|message| *message == long));
     }
 }

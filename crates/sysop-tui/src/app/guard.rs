@@ -10,13 +10,22 @@ pub(super) const WRITING_GUARD: Duration = Duration::from_millis(700);
 /// When a question begins to take keys.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Guard {
+    /// Whether it is part of the newest frame, which need not have reached the terminal yet.
+    painted: bool,
     until: Option<Duration>,
 }
 
 impl Guard {
-    /// The question is on the screen.
+    /// A frame with the question was made.
+    pub(super) fn painted(&mut self) {
+        self.painted = true;
+    }
+
+    /// The newest frame is on the screen.
     pub(super) fn drawn(&mut self, now: Duration) {
-        self.until.get_or_insert(now + GUARD);
+        if self.painted {
+            self.until.get_or_insert(now + GUARD);
+        }
     }
 
     /// Whether a key that comes now counts; one that comes too early begins the guard anew.

@@ -171,9 +171,7 @@ impl App {
     pub fn leave(&mut self, left: Left) -> Vec<Act> {
         let mut acts = Vec::new();
         for text in [self.input.take(), self.next.take()] {
-            if self.past.push(&text) {
-                acts.push(Act::Remember(text));
-            }
+            acts.extend(self.remember(&text));
         }
         let runs = !matches!(self.transcript.phase(), Phase::Idle | Phase::Paused { .. } | Phase::Stopping);
         if runs && self.leaving == Leaving::Stops {
@@ -499,13 +497,15 @@ impl App {
             return Vec::new();
         }
         let text = composer.take();
-        let mut acts = Vec::new();
-        if self.past.push(&text) {
-            acts.push(Act::Remember(text.clone()));
-        }
+        let mut acts: Vec<Act> = self.remember(&text).into_iter().collect();
         self.history.scroll(Scroll::End);
         acts.extend(self.line(&text, now));
         acts
+    }
+
+    /// Keeps a message for the arrows; as in a shell, one that begins with a space gets into no file.
+    fn remember(&mut self, text: &str) -> Option<Act> {
+        (self.past.push(text) && !text.starts_with(' ')).then(|| Act::Remember(text.to_owned()))
     }
 
     /// The name of the state for words that the person reads.

@@ -371,8 +371,12 @@ impl App {
                 }
                 self.done = false;
             }
-            Event::HistoryCleared => self.queued.clear(),
+            // Who stops a turn does not want the next one: the session forgets them likewise.
+            Event::HistoryCleared | Event::CancelAsked { .. } => self.queued.clear(),
             Event::TurnEnded { reason, .. } => {
+                if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
+                    self.queued.clear();
+                }
                 (self.interrupted, self.question_interrupted, self.decided) = Default::default();
                 self.done = *reason == StopReason::EndTurn && self.used_tools();
             }
@@ -384,7 +388,6 @@ impl App {
             | Event::Decided { .. }
             | Event::ToolStarted { .. }
             | Event::ToolFinished { .. }
-            | Event::CancelAsked { .. }
             | Event::Paused { .. }
             | Event::Resumed
             | Event::TerminalInput { .. }
@@ -512,7 +515,29 @@ impl App {
         self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
     }
 
-    /// A frame with all this is on the screen.
+    /// A frame with all this was made; it is not on the screen yet.
+    pub fn painted(&mut self) {
+        if self.overlay.is_some() {
+            return;
+        }
+        if let Some(asking) = &mut self.asking {
+            asking.guard.painted();
+        } else if let Some(review) = &mut self.review {
+            review.guard.painted();
+        }
+    }
+
+    /// Something else is on the screen: what is asked has to be seen again before a key is an answer.
+    pub fn hidden(&mut self) {
+        if let Some(asking) = &mut self.asking {
+            asking.guard = guard::Guard::default();
+        }
+        if let Some(review) = &mut self.review {
+            review.guard = guard::Guard::default();
+        }
+    }
+
+    /// The newest frame is on the screen.
     pub fn drawn(&mut self, now: Duration) {
         if self.overlay.is_some() {
             return;

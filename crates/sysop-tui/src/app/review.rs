@@ -38,6 +38,8 @@ pub struct Review {
     /// How many of its rows are below what is shown, and how many are shown; known once it was drawn.
     below: u16,
     page: u16,
+    /// Whether the box with the command shows all of it.
+    whole: bool,
 }
 
 /// What came of a key.
@@ -70,6 +72,7 @@ impl Review {
             scroll: 0,
             below: 0,
             page: 1,
+            whole: true,
         }
     }
 
@@ -129,6 +132,16 @@ impl Review {
         self.page = page.max(1);
         self.below = rows.saturating_sub(self.scroll + page);
         self.scroll
+    }
+
+    /// Whether the box in which it is changed shows all of it.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Takes note of how many rows the box wants, and how many it was given.
+    pub fn boxed(&mut self, wants: u16, rows: u16) {
+        self.whole = wants <= rows;
     }
 
     /// Puts what the person's editor left in the place of the command.
@@ -210,6 +223,11 @@ impl Review {
 
     fn edit(&mut self, key: KeyEvent) -> Came {
         match key.code {
+            // What runs was seen, all of it.
+            KeyCode::Enter if !edit::is_newline(key) && !self.whole => {
+                (self.mode, self.scroll, self.guard) = (ReviewMode::Looking, 0, Guard::default());
+                Came::Said("it is longer than its box; read it to its end")
+            }
             KeyCode::Enter if !edit::is_newline(key) => self.allow(|command| Decision::Allow { command }),
             KeyCode::Esc => {
                 self.mode = ReviewMode::Looking;

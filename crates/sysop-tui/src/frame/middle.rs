@@ -145,6 +145,7 @@ impl Middle {
                 let indent = (INDENT + 2).min(place.width.saturating_sub(1));
                 let place = Rect { x: place.x + indent, width: place.width - indent, ..place };
                 let review = app.review_mut()?;
+                review.boxed(*wants, command);
                 Some(write_area(review.area_mut(), "", theme, place, frame))
             }
         }

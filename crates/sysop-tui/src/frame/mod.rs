@@ -42,6 +42,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
             area.y,
             area.width,
         );
+        app.hidden();
         return;
     }
     let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
@@ -75,6 +76,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
         frame.set_cursor_position(cursor);
     }
     take_links(frame.buffer_mut(), links);
+    app.painted();
 }
 
 /// Draws the session's terminal in the place of everything, but for a line that says whose turn it is.
@@ -253,6 +255,9 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
                 vec!["Enter run", "r reject", "i edit", "a session", "Esc cancel", "e editor"]
             }
             ReviewMode::Looking => vec!["Enter run", "r reject", "a session", "Esc cancel"],
+            ReviewMode::Editing if !review.is_whole() => {
+                vec!["Enter reads", "Esc done", "Alt+Enter new line", "Alt+u undo"]
+            }
             ReviewMode::Editing => vec!["Enter run", "Esc done", "Alt+Enter new line", "Alt+u undo"],
             ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
         };

@@ -421,3 +421,74 @@ fn tokens_are_priced_where_the_price_is_known() {
     world.says("/model other").says("again").replies(Reply { usage, ..says("done") });
     assert!(!world.screen(120, 24).contains('$'));
 }
+
+#[test]
+fn what_is_not_on_the_screen_is_not_answered() {
+    // Behind an editor, a pager, the terminal: what was typed there is no answer.
+    let mut world = in_review("touch x");
+    world.app.hidden();
+    world.press(KeyCode::Enter).press(KeyCode::Char('a')).passes(GUARD * 2).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+    world.is_read().press(KeyCode::Enter);
+    assert_eq!(running(&world), Some("touch x"));
+    // In a window in which there is no room for it.
+    let mut world = World::new();
+    world.says("go").replies(bash("c1", "touch x"));
+    assert!(world.screen(18, 4).contains("a larger window"));
+    world.passes(GUARD * 2).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+    // A frame from before it came.
+    let mut world = World::new();
+    world.says("go").frame(80, 24);
+    world.replies(bash("c1", "touch x"));
+    world.app.drawn(world.now);
+    world.passes(GUARD * 2).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+}
+
+#[test]
+fn a_long_command_is_read_to_its_end_also_where_it_is_changed() {
+    let lines: Vec<String> = (0..60).map(|line| format!("echo {line}")).collect();
+    let mut world = World::new();
+    world.says("go").replies(bash("c1", &lines.join("\n")));
+    world.frame(40, 12);
+    world.passes(GUARD).press(KeyCode::Char('i'));
+    world.frame(40, 12);
+    world.press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Looking));
+    world.frame(40, 12);
+    let mut read = String::new();
+    for _ in 0..60 {
+        world.passes(GUARD);
+        read.push_str(&world.screen(40, 12));
+        world.press(KeyCode::Enter);
+    }
+    assert!(lines.iter().all(|line| read.contains(line.as_str())));
+    assert_eq!(decisions(&world).len(), 1);
+}
+
+#[test]
+fn who_stops_a_turn_is_told_of_no_messages_that_wait() {
+    let mut world = World::new();
+    world.says("go").says("and then");
+    assert!(world.screen(120, 24).contains("1 queued"));
+    world.press(KeyCode::Esc);
+    assert!(!world.screen(120, 24).contains("1 queued"));
+}
+
+#[test]
+fn a_message_that_begins_with_a_space_gets_into_no_file() {
+    let mut world = World::new();
+    world.says(" this").types(" and this");
+    world.tell(Input::Cancel).key(control('c')).key(control('c'));
+    let kept = |world: &World| world.acts.iter().filter(|act| matches!(act, Act::Remember(_))).count();
+    assert!(left(&world).is_some() && kept(&world) == 0);
+    let mut world = World::new();
+    world.says("that");
+    assert_eq!(kept(&world), 1);
+    // The arrows know it until then.
+    let mut world = World::new();
+    world.says(" this").press(KeyCode::Up);
+    assert_eq!(world.app.composer().text(), " this");
+}
