@@ -1,9 +1,12 @@
 //! One set of editing keys for every box that a person writes in.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
+use std::borrow::Cow;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
+use sysop_core::text::neutralise_line;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -156,4 +159,14 @@ pub(super) fn harmless(text: &str) -> String {
             || matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.chars().filter(|sign| !hides(*sign)).collect()
+}
+
+/// Takes out of a command all that a box would hide, so that what is seen in it is what runs.
+pub(super) fn seen(command: &str) -> String {
+    let is_seen = |sign: &char| {
+        let mut bytes = [0; 4];
+        matches!(sign, '\n' | '\t')
+            || matches!(neutralise_line(sign.encode_utf8(&mut bytes)), Cow::Borrowed(_))
+    };
+    harmless(command).chars().filter(is_seen).collect()
 }

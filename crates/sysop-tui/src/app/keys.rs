@@ -183,7 +183,10 @@ impl App {
 
     fn pause_or_resume(&mut self, now: Duration) -> Vec<Act> {
         match self.transcript.phase() {
-            Phase::Paused { .. } => self.send_expecting(Input::Resume, Expected::Event, now),
+            Phase::Paused { .. } => {
+                self.say("goes on", now);
+                self.send_expecting(Input::Resume, Expected::Event, now)
+            }
             Phase::Idle => {
                 self.say("nothing runs that could be paused", now);
                 Vec::new()

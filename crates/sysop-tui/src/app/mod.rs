@@ -603,7 +603,7 @@ impl App {
     /// Stops what runs.
     fn stop(&mut self) -> Vec<Act> {
         self.transcript.stopping();
-        self.expected = None;
+        (self.expected, self.flash) = (None, None);
         self.review = None;
         self.asking = None;
         self.settle();
@@ -612,7 +612,8 @@ impl App {
 
     fn decide(&mut self, call: CallId, decision: sysop_core::event::Decision, now: Duration) -> Vec<Act> {
         self.decided = Some((call.clone(), State::after(&decision)));
-        self.review = None;
+        // A remark about this proposal is none about the next.
+        (self.review, self.flash) = (None, None);
         self.meter.phase(now);
         self.follow_questions(now);
         self.settle();

@@ -147,11 +147,11 @@ impl Review {
     /// Puts what the person's editor left in the place of the command.
     pub(super) fn edited(&mut self, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
-        edit::replace(&mut self.area, &edit::harmless(text));
+        edit::replace(&mut self.area, &edit::seen(text));
     }
 
     pub(super) fn paste(&mut self, text: &str) {
-        let text = edit::harmless(text);
+        let text = edit::seen(text);
         match self.mode {
             // A paste is no answer.
             ReviewMode::Looking => {}
@@ -212,13 +212,13 @@ impl Review {
         }
         self.mode = ReviewMode::Editing;
         let command = self.command();
-        let clean = edit::harmless(&command);
+        let clean = edit::seen(&command);
         if clean == command {
             return Came::Nothing;
         }
         // A box would hide them, and what is in the box is what runs.
         edit::replace(&mut self.area, &clean);
-        Came::Said("control characters were taken out of the command that you edit")
+        Came::Said("control and invisible characters were taken out of the command that you edit")
     }
 
     fn edit(&mut self, key: KeyEvent) -> Came {

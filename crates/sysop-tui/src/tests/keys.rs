@@ -122,7 +122,7 @@ fn an_empty_command_is_not_run_and_hidden_characters_are_named() {
     assert!(world.screen(80, 24).contains(r"\u{202e}"));
     world.press(KeyCode::Char('i'));
     assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("echo hi"));
-    assert!(world.screen(120, 24).contains("control characters were taken out"));
+    assert!(world.screen(120, 24).contains("invisible characters were taken out"));
 }
 
 #[test]
@@ -491,4 +491,28 @@ fn a_message_that_begins_with_a_space_gets_into_no_file() {
     let mut world = World::new();
     world.says(" this").press(KeyCode::Up);
     assert_eq!(world.app.composer().text(), " this");
+}
+
+#[test]
+fn a_remark_about_one_proposal_is_none_about_the_next() {
+    let mut world = in_review("echo a\u{202e}b");
+    world.press(KeyCode::Char('i'));
+    assert!(world.screen(100, 24).contains("were taken out"));
+    world.press(KeyCode::Enter).ends(Outcome::ok("")).replies(bash("c2", "touch x"));
+    assert!(!world.screen(100, 24).contains("were taken out"));
+    world.press(KeyCode::Esc);
+    let mut world = World::new();
+    world.says("go").key(control('p'));
+    assert!(world.screen(100, 24).contains("pausing after this step"));
+    world.key(control('p'));
+    assert!(world.screen(100, 24).contains("goes on"));
+}
+
+#[test]
+fn what_a_box_would_hide_does_not_run_from_it() {
+    let mut world = in_review("rm a\u{200b}b\u{2060}c\u{e0041}\u{ad}\u{feff}\td");
+    world.press(KeyCode::Char('i'));
+    assert!(world.screen(120, 24).contains("invisible characters were taken out"));
+    world.pastes("e\u{200b}f").press(KeyCode::Enter);
+    assert_eq!(running(&world), Some("rm abc\tdef"));
 }

@@ -79,6 +79,30 @@ fn a_task_of_the_command_line_is_refused_with_a_word_and_stopped() {
 }
 
 #[test]
+fn keys_for_an_editor_run_nothing() {
+    let mock = Mock::start(&[("go", vec![bash("touch proposed"), say("Done.")])]);
+    let editor = "echo the editor is here; until [ -e saved ]; do sleep 0.02; done; echo touch written >$0";
+    let world = World::with_openai(&mock.url()).variable("EDITOR", &format!("sh -c '{editor}'"));
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["go"]);
+        viewer.reads_the_proposal().await;
+        viewer.types("e").await;
+        viewer.sees("the editor is here").await;
+        // What the editor left is not on the screen yet.
+        viewer.types("a\r").await;
+        std::fs::write(world.work().join("saved"), "").unwrap();
+        viewer.sees("touch written").await;
+        viewer.reads_the_proposal().await;
+        assert!(!world.has("written") && !world.has("proposed"));
+        viewer.types("\r").await;
+        viewer.sees("Done.").await;
+        assert!(world.has("written") && !world.has("proposed"));
+        viewer.types("\x15\x15\x04").await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
 fn keys_from_before_a_proposal_was_seen_run_nothing() {
     let mock = Mock::start(&[("go", vec![bash("touch never"), say("Done.")])]);
     let world = World::with_openai(&mock.url());
