@@ -1,0 +1,1 @@
+//! Lending over a line that a test listens to.
