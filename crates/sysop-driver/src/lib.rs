@@ -170,6 +170,11 @@ impl Driver {
         }
     }
 
+    /// A session that runs here already.
+    pub fn live(&self, id: &SessionId) -> Option<Handle> {
+        self.running(id).map(|live| Handle { live })
+    }
+
     /// How many sessions are held in memory.
     pub fn live_sessions(&self) -> usize {
         self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()

@@ -91,6 +91,7 @@ pub(crate) async fn act(
         | ClientMessage::TerminalDetach { .. }
         | ClientMessage::Heartbeat {} => {}
     }
+    inner.house.rooms.acts(&room.state.id, by, room.state.trace().map(|trace| trace.to_string()).as_deref());
     send(inner, room, message.inputs(by))
 }
 
@@ -99,6 +100,9 @@ fn send(inner: &Inner, room: &Room, inputs: Vec<Input>) -> Result<Acted, Refused
         return Err(refused(ErrorCode::Draining, DRAINING));
     }
     for input in inputs {
+        if let Input::Configure { change } = &input {
+            inner.house.rooms.permits(change).map_err(|why| refused(ErrorCode::Forbidden, why))?;
+        }
         room.opened.session.send(input).map_err(|why| refused(ErrorCode::Closed, why))?;
     }
     Ok(Acted::Done)

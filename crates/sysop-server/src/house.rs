@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use sysop_core::id::SessionId;
-use sysop_driver::face::Opened;
 use sysop_driver::port::Host;
 
 use crate::follow::Follower;
 use crate::lent::{Lending, LentSettings, RoomHost};
 use crate::metrics::Metrics;
-use crate::rooms::{RoomError, Rooms, Wish, Wrap};
+use crate::rooms::{Found, RoomError, Rooms, Wish, Wrap};
 use crate::trace::TraceParent;
 
 /// All rooms.
@@ -37,7 +36,7 @@ pub(crate) struct RoomState {
 /// An open session.
 #[derive(Clone)]
 pub(crate) struct Room {
-    pub(crate) opened: Opened,
+    pub(crate) opened: Found,
     pub(crate) state: Arc<RoomState>,
 }
 
@@ -51,7 +50,7 @@ impl House {
         let state = self.state_of(&id);
         let opened = self.rooms.create(id, wish, wrap(&state)).await?;
         self.metrics.session_created();
-        tracing::info!(session = %state.id, host = %opened.spec.host, model = %opened.spec.model, "session created");
+        tracing::info!(session = %state.id, "session created");
         Ok(Room { opened, state })
     }
 

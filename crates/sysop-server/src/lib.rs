@@ -34,7 +34,7 @@ use tokio_util::task::TaskTracker;
 pub use self::door::{Peer, plain};
 pub use self::guard::{Anyone, Caller, Guard, Scope};
 pub use self::lent::LentSettings;
-pub use self::rooms::{RoomError, Rooms, Wish, Wrap};
+pub use self::rooms::{Found, RoomError, Rooms, Wish, Wrap};
 pub use self::socket::SocketSettings;
 
 use self::door::Door;

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use sysop_core::event::Change;
+use sysop_core::id::Seq;
 use sysop_core::id::SessionId;
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::policy::ApprovalMode;
-use sysop_driver::face::Opened;
+use sysop_driver::face::Session;
 use sysop_driver::port::{Host, ModelEvent, SessionSummary};
 
 /// What a new session is to be like; what is left out is as the server's own settings say.
@@ -30,14 +32,23 @@ pub struct Wish {
 /// Puts something in front of the host of a session that is opened.
 pub type Wrap = Box<dyn FnOnce(Arc<dyn Host>) -> Arc<dyn Host> + Send>;
 
+/// A session that is open.
+#[derive(Clone)]
+pub struct Found {
+    /// The session.
+    pub session: Arc<dyn Session>,
+    /// The last event of its log when it was found.
+    pub last: Seq,
+}
+
 /// Opens and finds sessions, and asks models.
 #[async_trait]
 pub trait Rooms: Send + Sync {
     /// Opens a new session of this id; it is durable on return.
-    async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Opened, RoomError>;
+    async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Found, RoomError>;
 
     /// Opens an earlier session. One that is live already is handed out, and `wrap` is dropped.
-    async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Opened, RoomError>;
+    async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError>;
 
     /// The sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError>;
@@ -47,6 +58,12 @@ pub trait Rooms: Send + Sync {
 
     /// The whole output of a call, as its artefact has it.
     async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError>;
+
+    /// Whether a client may change this; the error is one sentence.
+    fn permits(&self, change: &Change) -> Result<(), String>;
+
+    /// From now on it is their wish what the session does; for who keeps account of it.
+    fn acts(&self, id: &SessionId, who: &str, trace: Option<&str>);
 
     /// The model that answers to this name, or the one of the settings.
     fn model(&self, wanted: Option<&str>) -> ModelRef;

@@ -151,6 +151,12 @@ pub(crate) enum Command {
     /// Run a routine of the config file
     #[command(after_help = "Examples:\n  sysop run update_system\n  sysop run service name=nginx.service")]
     Run(RunArguments),
+    /// Serve sessions to browsers and other programs
+    #[command(
+        after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n\nThe first line says where; \
+                            the address in it opens the page once."
+    )]
+    Serve(ServeArguments),
     /// Look at what was done before
     #[command(
         subcommand,
@@ -213,6 +219,20 @@ pub(crate) struct RunArguments {
     /// Values for its variables
     #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) values: Vec<(String, String)>,
+}
+
+/// `sysop serve`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServeArguments {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8765")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// The port on 127.0.0.1; 0 takes any that is free
+    #[arg(long, value_name = "N", conflicts_with = "listen")]
+    pub(crate) port: Option<u16>,
+    /// How long a call waits for a client that is away, or silent, while it runs on the client's machine
+    #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) tool_timeout: u64,
 }
 
 /// `sysop sessions`.
@@ -363,11 +383,22 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
 }
 
 /// The commands of this build.
-const COMMANDS: &[&str] =
-    &["chat", "exec", "run", "sessions", "mock-llm", "doctor", "config", "completions", "man", "help"];
+const COMMANDS: &[&str] = &[
+    "chat",
+    "exec",
+    "run",
+    "serve",
+    "sessions",
+    "mock-llm",
+    "doctor",
+    "config",
+    "completions",
+    "man",
+    "help",
+];
 
 /// Words that are commands in some build, and would be odd tasks.
-const OTHER_COMMANDS: &[&str] = &["serve", "connect", "attach", "desktop", "acp", "token"];
+const OTHER_COMMANDS: &[&str] = &["connect", "attach", "desktop", "acp", "token"];
 
 /// A task of one word that was hardly meant as one: a command with a slip, or one that this build does not have.
 fn mistyped_command(task: &str) -> Option<String> {

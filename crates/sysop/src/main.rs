@@ -14,6 +14,7 @@ mod help;
 mod pick;
 mod prompt;
 mod render;
+mod serve;
 mod sessions;
 mod settings;
 mod wiring;
@@ -78,6 +79,10 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Config(command) => config_command(command, &Settings::load(&flags)?),
         Command::Doctor => doctor(Settings::load(&flags)),
         Command::Sessions(command) => wait_for(commands::sessions(load(&flags)?, command)),
+        Command::Serve(arguments) => {
+            let (settings, pick) = with_model(load(&flags)?)?;
+            serve::run(settings, pick.model, &arguments)
+        }
         Command::Run(arguments) => routine(load(&flags)?, &arguments),
         Command::Chat(arguments) => {
             let (settings, pick) = with_model(load_after_asking(&flags)?)?;

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use futures::stream::BoxStream;
-use sysop_core::catalogue::Profile;
 use sysop_core::event::{Change, Event, Input};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::session::SessionSpec;
+use sysop_core::tool::ToolSpec;
 use sysop_driver::face::Opened;
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
@@ -24,9 +24,11 @@ use sysop_store::SqliteStore;
 
 mod desk;
 mod machines;
+mod rooms;
 
 use self::machines::HOME;
 pub(crate) use self::machines::{Machines, Place};
+pub(crate) use self::rooms::ServedRooms;
 use crate::cli::Resume;
 use crate::demo::{DEMO, Demo};
 use crate::exit::Failure;
@@ -95,14 +97,21 @@ impl Parts {
     }
 
     fn begin_at(&self, place: &Place) -> Result<Opened> {
-        let settings = &self.settings;
-        let profile: Profile = settings.profile.into();
-        let host = self.machines.host(place, profile)?;
+        let host = self.machines.host(place, self.settings.profile.into())?;
         self.models.work_on(&place.host);
-        let spec = SessionSpec {
+        let spec = self.spec(place, host.tools());
+        let id = SessionId::new(uuid::Uuid::now_v7().to_string());
+        let opening = spec.clone();
+        Ok(opened(self.driver.begin(id, spec, host), Seq(0), opening))
+    }
+
+    /// How a new session there works with these tools, as the settings say.
+    fn spec(&self, place: &Place, tools: &[ToolSpec]) -> SessionSpec {
+        let settings = &self.settings;
+        SessionSpec {
             model: self.model.clone(),
-            system: prompt::system(&place.host, &place.shown_root(), host.tools()),
-            tools: host.tools().to_vec(),
+            system: prompt::system(&place.host, &place.shown_root(), tools),
+            tools: tools.to_vec(),
             approve: settings.approve(&place.host),
             dangerous_patterns: settings.dangerous_patterns.clone(),
             deny: settings.deny.clone(),
@@ -113,10 +122,12 @@ impl Parts {
             host: place.host.to_string(),
             root: place.shown_root(),
             profile: settings.profile.as_str().to_owned(),
-        };
-        let id = SessionId::new(uuid::Uuid::now_v7().to_string());
-        let opening = spec.clone();
-        Ok(opened(self.driver.begin(id, spec, host), Seq(0), opening))
+        }
+    }
+
+    /// Where the sessions are kept.
+    pub(crate) fn store(&self) -> Arc<SqliteStore> {
+        Arc::clone(&self.store)
     }
 
     /// Ends what is connected or open.
@@ -144,14 +155,18 @@ impl Parts {
         if self.settings.model.is_some() {
             handle.send(Input::Configure { change: Change::Model(self.model.clone()) }).map_err(failure)?;
         }
-        let rules = Change::Rules {
-            dangerous: self.settings.dangerous_patterns.clone(),
-            deny: self.settings.deny.clone(),
-        };
-        for change in [Change::Approve(self.settings.approve(&place.host)), rules] {
+        for change in [Change::Approve(self.settings.approve(&place.host)), self.rules()] {
             handle.send(Input::Configure { change }).map_err(failure)?;
         }
         Ok(opened(handle, last, spec))
+    }
+
+    /// The rules of today's config.
+    fn rules(&self) -> Change {
+        Change::Rules {
+            dangerous: self.settings.dangerous_patterns.clone(),
+            deny: self.settings.deny.clone(),
+        }
     }
 
     /// Where an earlier session worked: on its hosts, with its roots.
@@ -213,11 +228,16 @@ impl Models {
 
     /// From now on the session works there.
     fn work_on(&self, host: &HostChoice) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = self.of(host);
+    }
+
+    /// The models of a session that works there.
+    fn of(&self, host: &HostChoice) -> Arc<Providers> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let of_host = known.entry(host.to_string()).or_insert_with(|| {
             Arc::new(Providers::new(providers(&self.settings, self.machines.far_machine(host))))
         });
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(of_host);
+        Arc::clone(of_host)
     }
 }
 

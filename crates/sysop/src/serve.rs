@@ -1,0 +1,168 @@
+//! `sysop serve`: sessions for browsers and other programs.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use secrecy::ExposeSecret;
+use sysop_core::message::ModelRef;
+use sysop_driver::port::Store;
+use sysop_driver::system_clock;
+use sysop_driver::tokens::TokenStore;
+use sysop_server::audit::{Audit, AuditedStore, Redaction, WhenUnwritten};
+use sysop_server::auth::{Exposure, Gate, GateSettings, Places, Proxies, Tokens};
+use sysop_server::limits::Limits;
+use sysop_server::{LentSettings, Server, ServerSettings};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::ServeArguments;
+use crate::exit::{Exit, Failure};
+use crate::settings::{Settings, Verbosity};
+use crate::wiring::{Parts, ServedRooms};
+
+/// The folder of the audit, in the data folder.
+const AUDIT: &str = "audit";
+
+/// Serves until it is asked to end.
+pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
+    log_to_stderr(settings.verbosity, settings.environment.value("SYSOP_LOG"));
+    raise_open_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let served = runtime.block_on(serve(settings, model, arguments));
+    // What still runs is for a model or a client that nobody waits for any more.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    served
+}
+
+async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
+    let stop = ended_by_signals()?;
+    let listen = match arguments.port {
+        Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+        None => arguments.listen,
+    };
+    Exposure { listen, tls: false, behind_proxy: false }
+        .check()
+        .map_err(|exposed| Failure::usage(exposed.to_string()))?;
+    let listener = TcpListener::bind(listen).await.map_err(|error| {
+        Failure::failed(format!(
+            "cannot listen on {listen} ({error}); choose another with --port or --listen"
+        ))
+    })?;
+    let address = listener.local_addr().context("the socket has an address")?;
+
+    let lent = LentSettings {
+        tool_timeout: Duration::from_secs(arguments.tool_timeout),
+        output_bytes: settings.limits.output_bytes,
+        output_lines: settings.limits.output_lines,
+        ..LentSettings::default()
+    };
+    let audit = Arc::new(Audit::in_folder(&settings.folders.data.join(AUDIT)));
+    audit.check().await.map_err(|error| Failure::failed(error.to_string()))?;
+    let redaction = Redaction::new(&secrets(&settings));
+    let parts = Parts::new(settings, model)?;
+    let store = parts.store();
+    let tokens = Tokens::open(Arc::clone(&store) as Arc<dyn TokenStore>, system_clock()).await;
+    let tokens = Arc::new(tokens.map_err(|error| Failure::failed(error.to_string()))?);
+    let token = tokens.start().await.map_err(|error| Failure::failed(error.to_string()))?;
+    let audited = AuditedStore::new(
+        Arc::clone(&store) as Arc<dyn Store>,
+        system_clock(),
+        audit,
+        redaction,
+        WhenUnwritten::Stop,
+    );
+    let gate = Gate::new(
+        Arc::clone(&tokens),
+        GateSettings {
+            places: Places::new(address, Vec::new(), Vec::new()),
+            tls: false,
+            proxies: Proxies::default(),
+            limits: Limits::default(),
+        },
+    );
+    let rooms = Arc::new(ServedRooms::new(parts.clone(), Arc::new(audited)));
+    let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, ..ServerSettings::default() });
+    tell(&format!("sysop serves on http://{address}/?token={}", token.expose_secret()))?;
+    tracing::info!(%address, "serving");
+
+    let following = {
+        let (tokens, stop) = (Arc::clone(&tokens), stop.clone());
+        async move { tokens.follow(stop).await }
+    };
+    let following = tokio::spawn(following);
+    let served = server.serve(sysop_server::plain(listener), stop.clone()).await;
+    stop.cancel();
+    // It writes down what was used when; a panic of it was told already.
+    let _ = following.await;
+    parts.close().await;
+    served.context("the server ended")?;
+    tracing::info!("ended");
+    Ok(Exit::Done)
+}
+
+/// Cancelled by SIGTERM, SIGINT or SIGHUP; a second one ends the process as usual.
+fn ended_by_signals() -> Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+        let mut signal = signal(kind).context("cannot listen for signals")?;
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            while signal.recv().await.is_some() {
+                if stop.is_cancelled() {
+                    std::process::exit(i32::from(Exit::Terminated.code()));
+                }
+                stop.cancel();
+            }
+        });
+    }
+    Ok(stop)
+}
+
+/// One JSON object a line. Neither prompts nor commands nor outputs nor secrets are in them.
+fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
+    let usual = match verbosity {
+        Verbosity::Quiet => "error",
+        Verbosity::Normal => "warn,sysop=info,sysop_server=info",
+        Verbosity::Verbose(1) => "info,sysop=debug,sysop_server=debug,sysop_driver=debug",
+        Verbosity::Verbose(_) => "debug",
+    };
+    let filter = EnvFilter::try_new(wanted.unwrap_or(usual)).unwrap_or_else(|_| EnvFilter::new(usual));
+    // Set already where another part of this process did; then it is their log.
+    let _ = tracing_subscriber::fmt().json().with_env_filter(filter).with_writer(io::stderr).try_init();
+}
+
+/// Each socket is a file; the usual limit is for programs that have few.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // With fewer it serves fewer.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+fn secrets(settings: &Settings) -> Vec<secrecy::SecretString> {
+    let providers = settings.providers.values();
+    providers
+        .flat_map(|provider| {
+            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
+        })
+        .collect()
+}
+
+/// Says where the server is; nobody may read that.
+fn tell(line: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

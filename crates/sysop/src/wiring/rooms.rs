@@ -1,0 +1,307 @@
+//! The sessions of a server: many at a time, on any host, each with the models of its own host.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use sysop_core::catalogue::Profile;
+use sysop_core::event::{Change, Event, Input};
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
+use sysop_core::outcome::Outcome;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::ToolSpec;
+use sysop_driver::face::Desk;
+use sysop_driver::port::{
+    CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
+};
+use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
+use sysop_provider::Providers;
+use sysop_server::audit::{Actor, AuditedStore};
+use sysop_server::{Found, RoomError, Rooms, Wish, Wrap};
+
+use super::{Parts, Place};
+use crate::config::PROVIDERS;
+use crate::demo::{DEMO, Demo};
+use crate::prompt;
+use crate::settings::{HostChoice, unknown_provider};
+
+/// The host of a session that has no tools but those that clients lend.
+const NONE: &str = "none";
+/// The model of a far machine, which only sessions on that machine reach.
+const FAR_MODELS: &str = "ollama+ssh";
+
+/// The sessions of a server.
+pub(crate) struct ServedRooms {
+    parts: Parts,
+    store: Arc<AuditedStore>,
+    /// One for each far machine, whose models only its own sessions reach; all others share the one without a name.
+    drivers: Mutex<HashMap<String, Driver>>,
+}
+
+impl ServedRooms {
+    /// Serves the sessions of these parts, from a store in front of theirs.
+    pub(crate) fn new(parts: Parts, store: Arc<AuditedStore>) -> Self {
+        Self { parts, store, drivers: Mutex::default() }
+    }
+
+    fn driver(&self, host: Option<&HostChoice>) -> Driver {
+        let far = host.filter(|host| matches!(host, HostChoice::Ssh(_)));
+        let name = far.map(HostChoice::to_string).unwrap_or_default();
+        let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || {
+            let host = far.unwrap_or(&HostChoice::Local);
+            let models = HostModels { demo: Demo::new(), providers: self.parts.models.of(host) };
+            Driver::new(Ports {
+                provider: Arc::new(models),
+                store: Arc::clone(&self.store) as Arc<dyn Store>,
+                clock: system_clock(),
+            })
+        };
+        drivers.entry(name).or_insert_with(new).clone()
+    }
+
+    fn drivers(&self) -> Vec<Driver> {
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// How a new session works, and with which tools of its own.
+    fn plan(&self, wish: Wish) -> Result<(Driver, SessionSpec, Arc<dyn Host>), RoomError> {
+        let settings = &self.parts.settings;
+        let profile: Profile = match &wish.profile {
+            Some(name) => {
+                name.parse().map_err(|_| RoomError::Bad(format!("there is no profile {name:?}")))?
+            }
+            None => settings.profile.into(),
+        };
+        let (driver, mut spec, host) = if wish.host.as_deref() == Some(NONE) {
+            let place = Place { host: HostChoice::Local, root: PathBuf::new() };
+            let spec = SessionSpec {
+                system: prompt::system_without_host(),
+                host: NONE.to_owned(),
+                root: String::new(),
+                ..self.parts.spec(&place, &[])
+            };
+            let host: Arc<dyn Host> = Arc::new(NoTools);
+            (self.driver(None), spec, host)
+        } else {
+            let place = self.place(wish.host.as_deref(), wish.root.as_deref())?;
+            let host = self.parts.machines.host(&place, profile).map_err(|error| bad(&error))?;
+            (self.driver(Some(&place.host)), self.parts.spec(&place, host.tools()), host)
+        };
+        profile.as_str().clone_into(&mut spec.profile);
+        if let Some(model) = wish.model {
+            self.known(&model, &spec)?;
+            spec.model = model;
+        }
+        if let Some(approve) = wish.approve {
+            self.permits(&Change::Approve(approve)).map_err(RoomError::Bad)?;
+            spec.approve = approve;
+        }
+        Ok((driver, spec, host))
+    }
+
+    /// Where a new session works: below the server's own root, or on another machine.
+    fn place(&self, host: Option<&str>, root: Option<&Path>) -> Result<Place, RoomError> {
+        let settings = &self.parts.settings;
+        let host = match host {
+            None => settings.host.clone(),
+            Some(host) => settings.hosts.resolve(host).map_err(|failure| RoomError::Bad(failure.message))?,
+        };
+        let Some(root) = root else { return Ok(Place { host, root: settings.root.clone() }) };
+        if matches!(host, HostChoice::Local) {
+            return Ok(Place { host, root: below(&settings.root, root)? });
+        }
+        let there = root.to_str().ok_or_else(|| RoomError::Bad("the root is not UTF-8".to_owned()))?;
+        let host =
+            host.with_root(Some(there.to_owned())).map_err(|failure| RoomError::Bad(failure.message))?;
+        Ok(Place { host, root: settings.root.clone() })
+    }
+
+    fn known(&self, model: &ModelRef, spec: &SessionSpec) -> Result<(), RoomError> {
+        let provider = model.provider.as_str();
+        if provider != DEMO && !PROVIDERS.contains(&provider) {
+            return Err(RoomError::Bad(unknown_provider(provider)));
+        }
+        let far = self.parts.settings.hosts.resolve(&spec.host);
+        if provider == FAR_MODELS && !matches!(far, Ok(HostChoice::Ssh(_))) {
+            return Err(RoomError::Bad(format!(
+                "{FAR_MODELS} is the Ollama of one far host; give one with `host`"
+            )));
+        }
+        Ok(())
+    }
+
+    fn live(&self, id: &SessionId) -> Option<Handle> {
+        self.drivers().iter().find_map(|driver| driver.live(id))
+    }
+
+    /// Replays an earlier session; it works as it did, with the rules of today's config added.
+    async fn resume(&self, id: &SessionId, wrap: Wrap) -> Result<Handle, RoomError> {
+        let spec = self.spec_of(id).await?;
+        let (driver, host): (_, Arc<dyn Host>) = if spec.host == NONE {
+            (self.driver(None), Arc::new(NoTools))
+        } else {
+            let profile = spec.profile.parse().unwrap_or(self.parts.settings.profile.into());
+            let place = self.parts.place_of(&spec).map_err(|error| bad(&error))?;
+            let host = self.parts.machines.host(&place, profile).map_err(|error| bad(&error))?;
+            (self.driver(Some(&place.host)), host)
+        };
+        let handle = driver.resume(id, wrap(host)).await.map_err(failed)?;
+        handle.send(Input::Configure { change: self.parts.rules() }).map_err(failed)?;
+        if self.reads_only() {
+            let change = Change::Approve(ApprovalMode::Never);
+            handle.send(Input::Configure { change }).map_err(failed)?;
+        }
+        Ok(handle)
+    }
+
+    async fn spec_of(&self, id: &SessionId) -> Result<SessionSpec, RoomError> {
+        let start = self.store.load(id, Seq(0), 1).await.map_err(|error| failed(error.into()))?;
+        match start.into_iter().next().map(|logged| logged.event) {
+            Some(Event::SessionOpened { spec }) => Ok(spec),
+            Some(_) | None => Err(RoomError::NotFound(id.clone())),
+        }
+    }
+
+    /// Whether the server was started with `--approve never`: then nothing on it changes anything.
+    fn reads_only(&self) -> bool {
+        let settings = &self.parts.settings;
+        settings.approve(&settings.host) == ApprovalMode::Never
+    }
+}
+
+#[async_trait]
+impl Rooms for ServedRooms {
+    async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Found, RoomError> {
+        let (driver, spec, host) = self.plan(wish)?;
+        let handle = driver.create(id, spec, wrap(host)).await.map_err(failed)?;
+        Ok(found(handle))
+    }
+
+    async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError> {
+        let handle = match self.live(id) {
+            Some(handle) => handle,
+            None => self.resume(id, wrap).await?,
+        };
+        Ok(found(handle))
+    }
+
+    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
+        self.store.list(limit).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), RoomError> {
+        for driver in self.drivers() {
+            driver.end(id, "this session was deleted");
+        }
+        self.store.delete(id).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError> {
+        self.spec_of(id).await?;
+        self.parts.artefact(id, name).await.map_err(RoomError::Bad)
+    }
+
+    fn permits(&self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Approve(mode) if self.reads_only() && *mode != ApprovalMode::Never => {
+                Err("this server was started with `--approve never`: nothing on it changes anything"
+                    .to_owned())
+            }
+            Change::Model(model)
+                if model.provider != DEMO && !PROVIDERS.contains(&model.provider.as_str()) =>
+            {
+                Err(unknown_provider(&model.provider))
+            }
+            Change::Approve(_) | Change::Model(_) | Change::Rules { .. } | Change::Lent(_) => Ok(()),
+        }
+    }
+
+    fn acts(&self, id: &SessionId, who: &str, trace: Option<&str>) {
+        self.store.acts(id, Actor { name: who.to_owned(), trace: trace.map(str::to_owned) });
+    }
+
+    fn model(&self, wanted: Option<&str>) -> ModelRef {
+        let own = &self.parts.model;
+        let Some(wanted) = wanted.filter(|name| !name.is_empty()) else { return own.clone() };
+        match wanted.parse::<ModelRef>() {
+            Ok(model) if model.provider == DEMO || PROVIDERS.contains(&model.provider.as_str()) => model,
+            // A bare name is one of Gemini's; another model stands in where that is not what is configured.
+            _ if matches!(own.provider.as_str(), "gemini" | "vertex") => ModelRef::new(&own.provider, wanted),
+            Ok(_) | Err(_) => own.clone(),
+        }
+    }
+
+    fn ask(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        self.parts.models.stream(request)
+    }
+
+    async fn trouble(&self) -> Option<String> {
+        self.store.list(1).await.err().map(|error| error.to_string())
+    }
+
+    fn rest(&self, idle: Duration) {
+        self.drivers().iter().for_each(|driver| driver.rest(idle));
+    }
+}
+
+fn found(handle: Handle) -> Found {
+    let last = handle.last_seq();
+    Found { session: Arc::new(handle), last }
+}
+
+/// A root that a client wishes for lies below the server's own.
+fn below(own: &Path, wished: &Path) -> Result<PathBuf, RoomError> {
+    let outside = || RoomError::Bad("the root must be a folder below the server's own root".to_owned());
+    let root = own.join(wished).canonicalize().map_err(|_| outside())?;
+    if root.starts_with(own) && root.is_dir() { Ok(root) } else { Err(outside()) }
+}
+
+fn bad(error: &anyhow::Error) -> RoomError {
+    RoomError::Bad(format!("{error:#}"))
+}
+
+fn failed(error: DriverError) -> RoomError {
+    match error {
+        DriverError::Store(StoreError::NotFound(id)) => RoomError::NotFound(id),
+        DriverError::Store(_)
+        | DriverError::Closed(_)
+        | DriverError::NoTurn(..)
+        | DriverError::BadLog(..) => RoomError::Failed(error.to_string()),
+    }
+}
+
+/// The models that sessions on one host reach.
+struct HostModels {
+    demo: Demo,
+    providers: Arc<Providers>,
+}
+
+impl Provider for HostModels {
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        if request.model.provider == DEMO {
+            self.demo.stream(request)
+        } else {
+            self.providers.stream(request)
+        }
+    }
+}
+
+/// No machine at all.
+struct NoTools;
+
+#[async_trait]
+impl Host for NoTools {
+    fn tools(&self) -> &[ToolSpec] {
+        &[]
+    }
+
+    async fn run(&self, call: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
+        Outcome::failed(format!("this session has no machine of its own that could run {}", call.name))
+    }
+}
