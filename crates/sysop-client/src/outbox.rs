@@ -43,10 +43,6 @@ impl Outbox {
         self.waiting.len() >= WAITING_MAX
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     /// A connection to this process begins. Gives what may have arrived elsewhere, and is not sent again.
     pub(crate) fn connected(&mut self, instance: Option<&str>) -> Vec<&'static str> {
         let same = instance.is_some() && self.instance.as_deref() == instance;
@@ -131,7 +127,7 @@ mod tests {
         assert!(outbox.connected(Some("a")).is_empty());
         assert_eq!(written(&mut outbox), first[1..]);
         outbox.confirmed(3);
-        assert!(outbox.is_empty());
+        assert!(outbox.waiting.is_empty());
     }
 
     #[test]

@@ -19,3 +19,4 @@ pub mod text;
 pub mod text_protocol;
 pub mod tool;
 pub mod transcript;
+pub mod words;

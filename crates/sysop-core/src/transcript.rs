@@ -152,6 +152,11 @@ impl Transcript {
         self.items.iter()
     }
 
+    /// The item at a place in reading order.
+    pub fn at(&self, place: usize) -> Option<&Item> {
+        self.items.get(place)
+    }
+
     /// One item.
     pub fn item(&self, id: &ItemId) -> Option<&Item> {
         self.items.iter().rev().find(|item| item.id == *id)
@@ -265,11 +270,16 @@ impl Transcript {
             Event::Paused { reason } => {
                 self.notice(Weight::Warning, paused_sentence(*reason).to_owned());
                 self.turn.gate = Some(*reason);
-                self.phase = Phase::Paused { reason: *reason };
+                // A person who asks for a pause gets it behind what is under way: the gate is passed by `go_on`.
+                if *reason != PauseReason::Asked {
+                    self.phase = Phase::Paused { reason: *reason };
+                }
             }
             Event::Resumed => {
                 self.turn.gate = None;
-                self.go_on();
+                if matches!(self.phase, Phase::Paused { .. }) {
+                    self.go_on();
+                }
             }
             Event::TerminalInput { by, typed } => self.notice(Weight::Note, typed_sentence(by, typed)),
             Event::Compacted { keep } => {

@@ -1,3 +1,80 @@
 //! The full-screen face: history, the proposal or the live output, and the input; the session's terminal beside
 //! them. Draws a `Transcript`, sends `Input`s, decides nothing about a session.
+//!
+//! `app` is a pure state: keys and updates in, `Act`s out, time as an argument. `frame` lays out what `view` draws.
+//! `screen` takes the person's terminal and gives it back; `pane` is the session's terminal; `picker` is a list with
+//! a search. Only the run loop (`run`) does IO.
 #![warn(missing_docs)]
+
+pub mod app;
+pub mod command;
+pub mod frame;
+pub mod outside;
+pub mod pane;
+pub mod picker;
+mod run;
+pub mod screen;
+#[cfg(test)]
+mod tests;
+pub mod view;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use run::{Ended, run};
+
+use futures::future::BoxFuture;
+use sysop_driver::face::{Desk, Opened};
+
+/// The name under which this face answers approvals.
+pub const BY: &str = "tui";
+
+/// What the face needs.
+pub struct TuiContext {
+    /// Opens the desk and the session to begin with, after the first frame is on the screen.
+    pub open: BoxFuture<'static, Opening>,
+    /// What to ask of the session first.
+    pub task: Option<String>,
+    /// Where typed messages are remembered; nowhere if none.
+    pub history: Option<PathBuf>,
+    /// What the person should know first.
+    pub notice: Option<String>,
+    /// How it looks at first.
+    pub theme: view::theme::ThemeName,
+    /// What tokens cost, by `PROVIDER/NAME`.
+    pub prices: HashMap<String, Price>,
+    /// The person's programs for long texts, as they were found in the environment.
+    pub programs: Programs,
+    /// The folder for what is being edited.
+    pub drafts: PathBuf,
+    /// The kind of the person's terminal.
+    pub kind: screen::Kind,
+}
+
+/// Why there is no session to begin with; `Display` is one sentence.
+pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A session and the desk it was opened at, or why there is none.
+pub type Opening = Result<(Arc<dyn Desk>, Opened), OpenError>;
+
+/// What a million tokens cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Price {
+    /// Of input.
+    pub input: f64,
+    /// Of output.
+    pub output: f64,
+    /// Of input that came from a cache; as much as other input where nobody said.
+    pub cached: Option<f64>,
+}
+
+/// Programs that are given the terminal for a while; command lines, split by the shell's rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// `$VISUAL` or `$EDITOR`.
+    pub editor: Option<OsString>,
+    /// `$PAGER`.
+    pub pager: Option<OsString>,
+}

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod exec;
 mod exit;
+mod far;
 mod help;
 mod pick;
 mod prompt;
@@ -17,6 +18,7 @@ mod render;
 mod serve;
 mod sessions;
 mod settings;
+mod tui;
 mod wiring;
 mod workspace;
 
@@ -28,7 +30,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use sysop_core::text::neutralise;
 
-use crate::cli::{Arguments, ChatArguments, Command, ConfigCommand, GlobalFlags, RunArguments};
+use crate::cli::{Arguments, Command, ConfigCommand, GlobalFlags, RunArguments};
 use crate::exit::{Exit, Failure};
 use crate::pick::Pick;
 use crate::settings::{Settings, Verbosity};
@@ -71,8 +73,8 @@ fn end(result: Result<Exit>) -> ExitCode {
 
 fn dispatch(arguments: Arguments) -> Result<Exit> {
     let flags = arguments.global;
-    let chat_with_task = || Command::Chat(ChatArguments { task: arguments.task, plain: false });
-    match arguments.command.unwrap_or_else(chat_with_task) {
+    let Some(command) = arguments.command else { return tui::run(&flags, arguments.task) };
+    match command {
         Command::Completions { shell } => emit(&help::completions(shell)),
         Command::Man => emit(&help::manual().context("cannot make the manual page")?),
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
@@ -83,6 +85,10 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             let (settings, pick) = with_model(load(&flags)?)?;
             serve::run(settings, pick.model, &arguments)
         }
+        Command::Connect(arguments) => {
+            wait_for(far::connect(load_after_asking(&flags)?, &flags, arguments))
+        }
+        Command::Attach(arguments) => wait_for(far::attach(load(&flags)?, &flags, arguments)),
         Command::Run(arguments) => routine(load(&flags)?, &arguments),
         Command::Chat(arguments) => {
             let (settings, pick) = with_model(load_after_asking(&flags)?)?;

@@ -3,7 +3,7 @@
 //! This is the only reader of the config's keys. What would keep a task from running is collected in `problems`, so
 //! that commands which only look (`config show`, `doctor`) still work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ use secrecy::SecretString;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_provider::NO_FAR_MACHINE;
+use sysop_tui::Price;
+use sysop_tui::view::theme::ThemeName;
 
 use crate::cli::{GlobalFlags, Profile, Resume};
 use crate::config::{
@@ -62,6 +64,10 @@ pub(crate) struct Settings {
     pub(crate) folders: Folders,
     /// Whether to colour what goes to standard output.
     pub(crate) colour: Colour,
+    /// The colours of the full screen.
+    pub(crate) theme: ThemeName,
+    /// What tokens cost, by `PROVIDER/NAME`.
+    pub(crate) prices: HashMap<String, Price>,
     /// How much is told beside the work.
     pub(crate) verbosity: Verbosity,
     /// Names of environment variables that children must not get: provider keys and tokens.
@@ -196,6 +202,8 @@ impl Settings {
             resume: flags.resume.clone(),
             folders,
             colour,
+            theme: theme(&config, flags, &environment),
+            prices: prices(&config),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
             environment,
@@ -459,6 +467,41 @@ fn texts_of(entry: &Entry) -> Vec<String> {
         Value::Texts(texts) => texts.clone(),
         Value::Text(_) | Value::Secret(_) | Value::Integer(_) | Value::Number(_) => Vec::new(),
     }
+}
+
+/// What the person chose; else none where they want no colours, and the light one where the terminal says that its
+/// ground is light.
+fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> ThemeName {
+    if flags.no_color || environment.value("NO_COLOR").is_some() {
+        return ThemeName::None;
+    }
+    if let Some(chosen) = text(config, "theme").as_deref().and_then(ThemeName::of) {
+        return chosen;
+    }
+    // `COLORFGBG` is "text;ground", by numbers of the palette.
+    let ground = environment.value("COLORFGBG").and_then(|both| both.rsplit(';').next()?.parse::<u8>().ok());
+    match ground {
+        Some(7 | 9..=15) => ThemeName::Light,
+        Some(_) | None => ThemeName::Dark,
+    }
+}
+
+fn prices(config: &Config) -> HashMap<String, Price> {
+    let mut prices: HashMap<String, Price> = HashMap::new();
+    for (path, entry) in &config.entries {
+        let ([outer, model, part], Value::Number(number)) = (path.names(), &entry.value) else { continue };
+        if outer != "prices" {
+            continue;
+        }
+        let price = prices.entry(model.clone()).or_default();
+        match part.as_str() {
+            "input" => price.input = *number,
+            "output" => price.output = *number,
+            "cached" => price.cached = Some(*number),
+            _ => {}
+        }
+    }
+    prices
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]

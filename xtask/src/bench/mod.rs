@@ -5,9 +5,11 @@
 
 mod cases;
 mod far;
+mod history;
 mod machines;
 mod measure;
-mod mock;
+pub(crate) mod mock;
+mod tui;
 
 use std::path::PathBuf;
 

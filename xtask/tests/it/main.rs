@@ -1,4 +1,5 @@
 //! Rules of the repository that no compiler checks.
 
 mod arrows;
+mod properties;
 mod tidy;

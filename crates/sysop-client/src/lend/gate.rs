@@ -246,10 +246,11 @@ mod tests {
     #[test]
     fn what_only_looks_runs_and_the_rest_asks_whatever_the_server_says_of_it() {
         let mut machine = Machine::new(ApprovalMode::Ask);
-        for looks in [bash("1", "ls -l"), call("2", "git_log", json!({})), call("3", "cat", json!({"path": "a"}))] {
+        for looks in [call("1", "ls", json!({})), call("2", "git_log", json!({})), call("3", "cat", json!({"path": "a"}))] {
             assert_eq!(machine.permit(&looks, Origin::Model), Permit::Run, "{looks:?}");
         }
-        for changes in [bash("4", "touch a"), call("5", "write_file", json!({"path": "a", "content": "b"}))] {
+        // A command that only looks can look at what is none of the session's business.
+        for changes in [bash("4", "touch a"), bash("6", "cat /etc/passwd"), call("5", "write_file", json!({"path": "a", "content": "b"}))] {
             for origin in [Origin::Model, Origin::Routine, Origin::Typed] {
                 assert!(matches!(machine.permit(&changes, origin), Permit::Ask(_)), "{changes:?} {origin:?}");
             }

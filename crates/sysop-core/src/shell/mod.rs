@@ -15,6 +15,7 @@ mod grant;
 mod interpreter;
 mod lexer;
 mod options;
+mod parts;
 mod path;
 mod read_only;
 mod script;
@@ -28,6 +29,7 @@ mod tests;
 use crate::policy::{Class, Risk};
 
 pub use grant::{covers, grant_for};
+pub use parts::{Part, parts};
 
 /// Longest command that is looked at, in bytes; a longer one is dangerous unread.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;

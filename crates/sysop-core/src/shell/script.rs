@@ -84,7 +84,8 @@ fn longest_delimiter(source: &str) -> usize {
 }
 
 /// Parses, and gives up at the first error or after too much work.
-fn parse(source: &str) -> Option<Tree> {
+/// The tree of a script, unless that would take too long.
+pub(super) fn parse(source: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
     let masked = masked(source);

@@ -394,6 +394,28 @@ fn a_tool_that_ends_behind_a_closed_gate_leaves_the_turn_paused() {
 }
 
 #[test]
+fn a_pause_that_is_asked_for_waits_for_what_is_under_way() {
+    let call = bash("c1", "make");
+    let mut steps: Vec<Step> = vec![
+        open(),
+        started(1, "go").into(),
+        Event::StepStarted { step: step(1, 1) }.into(),
+        replied(step(1, 1), "", vec![call.clone()]).into(),
+        asked(&call).into(),
+        Event::Paused { reason: PauseReason::Asked }.into(),
+    ];
+    // The proposal still waits for its answer, and does so after the pause was taken back.
+    assert!(live(&steps).waiting().is_some());
+    let mut resumed = steps.clone();
+    resumed.push(Event::Resumed.into());
+    assert!(live(&resumed).waiting().is_some());
+    steps.push(Event::ToolStarted { call: call.clone(), origin: Origin::Model }.into());
+    assert_eq!(live(&steps).phase(), &Phase::Running { call: call.id });
+    steps.push(finished("c1", Outcome::ok("made")).into());
+    assert_eq!(live(&steps).phase(), &Phase::Paused { reason: PauseReason::Asked });
+}
+
+#[test]
 fn pause_stop_and_changes_are_told() {
     let mut transcript = live(&[
         open(),

@@ -240,6 +240,15 @@ impl Screen {
         out.push_str(&switch(TermMode::SHOW_CURSOR, "25"));
         out.push_str(&switch(TermMode::APP_CURSOR, "1"));
         out.push_str(&switch(TermMode::BRACKETED_PASTE, "2004"));
+        // Switching one of the three off switches off all: so those that are off come first.
+        let mut mice = [
+            (TermMode::MOUSE_REPORT_CLICK, "1000"),
+            (TermMode::MOUSE_DRAG, "1002"),
+            (TermMode::MOUSE_MOTION, "1003"),
+        ];
+        mice.sort_by_key(|(flag, _)| mode.contains(*flag));
+        mice.iter().for_each(|(flag, number)| out.push_str(&switch(*flag, number)));
+        out.push_str(&switch(TermMode::SGR_MOUSE, "1006"));
         out.push_str(if mode.contains(TermMode::APP_KEYPAD) { "\x1b=" } else { "\x1b>" });
         out.into_bytes()
     }
@@ -424,6 +433,7 @@ mod tests {
             "\x1b[?1049h\x1b[3;4Hfull\x1b[7mx\x1b[?25l\x1b[?1h\x1b=",
             "\x1b[?2004h$ \x1b[97;100mbright",
             "\x1b[2;4r1\r\n2\r\n3\r\n4\r\n5\r\n6",
+            "\x1b[?1002;1006hmouse",
         ] {
             let first = screen(output);
             let mut second = Screen::new(first.size());
@@ -432,6 +442,7 @@ mod tests {
             assert_eq!(second.cursor(), first.cursor());
             assert_eq!(second.picture(), first.picture());
             assert_eq!((second.is_full(), second.takes_paste()), (first.is_full(), first.takes_paste()));
+            assert_eq!(second.model().term.mode(), first.model().term.mode());
         }
     }
 }

@@ -14,7 +14,9 @@ use reedline::{
     default_emacs_keybindings,
 };
 
-use super::{Known, command};
+use super::Known;
+use sysop_tui::command::completions;
+
 use crate::render::safe;
 
 /// How many entries the history keeps.
@@ -211,7 +213,7 @@ struct Commands {
 impl Completer for Commands {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
         let start = line[..position].rfind(' ').map_or(0, |at| at + 1);
-        let suggestions: Vec<Suggestion> = command::completions(&line[..position], &self.known)
+        let suggestions: Vec<Suggestion> = completions(&line[..position], &self.known)
             .into_iter()
             .map(|(value, description)| Suggestion {
                 value,

@@ -5,7 +5,6 @@
 //! never answers a question.
 
 pub(crate) mod approval;
-mod command;
 mod console;
 pub(crate) mod editor;
 mod field;
@@ -28,19 +27,12 @@ use std::sync::Arc;
 
 use sysop_driver::face::{Desk, Opened};
 
+pub(crate) use sysop_tui::command::Known;
+
 use crate::exit::Exit;
 
 /// The name under which this face answers approvals.
 const BY: &str = "chat";
-
-/// Names that the line editor completes, each with what it is.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
-    /// Of routines.
-    pub(crate) routines: Vec<(String, String)>,
-    /// Of hosts.
-    pub(crate) hosts: Vec<(String, String)>,
-}
 
 /// How the REPL looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +83,19 @@ pub(crate) struct ChatContext {
     pub(crate) history: Option<PathBuf>,
     /// How it looks.
     pub(crate) form: Form,
+    /// The command that goes on with a session, up to its id.
+    pub(crate) again: String,
+    /// What becomes of a turn that runs when the person leaves.
+    pub(crate) leaving: Leaving,
+}
+
+/// What becomes of a turn that runs when the person leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It is stopped: it works with this process.
+    StopsIt,
+    /// It goes on without them.
+    LetsItRun,
 }
 
 /// Runs the REPL until the person leaves; returns how it ended: `Failed` when the session is gone, `Interrupted`

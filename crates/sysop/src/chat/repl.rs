@@ -19,10 +19,10 @@ use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
 use sysop_core::transcript::{Body, Phase, Transcript, mode_word};
 use sysop_driver::face::{Opened, Routine, Session, Which};
+use sysop_tui::command::{COMMANDS, Line, parse};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::approval::Answer;
-use super::command::{COMMANDS, Line, parse};
 use super::console::{Console, Request, Said};
 use super::editor::Label;
 use super::mirror::Window;
@@ -32,7 +32,7 @@ use super::rich::Rich;
 use super::screen::{Owner, Screen};
 use super::terminal::Quiet;
 use super::view::View;
-use super::{BY, ChatContext, Form, Known};
+use super::{BY, ChatContext, Form, Known, Leaving};
 use crate::exit::Exit;
 use crate::render::terminal_width;
 use crate::render::{Ink, Look, safe, words};
@@ -438,9 +438,6 @@ impl Repl {
             }
             Said::Interrupt => self.interrupted_at_prompt()?,
             Said::End => {
-                if self.running() {
-                    self.send(Input::Cancel)?;
-                }
                 self.leaving = Some(Exit::Done);
             }
             Said::Withdrawn(draft) => self.draft = draft,
@@ -696,7 +693,7 @@ impl Repl {
     }
 
     async fn leave(mut self, exit: Exit) -> anyhow::Result<Exit> {
-        if self.running() && !self.turn_interrupted {
+        if self.context.leaving == Leaving::StopsIt && self.running() && !self.turn_interrupted {
             self.send(Input::Cancel)?;
         }
         self.window = None;
@@ -714,7 +711,7 @@ impl Repl {
         }
         self.screen.last_row(None)?;
         if self.transcript.turn().0 > 0 && matches!(self.context.form, Form::Panels { .. }) {
-            let text = format!("`sysop chat --resume {}` goes on from here", self.session.id());
+            let text = format!("`{}{}` goes on from here", self.context.again, self.session.id());
             self.note(&text)?;
         }
         Ok(exit)

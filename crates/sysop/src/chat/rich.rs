@@ -359,7 +359,7 @@ impl Rich {
 
     fn decided(&self, call: &CallId, transcript: &Transcript, screen: &mut Screen) -> io::Result<()> {
         let Some(plan) = transcript.plan(call) else { return Ok(()) };
-        let Some(text) = plan::decision_words(plan, super::BY) else { return Ok(()) };
+        let Some(text) = words::decision_words(plan, super::BY) else { return Ok(()) };
         let ink = if matches!(plan.state, PlanState::Rejected { .. }) { Ink::Warn } else { Ink::Dim };
         let columns = screen.look().width.saturating_sub(1);
         screen.rows(&wrap(&row(&text, ink), columns, 2))?;

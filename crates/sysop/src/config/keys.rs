@@ -10,6 +10,12 @@ pub(crate) const PROVIDERS: &[&str] = &["openai", "gemini", "vertex", "ollama", 
 /// The provider of the scripted model that is built in; it takes no settings.
 pub(crate) const DEMO: &str = "demo";
 
+/// The colours of the full screen.
+pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
+
+/// The most that a million tokens may cost; more is a slip.
+const PRICE_MAX: f64 = 1_000_000.0;
+
 /// How strict each `approve` is, from loosest to strictest.
 pub(crate) const APPROVE: &[&str] = &["auto", "ask", "never"];
 
@@ -121,6 +127,9 @@ pub(crate) enum Workspace {
     Adds,
 }
 
+/// What a million tokens cost, in whatever money the person thinks in.
+const PRICE: Kind = Kind::Number { least: 0.0, most: PRICE_MAX };
+
 /// A whole number of at least one.
 const fn count(most: i64) -> Kind {
     Kind::Integer { least: 1, most }
@@ -149,6 +158,10 @@ pub(crate) const KEYS: &[Key] = &[
     key(&["tool_timeout_s"], count(SECONDS_MAX), Workspace::Lower),
     key(&["dangerous_patterns"], Kind::Patterns, Workspace::Adds),
     key(&["deny"], Kind::Patterns, Workspace::Adds),
+    key(&["theme"], Kind::Word(THEMES), Workspace::Ignored),
+    key(&["prices", "*", "input"], PRICE, Workspace::Ignored),
+    key(&["prices", "*", "output"], PRICE, Workspace::Ignored),
+    key(&["prices", "*", "cached"], PRICE, Workspace::Ignored),
     key(&["ssh_config"], Kind::Text, Workspace::Ignored),
     key(&["connection", "host"], Kind::Text, Workspace::Ignored),
     key(&["connection", "user"], Kind::Text, Workspace::Ignored),

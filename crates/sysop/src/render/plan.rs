@@ -6,7 +6,7 @@ use serde_json::Value;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Class, Finding};
 use sysop_core::text::neutralise_line;
-use sysop_core::transcript::{Decider, Plan, PlanState, Scope};
+use sysop_core::transcript::Plan;
 
 use super::cells::{wrap, wrap_exact};
 use super::{Ink, Row, Span, row, words};
@@ -44,30 +44,6 @@ pub(crate) fn rows(plan: &Plan, place: Place<'_>, columns: usize) -> Vec<Row> {
         out.extend(wrap(&row(&text, Ink::Dim), columns, 2));
     }
     out
-}
-
-/// What a person decided; by whom, unless that was this face, which answers as `own`.
-pub(crate) fn decision_words(plan: &Plan, own: &str) -> Option<String> {
-    let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
-    let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
-    match &plan.state {
-        PlanState::Waiting => None,
-        PlanState::Allowed { by: Decider::Policy, .. } => None,
-        PlanState::Allowed { by: Decider::Person(by), scope: Scope::Once } => {
-            Some(format!("allowed{}{edited}", name(by)))
-        }
-        PlanState::Allowed { by: Decider::Person(by), scope: Scope::Session } => {
-            Some(format!("allowed for this session{}{edited}", name(by)))
-        }
-        PlanState::Rejected { by, reason } => {
-            let by = match by {
-                Decider::Policy => "the policy",
-                Decider::Person(by) => by,
-            };
-            let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            Some(format!("rejected{}{why}", name(by)))
-        }
-    }
 }
 
 /// A command with its findings marked; nothing of it is left out or changed but to make it visible.
@@ -204,25 +180,10 @@ fn risk_rows(plan: &Plan, columns: usize) -> Vec<Row> {
         spans.push(Span::new(&format!(" — {}", finding.why), ink));
         out.extend(wrap(&spans, columns, 2));
     }
-    let alike = look_alikes(&plan.command);
+    let alike = words::look_alikes(&plan.command);
     if !alike.is_empty() {
         let text = format!("! letters that only look Latin: {}", alike.join(" "));
         out.extend(wrap(&row(&text, Ink::Warn), columns, 2));
     }
     out
-}
-
-/// Letters of other scripts that are easily taken for Latin ones, within words that also have Latin ones.
-fn look_alikes(command: &str) -> Vec<String> {
-    const SHOWN_MAX: usize = 8;
-    let mut found: Vec<char> = command
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| word.chars().any(|c| c.is_ascii_alphabetic()))
-        .flat_map(str::chars)
-        .filter(|c| matches!(c, '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}' | '\u{ff21}'..='\u{ff5a}'))
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    found.truncate(SHOWN_MAX);
-    found.into_iter().map(|c| format!("{c} (U+{:04X})", u32::from(c))).collect()
 }

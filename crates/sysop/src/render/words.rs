@@ -1,55 +1,20 @@
-//! The words for what happened: one place, so that every line-oriented face says the same.
+//! The words for what happened, with their inks.
 
-use std::collections::BTreeMap;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::Class;
+use sysop_core::words::{class as class_word, status_sign};
+pub(crate) use sysop_core::words::{
+    control, covers, decision_words, duration, end_words, host_groups, host_lines, is_fleet, is_here,
+    is_news, look_alikes, outcome_words, place, place_parts, short_place, tool_line, typed, usage,
+    waiting_for,
+};
 
-use sysop_core::event::{PauseReason, StopReason, Typed};
-use sysop_core::message::{ToolCall, Usage};
-use sysop_core::outcome::{HostOutcome, Outcome, Status};
-use sysop_core::policy::{Class, Grant};
-use sysop_core::transcript::{Phase, TurnEnd, short_form, typed_sentence};
-
-use super::{Ink, Row, Span, safe};
-
-/// The longest prompt of a program in a line about its answer, in characters.
-const PROMPT_CHARS_MAX: usize = 60;
-
-/// A call in the plain form: `[Tool: read_file("src/main.py")]`.
-pub(crate) fn tool_line(call: &ToolCall) -> String {
-    safe(&format!("[Tool: {}]", short_form(call)))
-}
-
-/// A duration as a person says it.
-pub(crate) fn duration(milliseconds: u64) -> String {
-    match milliseconds {
-        0..1_000 => format!("{milliseconds} ms"),
-        1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
-        _ => format!("{} min {} s", milliseconds / 60_000, milliseconds % 60_000 / 1_000),
-    }
-}
-
-/// A number of tokens in few characters.
-pub(crate) fn tokens(count: u64) -> String {
-    match count {
-        0..10_000 => count.to_string(),
-        10_000..1_000_000 => format!("{} k", count / 1_000),
-        _ => format!("{}.{} M", count / 1_000_000, count % 1_000_000 / 100_000),
-    }
-}
-
-/// A turn's tokens; nothing where the server counted none.
-pub(crate) fn usage(usage: Usage) -> Option<String> {
-    (usage.input_tokens + usage.output_tokens > 0)
-        .then(|| format!("{} in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)))
-}
+use super::{Ink, Row, Span};
 
 /// How a call ended, in one row: status, exit code, duration, what was left out.
 pub(crate) fn outcome_row(outcome: &Outcome) -> Row {
-    let sign = match outcome.status {
-        Status::Ok => "✓",
-        Status::Failed | Status::Timeout => "✗",
-        Status::Cancelled | Status::Interrupted | Status::Unknown | Status::Rejected => "■",
-    };
-    vec![Span::new(&format!("{sign} {}", outcome_words(outcome)), status_ink(outcome.status))]
+    let text = format!("{} {}", status_sign(outcome.status), outcome_words(outcome));
+    vec![Span::new(&text, status_ink(outcome.status))]
 }
 
 /// How an end is coloured.
@@ -61,194 +26,13 @@ pub(crate) fn status_ink(status: Status) -> Ink {
     }
 }
 
-/// Who typed what into the session's terminal, in one line; of a long prompt its last line.
-pub(crate) fn typed(by: &str, typed: &Typed) -> String {
-    let short = |prompt: &str| -> String {
-        let line = prompt.trim().lines().next_back().unwrap_or_default().trim();
-        let text: String = line.chars().take(PROMPT_CHARS_MAX).collect();
-        if text.len() < line.len() { format!("{text}…") } else { text }
-    };
-    let shown = match typed {
-        Typed::Keys { text } => Typed::Keys { text: text.clone() },
-        Typed::Secret { prompt } => Typed::Secret { prompt: short(prompt) },
-        Typed::Answer { prompt, text } => Typed::Answer { prompt: short(prompt), text: text.clone() },
-    };
-    safe(&typed_sentence(by, &shown)).replace('\n', " ")
-}
-
-/// Who has the session's terminal now.
-pub(crate) fn control(holder: Option<&str>) -> String {
-    match holder {
-        Some(holder) => format!("{holder} has the terminal; the agent waits"),
-        None => "the agent has the terminal again".to_owned(),
-    }
-}
-
-/// Whether it is news to `own` who has the terminal now: they know it of themselves. `mine` keeps what it was.
-pub(crate) fn is_news(holder: Option<&str>, mine: &mut bool, own: &str) -> bool {
-    let was_mine = std::mem::replace(mine, holder == Some(own));
-    !(*mine || was_mine && holder.is_none())
-}
-
-/// How a call ended, in words.
-pub(crate) fn outcome_words(outcome: &Outcome) -> String {
-    let mut words = status_words(outcome.status);
-    if let Some(code) = outcome.exit_code {
-        words.push_str(&format!(", exit code {code}"));
-    }
-    if !matches!(outcome.status, Status::Rejected | Status::Unknown) {
-        let longest = outcome.hosts.iter().map(|host| host.duration_ms).max().unwrap_or(0);
-        words.push_str(&format!(", {}", duration(outcome.duration_ms.max(longest))));
-    }
-    if outcome.truncated {
-        words.push_str(", shortened for the model");
-    }
-    if let Some(artefact) = &outcome.artefact {
-        words.push_str(&format!(", whole output kept as {}", safe(artefact)));
-    }
-    words
-}
-
-fn status_words(status: Status) -> String {
-    match status {
-        Status::Timeout => "timed out and was stopped".to_owned(),
-        Status::Unknown => {
-            "nobody knows how it ended: the connection or the capture broke; it was not run again".to_owned()
-        }
-        Status::Ok | Status::Failed | Status::Cancelled | Status::Interrupted | Status::Rejected => {
-            status.as_str().to_owned()
-        }
-    }
-}
-
-/// How a call ended on several hosts: a line for each group of hosts where it was the same, in the order in which
-/// the host reports them: the odd ones first.
-pub(crate) fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
-    let mut groups: BTreeMap<u32, Vec<&HostOutcome>> = BTreeMap::new();
-    for host in hosts {
-        groups.entry(host.group).or_default().push(host);
-    }
-    groups.into_values().map(|group| (group_words(&group), group[0].status)).collect()
-}
-
-/// The same as lines.
-pub(crate) fn host_lines(outcome: &Outcome) -> String {
-    host_groups(&outcome.hosts).into_iter().map(|(text, _)| format!("{text}\n")).collect()
-}
-
-fn group_words(group: &[&HostOutcome]) -> String {
-    let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
-    let count = if group.len() == 1 { "1 host".to_owned() } else { format!("{} hosts", group.len()) };
-    let ended = match (group[0].exit_code, group[0].status) {
-        (Some(code), Status::Ok | Status::Failed) => format!("exit {code}"),
-        (_, Status::Rejected) => return safe(&format!("{count} ({}): not run", names.join(", "))),
-        (_, status) => status_words(status),
-    };
-    let longest = group.iter().map(|host| host.duration_ms).max().unwrap_or(0);
-    safe(&format!("{count} ({}): {ended}, {}", names.join(", "), duration(longest)))
-}
-
-/// Whether commands run on several hosts at once.
-pub(crate) fn is_fleet(host: &str) -> bool {
-    host.contains(',')
-}
-
-/// The hosts that a session's commands run on.
-fn host_names(host: &str) -> Vec<&str> {
-    host.split(',').map(str::trim).collect()
-}
-
-/// Where commands run, in full: each host of several, and how many there are.
-pub(crate) fn place(host: &str) -> String {
-    let names = host_names(host);
-    let one = |name: &str| match name.rsplit_once('@') {
-        Some((user, name)) if !user.is_empty() => format!("{name} as {user}"),
-        Some(_) | None => name.to_owned(),
-    };
-    match names.as_slice() {
-        [name] => one(name),
-        names => {
-            let names: Vec<String> = names.iter().map(|name| one(name)).collect();
-            format!("{} hosts: {}", names.len(), names.join(", "))
-        }
-    }
-}
-
-/// Where commands run, for a line that has room for little.
-pub(crate) fn short_place(host: &str) -> String {
-    match host_names(host).as_slice() {
-        [name] => (*name).to_owned(),
-        names => format!("{} hosts", names.len()),
-    }
-}
-
-/// Where commands run, as parts of a status line.
-pub(crate) fn place_parts(host: &str) -> Vec<String> {
-    match host_names(host).as_slice() {
-        [name] => match name.rsplit_once('@') {
-            Some((user, name)) if !user.is_empty() => vec![format!("host {name}"), format!("user {user}")],
-            Some(_) | None => vec![format!("host {name}")],
-        },
-        _ => vec![place(host)],
-    }
-}
-
-/// Whether commands run on this machine.
-pub(crate) fn is_here(host: &str) -> bool {
-    host == "local"
-}
-
-/// Why a turn ended, where there is something to say about it.
-pub(crate) fn end_words(end: &TurnEnd) -> Option<String> {
-    let error = end.error.as_deref().map(safe);
-    match end.reason {
-        StopReason::EndTurn => error,
-        StopReason::MaxIterations => Some(error.unwrap_or_else(|| {
-            format!("stopped after {} model calls; say `go on`, or raise max_iterations", end.iterations)
-        })),
-        StopReason::Cancelled => Some("stopped".to_owned()),
-        StopReason::Failed => Some(error.unwrap_or_else(|| "it failed".to_owned())),
-        StopReason::Paused => Some("given up while it was paused".to_owned()),
-    }
-}
-
-/// What the session waits for, for a status line; none when it waits for a prompt.
-pub(crate) fn waiting_for(phase: &Phase, model: &str, what: &str) -> Option<String> {
-    match phase {
-        Phase::Idle => None,
-        Phase::Thinking { .. } => Some(format!("waiting for {model}")),
-        Phase::Running { .. } => Some(format!("running {what}")),
-        Phase::Waiting { .. } => Some("waiting for an answer about the plan".to_owned()),
-        Phase::Stopping => Some("stopping".to_owned()),
-        Phase::Paused { reason } => Some(
-            match reason {
-                PauseReason::Asked => "paused",
-                PauseReason::Loop => "paused by the loop guard",
-                PauseReason::Interrupted => "interrupted",
-            }
-            .to_owned(),
-        ),
-    }
-}
-
-/// What a grant covers, in words.
-pub(crate) fn covers(grant: &Grant) -> String {
-    match grant {
-        Grant::Exact { .. } => "exactly this command".to_owned(),
-        Grant::Program { program, subcommand: Some(subcommand) } => {
-            safe(&format!("any plain `{program} {subcommand} …`"))
-        }
-        Grant::Program { program, subcommand: None } => safe(&format!("any plain `{program} …`")),
-        Grant::Tool { name } => safe(&format!("any call of {name}")),
-    }
-}
-
 /// The word for a class of risk.
 pub(crate) fn class(class: Class) -> (&'static str, Ink) {
-    match class {
-        Class::ReadOnly => ("looks only", Ink::Good),
-        Class::Changes => ("changes something", Ink::Plain),
-        Class::Opaque => ("what it does cannot be read off it", Ink::Warn),
-        Class::Dangerous => ("dangerous", Ink::Bad),
-    }
+    let ink = match class {
+        Class::ReadOnly => Ink::Good,
+        Class::Changes => Ink::Plain,
+        Class::Opaque => Ink::Warn,
+        Class::Dangerous => Ink::Bad,
+    };
+    (class_word(class), ink)
 }

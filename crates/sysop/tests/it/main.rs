@@ -8,11 +8,13 @@ mod demo;
 mod kill;
 mod person;
 mod remote;
+mod screen;
 #[path = "../../../sysop-host/tests/it/sshd.rs"]
 #[expect(dead_code, reason = "the tests of the host use all of it")]
 mod sshd;
 mod support;
 mod survive;
+mod viewer;
 mod wires;
 
 use std::path::{Path, PathBuf};

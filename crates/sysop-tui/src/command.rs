@@ -1,11 +1,18 @@
-//! What a line of the REPL asks for. Pure.
+//! What a line that a person wrote asks for; the same in the full-screen face and in the REPL. Pure.
 
 use sysop_core::policy::ApprovalMode;
 
-use super::Known;
+/// Names that are completed, each with what it is.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// Of routines.
+    pub routines: Vec<(String, String)>,
+    /// Of hosts.
+    pub hosts: Vec<(String, String)>,
+}
 
 /// Each command: name, what follows it, what it does.
-pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
+pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/help", "", "shows this"),
     ("/exit", "", "leaves; so does Ctrl+D"),
     ("/clear", "", "forgets the conversation and clears the screen"),
@@ -25,9 +32,16 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("/retry", "", "runs the last prompt again with a fresh history"),
 ];
 
+/// The commands that only a full screen has.
+pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
+    ("/sessions", "", "finds an earlier session and goes on with it; so does /resume"),
+    ("/fork", "", "begins another session from an earlier message"),
+    ("/theme", "[NAME]", "changes the colours: dark, light, terminal, none"),
+];
+
 /// What a line asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Line {
+pub enum Line {
     /// Nothing.
     Empty,
     /// A prompt for the model.
@@ -76,7 +90,7 @@ pub(crate) enum Line {
 }
 
 /// Reads a line.
-pub(crate) fn parse(line: &str) -> Line {
+pub fn parse(line: &str) -> Line {
     let text = line.trim();
     if text.is_empty() {
         return Line::Empty;
@@ -192,7 +206,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// What the last word of `line` can be completed to, each with what it does.
-pub(super) fn completions(line: &str, known: &Known) -> Vec<(String, String)> {
+pub fn completions(line: &str, known: &Known) -> Vec<(String, String)> {
     if !line.starts_with('/') {
         return Vec::new();
     }

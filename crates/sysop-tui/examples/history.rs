@@ -1,0 +1,281 @@
+//! Prints what the history costs: a frame over 10,000 messages, 100,000 tokens as they stream, memory over many frames.
+//! `history show [COLUMNS [THEME]]` draws a session with a bit of everything instead, for eyes.
+#![expect(clippy::print_stdout, reason = "an example that prints")]
+#![expect(unsafe_code, reason = "an allocator that counts is unsafe by its signature")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
+use serde_json::json;
+use sysop_core::event::{Decision, Delta, Event, Logged, Origin, StopReason, Update};
+use sysop_core::id::{CallId, Seq, StepId, Timestamp, TurnId};
+use sysop_core::message::{Arguments, Reply, ToolCall, Usage};
+use sysop_core::outcome::{HostOutcome, Outcome, Status};
+use sysop_core::policy::{Grant, Policy};
+use sysop_core::transcript::Transcript;
+use sysop_tui::view::{History, Scroll, Theme, ThemeName};
+
+type Failure = Box<dyn std::error::Error>;
+type Screen = Terminal<CrosstermBackend<Box<dyn Write>>>;
+
+const COLUMNS: u16 = 120;
+const ROWS: u16 = 40;
+const MESSAGES: u64 = 10_000;
+const TOKENS: usize = 100_000;
+/// Tokens between two frames: at sixty frames a second, six thousand tokens a second.
+const TOKENS_A_FRAME: usize = 100;
+const FRAMES: usize = 200;
+/// Rows of what is drawn for eyes.
+const SHOWN_ROWS: u16 = 80;
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counting.
+struct Counting;
+
+// SAFETY: all is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// A face that draws the history on its whole screen.
+struct Face {
+    transcript: Transcript,
+    history: History,
+    screen: Screen,
+    theme: Theme,
+    seq: u64,
+}
+
+impl Face {
+    fn new(columns: u16, rows: u16, theme: ThemeName, writer: Box<dyn Write>) -> Result<Self, Failure> {
+        let viewport = Viewport::Fixed(Rect::new(0, 0, columns, rows));
+        let screen = Terminal::with_options(CrosstermBackend::new(writer), TerminalOptions { viewport })?;
+        let theme = Theme::new(theme);
+        Ok(Self { transcript: Transcript::new(), history: History::default(), screen, theme, seq: 0 })
+    }
+
+    fn log(&mut self, event: Event) {
+        self.seq += 1;
+        let logged = Logged { seq: Seq(self.seq), at: Timestamp(0), event };
+        self.transcript.apply(&Update::Logged(Arc::new(logged)));
+    }
+
+    fn turn(&mut self, prompt: &str) -> StepId {
+        let turn = self.transcript.turn().next();
+        self.log(Event::TurnStarted { turn, prompt: prompt.to_owned(), origin: Origin::Model });
+        let step = StepId { turn, step: 1 };
+        self.log(Event::StepStarted { step });
+        step
+    }
+
+    fn reply(&mut self, step: StepId, text: &str) {
+        self.log(Event::Replied { step, reply: Reply { text: text.to_owned(), ..Reply::default() } });
+    }
+
+    fn frame(&mut self) -> Result<Duration, Failure> {
+        let begun = Instant::now();
+        let Self { transcript, history, screen, theme, .. } = self;
+        screen.draw(|frame| history.draw(transcript, None, *theme, frame.area(), frame.buffer_mut()))?;
+        Ok(begun.elapsed())
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+const ANSWER: &str = "The service **does not start** because `nginx.conf` is broken:\n\n1. line 12 has no `;`\n2. the port \
+    is taken, see <https://nginx.org/en/docs/>\n   - by `apache2`\n   - since *yesterday*\n\n```nginx\nserver {\n  listen \
+    80;\n}\n```\n\n| port | program |\n|---:|---|\n| 80 | apache2 |\n| 443 | nginx |\n\nShall I stop it?";
+
+fn talk(messages: u64) -> Result<Face, Failure> {
+    let mut face = Face::new(COLUMNS, ROWS, ThemeName::Dark, Box::new(std::io::sink()))?;
+    for number in 0..messages / 2 {
+        let step = face.turn(&format!("why does service {number} not start?"));
+        face.reply(step, ANSWER);
+    }
+    Ok(face)
+}
+
+/// The fastest of many frames in which all is drawn at another place.
+fn scrolled(face: &mut Face) -> Result<Duration, Failure> {
+    let mut best = Duration::MAX;
+    for number in 0..FRAMES {
+        face.history.scroll(if number % 2 == 0 { Scroll::Up(1) } else { Scroll::Down(1) });
+        best = best.min(face.frame()?);
+    }
+    Ok(best)
+}
+
+fn frames() -> Result<(), Failure> {
+    let mut few = talk(20)?;
+    few.frame()?;
+    let mut face = talk(MESSAGES)?;
+    println!("first_frame_ms {:.3}", ms(face.frame()?));
+    let (few, many) = (scrolled(&mut few)?, scrolled(&mut face)?);
+    println!("frame_ms {:.4}", ms(many));
+    println!("frame_ratio {:.3}", many.as_secs_f64() / few.as_secs_f64());
+    let mut slowest = Duration::ZERO;
+    face.history.scroll(Scroll::Top);
+    for _ in 0..FRAMES {
+        slowest = slowest.max(face.frame()?);
+        face.history.scroll(Scroll::PageDown);
+    }
+    println!("slowest_new_page_ms {:.3}", ms(slowest));
+    face.history.scroll(Scroll::End);
+    for _ in 0..FRAMES {
+        face.frame()?;
+    }
+    let (bytes, allocations) = (LIVE_BYTES.load(Ordering::Relaxed), ALLOCATIONS.load(Ordering::Relaxed));
+    for _ in 0..FRAMES {
+        face.frame()?;
+    }
+    let grown = LIVE_BYTES.load(Ordering::Relaxed).saturating_sub(bytes);
+    println!("grown_bytes {grown}");
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - allocations;
+    println!("allocations_a_frame {:.1}", allocations as f64 / FRAMES as f64);
+    Ok(())
+}
+
+/// All frames of a stream, and the slowest.
+fn stream(tokens: &[&str]) -> Result<(Duration, Duration), Failure> {
+    let mut face = Face::new(COLUMNS, ROWS, ThemeName::Dark, Box::new(std::io::sink()))?;
+    let step = face.turn("tell me all");
+    let (mut all, mut slowest) = (Duration::ZERO, Duration::ZERO);
+    for some in tokens.chunks(TOKENS_A_FRAME) {
+        let begun = Instant::now();
+        for token in some {
+            face.transcript.apply(&Update::Delta(Delta::Text { step, text: (*token).to_owned() }));
+        }
+        face.frame()?;
+        let took = begun.elapsed();
+        all += took;
+        slowest = slowest.max(took);
+    }
+    Ok((all, slowest))
+}
+
+fn streams() -> Result<(), Failure> {
+    let words: Vec<&str> = ANSWER.split_inclusive(' ').chain(["\n\n"]).collect();
+    let markdown: Vec<&str> = words.iter().copied().cycle().take(TOKENS).collect();
+    let line = vec!["word "; TOKENS];
+    let code: Vec<&str> = ["```rust\n"]
+        .into_iter()
+        .chain(["let x = ", "\"text\"; ", "// why\n"].into_iter().cycle())
+        .take(TOKENS)
+        .collect();
+    for (name, tokens) in [("markdown", markdown), ("line", line), ("code", code)] {
+        let (mut all, mut slowest) = (Duration::MAX, Duration::MAX);
+        for _ in 0..3 {
+            let (once, worst) = stream(&tokens)?;
+            (all, slowest) = (all.min(once), slowest.min(worst));
+        }
+        let frames = TOKENS / TOKENS_A_FRAME;
+        println!("{name}_frames_per_s {:.0}", frames as f64 / all.as_secs_f64());
+        println!("{name}_slowest_frame_ms {:.3}", ms(slowest));
+    }
+    Ok(())
+}
+
+fn call(id: &str, name: &str, arguments: serde_json::Value) -> ToolCall {
+    let arguments = Arguments::parse(&arguments.to_string());
+    ToolCall { id: CallId::new(id), wire_id: None, name: name.to_owned(), arguments }
+}
+
+/// A session with a bit of everything.
+fn everything(face: &mut Face) {
+    let step = face.turn("Why does nginx not start?\nFix it if you can. 日本 👍🏽 e\u{301} \u{202e}x");
+    let reasoning = "Look at the unit first.\nThen at the ports.".to_owned();
+    let usage = Usage { input_tokens: 12_400, output_tokens: 310, cached_tokens: 0 };
+    let reply = Reply { text: ANSWER.to_owned(), reasoning, usage, ..Reply::default() };
+    face.log(Event::Replied { step, reply });
+    let command =
+        "for f in /etc/nginx/*.conf; do sudo rm -rf \"$HOME/x\" && grep -n 'listen' \"$f\"; done # all";
+    let asked = call("a", "bash", json!({ "command": command }));
+    face.log(Event::ApprovalAsked {
+        call: asked.clone(),
+        command: command.to_owned(),
+        reason: "Find the ports".to_owned(),
+        risk: Policy::new(&[], &[]).risk(command),
+        covers: Grant::Exact { command: command.to_owned() },
+    });
+    let decision = Decision::Allow { command: None };
+    face.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".to_owned() });
+    let lines: String = (1..40).map(|n| format!("/etc/nginx/{n}.conf:{n}: listen 80;\n")).collect();
+    face.log(Event::ToolStarted { call: asked, origin: Origin::Model });
+    let mut outcome =
+        Outcome { exit_code: Some(3), duration_ms: 1_240, ..Outcome::new(Status::Failed, lines) };
+    let host = |host: &str, status, group| HostOutcome {
+        host: host.to_owned(),
+        status,
+        exit_code: None,
+        duration_ms: 300,
+        group,
+    };
+    outcome.hosts =
+        vec![host("web3", Status::Timeout, 0), host("web1", Status::Ok, 1), host("web2", Status::Ok, 1)];
+    face.log(Event::ToolFinished { call: CallId::new("a"), outcome });
+    let edit = call(
+        "b",
+        "edit_file",
+        json!({"path": "nginx.conf", "old_string": "server {\n  listen 80\n}\n", "new_string": "server {\n  listen 8080;\n}\n"}),
+    );
+    face.log(Event::ToolStarted { call: edit, origin: Origin::Model });
+    face.log(Event::ToolFinished { call: CallId::new("b"), outcome: Outcome::ok("edited nginx.conf") });
+    let turn = TurnId(1);
+    face.log(Event::TurnEnded { turn, reason: StopReason::EndTurn, error: None });
+    face.turn("now?");
+    face.log(Event::ToolStarted {
+        call: call("c", "bash", json!({ "command": "make -j" })),
+        origin: Origin::Typed,
+    });
+    let text = "\u{1b}[1;32mCompiling\u{1b}[0m x\n\u{1b}[31merror\u{1b}[0m: no\n 10%\r 90%".to_owned();
+    face.transcript.apply(&Update::Delta(Delta::Output { call: CallId::new("c"), text }));
+}
+
+fn show(columns: u16, theme: ThemeName) -> Result<(), Failure> {
+    print!("\x1b[2J");
+    let mut face = Face::new(columns, SHOWN_ROWS, theme, Box::new(std::io::stdout()))?;
+    everything(&mut face);
+    face.frame()?;
+    println!("\x1b[{SHOWN_ROWS};1H");
+    Ok(())
+}
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some("show") => {
+            let columns = arguments.next().map_or(Ok(80), |columns| columns.parse())?;
+            let theme = arguments.next().and_then(|word| ThemeName::of(&word)).unwrap_or_default();
+            show(columns, theme)
+        }
+        Some(other) => Err(format!("`{other}` is not known; usage: history [show [COLUMNS [THEME]]]").into()),
+        None => {
+            frames()?;
+            streams()
+        }
+    }
+}

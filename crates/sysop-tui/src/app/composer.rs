@@ -1,0 +1,147 @@
+//! The box in which a person writes to the model: several lines, and large pastes in few signs.
+
+use crossterm::event::{KeyCode, KeyEvent};
+use ratatui_textarea::{CursorMove, DataCursor, TextArea};
+
+use super::edit::{self, Edit};
+
+/// From how many lines on a paste is shown by its size.
+const FOLDED_LINES_MIN: usize = 10;
+/// From how many characters on a paste is shown by its size.
+const FOLDED_CHARS_MIN: usize = 1_000;
+/// The most bytes of one paste.
+const PASTE_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a person is about to say.
+pub struct Composer {
+    area: TextArea<'static>,
+    /// What stands in the text for a large paste, and the paste.
+    pastes: Vec<(String, String)>,
+    pasted: usize,
+}
+
+impl Default for Composer {
+    fn default() -> Self {
+        Self { area: edit::area(""), pastes: Vec::new(), pasted: 0 }
+    }
+}
+
+impl Composer {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.area.is_empty()
+    }
+
+    /// All that was written, pastes in full.
+    pub fn text(&self) -> String {
+        self.pastes.iter().fold(edit::text(&self.area), |text, (sign, paste)| text.replacen(sign, paste, 1))
+    }
+
+    /// What is seen of it.
+    pub fn shown(&self) -> String {
+        edit::text(&self.area)
+    }
+
+    /// The box, to be drawn.
+    pub fn area(&self) -> &TextArea<'static> {
+        &self.area
+    }
+
+    /// The box, to be given its styles.
+    pub fn area_mut(&mut self) -> &mut TextArea<'static> {
+        &mut self.area
+    }
+
+    /// How many rows it wants in so many columns.
+    pub fn rows(&self, columns: u16) -> u16 {
+        edit::rows(&self.area, columns)
+    }
+
+    /// Puts another text in it; the old one can be taken back.
+    pub fn set(&mut self, text: &str) {
+        edit::replace(&mut self.area, &edit::harmless(text));
+    }
+
+    /// Empties it and gives what was in it.
+    pub fn take(&mut self) -> String {
+        let text = self.text();
+        *self = Self::default();
+        text
+    }
+
+    /// Does what a key says.
+    pub(super) fn key(&mut self, key: KeyEvent) -> Edit {
+        if key.code == KeyCode::Backspace && self.remove_paste() {
+            return Edit::Changed;
+        }
+        edit::key(&mut self.area, key)
+    }
+
+    /// Takes in a paste; a large one is shown by its size.
+    pub fn paste(&mut self, text: &str) {
+        let cut = text.floor_char_boundary(text.len().min(PASTE_BYTES_MAX));
+        let text = edit::harmless(&text[..cut]);
+        let (lines, chars) = (text.lines().count(), text.chars().count());
+        if lines < FOLDED_LINES_MIN && chars < FOLDED_CHARS_MIN {
+            self.area.insert_str(&text);
+            return;
+        }
+        self.pasted += 1;
+        let size = if lines > 1 { format!("{lines} lines") } else { format!("{chars} characters") };
+        let sign = format!("[paste {}: {size}]", self.pasted);
+        self.area.insert_str(&sign);
+        self.pastes.push((sign, text));
+    }
+
+    /// Whether the cursor is in the first line.
+    pub fn at_top(&self) -> bool {
+        self.area.cursor().0 == 0
+    }
+
+    /// Whether the cursor is in the last line.
+    pub fn at_bottom(&self) -> bool {
+        self.area.cursor().0 + 1 == self.area.lines().len()
+    }
+
+    /// The word that ends at the cursor.
+    pub fn word(&self) -> &str {
+        let before = self.before_cursor();
+        before.rsplit([' ', '\t']).next().unwrap_or_default()
+    }
+
+    /// The line up to the cursor.
+    pub fn before_cursor(&self) -> &str {
+        let DataCursor(row, column) = self.area.cursor();
+        let line = self.area.lines().get(row).map_or("", String::as_str);
+        let end = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
+        &line[..end]
+    }
+
+    /// Puts another one in the place of the word that ends at the cursor.
+    pub fn replace_word(&mut self, with: &str) {
+        for _ in 0..self.word().chars().count() {
+            self.area.delete_char();
+        }
+        self.area.insert_str(with);
+    }
+
+    /// Goes to the end.
+    pub fn to_end(&mut self) {
+        self.area.move_cursor(CursorMove::Bottom);
+        self.area.move_cursor(CursorMove::End);
+    }
+
+    /// Removes the paste whose sign ends at the cursor, whole.
+    fn remove_paste(&mut self) -> bool {
+        let before = self.before_cursor();
+        let Some(at) = self.pastes.iter().position(|(sign, _)| before.ends_with(sign.as_str())) else {
+            return false;
+        };
+        let chars = self.pastes[at].0.chars().count();
+        for _ in 0..chars {
+            self.area.delete_char();
+        }
+        // The paste stays known: the deletion can be taken back.
+        true
+    }
+}

@@ -1,0 +1,593 @@
+//! What the face knows: a transcript and what the person is about to say. Pure: no IO and no clock; time comes in.
+//!
+//! Keys and updates go in, `Act`s come out; `frame` draws from it. `now` is the time since the face began.
+
+mod act;
+mod asking;
+mod commands;
+mod complete;
+mod composer;
+mod edit;
+mod guard;
+mod keys;
+mod meter;
+mod overlay;
+mod past;
+mod review;
+mod state;
+mod status;
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use sysop_core::event::{Change, Delta, Event, Input, Logged, StopReason, Update};
+use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::policy::{Class, Policy, Risk};
+use sysop_core::question::{Question, QuestionId};
+use sysop_core::session::SessionSpec;
+use sysop_core::transcript::{Body, Decider, ItemId, Phase, PlanState, Transcript};
+use sysop_core::words;
+use sysop_driver::face::{Named, Routine};
+
+pub use self::act::{Act, Edited, Left};
+pub use self::asking::Asking;
+pub use self::complete::{Completion, OFFERED_MAX, PATHS_MAX};
+pub use self::composer::Composer;
+pub use self::edit::rows as rows_of;
+pub use self::guard::GUARD;
+pub use self::keys::ctrl_c;
+use self::meter::Meter;
+pub use self::overlay::{Overlay, Target};
+pub use self::past::Past;
+pub use self::review::{Review, ReviewMode};
+pub use self::state::State;
+pub use self::status::{Activity, Part, Tone};
+use crate::command::Known;
+use crate::view::theme::{Theme, ThemeName};
+use crate::{BY, Price};
+
+/// How long a remark stays.
+const FLASH: Duration = Duration::from_secs(4);
+/// How long the log is waited for after something was sent, before it is taken for lost.
+const EXPECT: Duration = Duration::from_secs(2);
+
+/// What the face is made with.
+#[derive(Default)]
+pub struct Setup {
+    /// The colours.
+    pub theme: ThemeName,
+    /// What tokens cost, by `PROVIDER/NAME`.
+    pub prices: HashMap<String, Price>,
+}
+
+/// What there is at the desk, once it is open.
+#[derive(Default)]
+pub struct AtDesk {
+    /// The routines that can be run.
+    pub routines: Vec<Routine>,
+    /// The hosts that are known by a name.
+    pub hosts: Vec<Named>,
+}
+
+/// Where the keys go, where no question stands in front.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Focus {
+    /// To the box in which the person writes.
+    #[default]
+    Box,
+    /// To the cards of the history.
+    Cards,
+}
+
+/// The face's state. What is drawn is drawn from it.
+pub struct App {
+    transcript: Transcript,
+    session: Option<SessionId>,
+    /// The last event that was in the log when the session was opened.
+    replay_until: Seq,
+    rules: (Vec<String>, Vec<String>),
+    desk: AtDesk,
+    known: Known,
+    theme: ThemeName,
+    /// What the person writes while nothing runs.
+    input: Composer,
+    /// What they write for later, while the session is busy.
+    next: Composer,
+    past: Past,
+    completion: Option<Completion>,
+    review: Option<Review>,
+    /// The call that was decided here, and what that leads to before the log says so.
+    decided: Option<(CallId, State)>,
+    asking: Option<Asking>,
+    /// Questions that were answered here.
+    settled: HashSet<QuestionId>,
+    overlay: Option<Overlay>,
+    /// The colours before others are tried.
+    theme_before: Option<ThemeName>,
+    /// Whether a message of the session that is being opened is to be picked, for another session from there.
+    fork_next: bool,
+    focus: Focus,
+    flash: Option<(String, Duration)>,
+    /// What was sent and has not shown in the log yet.
+    expected: Option<(Expected, Duration)>,
+    meter: Meter,
+    /// Messages that wait for the end of the turn.
+    queued: Vec<String>,
+    /// Whether the last turn ended well with tools used, and the person has done nothing since.
+    done: bool,
+    pausing: bool,
+    /// Whether Ctrl+C was pressed once for this.
+    interrupted: bool,
+    question_interrupted: bool,
+    leave_asked: Option<Duration>,
+    /// How the history is shown.
+    pub history: crate::view::History,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Turn,
+    Event,
+}
+
+impl App {
+    /// A face that has no session yet.
+    pub fn new(setup: Setup) -> Self {
+        Self {
+            transcript: Transcript::new(),
+            session: None,
+            replay_until: Seq(0),
+            rules: Default::default(),
+            desk: AtDesk::default(),
+            known: Known::default(),
+            theme: setup.theme,
+            input: Composer::default(),
+            next: Composer::default(),
+            past: Past::default(),
+            completion: None,
+            review: None,
+            decided: None,
+            asking: None,
+            settled: HashSet::new(),
+            overlay: None,
+            theme_before: None,
+            fork_next: false,
+            focus: Focus::Box,
+            flash: None,
+            expected: None,
+            meter: Meter::new(setup.prices),
+            queued: Vec::new(),
+            done: false,
+            pausing: false,
+            interrupted: false,
+            question_interrupted: false,
+            leave_asked: None,
+            history: crate::view::History::default(),
+        }
+    }
+
+    /// The desk is open.
+    pub fn at_desk(&mut self, desk: AtDesk) {
+        self.known = Known {
+            routines: desk.routines.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
+            hosts: desk.hosts.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
+        };
+        self.desk = desk;
+    }
+
+    /// Messages of earlier times are known now.
+    pub fn remembers(&mut self, past: Past) {
+        self.past = past;
+    }
+
+    /// A session was opened; its log has events up to `last`.
+    pub fn opened(&mut self, id: SessionId, last: Seq, spec: &SessionSpec) {
+        self.transcript = if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() };
+        self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
+        self.replay_until = last;
+        self.session = Some(id);
+        self.review = None;
+        self.decided = None;
+        self.asking = None;
+        self.settled.clear();
+        self.expected = None;
+        self.meter.begin();
+        self.queued.clear();
+        (self.done, self.pausing, self.interrupted, self.question_interrupted) = Default::default();
+        self.focus = Focus::Box;
+        self.history = crate::view::History::default();
+        self.settle();
+    }
+
+    /// What is known of the session.
+    pub fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    /// The session, once there is one.
+    pub fn session(&self) -> Option<&SessionId> {
+        self.session.as_ref()
+    }
+
+    /// The colours.
+    pub fn theme(&self) -> ThemeName {
+        self.theme
+    }
+
+    /// Where the keys go, where no question stands in front.
+    pub fn focus(&self) -> Focus {
+        self.focus
+    }
+
+    /// The proposal on the screen.
+    pub fn review(&self) -> Option<&Review> {
+        self.review.as_ref()
+    }
+
+    /// The same, to be drawn.
+    pub fn review_mut(&mut self) -> Option<&mut Review> {
+        self.review.as_mut()
+    }
+
+    /// The question of a program on the screen.
+    pub fn asking(&self) -> Option<&Asking> {
+        self.asking.as_ref()
+    }
+
+    /// What stands in front of everything.
+    pub fn overlay(&self) -> Option<&Overlay> {
+        self.overlay.as_ref()
+    }
+
+    /// The same, to be drawn.
+    pub fn overlay_mut(&mut self) -> Option<&mut Overlay> {
+        self.overlay.as_mut()
+    }
+
+    /// What is offered for the word at the cursor.
+    pub fn completion(&self) -> Option<&Completion> {
+        self.completion.as_ref()
+    }
+
+    /// A remark for a few seconds.
+    pub fn flash(&self) -> Option<&str> {
+        self.flash.as_ref().map(|(text, _)| text.as_str())
+    }
+
+    /// The box that the person writes in now.
+    pub fn composer(&self) -> &Composer {
+        if self.state().is_busy() { &self.next } else { &self.input }
+    }
+
+    /// The same, to be drawn and written in.
+    pub fn composer_mut(&mut self) -> &mut Composer {
+        if self.state().is_busy() { &mut self.next } else { &mut self.input }
+    }
+
+    /// The text of the box in which the person writes while nothing runs.
+    #[cfg(test)]
+    pub(crate) fn written_now(&self) -> String {
+        self.input.text()
+    }
+
+    /// Whether the log is still being read.
+    pub fn is_replaying(&self) -> bool {
+        self.transcript.seq() < self.replay_until
+    }
+
+    /// What the person sees the session do.
+    pub fn state(&self) -> State {
+        if self.is_replaying() {
+            return State::Input;
+        }
+        if matches!(self.expected, Some((Expected::Turn, _))) && *self.transcript.phase() == Phase::Idle {
+            return State::Thinking;
+        }
+        match (State::of(&self.transcript), self.transcript.phase(), &self.decided) {
+            (State::ReviewAction, Phase::Waiting { call }, Some((decided, then))) if call == decided => *then,
+            (State::Input, Phase::Idle, _) if self.done => State::Done,
+            (state, ..) => state,
+        }
+    }
+
+    /// The item that the middle pane shows, so that the history need not: the proposal in review, or the output of
+    /// the running tool.
+    pub fn middle(&self) -> Option<ItemId> {
+        match (self.state(), self.transcript.phase()) {
+            (State::ReviewAction, Phase::Waiting { call }) => Some(ItemId::Plan(call.clone())),
+            (State::Executing, Phase::Running { call }) => Some(ItemId::Output(call.clone())),
+            _ => None,
+        }
+    }
+
+    /// The risk of the command as it would run now.
+    pub fn risk(&self) -> Option<Risk> {
+        let review = self.review.as_ref()?;
+        if review.is_edited() {
+            return Some(Policy::new(&self.rules.0, &self.rules.1).risk(&review.command()));
+        }
+        Some(self.transcript.plan(review.call())?.risk.clone())
+    }
+
+    /// Whether the command in review is dangerous as it would run now.
+    pub fn is_dangerous(&self) -> bool {
+        self.risk().is_some_and(|risk| risk.class == Class::Dangerous)
+    }
+
+    /// Takes in what happened.
+    pub fn update(&mut self, update: &Update, now: Duration) {
+        self.tell_of_closed(update, now);
+        let before = self.transcript.phase().clone();
+        self.transcript.apply(update);
+        match update {
+            Update::Logged(logged) => self.logged(logged, now),
+            Update::Delta(delta) => self.meter.delta(delta),
+        }
+        if *self.transcript.phase() != before {
+            self.meter.phase(now);
+        }
+        if self.fork_next && !self.is_replaying() {
+            self.fork_next = false;
+            self.pick_message(now);
+        }
+        self.follow_questions(now);
+        self.settle();
+    }
+
+    fn logged(&mut self, logged: &Logged, now: Duration) {
+        let model = self.transcript.facts().map(|facts| facts.model.to_string()).unwrap_or_default();
+        self.meter.event(&logged.event, &model, now);
+        match &logged.event {
+            Event::SessionOpened { spec } => {
+                self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
+            }
+            Event::Configured { change: Change::Rules { dangerous, deny } } => {
+                self.rules.0.extend(dangerous.iter().cloned());
+                self.rules.1.extend(deny.iter().cloned());
+            }
+            Event::PromptQueued { text } => self.queued.push(text.clone()),
+            Event::TurnStarted { prompt, .. } => {
+                if let Some(at) = self.queued.iter().position(|text| text == prompt) {
+                    self.queued.remove(at);
+                }
+                self.done = false;
+            }
+            Event::HistoryCleared => self.queued.clear(),
+            Event::TurnEnded { reason, .. } => {
+                (self.interrupted, self.question_interrupted, self.decided) = Default::default();
+                self.done = *reason == StopReason::EndTurn && self.used_tools();
+            }
+            Event::Configured { change: Change::Model(_) | Change::Approve(_) | Change::Lent(_) }
+            | Event::StepStarted { .. }
+            | Event::Replied { .. }
+            | Event::ModelFailed { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::Decided { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolFinished { .. }
+            | Event::CancelAsked { .. }
+            | Event::Paused { .. }
+            | Event::Resumed
+            | Event::TerminalInput { .. }
+            | Event::Compacted { .. } => {}
+        }
+        if matches!(logged.event, Event::TurnEnded { .. } | Event::Paused { .. }) {
+            self.pausing = false;
+        }
+        if logged.seq > self.replay_until {
+            match (self.expected, &logged.event) {
+                (Some((Expected::Turn, _)), Event::TurnStarted { .. } | Event::PromptQueued { .. })
+                | (Some((Expected::Event, _)), _) => self.expected = None,
+                (Some((Expected::Turn, _)) | None, _) => {}
+            }
+        } else {
+            self.done = false;
+        }
+    }
+
+    /// Whether the turn that ran last used tools.
+    fn used_tools(&self) -> bool {
+        let items = self.transcript.items().rev().skip_while(|item| matches!(item.body, Body::End(_)));
+        items
+            .take_while(|item| !matches!(item.body, Body::End(_)))
+            .any(|item| matches!(item.body, Body::Output(_)))
+    }
+
+    /// What is written belongs to the box of the state: nothing of it is lost when the session begins or ends to be
+    /// busy.
+    fn settle(&mut self) {
+        let busy = self.state().is_busy();
+        let (from, to) =
+            if busy { (&mut self.input, &mut self.next) } else { (&mut self.next, &mut self.input) };
+        if from.is_empty() {
+            return;
+        }
+        if to.is_empty() {
+            std::mem::swap(from, to);
+        } else {
+            let text = from.take();
+            to.to_end();
+            to.paste(&format!("\n{text}"));
+        }
+    }
+
+    /// Opens what the person is asked, and closes what nobody waits for any more.
+    fn follow_questions(&mut self, now: Duration) {
+        if self.is_replaying() {
+            return;
+        }
+        self.follow_review(now);
+        let open = match self.transcript.phase() {
+            Phase::Stopping => None,
+            Phase::Idle
+            | Phase::Thinking { .. }
+            | Phase::Waiting { .. }
+            | Phase::Running { .. }
+            | Phase::Paused { .. } => {
+                self.transcript.questions().iter().find(|question| !self.settled.contains(&question.id))
+            }
+        };
+        match (open, &self.asking) {
+            (Some(question), Some(asking)) if asking.id() == question.id => {}
+            // A proposal that a person reads is not taken from under their fingers.
+            (Some(_), _)
+                if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Looking) => {}
+            (Some(question), _) => self.asking = Some(Asking::of(question)),
+            (None, _) => self.asking = None,
+        }
+    }
+
+    fn follow_review(&mut self, now: Duration) {
+        let waiting = match (self.transcript.waiting(), &self.decided) {
+            (Some(plan), Some((decided, _))) if plan.call.id == *decided => None,
+            (waiting, _) => waiting,
+        };
+        match (waiting, &self.review) {
+            (Some(plan), Some(review)) if review.call() == &plan.call.id => {}
+            (Some(plan), _) => {
+                self.review = Some(Review::of(plan));
+                self.focus = Focus::Box;
+                self.completion = None;
+            }
+            (None, Some(review)) => {
+                let text = self.transcript.plan(review.call()).and_then(closed_words);
+                self.review = None;
+                if let Some(text) = text {
+                    self.say(text, now);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Says who answered a question that was on the screen.
+    fn tell_of_closed(&mut self, update: &Update, now: Duration) {
+        let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return };
+        if self.settled.remove(id) || self.asking.as_ref().is_none_or(|asking| asking.id() != *id) {
+            return;
+        }
+        let Some(question) = self.question(*id) else { return };
+        let text = match by {
+            Some(by) => format!("{by} answered {}", question.from),
+            None => format!("{} no longer waits for an answer", question.from),
+        };
+        self.say(text, now);
+    }
+
+    fn question(&self, id: QuestionId) -> Option<&Question> {
+        self.transcript.questions().iter().find(|question| question.id == id)
+    }
+
+    /// The session did not take what was sent.
+    pub fn failed(&mut self, sentence: String, now: Duration) {
+        self.expected = None;
+        self.decided = None;
+        self.say(sentence, now);
+        self.follow_questions(now);
+        self.settle();
+    }
+
+    /// Draws the history.
+    pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
+        let middle = self.middle();
+        self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
+    }
+
+    /// A frame with all this is on the screen.
+    pub fn drawn(&mut self, now: Duration) {
+        if self.overlay.is_some() {
+            return;
+        }
+        if let Some(asking) = &mut self.asking {
+            asking.guard.drawn(now);
+        } else if let Some(review) = &mut self.review {
+            review.guard.drawn(now);
+        }
+    }
+
+    /// Whether what is asked was on the screen long enough for a key to be an answer.
+    pub fn takes_answers(&self, now: Duration) -> bool {
+        let guard = match (&self.asking, &self.review) {
+            (Some(asking), _) => asking.guard,
+            (None, Some(review)) => review.guard,
+            (None, None) => return true,
+        };
+        guard.is_over(now)
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Duration) {
+        if self.flash.as_ref().is_some_and(|(_, until)| *until <= now) {
+            self.flash = None;
+        }
+        if self.expected.is_some_and(|(_, since)| since + EXPECT <= now) {
+            self.expected = None;
+            self.settle();
+        }
+        if self.leave_asked.is_some_and(|until| until <= now) {
+            self.leave_asked = None;
+        }
+    }
+
+    /// When something changes on the screen by itself; none while nothing moves.
+    pub fn next_change(&self, now: Duration) -> Option<Duration> {
+        let spins = self.activity(now).is_some_and(|activity| activity.moves).then_some(now + status::SPIN);
+        let flash = self.flash.as_ref().map(|(_, until)| *until);
+        let expected = self.expected.map(|(_, since)| since + EXPECT);
+        let guard = match (&self.asking, &self.review) {
+            (Some(asking), _) => asking.guard.waits_until(now),
+            (None, Some(review)) => review.guard.waits_until(now),
+            (None, None) => None,
+        };
+        [spins, flash, expected, guard, self.leave_asked].into_iter().flatten().min()
+    }
+
+    /// Tells the person something for a few seconds.
+    pub fn say(&mut self, text: impl Into<String>, now: Duration) {
+        self.flash = Some((text.into(), now + FLASH));
+    }
+
+    fn expect(&mut self, what: Expected, now: Duration) {
+        self.expected = Some((what, now));
+    }
+
+    fn send_expecting(&mut self, input: Input, what: Expected, now: Duration) -> Vec<Act> {
+        self.expect(what, now);
+        vec![Act::Send(input)]
+    }
+
+    /// Stops what runs.
+    fn stop(&mut self) -> Vec<Act> {
+        self.transcript.stopping();
+        self.expected = None;
+        self.review = None;
+        self.asking = None;
+        self.settle();
+        vec![Act::Send(Input::Cancel)]
+    }
+
+    fn decide(&mut self, call: CallId, decision: sysop_core::event::Decision, now: Duration) -> Vec<Act> {
+        self.decided = Some((call.clone(), State::after(&decision)));
+        self.review = None;
+        self.meter.phase(now);
+        self.follow_questions(now);
+        self.settle();
+        vec![Act::Send(Input::Decision { call, decision, by: BY.to_owned() })]
+    }
+}
+
+/// Who answered a proposal elsewhere.
+fn closed_words(plan: &sysop_core::transcript::Plan) -> Option<String> {
+    match &plan.state {
+        PlanState::Allowed { by: Decider::Person(by), .. }
+        | PlanState::Rejected { by: Decider::Person(by), .. }
+            if by == BY =>
+        {
+            None
+        }
+        PlanState::Allowed { .. } | PlanState::Rejected { .. } => words::decision_words(plan, BY),
+        PlanState::Waiting => None,
+    }
+}

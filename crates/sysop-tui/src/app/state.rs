@@ -1,0 +1,57 @@
+//! The six states of the agent-rs design, read off the transcript and what the person has just done.
+
+use sysop_core::event::Decision;
+use sysop_core::transcript::{Body, Phase, Transcript};
+
+/// What the person sees the session do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// The person writes.
+    Input,
+    /// A model is asked.
+    Thinking,
+    /// A proposal waits for the person.
+    ReviewAction,
+    /// A tool runs.
+    Executing,
+    /// The model gets to read what came of it.
+    Finalizing,
+    /// The task is done and summed up; the next key begins another.
+    Done,
+}
+
+impl State {
+    /// Whether the session works or waits for a decision: what is written now is for later.
+    pub fn is_busy(self) -> bool {
+        match self {
+            Self::Thinking | Self::ReviewAction | Self::Executing | Self::Finalizing => true,
+            Self::Input | Self::Done => false,
+        }
+    }
+
+    /// What a transcript shows.
+    pub fn of(transcript: &Transcript) -> Self {
+        match transcript.phase() {
+            Phase::Idle | Phase::Paused { .. } | Phase::Stopping => Self::Input,
+            Phase::Thinking { .. } if has_new_outcome(transcript) => Self::Finalizing,
+            Phase::Thinking { .. } => Self::Thinking,
+            Phase::Waiting { .. } => Self::ReviewAction,
+            Phase::Running { .. } => Self::Executing,
+        }
+    }
+
+    /// What a decision leads to, before the log says so.
+    pub(super) fn after(decision: &Decision) -> Self {
+        match decision {
+            Decision::Allow { .. } | Decision::AllowSession { .. } => Self::Executing,
+            Decision::Reject { reason } if reason == "stop" => Self::Input,
+            Decision::Reject { .. } => Self::Thinking,
+        }
+    }
+}
+
+/// Whether the newest thing to read is what came of a tool: nothing of the answer to it has come yet.
+fn has_new_outcome(transcript: &Transcript) -> bool {
+    let newest = transcript.items().rev().find(|item| !matches!(item.body, Body::Notice(_)));
+    newest.is_some_and(|item| matches!(&item.body, Body::Output(output) if output.outcome.is_some()))
+}

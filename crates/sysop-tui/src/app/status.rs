@@ -1,0 +1,195 @@
+//! The words of the two status lines: what is waited for, and how the session stands.
+
+use std::time::Duration;
+
+use sysop_core::event::PauseReason;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::text::neutralise_line;
+use sysop_core::transcript::{Phase, mode_word, short_form};
+use sysop_core::words;
+
+use super::{App, State};
+use crate::BY;
+
+/// How long a picture of the spinner stays.
+pub(super) const SPIN: Duration = Duration::from_millis(100);
+/// The pictures of the spinner.
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// How a part of a line is meant, and so coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// Matters.
+    Plain,
+    /// Matters less.
+    Dim,
+    /// The name of the place; where mistakes happen.
+    Place,
+    /// Goes on.
+    Busy,
+    /// Went well.
+    Good,
+    /// Needs a look.
+    Warn,
+}
+
+/// A part of the status line, safe to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The text.
+    pub text: String,
+    /// How it is meant.
+    pub tone: Tone,
+    /// What goes first where there is no room; 0 stays longest.
+    pub rank: u8,
+}
+
+/// What the session waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    /// The sign before it.
+    pub sign: &'static str,
+    /// What it is.
+    pub text: String,
+    /// How it is meant.
+    pub tone: Tone,
+    /// Whether its picture changes with time.
+    pub moves: bool,
+}
+
+fn part(text: impl AsRef<str>, tone: Tone, rank: u8) -> Part {
+    Part { text: neutralise_line(text.as_ref()).into_owned(), tone, rank }
+}
+
+/// A time in whole seconds, so that nothing jumps.
+fn seconds(time: Duration) -> String {
+    match time.as_secs() {
+        short @ 0..60 => format!("{short} s"),
+        long @ 60..3_600 => format!("{} min {:02} s", long / 60, long % 60),
+        hours => format!("{} h {:02} min", hours / 3_600, hours % 3_600 / 60),
+    }
+}
+
+impl App {
+    /// How the session stands, from the left to the right.
+    pub fn status(&self, now: Duration) -> Vec<Part> {
+        let Some(facts) = self.transcript().facts() else {
+            let text = if self.session.is_some() { "reading the session…" } else { "opening…" };
+            return vec![part(text, Tone::Dim, 0)];
+        };
+        let mut parts = vec![
+            part(words::short_place(&facts.host), Tone::Place, 0),
+            part(facts.model.to_string(), Tone::Plain, 1),
+            part(
+                mode_word(facts.approve),
+                if facts.approve == ApprovalMode::Auto { Tone::Warn } else { Tone::Dim },
+                0,
+            ),
+        ];
+        if let context @ 1.. = self.meter.context() {
+            parts.push(part(format!("{} in view", words::tokens(context)), Tone::Dim, 5));
+        }
+        if let Some(usage) = words::usage(self.transcript().usage()) {
+            parts.push(part(usage, Tone::Dim, 4));
+        }
+        if let Some(cost) = self.meter.cost() {
+            let text = if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") };
+            parts.push(part(text, Tone::Dim, 3));
+        }
+        if self.is_working() {
+            if let Some(time) = self.meter.turn(now) {
+                parts.push(part(seconds(time), Tone::Dim, 2));
+            }
+            if let step @ 1.. = self.transcript().iteration() {
+                parts.push(part(format!("step {step}/{}", facts.max_iterations), Tone::Dim, 2));
+            }
+        }
+        if let count @ 1.. = self.queued.len() {
+            parts.push(part(format!("{count} queued"), Tone::Busy, 1));
+        }
+        if let Some(holder) = self.transcript().holder() {
+            let text = if holder == BY {
+                "you have the terminal".to_owned()
+            } else {
+                format!("{holder} has the terminal")
+            };
+            parts.push(part(text, Tone::Warn, 0));
+        }
+        parts
+    }
+
+    /// Whether a turn goes on.
+    pub fn is_working(&self) -> bool {
+        !self.is_replaying() && *self.transcript().phase() != Phase::Idle
+    }
+
+    /// What the session waits for; none where it waits for nothing but a message.
+    pub fn activity(&self, now: Duration) -> Option<Activity> {
+        if self.is_replaying() {
+            return None;
+        }
+        if let Some(asking) = self.asking() {
+            let text = format!("{} waits for your answer", asking.question().from);
+            return Some(still("?", neutralise_line(&text).into_owned(), Tone::Warn));
+        }
+        let moving = |text: String| {
+            let at = usize::try_from(now.as_millis() / SPIN.as_millis()).unwrap_or(0) % SPINNER.len();
+            let text = neutralise_line(&text).into_owned();
+            Some(Activity { sign: SPINNER[at], text, tone: Tone::Busy, moves: true })
+        };
+        let waited = seconds(self.meter.waited(now));
+        let model = self.transcript().facts().map(|facts| facts.model.name.clone()).unwrap_or_default();
+        match (self.state(), self.transcript().phase()) {
+            (_, Phase::Stopping) => moving("stopping; Ctrl+C again leaves".to_owned()),
+            (_, Phase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
+            (State::ReviewAction, _) => Some(still("?", "waits for you".to_owned(), Tone::Warn)),
+            (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice() {
+                Some(notice) => format!("{notice} · {waited}"),
+                None if self.meter.is_answering() => format!("{model} answers · {waited}"),
+                None if self.state() == State::Finalizing => format!("{model} reads the result · {waited}"),
+                None => format!("waiting for {model} · {waited}"),
+            }),
+            (State::Executing, Phase::Running { call }) => {
+                if let Some(holder) = self.transcript().holder() {
+                    let who = if holder == BY { "you type".to_owned() } else { format!("{holder} types") };
+                    return moving(format!("the agent waits while {who} in the terminal"));
+                }
+                let what = self.transcript().plan(call).map_or("the tool".to_owned(), |plan| {
+                    if plan.call.text_argument("command").is_some() {
+                        plan.call.name.clone()
+                    } else {
+                        short_form(&plan.call)
+                    }
+                });
+                moving(format!("{what} runs · {waited}"))
+            }
+            (State::Executing, _) => moving("starting".to_owned()),
+            (State::Done, _) => {
+                let took = self
+                    .meter
+                    .turn(now)
+                    .map(|took| {
+                        format!(
+                            " in {}",
+                            words::duration(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
+                        )
+                    })
+                    .unwrap_or_default();
+                Some(still("✓", format!("done{took}"), Tone::Good))
+            }
+            (State::Input, _) => None,
+        }
+    }
+}
+
+fn still(sign: &'static str, text: String, tone: Tone) -> Activity {
+    Activity { sign, text, tone, moves: false }
+}
+
+fn paused(reason: PauseReason) -> &'static str {
+    match reason {
+        PauseReason::Asked => "paused; Ctrl+P goes on, Esc gives it up",
+        PauseReason::Loop => "paused by the loop guard; Ctrl+P goes on, Esc gives it up",
+        PauseReason::Interrupted => "interrupted; Ctrl+P goes on, Esc gives it up",
+    }
+}

@@ -1,0 +1,181 @@
+//! How a list looks.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Widget as _};
+use sysop_core::text::neutralise_line;
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::fuzzy::Pattern;
+use super::{Entry, Picker};
+
+/// Below this many columns a row has no end of its own.
+const DETAIL_COLUMNS_MIN: usize = 36;
+/// The most that the end of a row takes, of all its columns.
+const DETAIL_SHARE: usize = 2;
+
+/// The styles of a list.
+#[derive(Debug, Clone, Copy)]
+pub struct Looks {
+    /// Of what is read.
+    pub text: Style,
+    /// Of what is beside it.
+    pub dim: Style,
+    /// Of the letters that were searched for.
+    pub matched: Style,
+    /// Of the row that is selected, over the others.
+    pub selected: Style,
+    /// Of the frame.
+    pub border: Style,
+    /// Of the title and the mark before what is typed.
+    pub title: Style,
+}
+
+impl Default for Looks {
+    /// Without colours.
+    fn default() -> Self {
+        Self {
+            text: Style::new(),
+            dim: Style::new().add_modifier(Modifier::DIM),
+            matched: Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+            selected: Style::new().add_modifier(Modifier::REVERSED),
+            border: Style::new(),
+            title: Style::new().add_modifier(Modifier::BOLD),
+        }
+    }
+}
+
+/// A text as it may be shown in a cell.
+fn safe(text: &str) -> Cow<'_, str> {
+    neutralise_line(text)
+}
+
+impl Picker {
+    /// Where a list of its kind is well placed over this screen.
+    pub fn place(&self, screen: Rect) -> Rect {
+        let width = screen.width.min((screen.width / 8 * 7).max(72)).min(110);
+        let wanted = u16::try_from(self.entries.len()).unwrap_or(u16::MAX).saturating_add(5).max(8);
+        let height = wanted.min((screen.height / 4 * 3).max(12)).min(screen.height);
+        Rect {
+            x: screen.x + (screen.width - width) / 2,
+            y: screen.y + (screen.height - height) / 2,
+            width,
+            height,
+        }
+    }
+
+    /// Draws it over what is there; gives where the cursor belongs, if it does. Remembers how many rows were seen.
+    pub fn draw(&mut self, area: Rect, buffer: &mut Buffer, looks: &Looks) -> Option<Position> {
+        let area = area.intersection(buffer.area);
+        Clear.render(area, buffer);
+        buffer.set_style(area, looks.text);
+        let (found, all) = self.count();
+        let count = if found == all { format!(" {all} ") } else { format!(" {found} of {all} ") };
+        let block = Block::bordered()
+            .border_style(looks.border)
+            .title(Line::styled(format!(" {} ", safe(&self.title)), looks.title))
+            .title_bottom(Line::styled(count, looks.dim).right_aligned());
+        let inner = block.inner(area);
+        block.render(area, buffer);
+        if inner.is_empty() {
+            return None;
+        }
+        let cursor = self.typing(Rect { height: 1, ..inner }, buffer, looks);
+        let preview = self.selected().map(|number| safe(&self.entries[number].preview).into_owned());
+        let has_preview =
+            inner.height > 4 && self.entries.first().is_some_and(|entry| !entry.preview.is_empty());
+        let below = u16::from(has_preview);
+        let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1 + below), ..inner };
+        self.rows(list, buffer, looks);
+        if let Some(preview) = preview.filter(|_| has_preview) {
+            let row = inner.bottom() - 1;
+            buffer.set_stringn(inner.x, row, &preview, inner.width.into(), looks.dim);
+        }
+        Some(cursor)
+    }
+
+    fn typing(&self, area: Rect, buffer: &mut Buffer, looks: &Looks) -> Position {
+        buffer.set_stringn(area.x, area.y, "› ", area.width.into(), looks.title);
+        let room = area.width.saturating_sub(2);
+        let (seen, column) = self.field.view(room.into());
+        buffer.set_stringn(area.x + 2.min(area.width), area.y, &seen, room.into(), looks.text);
+        let column = u16::try_from(column).unwrap_or(0).min(room.saturating_sub(1));
+        Position { x: (area.x + 2 + column).min(area.right().saturating_sub(1)), y: area.y }
+    }
+
+    fn rows(&mut self, area: Rect, buffer: &mut Buffer, looks: &Looks) {
+        let height = usize::from(area.height);
+        self.page = height.max(1);
+        if height == 0 || area.width == 0 {
+            return;
+        }
+        // What is selected is seen.
+        self.top = self.top.min(self.selected).max((self.selected + 1).saturating_sub(height));
+        if self.found.is_empty() {
+            let text = if self.entries.is_empty() { "nothing to pick from" } else { "nothing fits" };
+            buffer.set_stringn(area.x, area.y, text, area.width.into(), looks.dim);
+            return;
+        }
+        let pattern = Pattern::new(&self.typed);
+        let seen = self.found.iter().enumerate().skip(self.top).take(height);
+        for (row, (at, &number)) in (area.y..).zip(seen) {
+            let line = Rect { y: row, height: 1, ..area };
+            draw_row(&self.entries[number], &pattern, line, buffer, looks);
+            if at == self.selected {
+                buffer.set_style(line, looks.selected);
+            }
+        }
+    }
+}
+
+fn draw_row(entry: &Entry, pattern: &Pattern, area: Rect, buffer: &mut Buffer, looks: &Looks) {
+    let width = usize::from(area.width);
+    let detail = cut(&safe(&entry.detail), width / DETAIL_SHARE);
+    let detail_width = if width >= DETAIL_COLUMNS_MIN { detail.width() } else { 0 };
+    let room = width.saturating_sub(detail_width + usize::from(detail_width > 0) * 2);
+    let label = safe(&entry.label);
+    let shown = cut(&label, room);
+    // Which letters were searched for can be told only where the row says what was searched.
+    let places: HashSet<usize> = match label {
+        Cow::Borrowed(label) => pattern.places(label).into_iter().collect(),
+        Cow::Owned(_) => HashSet::new(),
+    };
+    let mut line = Line::default();
+    let mut number = 0;
+    for letter in shown.graphemes(true) {
+        let letters = letter.chars().count();
+        let matched = (number..number + letters).any(|at| places.contains(&at));
+        line.push_span(Span::styled(letter.to_owned(), if matched { looks.matched } else { looks.text }));
+        number += letters;
+    }
+    buffer.set_line(area.x, area.y, &line, area.width);
+    if detail_width > 0 {
+        let x = area.right() - u16::try_from(detail_width).unwrap_or(0);
+        buffer.set_stringn(x, area.y, &detail, detail_width, looks.dim);
+    }
+}
+
+/// As much of a text as fits, with a sign where something is left out.
+fn cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let (mut out, mut width) = (String::new(), 0);
+    for letter in text.graphemes(true) {
+        width += letter.width();
+        if width >= columns {
+            break;
+        }
+        out.push_str(letter);
+    }
+    if columns > 0 {
+        out.push('…');
+    }
+    out
+}

@@ -1,0 +1,325 @@
+//! Frames as bytes: what changed, cell by cell, with links around cells, and no control character in any cell.
+//!
+//! Draws into memory only: what is drawn gets to the terminal as one piece, when the terminal takes it.
+
+use std::fmt::Write as _;
+use std::io;
+
+use ratatui::backend::{Backend, ClearType, WindowSize};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::{Position, Rect, Size};
+use ratatui::style::{Color, Modifier};
+use unicode_width::UnicodeWidthStr;
+
+/// A part of the screen that leads to an address when it is clicked (OSC 8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Where; of one row.
+    pub area: Rect,
+    /// The address. One that is no plain `http` or `https` is not made clickable.
+    pub address: String,
+}
+
+/// The longest address that is made clickable, in bytes; browsers take no longer ones.
+const ADDRESS_BYTES_MAX: usize = 2083;
+
+/// What the frames of one terminal are drawn with.
+pub(super) struct Frames {
+    drawn: String,
+    size: Size,
+    cursor: Position,
+    links: Vec<Link>,
+}
+
+impl Frames {
+    pub(super) fn new(size: Size) -> Self {
+        Self { drawn: String::new(), size, cursor: Position::ORIGIN, links: Vec::new() }
+    }
+
+    pub(super) fn size_now(&self) -> Size {
+        self.size
+    }
+
+    pub(super) fn resize(&mut self, size: Size) {
+        self.size = size;
+    }
+
+    /// What was drawn since the last time.
+    pub(super) fn drawn(&self) -> &str {
+        &self.drawn
+    }
+
+    /// Takes note that the terminal was given what was drawn.
+    pub(super) fn given(&mut self) {
+        self.drawn.clear();
+    }
+
+    /// Takes the links of a frame whose cells were drawn already, and draws those cells again that lead elsewhere now.
+    pub(super) fn link(&mut self, links: &[Link], cells: &Buffer) -> io::Result<()> {
+        let links = links.iter().filter(|link| is_plain(&link.address)).cloned().collect();
+        let before = std::mem::replace(&mut self.links, links);
+        let mut changed: Vec<(u16, u16)> = before
+            .iter()
+            .chain(&self.links)
+            .flat_map(|link| link.area.positions())
+            .filter(|at| address(&before, *at) != address(&self.links, *at))
+            .map(|at| (at.y, at.x))
+            .collect();
+        changed.sort_unstable();
+        changed.dedup();
+        // A cell that a wide character before it covers would take half of that away.
+        let mut covered = (0, 0);
+        let changed: Vec<(u16, u16, &Cell)> = changed
+            .into_iter()
+            .filter_map(|(y, x)| {
+                let cell = cells.cell((x, y))?;
+                if y == covered.0 && x < covered.1 {
+                    return None;
+                }
+                covered = (y, x.saturating_add(u16::try_from(cell.symbol().width()).unwrap_or(1)));
+                Some((x, y, cell))
+            })
+            .collect();
+        self.draw(changed.into_iter())
+    }
+
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        self.drawn.write_fmt(text).expect("a string takes all");
+    }
+}
+
+/// Whether an address is one that a person would expect to open in a browser.
+fn is_plain(address: &str) -> bool {
+    let web = address.starts_with("https://") || address.starts_with("http://");
+    web && address.len() <= ADDRESS_BYTES_MAX && address.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn address(links: &[Link], at: Position) -> Option<&str> {
+    links.iter().find(|link| link.area.contains(at)).map(|link| link.address.as_str())
+}
+
+/// Whether all terminals agree that this takes one cell. After anything else the cursor is put where it belongs.
+fn is_one_cell(symbol: &str) -> bool {
+    let mut signs = symbol.chars();
+    matches!((signs.next(), signs.next()), (Some(' '..='~' | '\u{2500}'..='\u{259f}'), None))
+}
+
+impl Backend for Frames {
+    type Error = io::Error;
+
+    fn draw<'a, I>(&mut self, content: I) -> io::Result<()>
+    where
+        I: Iterator<Item = (u16, u16, &'a Cell)>,
+    {
+        let links = std::mem::take(&mut self.links);
+        let mut next = None;
+        let mut look = None;
+        let mut link = None;
+        for (x, y, cell) in content {
+            if next != Some((x, y)) {
+                self.put(format_args!("\x1b[{};{}H", y + 1, x + 1));
+            }
+            let leads = address(&links, Position { x, y });
+            if leads != link {
+                self.put(format_args!("\x1b]8;;{}\x1b\\", leads.unwrap_or_default()));
+                link = leads;
+            }
+            let wanted = (cell.fg, cell.bg, cell.underline_color, cell.modifier);
+            if look != Some(wanted) {
+                push_look(cell, &mut self.drawn);
+                look = Some(wanted);
+            }
+            push_symbol(cell.symbol(), &mut self.drawn);
+            next = is_one_cell(cell.symbol()).then_some((x.saturating_add(1), y));
+        }
+        if link.is_some() {
+            self.drawn.push_str("\x1b]8;;\x1b\\");
+        }
+        if look.is_some() {
+            self.drawn.push_str("\x1b[0m");
+        }
+        self.links = links;
+        Ok(())
+    }
+
+    fn hide_cursor(&mut self) -> io::Result<()> {
+        self.drawn.push_str("\x1b[?25l");
+        Ok(())
+    }
+
+    fn show_cursor(&mut self) -> io::Result<()> {
+        self.drawn.push_str("\x1b[?25h");
+        Ok(())
+    }
+
+    fn get_cursor_position(&mut self) -> io::Result<Position> {
+        // The terminal is not asked.
+        Ok(self.cursor)
+    }
+
+    fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> io::Result<()> {
+        self.cursor = position.into();
+        self.put(format_args!("\x1b[{};{}H", self.cursor.y + 1, self.cursor.x + 1));
+        Ok(())
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        self.clear_region(ClearType::All)
+    }
+
+    fn clear_region(&mut self, clear_type: ClearType) -> io::Result<()> {
+        self.drawn.push_str(match clear_type {
+            ClearType::All => "\x1b[2J",
+            ClearType::AfterCursor => "\x1b[J",
+            ClearType::BeforeCursor => "\x1b[1J",
+            ClearType::CurrentLine => "\x1b[2K",
+            ClearType::UntilNewLine => "\x1b[K",
+        });
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<Size> {
+        Ok(self.size)
+    }
+
+    fn window_size(&mut self) -> io::Result<WindowSize> {
+        Ok(WindowSize { columns_rows: self.size, pixels: Size::ZERO })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn push_symbol(symbol: &str, out: &mut String) {
+    if symbol.chars().any(char::is_control) {
+        debug_assert!(false, "a control character would reach the terminal: {symbol:?}");
+        out.extend(symbol.chars().map(|sign| if sign.is_control() { '\u{fffd}' } else { sign }));
+    } else {
+        out.push_str(if symbol.is_empty() { " " } else { symbol });
+    }
+}
+
+/// The SGR sequence that makes a cell look so, whatever was before.
+fn push_look(cell: &Cell, out: &mut String) {
+    const STYLES: [(Modifier, &str); 9] = [
+        (Modifier::BOLD, ";1"),
+        (Modifier::DIM, ";2"),
+        (Modifier::ITALIC, ";3"),
+        (Modifier::UNDERLINED, ";4"),
+        (Modifier::SLOW_BLINK, ";5"),
+        (Modifier::RAPID_BLINK, ";6"),
+        (Modifier::REVERSED, ";7"),
+        (Modifier::HIDDEN, ";8"),
+        (Modifier::CROSSED_OUT, ";9"),
+    ];
+    out.push_str("\x1b[0");
+    for (style, parameter) in STYLES {
+        if cell.modifier.contains(style) {
+            out.push_str(parameter);
+        }
+    }
+    push_colour(cell.fg, 30, out);
+    push_colour(cell.bg, 40, out);
+    // Only these two forms are known for underlines.
+    if matches!(cell.underline_color, Color::Indexed(_) | Color::Rgb(..)) {
+        push_colour(cell.underline_color, 50, out);
+    }
+    out.push('m');
+}
+
+/// `base` is 30 for letters, 40 for what is behind them, and 50 for the line below.
+fn push_colour(colour: Color, base: u16, out: &mut String) {
+    let named = |index: u16| if index < 8 { base + index } else { base + 60 + index - 8 };
+    let wrote = match colour {
+        Color::Reset => Ok(()),
+        Color::Black => write!(out, ";{}", named(0)),
+        Color::Red => write!(out, ";{}", named(1)),
+        Color::Green => write!(out, ";{}", named(2)),
+        Color::Yellow => write!(out, ";{}", named(3)),
+        Color::Blue => write!(out, ";{}", named(4)),
+        Color::Magenta => write!(out, ";{}", named(5)),
+        Color::Cyan => write!(out, ";{}", named(6)),
+        Color::Gray => write!(out, ";{}", named(7)),
+        Color::DarkGray => write!(out, ";{}", named(8)),
+        Color::LightRed => write!(out, ";{}", named(9)),
+        Color::LightGreen => write!(out, ";{}", named(10)),
+        Color::LightYellow => write!(out, ";{}", named(11)),
+        Color::LightBlue => write!(out, ";{}", named(12)),
+        Color::LightMagenta => write!(out, ";{}", named(13)),
+        Color::LightCyan => write!(out, ";{}", named(14)),
+        Color::White => write!(out, ";{}", named(15)),
+        Color::Indexed(index) => write!(out, ";{};5;{index}", base + 8),
+        Color::Rgb(red, green, blue) => write!(out, ";{};2;{red};{green};{blue}", base + 8),
+    };
+    wrote.expect("a string takes all");
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use ratatui::Terminal;
+    use ratatui::style::{Style, Stylize};
+    use ratatui::text::{Line, Span};
+
+    use super::*;
+
+    fn terminal() -> Terminal<Frames> {
+        Terminal::new(Frames::new(Size::new(20, 3))).unwrap()
+    }
+
+    fn taken(terminal: &mut Terminal<Frames>) -> String {
+        let drawn = terminal.backend().drawn().replace('\x1b', "^");
+        terminal.backend_mut().given();
+        drawn
+    }
+
+    #[test]
+    fn only_what_changed_is_drawn_with_its_look() {
+        let mut terminal = terminal();
+        let line = |last: &'static str| {
+            Line::from(vec![Span::raw("ok "), "red".red().bold(), " 漢字".into(), last.into()])
+        };
+        terminal.draw(|frame| frame.render_widget(line("1"), frame.area())).unwrap();
+        expect!["^[1;1H^[0mok^[1;4H^[0;1;31mred^[1;8H^[0m漢^[1;10H字^[1;12H1^[0m^[?25l"]
+            .assert_eq(&taken(&mut terminal));
+        terminal.draw(|frame| frame.render_widget(line("2"), frame.area())).unwrap();
+        expect!["^[1;12H^[0m2^[0m^[?25l"].assert_eq(&taken(&mut terminal));
+    }
+
+    #[test]
+    fn colours_are_those_of_the_cell() {
+        let mut out = String::new();
+        let style = Style::new().fg(Color::DarkGray).bg(Color::Indexed(200)).underlined();
+        let mut cell = Cell::EMPTY;
+        push_look(cell.set_style(style.underline_color(Color::Rgb(1, 2, 3))), &mut out);
+        assert_eq!(out, "\x1b[0;4;90;48;5;200;58;2;1;2;3m");
+    }
+
+    #[test]
+    fn links_lead_to_plain_addresses_only() {
+        let mut terminal = terminal();
+        let mut draw = |address: &str| {
+            let area = Rect::new(2, 0, 2, 1);
+            let buffer =
+                terminal.draw(|frame| frame.render_widget("abcdef", frame.area())).unwrap().buffer.clone();
+            let links = [Link { area, address: address.to_owned() }];
+            terminal.backend_mut().link(&links, &buffer).unwrap();
+            taken(&mut terminal)
+        };
+        expect![["^[1;1H^[0mabcdef^[0m^[?25l^[1;3H^]8;;https://a.example/^\\^[0mcd^]8;;^\\^[0m"]]
+            .assert_eq(&draw("https://a.example/"));
+        expect!["^[?25l"].assert_eq(&draw("https://a.example/"));
+        for bad in ["file:///etc/passwd", "https://a/\x1b]52;c;aGk=\x07", "https://a b", "javascript:1"] {
+            draw("https://a.example/");
+            assert_eq!(draw(bad), "^[?25l^[1;3H^[0mcd^[0m", "{bad:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a control character would reach the terminal")]
+    fn a_control_character_does_not_get_through() {
+        let mut out = String::new();
+        push_symbol("\x1b", &mut out);
+    }
+}

@@ -1,0 +1,495 @@
+//! What the terminal sends, as keys, pastes, clicks and focus. Pure: bytes in, events out; time is asked for, not read.
+//!
+//! Knows xterm's keys, the console of Linux, rxvt's Alt, the protocol of kitty, mice of both kinds. An answer to a
+//! question that another program asked before us is no key and is dropped.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use super::events::Event;
+
+/// How long the rest of a sequence may be on its way, before its beginning is taken for the Escape key.
+const REST_OF_SEQUENCE: Duration = Duration::from_millis(30);
+/// How long a paste may pause, before it is taken for whole.
+const REST_OF_PASTE: Duration = Duration::from_secs(2);
+/// The longest sequence; a longer one is garbage.
+const SEQUENCE_BYTES_MAX: usize = 4096;
+/// The most bytes of one paste; what is beyond is dropped.
+const PASTE_BYTES_MAX: usize = 4 * 1024 * 1024;
+const PASTE_END: &[u8] = b"\x1b[201~";
+
+/// What was sent and is not whole yet.
+#[derive(Default)]
+pub(super) struct Decoder {
+    waiting: Vec<u8>,
+    paste: Option<Vec<u8>>,
+}
+
+/// What a beginning is.
+enum Step {
+    /// So many bytes are an event, or are to be dropped.
+    Took(usize, Option<Event>),
+    /// More has to come.
+    Open,
+}
+
+impl Decoder {
+    /// Takes what was sent.
+    pub(super) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<Event>) {
+        self.waiting.extend_from_slice(bytes);
+        let mut at = 0;
+        while at < self.waiting.len() {
+            if let Some(paste) = &mut self.paste {
+                let Some(took) = take_paste(paste, &self.waiting[at..]) else { break };
+                at += took;
+                events.extend(pasted(self.paste.take()));
+                continue;
+            }
+            match step(&self.waiting[at..]) {
+                Step::Took(took, Some(Event::Paste(_))) => {
+                    self.paste = Some(Vec::new());
+                    at += took;
+                }
+                Step::Took(took, event) => {
+                    events.extend(event);
+                    at += took.max(1);
+                }
+                Step::Open => break,
+            }
+        }
+        if let Some(paste) = &mut self.paste {
+            // Of what has come, all but what may be the beginning of its end.
+            let rest = &self.waiting[at..];
+            let keep =
+                (1..PASTE_END.len()).rev().find(|&count| rest.ends_with(&PASTE_END[..count])).unwrap_or(0);
+            let whole = rest.len() - keep;
+            paste.extend_from_slice(&rest[..whole.min(PASTE_BYTES_MAX.saturating_sub(paste.len()))]);
+            at += whole;
+        }
+        self.waiting.drain(..at);
+        if self.waiting.len() > SEQUENCE_BYTES_MAX {
+            self.waiting.clear();
+        }
+    }
+
+    /// How long to wait for more, where more has to come.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        if self.paste.is_some() {
+            return Some(REST_OF_PASTE);
+        }
+        (!self.waiting.is_empty()).then_some(REST_OF_SEQUENCE)
+    }
+
+    /// Nothing more came: what is there is all.
+    pub(super) fn lapse(&mut self, events: &mut VecDeque<Event>) {
+        let waiting = std::mem::take(&mut self.waiting);
+        if self.paste.is_some() {
+            events.extend(pasted(self.paste.take()));
+            return;
+        }
+        match waiting.as_slice() {
+            b"\x1b" => events.extend(key(KeyCode::Esc, KeyModifiers::NONE)),
+            b"\x1b\x1b" => events.extend([(); 2].iter().flat_map(|()| key(KeyCode::Esc, KeyModifiers::NONE))),
+            [0x1b, letter @ (b'[' | b'O' | b']' | b'P')] => {
+                events.extend(key(KeyCode::Char(char::from(*letter)), KeyModifiers::ALT));
+            }
+            // A part of a sequence or of a character is nothing.
+            _ => {}
+        }
+    }
+}
+
+/// Adds to a paste what comes before its end; how much was taken, where the end is there.
+fn take_paste(paste: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
+    let end = bytes.windows(PASTE_END.len()).position(|window| window == PASTE_END)?;
+    paste.extend_from_slice(&bytes[..end.min(PASTE_BYTES_MAX.saturating_sub(paste.len()))]);
+    Some(end + PASTE_END.len())
+}
+
+fn pasted(bytes: Option<Vec<u8>>) -> Option<Event> {
+    let text = String::from_utf8_lossy(&bytes?).replace("\r\n", "\n").replace('\r', "\n");
+    Some(Event::Paste(text))
+}
+
+fn key(code: KeyCode, held: KeyModifiers) -> Option<Event> {
+    Some(Event::Key(KeyEvent::new(code, held)))
+}
+
+fn step(bytes: &[u8]) -> Step {
+    if let [0x1b, rest @ ..] = bytes {
+        return escape(bytes, rest);
+    }
+    let (first, control) = (bytes[0], KeyModifiers::CONTROL);
+    let letter = |letter: u8| key(KeyCode::Char(char::from(letter)), control);
+    let event = match first {
+        b'\r' => key(KeyCode::Enter, KeyModifiers::NONE),
+        b'\t' => key(KeyCode::Tab, KeyModifiers::NONE),
+        0x7f => key(KeyCode::Backspace, KeyModifiers::NONE),
+        0 => letter(b' '),
+        1..=26 => letter(first + b'a' - 1),
+        0x1c..=0x1f => letter(first + b'\\' - 0x1c),
+        _ => return character(bytes),
+    };
+    Step::Took(1, event)
+}
+
+fn character(bytes: &[u8]) -> Step {
+    let length = match bytes[0] {
+        0..0x80 => 1,
+        0xc2..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0..0xf5 => 4,
+        _ => return Step::Took(1, None),
+    };
+    let there = &bytes[..length.min(bytes.len())];
+    match std::str::from_utf8(there).map(|text| text.chars().next()) {
+        Ok(Some(letter)) => {
+            let held = if letter.is_uppercase() { KeyModifiers::SHIFT } else { KeyModifiers::NONE };
+            Step::Took(length, key(KeyCode::Char(letter), held))
+        }
+        Err(error) if error.error_len().is_none() && there.len() < length => Step::Open,
+        Ok(None) | Err(_) => Step::Took(1, None),
+    }
+}
+
+/// What begins with ESC; `rest` is what is after that.
+fn escape(bytes: &[u8], rest: &[u8]) -> Step {
+    match rest {
+        [] | [0x1b] | [b'O' | b'[' | b'P' | b']'] => Step::Open,
+        [b'[', ..] => csi(bytes),
+        [b'O', last, ..] => {
+            Step::Took(3, code_of_letter(*last).and_then(|code| key(code, KeyModifiers::NONE)))
+        }
+        // Rxvt's Alt.
+        [0x1b, b'[' | b'O', ..] => with_alt(escape(rest, &rest[1..])),
+        [0x1b, ..] => Step::Took(1, key(KeyCode::Esc, KeyModifiers::NONE)),
+        // Answers to what we did not ask.
+        [b']', b'0'..=b'9', ..] | [b'P', b'0'..=b'9' | b'>' | b'!' | b'+' | b'$', ..] => string(bytes),
+        _ => with_alt(step(rest)),
+    }
+}
+
+fn with_alt(step: Step) -> Step {
+    match step {
+        Step::Took(took, Some(Event::Key(mut key))) => {
+            key.modifiers |= KeyModifiers::ALT;
+            Step::Took(took + 1, Some(Event::Key(key)))
+        }
+        Step::Took(took, _) => Step::Took(took + 1, None),
+        Step::Open => Step::Open,
+    }
+}
+
+/// A string that ends with BEL or ST.
+fn string(bytes: &[u8]) -> Step {
+    let end = bytes.iter().position(|byte| *byte == 7).map(|at| at + 1);
+    let other = bytes.windows(2).position(|window| window == b"\x1b\\").map(|at| at + 2);
+    match end.into_iter().chain(other).min() {
+        Some(end) => Step::Took(end, None),
+        None => Step::Open,
+    }
+}
+
+fn csi(bytes: &[u8]) -> Step {
+    let body = &bytes[2..];
+    let Some(end) = body.iter().position(|byte| !matches!(byte, 0x20..=0x3f)) else { return Step::Open };
+    let took = end + 3;
+    let (parameters, last) = (&body[..end], body[end]);
+    match (parameters, last) {
+        // The console of Linux: F1 to F5.
+        (b"", b'[') => {
+            return match body.get(1) {
+                Some(letter @ b'A'..=b'E') => {
+                    Step::Took(4, key(KeyCode::F(letter - b'A' + 1), KeyModifiers::NONE))
+                }
+                Some(_) => Step::Took(3, None),
+                None => Step::Open,
+            };
+        }
+        // A mouse that does not know SGR.
+        (b"", b'M') => {
+            let Some(&[button, column, row]) = body.get(1..4) else { return Step::Open };
+            let at = |byte: u8| u16::from(byte.saturating_sub(33));
+            let button = u16::from(button.saturating_sub(32));
+            let released = button & 0b11 == 3 && button < 32;
+            return Step::Took(6, mouse(button, at(column), at(row), released));
+        }
+        // Not a sequence, but the beginning of something else.
+        (_, 0..=0x1f | 0x7f..) => return Step::Took(took - 1, None),
+        _ => {}
+    }
+    let Ok(parameters) = std::str::from_utf8(parameters) else { return Step::Took(took, None) };
+    Step::Took(took, sequence(parameters, last))
+}
+
+fn sequence(parameters: &str, last: u8) -> Option<Event> {
+    if let Some(mouse) = parameters.strip_prefix('<').filter(|_| matches!(last, b'M' | b'm')) {
+        let mut numbers = mouse.split(';').map(|number| number.parse::<u16>().ok());
+        let (button, column, row) = (numbers.next()??, numbers.next()??, numbers.next()??);
+        return self::mouse(button, column.saturating_sub(1), row.saturating_sub(1), last == b'm');
+    }
+    if parameters.starts_with(['<', '=', '>', '?']) {
+        return None;
+    }
+    // The number of a field, and what may stand behind a colon.
+    let mut fields = parameters.split(';').map(|field| {
+        let (number, more) = field.split_once(':').unwrap_or((field, ""));
+        (number.parse::<u32>().ok(), more)
+    });
+    let (first, _) = fields.next().unwrap_or_default();
+    let (second, kind) = fields.next().unwrap_or_default();
+    // A key that is let go.
+    if kind.starts_with('3') {
+        return None;
+    }
+    let held = modifiers(second.unwrap_or(1));
+    match last {
+        b'I' => Some(Event::Focused(true)),
+        b'O' => Some(Event::Focused(false)),
+        b'Z' => key(KeyCode::BackTab, held | KeyModifiers::SHIFT),
+        b'u' => key_of(first?, held),
+        b'~' => match first? {
+            // Its place is taken by the paste itself.
+            200 => Some(Event::Paste(String::new())),
+            27 => key_of(fields.next()?.0?, held),
+            number => key(code_of_number(number)?, held),
+        },
+        // Else it says where the cursor is.
+        b'R' if first.unwrap_or(1) != 1 => None,
+        last => key(code_of_letter(last)?, held),
+    }
+}
+
+fn modifiers(parameter: u32) -> KeyModifiers {
+    let bits = parameter.saturating_sub(1);
+    let mut held = KeyModifiers::NONE;
+    for (bit, key) in [
+        (1, KeyModifiers::SHIFT),
+        (2, KeyModifiers::ALT),
+        (4, KeyModifiers::CONTROL),
+        (8, KeyModifiers::SUPER),
+        (16, KeyModifiers::HYPER),
+        (32, KeyModifiers::META),
+    ] {
+        if bits & bit != 0 {
+            held |= key;
+        }
+    }
+    held
+}
+
+/// The last letter of `CSI` and `SS3` sequences.
+fn code_of_letter(letter: u8) -> Option<KeyCode> {
+    Some(match letter {
+        b'A' => KeyCode::Up,
+        b'B' => KeyCode::Down,
+        b'C' => KeyCode::Right,
+        b'D' => KeyCode::Left,
+        b'H' => KeyCode::Home,
+        b'F' => KeyCode::End,
+        b'M' => KeyCode::Enter,
+        b'P'..=b'S' => KeyCode::F(letter - b'P' + 1),
+        _ => return None,
+    })
+}
+
+fn code_of_number(number: u32) -> Option<KeyCode> {
+    Some(match number {
+        1 | 7 => KeyCode::Home,
+        2 => KeyCode::Insert,
+        3 => KeyCode::Delete,
+        4 | 8 => KeyCode::End,
+        5 => KeyCode::PageUp,
+        6 => KeyCode::PageDown,
+        11..=15 => KeyCode::F(u8::try_from(number - 10).ok()?),
+        17..=21 => KeyCode::F(u8::try_from(number - 11).ok()?),
+        23 | 24 => KeyCode::F(u8::try_from(number - 12).ok()?),
+        _ => return None,
+    })
+}
+
+/// A key by its code point, as kitty and xterm's `modifyOtherKeys` tell it.
+fn key_of(code: u32, held: KeyModifiers) -> Option<Event> {
+    let code = match code {
+        27 => KeyCode::Esc,
+        13 | 57414 => KeyCode::Enter,
+        9 if held.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
+        9 => KeyCode::Tab,
+        8 | 127 => KeyCode::Backspace,
+        // The keypad.
+        57399..=57408 => KeyCode::Char(char::from_digit(code - 57399, 10)?),
+        57409..=57413 => KeyCode::Char(['.', '/', '*', '-', '+'][usize::try_from(code - 57409).ok()?]),
+        57415 => KeyCode::Char('='),
+        57417 => KeyCode::Left,
+        57418 => KeyCode::Right,
+        57419 => KeyCode::Up,
+        57420 => KeyCode::Down,
+        57421 => KeyCode::PageUp,
+        57422 => KeyCode::PageDown,
+        57423 => KeyCode::Home,
+        57424 => KeyCode::End,
+        57425 => KeyCode::Insert,
+        57426 => KeyCode::Delete,
+        // Other keys of kitty's have no meaning here.
+        57344..=63743 => return None,
+        code => KeyCode::Char(char::from_u32(code).filter(|letter| !letter.is_control())?),
+    };
+    key(code, held)
+}
+
+fn mouse(button: u16, column: u16, row: u16, released: bool) -> Option<Event> {
+    let mut modifiers = KeyModifiers::NONE;
+    for (bit, key) in [(4, KeyModifiers::SHIFT), (8, KeyModifiers::ALT), (16, KeyModifiers::CONTROL)] {
+        if button & bit != 0 {
+            modifiers |= key;
+        }
+    }
+    let which = match button & 0b11 {
+        0 => Some(MouseButton::Left),
+        1 => Some(MouseButton::Middle),
+        2 => Some(MouseButton::Right),
+        _ => None,
+    };
+    let moved = button & 32 != 0;
+    let kind = match (button & 0b1100_0000, button & 0b11) {
+        (64, 0) => MouseEventKind::ScrollUp,
+        (64, 1) => MouseEventKind::ScrollDown,
+        (64, 2) => MouseEventKind::ScrollLeft,
+        (64, _) => MouseEventKind::ScrollRight,
+        (0, _) if moved => which.map_or(MouseEventKind::Moved, MouseEventKind::Drag),
+        (0, _) if released => MouseEventKind::Up(which.unwrap_or(MouseButton::Left)),
+        (0, _) => MouseEventKind::Down(which?),
+        _ => return None,
+    };
+    Some(Event::Mouse(MouseEvent { kind, column, row, modifiers }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn events(pieces: &[&[u8]]) -> Vec<Event> {
+        let (mut decoder, mut events) = (Decoder::default(), VecDeque::new());
+        for piece in pieces {
+            decoder.push(piece, &mut events);
+        }
+        decoder.lapse(&mut events);
+        events.into()
+    }
+
+    /// Events in short words.
+    fn read(bytes: &[u8]) -> String {
+        let words: Vec<String> = events(&[bytes])
+            .into_iter()
+            .map(|event| match event {
+                Event::Key(KeyEvent { code, modifiers, .. }) => {
+                    let mut word = String::new();
+                    for (key, name) in [
+                        (KeyModifiers::CONTROL, "C-"),
+                        (KeyModifiers::ALT, "A-"),
+                        (KeyModifiers::SHIFT, "S-"),
+                    ] {
+                        if modifiers.contains(key) {
+                            word.push_str(name);
+                        }
+                    }
+                    word + &code.as_char().map_or(format!("{code:?}"), String::from)
+                }
+                Event::Paste(text) => format!("paste {text:?}"),
+                Event::Mouse(MouseEvent { kind, column, row, .. }) => format!("{kind:?}@{column},{row}"),
+                other @ (Event::Focused(_) | Event::Resized | Event::Asked(_) | Event::Lost) => {
+                    format!("{other:?}")
+                }
+            })
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn keys_of_all_terminals_are_known() {
+        for (bytes, keys) in [
+            ("a\u{c4}語 \r\t\x7f", "a S-\u{c4} 語   Enter Tab Backspace"),
+            ("\0\x01\x08\n\x1a\x1c\x1d\x1e\x1f", "C-  C-a C-h C-j C-z C-\\ C-] C-^ C-_"),
+            (
+                "\x1b[A\x1bOB\x1b[1;5C\x1b[1;3D\x1b[H\x1bOF\x1b[7~\x1b[4~",
+                "Up Down C-Right A-Left Home End Home End",
+            ),
+            ("\x1b[2~\x1b[3~\x1b[5;5~\x1b[6~\x1b[Z", "Insert Delete C-PageUp PageDown S-BackTab"),
+            (
+                "\x1bOP\x1b[[C\x1b[15~\x1b[17~\x1b[21~\x1b[24;2~\x1b[1;2S",
+                "F(1) F(3) F(5) F(6) F(10) S-F(12) S-F(4)",
+            ),
+            ("\x1bx\x1b\r\x1bX\x1b\x1b[A\x1b\x7f", "A-x A-Enter A-S-X A-Up A-Backspace"),
+            ("\x1b[27u\x1b[13;2u\x1b[99;5u\x1b[9;2u\x1b[57400u\x1b[97;5:3u", "Esc S-Enter C-c S-BackTab 1"),
+            ("\x1b[27;5;13~\x1b[27;6;97~", "C-Enter C-S-a"),
+            ("\x1b[I\x1b[O", "Focused(true) Focused(false)"),
+            (
+                "\x1b[<64;3;4M\x1b[<0;1;1M\x1b[<0;1;1m\x1b[<35;9;9M",
+                "ScrollUp@2,3 Down(Left)@0,0 Up(Left)@0,0 Moved@8,8",
+            ),
+            ("\x1b[M`!!", "ScrollUp@0,0"),
+        ] {
+            assert_eq!(read(bytes.as_bytes()), keys, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn escape_is_known_by_the_silence_after_it() {
+        assert_eq!(read(b"\x1b"), "Esc");
+        assert_eq!(read(b"\x1b\x1b"), "Esc Esc");
+        assert_eq!(read(b"\x1b["), "A-[");
+        assert_eq!(read(b"\x1b\x1bx"), "Esc A-x");
+        assert_eq!(read(b"\x1b[1;"), "");
+        let mut decoder = Decoder::default();
+        let mut events = VecDeque::new();
+        decoder.push(b"a\x1b", &mut events);
+        assert_eq!((events.len(), decoder.patience()), (1, Some(REST_OF_SEQUENCE)));
+        decoder.push(b"[A", &mut events);
+        assert_eq!((events.len(), decoder.patience()), (2, None));
+    }
+
+    #[test]
+    fn answers_that_nobody_waits_for_are_no_keys() {
+        for answer in
+            ["\x1b[24;80R", "\x1b[?62;22c", "\x1b]11;rgb:00/00/00\x07", "\x1bP>|xterm\x1b\\", "\x1b[?1u"]
+        {
+            assert_eq!(read(format!("{answer}x").as_bytes()), "x", "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_paste_is_one_event_whatever_is_in_it() {
+        assert_eq!(read(b"\x1b[200~a\r\nb\x1b[A\x03\x1b[201~c"), "paste \"a\\nb\\u{1b}[A\\u{3}\" c");
+        assert_eq!(read(b"\x1b[200~never ends"), "paste \"never ends\"");
+        assert_eq!(read(b"\x1b[200~\x1b[201~"), "paste \"\"");
+        let large = [b"\x1b[200~".as_slice(), &vec![b'x'; PASTE_BYTES_MAX + 10], b"\x1b[201~y"].concat();
+        let pieces: Vec<&[u8]> = large.chunks(4096).collect();
+        let events = events(&pieces);
+        assert!(matches!(&events[0], Event::Paste(text) if text.len() == PASTE_BYTES_MAX));
+        assert_eq!(events.len(), 2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn it_does_not_matter_how_bytes_are_cut(
+            bytes in proptest::collection::vec(
+                proptest::prop_oneof![
+                    proptest::strategy::Just(0x1b_u8), any::<u8>(), 0x20_u8..0x7f,
+                    proptest::sample::select(b"[O]P<;~Mu0129A".to_vec()),
+                ],
+                0..60,
+            ),
+            size in 1_usize..8,
+        ) {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            prop_assert_eq!(events(&pieces), events(&[&bytes]));
+            prop_assert!(events(&[&bytes]).len() <= bytes.len());
+        }
+    }
+}

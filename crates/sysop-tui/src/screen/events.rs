@@ -1,0 +1,232 @@
+//! What comes from the person's terminal and from the system: keys, clicks, another size, wishes to end or to stop.
+//!
+//! There are no ticks: where nothing comes, nothing runs. Keys that came while nobody read are kept by the kernel.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use crossterm::event::{KeyEvent, MouseEvent};
+use futures::FutureExt as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+
+use super::decode::Decoder;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 4096;
+/// Reads in a row, before something else has its turn.
+const READS_MAX: usize = 16;
+
+/// What came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// A text was pasted; its lines end with `\n`. It may hold anything.
+    Paste(String),
+    /// The mouse.
+    Mouse(MouseEvent),
+    /// Whether the person looks at this terminal now.
+    Focused(bool),
+    /// The terminal has another size.
+    Resized,
+    /// The system, or another program, wants something.
+    Asked(Request),
+    /// The terminal is gone; no key will come any more.
+    Lost,
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// SIGINT: to be interrupted; sent by another program, since Ctrl+C is a key.
+    Interrupt,
+    /// SIGQUIT: to end.
+    Quit,
+    /// SIGTERM: to end.
+    Terminate,
+    /// SIGHUP: to end, because the terminal was closed.
+    Hangup,
+    /// SIGTSTP: to stop until told otherwise.
+    Suspend,
+    /// SIGCONT: it was stopped by somebody else, and goes on.
+    Continued,
+}
+
+/// Everything that comes.
+pub struct Events {
+    input: Option<AsyncFd<OwnedFd>>,
+    decoder: Decoder,
+    /// When the decoder has waited long enough for the rest of something.
+    lapses: Option<Instant>,
+    waiting: VecDeque<Event>,
+    resized: Signal,
+    asked: Asked,
+}
+
+struct Asked {
+    interrupt: Signal,
+    quit: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    suspend: Signal,
+    continued: Signal,
+}
+
+impl Asked {
+    fn new() -> io::Result<Self> {
+        let of = |kind: rustix::process::Signal| signal(SignalKind::from_raw(kind.as_raw()));
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            suspend: of(rustix::process::Signal::TSTP)?,
+            continued: of(rustix::process::Signal::CONT)?,
+        })
+    }
+
+    async fn next(&mut self) -> Request {
+        tokio::select! {
+            Some(()) = self.hangup.recv() => Request::Hangup,
+            Some(()) = self.terminate.recv() => Request::Terminate,
+            Some(()) = self.quit.recv() => Request::Quit,
+            Some(()) = self.interrupt.recv() => Request::Interrupt,
+            Some(()) = self.suspend.recv() => Request::Suspend,
+            Some(()) = self.continued.recv() => Request::Continued,
+            else => std::future::pending().await,
+        }
+    }
+}
+
+impl Events {
+    /// Begins to listen. From now on none of the signals ends this process by itself.
+    ///
+    /// # Errors
+    /// Where standard input cannot be waited for, or outside of a runtime.
+    pub fn new() -> io::Result<Self> {
+        let input = listen(io::stdin().as_fd().try_clone_to_owned()?)?;
+        Ok(Self {
+            input: Some(input),
+            decoder: Decoder::default(),
+            lapses: None,
+            waiting: VecDeque::new(),
+            resized: signal(SignalKind::window_change())?,
+            asked: Asked::new()?,
+        })
+    }
+
+    /// The next thing that comes. May be dropped at any time; nothing is lost.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return event;
+            }
+            let lapses = self.lapses;
+            let lapse = async {
+                match lapses {
+                    Some(lapses) => sleep_until(lapses).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                request = self.asked.next() => return Event::Asked(request),
+                Some(()) = self.resized.recv() => return Event::Resized,
+                came = read(&self.input) => self.take(came),
+                () = lapse => {
+                    self.lapses = None;
+                    self.decoder.lapse(&mut self.waiting);
+                }
+            }
+        }
+    }
+
+    /// What is there already.
+    pub fn at_once(&mut self) -> Option<Event> {
+        self.next().now_or_never()
+    }
+
+    /// The next thing that the system wants, while another program has the terminal and its keys.
+    pub(crate) async fn asked(&mut self) -> Request {
+        self.asked.next().await
+    }
+
+    /// Puts a request back, for those that come after.
+    pub(crate) fn put_back(&mut self, request: Request) {
+        self.waiting.push_back(Event::Asked(request));
+    }
+
+    /// Waits until this process is continued.
+    pub(super) async fn continued(&mut self) {
+        self.asked.continued.recv().await;
+    }
+
+    /// What was before does not count.
+    pub(super) fn forget_continued(&mut self) {
+        while self.asked.continued.recv().now_or_never().flatten().is_some() {}
+    }
+
+    fn take(&mut self, came: io::Result<Vec<u8>>) {
+        match came {
+            Ok(bytes) => {
+                self.decoder.push(&bytes, &mut self.waiting);
+                self.lapses = self.decoder.patience().map(|patience| Instant::now() + patience);
+            }
+            Err(_) => {
+                self.input = None;
+                self.lapses = None;
+                self.decoder.lapse(&mut self.waiting);
+                self.waiting.push_back(Event::Lost);
+            }
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the runtime asks for a promise about the descriptor")]
+fn listen(input: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after it has
+    // stopped listening to it.
+    Ok(unsafe { AsyncFd::register_with_interest(input, Interest::READABLE) }?)
+}
+
+/// Waits until something was typed, and takes it.
+async fn read(input: &Option<AsyncFd<OwnedFd>>) -> io::Result<Vec<u8>> {
+    let Some(input) = input else { return std::future::pending().await };
+    let mut all = Vec::new();
+    loop {
+        // Nothing is awaited once something was read: it would be lost if this were dropped.
+        let mut ready = input.readable().await?;
+        for _ in 0..READS_MAX {
+            // The mode of the terminal is not changed, as other programs share it: so a read might wait.
+            let mut polled = [PollFd::new(input, PollFlags::IN)];
+            match poll(&mut polled, Some(&Timespec::default())) {
+                Ok(0) => {
+                    ready.clear_ready();
+                    break;
+                }
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let mut bytes = [0; READ_BYTES];
+            match rustix::io::read(input, &mut bytes) {
+                Ok(0) if all.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(0) => return Ok(all),
+                Ok(count) => all.extend_from_slice(&bytes[..count]),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) if all.is_empty() => return Err(error.into()),
+                // It will say so again.
+                Err(_) => return Ok(all),
+            }
+        }
+        if !all.is_empty() {
+            return Ok(all);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What is switched on in the person's terminal while the face is on it, and how each is switched off again.
+//!
+//! Nothing here asks the terminal anything: an answer may take a second over a slow line, or never come. Modes that a
+//! terminal does not know, it ignores.
+
+/// Which kind of terminal it is, as far as it matters to what may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// Whether keys may be told apart better than a teletype could (the protocol of kitty), and the cursor may have
+    /// another shape. The console of Linux would print parts of both.
+    rich: bool,
+}
+
+impl Kind {
+    /// The terminal of this `TERM`.
+    pub fn of(term: &str) -> Self {
+        Self { rich: term != "linux" }
+    }
+}
+
+/// What the mouse tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mouse {
+    /// Nothing: it selects text, as everywhere else.
+    #[default]
+    Off,
+    /// Its wheel and its clicks.
+    Clicks,
+    /// Also where it is moved with a button held.
+    Drags,
+    /// Also where it is moved.
+    Moves,
+}
+
+impl Mouse {
+    /// Switches from what was to this.
+    pub(super) fn switch(self, from: Self) -> String {
+        let number = |mouse| match mouse {
+            Self::Off => None,
+            Self::Clicks => Some(1000),
+            Self::Drags => Some(1002),
+            Self::Moves => Some(1003),
+        };
+        match (number(from), number(self)) {
+            (before, after) if before == after => String::new(),
+            (None, Some(after)) => format!("\x1b[?{after};1006h"),
+            (Some(before), None) => format!("\x1b[?{before};1006l"),
+            (Some(before), Some(after)) => format!("\x1b[?{before}l\x1b[?{after};1006h"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// Goes to the other screen and switches on: pastes that are marked, focus. Lines do not wrap, so that a character
+/// that is wider than was thought moves nothing but its own row.
+pub(super) fn enter(kind: Kind) -> String {
+    let mut all = String::from("\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?7l");
+    if kind.rich {
+        // Keys that would be ambiguous are told as what they are; the cursor is a bar, as in editors.
+        all.push_str("\x1b[>1u\x1b[6 q");
+    }
+    all.push_str("\x1b[0m\x1b[2J");
+    all
+}
+
+/// Takes all of it back, in the opposite order, whatever was being drawn.
+pub(super) fn leave(kind: Kind, mouse: Mouse) -> String {
+    // The first ends a link and a frame that was not finished.
+    let mut all = String::from("\x1b]8;;\x1b\\\x1b[?2026l");
+    all.push_str(&Mouse::Off.switch(mouse));
+    if kind.rich {
+        all.push_str("\x1b[0 q\x1b[<1u");
+    }
+    all.push_str("\x1b[?7h\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l");
+    all
+}
+
+/// Around a frame, so that it is shown at once (DEC 2026).
+pub(super) const FRAME: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");

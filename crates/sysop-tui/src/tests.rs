@@ -1,0 +1,6 @@
+//! The face without a terminal: keys in, a real session behind it, cells out.
+
+mod keys;
+mod properties;
+mod screens;
+mod world;

@@ -1,0 +1,420 @@
+//! What keys do, one after the other.
+#![expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no interest")]
+
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+use secrecy::ExposeSecret as _;
+use sysop_core::event::{Decision, Delta, Event, Input, StopReason};
+use sysop_core::id::TurnId;
+use sysop_core::message::ModelRef;
+use sysop_core::outcome::Outcome;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::question::QuestionKind;
+use sysop_core::transcript::Phase;
+use sysop_driver::face::Which;
+use sysop_driver::people::Answer;
+
+use super::world::{World, bash, control, key, says};
+use crate::app::{Act, Edited, GUARD, Left, Past, ReviewMode, State};
+
+fn in_review(command: &str) -> World {
+    let mut world = World::new();
+    world.says("go").replies(bash("c1", command)).is_read();
+    world
+}
+
+/// The decisions so far.
+fn decisions(world: &World) -> Vec<Decision> {
+    let decided = |event: &Event| match event {
+        Event::Decided { decision, .. } => Some(decision.clone()),
+        _ => None,
+    };
+    world.log.iter().filter_map(decided).collect()
+}
+
+fn left(world: &World) -> Option<&Left> {
+    world.acts.iter().find_map(|act| match act {
+        Act::Quit(left) => Some(left),
+        _ => None,
+    })
+}
+
+fn running(world: &World) -> Option<&str> {
+    world.running.as_ref()?.text_argument("command")
+}
+
+#[test]
+fn a_key_from_before_the_proposal_was_read_runs_nothing() {
+    let mut world = World::new();
+    world.says("go").replies(bash("c1", "touch x"));
+    // It is not on the screen yet, or not long enough.
+    world.press(KeyCode::Enter).press(KeyCode::Char('a'));
+    assert!(!world.screen(80, 24).contains("Enter run"));
+    world.passes(GUARD - Duration::from_millis(50)).press(KeyCode::Enter);
+    assert_eq!((world.app.state(), running(&world)), (State::ReviewAction, None));
+    // Each early key begins the guard anew.
+    world.passes(GUARD - Duration::from_millis(50)).press(KeyCode::Enter);
+    assert_eq!(running(&world), None);
+    world.passes(GUARD);
+    assert!(world.screen(80, 24).contains("Enter run"));
+    world.press(KeyCode::Enter);
+    assert_eq!(running(&world), Some("touch x"));
+}
+
+#[test]
+fn what_is_being_written_goes_on_when_a_proposal_comes() {
+    let mut world = World::new();
+    world.says("go").types("and a").replies(bash("c1", "touch x"));
+    world.frame(80, 24);
+    for sign in "fter".chars() {
+        world.passes(Duration::from_millis(150)).press(KeyCode::Char(sign));
+    }
+    assert_eq!(world.app.composer().text(), "and after");
+    // A pause between two words is no answer.
+    world.passes(Duration::from_millis(500)).press(KeyCode::Char('a'));
+    assert!(decisions(&world).is_empty());
+    world.passes(Duration::from_secs(1)).press(KeyCode::Char('a'));
+    assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
+    assert_eq!(world.app.composer().text(), "and aftera");
+}
+
+#[test]
+fn a_proposal_is_changed_in_place_and_undone() {
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Tab).types("y").press(KeyCode::Backspace).types("z").key(control('w')).types("new");
+    assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("touch new"));
+    let undo = crossterm::event::KeyEvent::new(KeyCode::Char('u'), crossterm::event::KeyModifiers::ALT);
+    for _ in 0..4 {
+        world.key(undo);
+    }
+    assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("touch xz"));
+    world.press(KeyCode::Esc);
+    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Looking));
+    world.press(KeyCode::Enter);
+    assert_eq!(decisions(&world), [Decision::Allow { command: Some("touch xz".to_owned()) }]);
+    assert_eq!(running(&world), Some("touch xz"));
+}
+
+#[test]
+fn a_proposal_is_allowed_for_the_session_rejected_or_edited_elsewhere() {
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('a'));
+    assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('r')).types("not there").press(KeyCode::Enter);
+    assert_eq!(decisions(&world), [Decision::Reject { reason: "not there".to_owned() }]);
+    assert_eq!(world.app.state(), State::Finalizing);
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('e'));
+    assert!(matches!(&world.acts[..], [.., Act::OpenEditor(Edited::Proposal, text)] if text == "touch x"));
+    world.app.edited(Edited::Proposal, Some("touch y\n".to_owned()), world.now);
+    world.press(KeyCode::Enter);
+    assert_eq!(running(&world), Some("touch y"));
+}
+
+#[test]
+fn an_empty_command_is_not_run_and_hidden_characters_are_named() {
+    let mut world = in_review("x");
+    world.press(KeyCode::Char('i')).press(KeyCode::Backspace).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty() && world.screen(80, 24).contains("an empty command is not run"));
+    let mut world = in_review("echo \u{202e}hi");
+    assert!(world.screen(80, 24).contains(r"\u{202e}"));
+    world.press(KeyCode::Char('i'));
+    assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("echo hi"));
+    assert!(world.screen(120, 24).contains("control characters were taken out"));
+}
+
+#[test]
+fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
+    let command = (0..60).map(|at| format!("echo line{at}")).collect::<Vec<_>>().join("\n");
+    let mut world = in_review(&command);
+    let mut pages = 0;
+    while world.app.review().is_some() {
+        let last = world.screen(80, 24).contains("echo line59");
+        world.passes(GUARD).press(KeyCode::Enter);
+        assert_eq!(world.app.review().is_none(), last, "page {pages}");
+        pages += 1;
+    }
+    assert!(pages > 3 && running(&world) == Some(&command), "{pages}");
+}
+
+#[test]
+fn a_proposal_that_is_answered_elsewhere_closes_and_says_by_whom() {
+    let mut world = in_review("touch x");
+    let Phase::Waiting { call } = world.app.transcript().phase().clone() else { panic!("it waits") };
+    world.tell(Input::Decision { call, decision: Decision::Allow { command: None }, by: "web".to_owned() });
+    assert!(world.app.review().is_none() && world.app.state() == State::Executing);
+    assert!(world.screen(80, 24).contains("allowed by web"));
+}
+
+#[test]
+fn escape_stops_and_the_draft_stays() {
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Enter).types("a draft").press(KeyCode::Esc);
+    assert!(world.log.iter().any(|event| matches!(event, Event::CancelAsked { .. })));
+    assert_eq!((world.app.state(), world.app.composer().text().as_str()), (State::Input, "a draft"));
+    world.ends(Outcome::new(sysop_core::outcome::Status::Cancelled, ""));
+    assert!(matches!(world.log.last(), Some(Event::TurnEnded { reason: StopReason::Cancelled, .. })));
+    assert_eq!(world.app.composer().text(), "a draft");
+}
+
+#[test]
+fn control_c_stops_and_then_leaves() {
+    let mut world = World::new();
+    world.says("go").key(control('c'));
+    assert!(left(&world).is_none() && world.asked.is_none());
+    world.key(control('c'));
+    assert!(left(&world).is_some());
+    let mut world = World::new();
+    world.types("kept for later").key(control('c'));
+    assert!(left(&world).is_none() && world.screen(80, 24).contains("Ctrl+C again leaves"));
+    world.passes(Duration::from_secs(10)).key(control('c'));
+    assert!(left(&world).is_none());
+    world.key(control('c'));
+    assert_eq!(left(&world), Some(&Left::Done));
+    // What was being written is found again.
+    assert!(world.acts.iter().any(|act| matches!(act, Act::Remember(text) if text == "kept for later")));
+    let mut world = World::new();
+    world.types("x").key(control('d'));
+    assert!(left(&world).is_none());
+    world.press(KeyCode::Backspace).key(control('d'));
+    assert_eq!(left(&world), Some(&Left::Done));
+}
+
+#[test]
+fn a_message_waits_for_the_end_of_the_turn() {
+    let mut world = World::new();
+    world.says("first").says("second");
+    assert!(world.log.iter().any(|event| matches!(event, Event::PromptQueued { text } if text == "second")));
+    assert!(world.screen(100, 24).contains("1 queued"));
+    world.replies(says("one"));
+    assert!(!world.screen(100, 24).contains("1 queued"));
+    assert_eq!(world.app.transcript().turn(), TurnId(2));
+}
+
+#[test]
+fn pause_and_resume() {
+    let mut world = in_review("touch x");
+    world.key(control('p')).press(KeyCode::Enter).ends(Outcome::ok("x"));
+    assert!(matches!(world.app.transcript().phase(), Phase::Paused { .. }) && world.asked.is_none());
+    world.key(control('p'));
+    assert!(world.asked.is_some() && world.app.state().is_busy());
+}
+
+#[test]
+fn the_arrows_and_the_search_bring_earlier_messages() {
+    let mut world = World::new();
+    world.app.remembers(Past::read("one\ntwo<\\n>lines\nthree\n"));
+    world.types("begun").press(KeyCode::Up);
+    assert_eq!(world.app.composer().text(), "three");
+    world.press(KeyCode::Up);
+    assert_eq!(world.app.composer().text(), "two\nlines");
+    // Within the message, the arrows move the cursor first.
+    world.press(KeyCode::Up).press(KeyCode::Up);
+    assert_eq!(world.app.composer().text(), "one");
+    world.press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Down);
+    assert_eq!(world.app.composer().text(), "begun");
+    world.key(control('r')).types("tw").press(KeyCode::Enter);
+    assert_eq!(world.app.composer().text(), "two\nlines");
+    world.press(KeyCode::Enter);
+    assert!(matches!(&world.acts[..], [.., Act::Remember(text)] if text == "two\nlines"));
+    assert_eq!(Past::line("two\nlines"), "two<\\n>lines\n");
+}
+
+#[test]
+fn a_large_paste_is_folded_and_sent_whole() {
+    let mut world = World::new();
+    let paste = "a line\r\n\u{1b}[31mof it\u{202e}\n".repeat(20);
+    world.types("look: ").pastes(&paste).types(" thanks");
+    assert_eq!(world.app.composer().shown(), "look: [paste 1: 40 lines] thanks");
+    let expected = format!("look: {} thanks", "a line\n[31mof it\n".repeat(20));
+    assert_eq!(world.app.composer().text(), expected);
+    // It is removed as one, and that can be taken back.
+    for _ in 0.." thanks".len() {
+        world.press(KeyCode::Backspace);
+    }
+    world.press(KeyCode::Backspace);
+    assert_eq!(world.app.composer().text(), "look: ");
+    world.pastes("short\npaste").press(KeyCode::Enter);
+    assert!(matches!(&world.log[..], [.., Event::TurnStarted { prompt, .. }, Event::StepStarted { .. }]
+        if prompt == "look: short\npaste"));
+}
+
+#[test]
+fn words_are_completed() {
+    let mut world = World::new();
+    world.types("/appr").press(KeyCode::Tab);
+    assert_eq!(world.app.composer().text(), "/approve ");
+    world.press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Enter);
+    assert_eq!(world.app.composer().text(), "/approve auto ");
+    world.press(KeyCode::Enter);
+    assert_eq!(world.app.transcript().facts().map(|facts| facts.approve), Some(ApprovalMode::Auto));
+    world.types("look at @src/ma");
+    assert!(matches!(&world.acts[..], [.., Act::FindPaths(word)] if word == "src/ma"));
+    // What was found for another word is not offered.
+    world.app.found_paths("src/m", vec!["src/mine".to_owned()]);
+    assert!(world.app.completion().is_none());
+    world.app.found_paths("src/ma", vec!["src/main.rs".to_owned(), "src/many/".to_owned()]);
+    world.press(KeyCode::Tab);
+    assert_eq!(world.app.composer().text(), "look at @src/main.rs ");
+    // A folder goes on.
+    world.types("@src/man");
+    world.app.found_paths("src/man", vec!["src/many/".to_owned()]);
+    world.press(KeyCode::Tab);
+    assert!(matches!(&world.acts[..], [.., Act::FindPaths(word)] if word == "src/many/"));
+}
+
+#[test]
+fn lines_that_begin_with_a_slash_are_for_sysop() {
+    let mut world = World::new();
+    world
+        .says("/model other")
+        .says("/new")
+        .says("/resume abc")
+        .says("/host db1")
+        .says("/model")
+        .says("/sessions");
+    assert_eq!(
+        world.app.transcript().facts().map(|facts| facts.model.clone()),
+        Some(ModelRef::new("ollama", "other"))
+    );
+    let opened: Vec<&Which> = world
+        .acts
+        .iter()
+        .filter_map(|act| match act {
+            Act::Open(which) => Some(which),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(opened, [&Which::New, &Which::Earlier("abc".to_owned()), &Which::On("db1".to_owned())]);
+    assert!(world.acts.iter().any(|act| matches!(act, Act::ListModels)));
+    assert!(world.acts.iter().any(|act| matches!(act, Act::ListSessions)));
+    world.says("/frobnicate");
+    assert!(world.screen(80, 24).contains("there is no /frobnicate"));
+    world.says("!touch x");
+    assert_eq!(running(&world), Some("touch x"));
+    world.ends(Outcome::ok("")).says("/exit");
+    assert_eq!(left(&world), Some(&Left::Done));
+}
+
+#[test]
+fn another_model_a_theme_and_a_message_are_picked() {
+    let mut world = World::new();
+    world.app.pick_model(vec![ModelRef::new("ollama", "qwen"), ModelRef::new("demo", "demo")]);
+    world.types("demo").press(KeyCode::Enter);
+    assert_eq!(
+        world.app.transcript().facts().map(|facts| facts.model.clone()),
+        Some(ModelRef::new("demo", "demo"))
+    );
+    let before = world.app.theme();
+    world.says("/theme").press(KeyCode::Down);
+    assert_ne!(world.app.theme(), before);
+    world.press(KeyCode::Esc);
+    assert_eq!(world.app.theme(), before);
+    world.says("/theme light");
+    assert_eq!(world.app.theme(), crate::view::theme::ThemeName::Light);
+    world.says("first").replies(says("1")).says("second").replies(says("2")).says("/fork").types("first");
+    world.press(KeyCode::Enter);
+    let forked = world.acts.iter().any(|act| {
+        matches!(act, Act::Open(Which::Fork { before, from }) if *before == TurnId(1) && from.as_str() == "s1")
+    });
+    assert!(forked && world.app.composer().text() == "first");
+}
+
+#[test]
+fn a_secret_is_answered_and_never_seen() {
+    let mut world = in_review("sudo ls");
+    world.press(KeyCode::Enter).types("draft").asks(7, QuestionKind::Secret, "Password: ");
+    // What was typed before it was read is no answer.
+    world.types("early").press(KeyCode::Enter);
+    assert!(world.answers.is_empty());
+    world.is_read().types("geheim");
+    assert!(!world.screen(80, 24).contains("geheim") && world.screen(80, 24).contains("Password:"));
+    world.press(KeyCode::Enter);
+    let Some((id, Answer::Given { by, text })) = world.answers.pop() else { panic!("it was answered") };
+    assert_eq!((id.0, by.as_str(), text.expose_secret()), (7, "tui", "geheim"));
+    world.delta(Delta::QuestionClosed { id, by: Some("tui".to_owned()) });
+    assert!(world.app.asking().is_none() && world.app.composer().text() == "draft");
+    // Another one, refused, and one that is answered elsewhere.
+    world.asks(8, QuestionKind::PerhapsSecret, "PIN: ").is_read().press(KeyCode::Char('n'));
+    assert!(matches!(world.answers.pop(), Some((_, Answer::NoSecret))));
+    assert!(world.acts.iter().any(|act| matches!(act, Act::ShowTerminal)));
+    world.asks(9, QuestionKind::Text, "yes/no? ").is_read().press(KeyCode::Esc);
+    assert!(matches!(world.answers.pop(), Some((_, Answer::Refused))));
+    world.asks(10, QuestionKind::Text, "yes/no? ").is_read();
+    let id = sysop_core::question::QuestionId(10);
+    world.delta(Delta::QuestionClosed { id, by: Some("web".to_owned()) });
+    assert!(world.screen(80, 24).contains("web answered sudo on web1"));
+}
+
+#[test]
+fn cards_unfold_and_open_in_the_pager() {
+    let mut world = in_review("seq 100");
+    let output: String = (1..=100).map(|number| format!("number {number}\n")).collect();
+    let outcome = Outcome { artefact: Some("a1".to_owned()), ..Outcome::ok(output) };
+    world.press(KeyCode::Enter).ends(outcome).replies(says("done"));
+    assert!(!world.screen(80, 40).contains("number 50"));
+    world.press(KeyCode::Tab);
+    while !matches!(world.app.history.focused(), Some(sysop_core::transcript::ItemId::Output(_))) {
+        world.press(KeyCode::Up);
+    }
+    world.press(KeyCode::Char('o'));
+    assert!(matches!(&world.acts[..], [.., Act::PagerOfArtefact(name)] if name == "a1"));
+    world.press(KeyCode::Enter);
+    assert!(world.screen(80, 140).contains("number 50"));
+    // A letter goes back to writing.
+    world.types("x");
+    assert_eq!(world.app.composer().text(), "x");
+}
+
+#[test]
+fn the_history_scrolls_and_follows_again() {
+    let mut world = World::new();
+    let text: String = (1..=60).map(|number| format!("- row {number}\n")).collect();
+    world.says("go").replies(says(&text));
+    assert!(world.screen(80, 24).contains("row 60"));
+    world.press(KeyCode::PageUp).press(KeyCode::PageUp);
+    let screen = world.screen(80, 24);
+    assert!(!screen.contains("row 60") && screen.contains("End follows"), "{screen}");
+    world.delta(Delta::Notice { text: "something new".to_owned() });
+    assert!(!world.screen(80, 24).contains("something new"));
+    world.press(KeyCode::End);
+    assert!(world.screen(80, 24).contains("something new"));
+}
+
+#[test]
+fn nothing_moves_while_nothing_happens() {
+    let mut world = World::new();
+    assert_eq!(world.app.next_change(world.now), None);
+    world.says("go");
+    assert!(world.app.next_change(world.now).is_some());
+    world.replies(says("done"));
+    assert_eq!(world.app.next_change(world.now), None);
+    world.app.say("for a while", world.now);
+    let until = world.app.next_change(world.now).expect("it goes away");
+    world.passes(until - world.now);
+    assert_eq!((world.app.flash(), world.app.next_change(world.now)), (None, None));
+    // A proposal that waits costs nothing once it takes keys.
+    let mut world = in_review("ls");
+    world.passes(Duration::from_secs(5));
+    assert_eq!(world.app.next_change(world.now), None);
+    world.key(key(KeyCode::F(3)));
+    assert_eq!(world.app.next_change(world.now), None);
+}
+
+#[test]
+fn tokens_are_priced_where_the_price_is_known() {
+    use sysop_core::message::{Reply, Usage};
+    let price = crate::Price { input: 3.0, output: 15.0, cached: Some(0.3) };
+    let setup = crate::app::Setup {
+        prices: [("ollama/qwen".to_owned(), price)].into(),
+        ..crate::app::Setup::default()
+    };
+    let mut world = World::with(setup);
+    let usage = Usage { input_tokens: 1_000_000, output_tokens: 100_000, cached_tokens: 500_000 };
+    world.says("go").replies(Reply { usage, ..says("done") });
+    assert!(world.screen(120, 24).contains("$3.15"), "{}", world.screen(120, 24));
+    world.says("/model other").says("again").replies(Reply { usage, ..says("done") });
+    assert!(!world.screen(120, 24).contains('$'));
+}

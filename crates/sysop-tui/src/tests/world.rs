@@ -1,0 +1,285 @@
+//! A face over a session that nobody performs anything for: a test says what models and tools did.
+#![expect(clippy::wildcard_enum_match_arm, reason = "the rest is for others")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use serde_json::{Value, json};
+use sysop_core::event::{Delta, Effect, Event, Input, Logged, Update};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
+use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
+use sysop_core::outcome::Outcome;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::question::{Question, QuestionId, QuestionKind};
+use sysop_core::session::{Session, SessionSpec};
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::face::Named;
+use sysop_driver::people::Answer;
+
+use crate::app::{Act, App, AtDesk, GUARD, Setup};
+
+/// A moment in which a frame is drawn.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// The face, the session behind it, and what has come of both.
+pub(crate) struct World {
+    pub(crate) app: App,
+    pub(crate) session: Session,
+    pub(crate) log: Vec<Event>,
+    pub(crate) now: Duration,
+    /// The step that the model is asked for.
+    pub(crate) asked: Option<StepId>,
+    pub(crate) running: Option<ToolCall>,
+    /// What the session was not told: all but `Send`.
+    pub(crate) acts: Vec<Act>,
+    pub(crate) answers: Vec<(QuestionId, Answer)>,
+}
+
+fn tool(name: &str, effect: ToolEffect, required: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: json!({
+            "type": "object",
+            "properties": { required: { "type": "string" } },
+            "required": [required],
+        }),
+        effect,
+    }
+}
+
+pub(crate) fn spec() -> SessionSpec {
+    SessionSpec {
+        model: ModelRef::new("ollama", "qwen"),
+        system: "Be brief.".to_owned(),
+        tools: vec![
+            tool("edit_file", ToolEffect::Writes, "path"),
+            tool("bash", ToolEffect::Command, "command"),
+            tool("task_complete", ToolEffect::Completes, "summary"),
+        ],
+        approve: ApprovalMode::Ask,
+        dangerous_patterns: vec![r"rm\s+-rf\s+/".to_owned(), "mkfs".to_owned()],
+        deny: Vec::new(),
+        max_iterations: 20,
+        max_history_messages: 20,
+        max_output_tokens: None,
+        temperature: None,
+        host: "web1".to_owned(),
+        root: "/srv".to_owned(),
+        profile: "full".to_owned(),
+    }
+}
+
+pub(crate) fn says(text: &str) -> Reply {
+    Reply { text: text.to_owned(), ..Reply::default() }
+}
+
+pub(crate) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
+    let Value::Object(map) = arguments else { panic!("arguments are an object") };
+    ToolCall { id: CallId::new(id), wire_id: None, name: name.to_owned(), arguments: Arguments::Object(map) }
+}
+
+pub(crate) fn bash(id: &str, command: &str) -> Reply {
+    let call = call(id, "bash", json!({ "command": command, "reasoning": "to see what is there" }));
+    Reply { calls: vec![call], ..Reply::default() }
+}
+
+pub(crate) fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::from(code)
+}
+
+pub(crate) fn control(letter: char) -> KeyEvent {
+    KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL)
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Setup::default())
+    }
+
+    pub(crate) fn with(setup: Setup) -> Self {
+        Self::of(spec(), setup)
+    }
+
+    fn of(spec: SessionSpec, setup: Setup) -> Self {
+        let mut app = App::new(setup);
+        app.at_desk(AtDesk {
+            routines: Vec::new(),
+            hosts: vec![Named { name: "web1".to_owned(), description: "the first".to_owned() }],
+        });
+        app.opened(SessionId::new("s1"), Seq(0), &spec);
+        let (session, out) = Session::open(spec);
+        let mut world = Self {
+            app,
+            session,
+            log: Vec::new(),
+            now: Duration::from_secs(1),
+            asked: None,
+            running: None,
+            acts: Vec::new(),
+            answers: Vec::new(),
+        };
+        world.happened(out.events);
+        world
+    }
+
+    fn happened(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.log.push(event.clone());
+            let seq = Seq(self.log.len() as u64);
+            let logged = Logged { seq, at: Timestamp(0), event };
+            self.app.update(&Update::Logged(Arc::new(logged)), self.now);
+        }
+    }
+
+    /// Tells the session something, as if it came from the world or another face.
+    pub(crate) fn tell(&mut self, input: Input) -> &mut Self {
+        let out = self.session.handle(input);
+        for effect in &out.effects {
+            match effect {
+                Effect::CallModel { step, .. } => self.asked = Some(*step),
+                Effect::CancelModel { .. } => self.asked = None,
+                Effect::RunTool { call } => self.running = Some(call.clone()),
+                Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
+            }
+        }
+        self.happened(out.events);
+        self
+    }
+
+    fn take(&mut self, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Send(input) => {
+                    self.tell(input);
+                }
+                Act::Answer(id, answer) => self.answers.push((id, answer)),
+                other => self.acts.push(other),
+            }
+        }
+    }
+
+    pub(crate) fn key(&mut self, key: KeyEvent) -> &mut Self {
+        let acts = self.app.key(key, self.now);
+        self.take(acts);
+        self
+    }
+
+    pub(crate) fn press(&mut self, code: KeyCode) -> &mut Self {
+        self.key(key(code))
+    }
+
+    pub(crate) fn types(&mut self, text: &str) -> &mut Self {
+        for sign in text.chars() {
+            self.press(KeyCode::Char(sign));
+        }
+        self
+    }
+
+    pub(crate) fn pastes(&mut self, text: &str) -> &mut Self {
+        let acts = self.app.paste(text, self.now);
+        self.take(acts);
+        self
+    }
+
+    /// Writes a message and sends it.
+    pub(crate) fn says(&mut self, text: &str) -> &mut Self {
+        self.types(text).press(KeyCode::Enter)
+    }
+
+    pub(crate) fn passes(&mut self, time: Duration) -> &mut Self {
+        self.now += time;
+        self.app.tick(self.now);
+        self
+    }
+
+    /// A frame is drawn, and looked at until it takes keys.
+    pub(crate) fn is_read(&mut self) -> &mut Self {
+        self.frame(100, 40);
+        self.passes(GUARD)
+    }
+
+    /// Draws a frame; it reaches the screen.
+    pub(crate) fn frame(&mut self, columns: u16, rows: u16) -> Buffer {
+        let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("memory takes all");
+        let mut links = Vec::new();
+        let (app, now) = (&mut self.app, self.now);
+        terminal.draw(|frame| crate::frame::draw(app, frame, &mut links, now)).expect("memory takes all");
+        self.app.drawn(self.now);
+        self.now += MOMENT;
+        terminal.backend().buffer().clone()
+    }
+
+    /// The frame as lines of text.
+    pub(crate) fn screen(&mut self, columns: u16, rows: u16) -> String {
+        text_of(&self.frame(columns, rows))
+    }
+
+    /// The model replies to what it was asked.
+    pub(crate) fn replies(&mut self, reply: Reply) -> &mut Self {
+        let step = self.asked.take().expect("a model is asked");
+        self.tell(Input::Reply { step, result: Ok(reply) })
+    }
+
+    pub(crate) fn fails(&mut self, kind: FailureKind) -> &mut Self {
+        let step = self.asked.take().expect("a model is asked");
+        let failure = ModelFailure { kind, message: "the model cannot be reached; start it".to_owned() };
+        self.tell(Input::Reply { step, result: Err(failure) })
+    }
+
+    pub(crate) fn delta(&mut self, delta: Delta) -> &mut Self {
+        self.app.update(&Update::Delta(delta), self.now);
+        self
+    }
+
+    pub(crate) fn streams(&mut self, text: &str) -> &mut Self {
+        let step = self.asked.expect("a model is asked");
+        self.delta(Delta::Text { step, text: text.to_owned() })
+    }
+
+    pub(crate) fn prints(&mut self, text: &str) -> &mut Self {
+        let call = self.running.as_ref().expect("a tool runs").id.clone();
+        self.delta(Delta::Output { call, text: text.to_owned() })
+    }
+
+    pub(crate) fn ends(&mut self, outcome: Outcome) -> &mut Self {
+        let call = self.running.take().expect("a tool runs").id;
+        self.tell(Input::Outcome { call, outcome })
+    }
+
+    pub(crate) fn asks(&mut self, id: u64, kind: QuestionKind, prompt: &str) -> &mut Self {
+        let question = Question {
+            id: QuestionId(id),
+            kind,
+            from: "sudo on web1".to_owned(),
+            prompt: prompt.to_owned(),
+            call: None,
+        };
+        self.delta(Delta::Question { question })
+    }
+}
+
+/// The cells as lines.
+pub(crate) fn text_of(buffer: &Buffer) -> String {
+    let mut text = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut skip = 0;
+        for x in 0..buffer.area.width {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            let symbol = buffer[(x, y)].symbol();
+            line.push_str(symbol);
+            skip = crate::view::cells::width(symbol).saturating_sub(1);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

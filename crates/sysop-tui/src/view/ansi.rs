@@ -1,0 +1,264 @@
+//! The output of programs as rows: colours and weights stay, what overwrites a line does so within the line, and every
+//! other sequence is taken out; what is left of control characters is shown, not obeyed.
+
+use ratatui::style::{Color, Modifier, Style};
+use unicode_width::UnicodeWidthChar;
+
+use super::cells::{Row, Span};
+use super::theme::Theme;
+
+/// The most characters of one line; what is further right is not shown.
+pub const LINE_CHARS_MAX: usize = 8 * 1024;
+/// The longest control sequence that is taken out whole, in characters.
+const SEQUENCE_CHARS_MAX: usize = 64;
+/// The longest control string that is taken out whole, in characters.
+const STRING_CHARS_MAX: usize = 8 * 1024;
+/// Columns between tab stops.
+const TAB_COLUMNS: usize = 8;
+
+/// The lines of an output, not wrapped.
+pub fn lines(text: &str, theme: Theme, base: Style) -> Vec<Row> {
+    let mut screen = Screen { base, style: base, theme, line: Vec::new(), at: 0, lines: Vec::new() };
+    screen.read(text);
+    screen.lines
+}
+
+struct Screen {
+    base: Style,
+    style: Style,
+    theme: Theme,
+    /// The line as it stands, a column each; a wide character has an empty one behind it.
+    line: Vec<Cell>,
+    at: usize,
+    lines: Vec<Row>,
+}
+
+/// One column; NUL behind a wide character.
+#[derive(Clone)]
+struct Cell {
+    sign: char,
+    marks: String,
+    style: Style,
+}
+
+impl Cell {
+    fn of(sign: char, style: Style) -> Self {
+        Self { sign, marks: String::new(), style }
+    }
+}
+
+impl Screen {
+    fn read(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let length = c.len_utf8();
+            let mut taken = length;
+            match c {
+                '\n' => self.end_line(),
+                '\r' => self.at = 0,
+                '\u{8}' => self.at = self.at.saturating_sub(1),
+                '\t' => {
+                    let stop = (self.at / TAB_COLUMNS + 1) * TAB_COLUMNS;
+                    while self.at < stop && self.put(' ') {}
+                }
+                '\u{7}' => {}
+                '\u{1b}' => taken = self.escape(rest),
+                _ => self.print(c),
+            }
+            rest = &rest[taken..];
+        }
+        if !self.line.is_empty() {
+            self.end_line();
+        }
+    }
+
+    fn end_line(&mut self) {
+        let mut row: Vec<(String, Style)> = Vec::new();
+        for cell in self.line.drain(..) {
+            match row.last_mut() {
+                Some((_, same)) if *same == cell.style => {}
+                Some(_) | None => row.push((String::new(), cell.style)),
+            }
+            if let Some((text, _)) = row.last_mut().filter(|_| cell.sign != '\0') {
+                text.push(cell.sign);
+                text.push_str(&cell.marks);
+            }
+        }
+        let spans: Vec<Span> = row.iter().map(|(text, style)| Span::new(text, *style)).collect();
+        self.lines.push(Row::from(spans));
+        self.at = 0;
+    }
+
+    fn print(&mut self, sign: char) {
+        let wide = sign.width().unwrap_or(0);
+        if wide == 0 && !sign.is_control() && self.at > 0 {
+            // A mark belongs to what is before it.
+            let before = self.at.min(self.line.len());
+            if let Some(cell) = self.line[..before].iter_mut().rev().find(|cell| cell.sign != '\0') {
+                cell.marks.push(sign);
+                return;
+            }
+        }
+        // A NUL means something here; it is shown as what stands for it.
+        self.put(if sign == '\0' { '␀' } else { sign });
+        if wide == 2 {
+            self.put('\0');
+        }
+    }
+
+    fn put(&mut self, sign: char) -> bool {
+        if self.at >= LINE_CHARS_MAX {
+            return false;
+        }
+        while self.line.len() < self.at {
+            self.line.push(Cell::of(' ', self.base));
+        }
+        // Half of a wide character that is overwritten is a blank.
+        if sign != '\0' && self.line.get(self.at).is_some_and(|cell| cell.sign == '\0') {
+            self.line[self.at - 1].sign = ' ';
+        }
+        if self.line.get(self.at + 1).is_some_and(|cell| cell.sign == '\0') {
+            self.line[self.at + 1].sign = ' ';
+        }
+        let cell = Cell::of(sign, self.style);
+        match self.line.get_mut(self.at) {
+            Some(there) => *there = cell,
+            None => self.line.push(cell),
+        }
+        self.at += 1;
+        true
+    }
+
+    /// Takes out the sequence at the beginning; how many bytes it takes.
+    fn escape(&mut self, rest: &str) -> usize {
+        match rest[1..].chars().next() {
+            Some('[') => self.control_sequence(rest),
+            Some(']' | 'P' | '_' | '^' | 'X' | 'k') => control_string(rest),
+            Some(c @ ' '..='/') => {
+                let ends = rest[2..].chars().next().filter(|c| matches!(c, '0'..='~'));
+                1 + c.len_utf8() + ends.map_or(0, char::len_utf8)
+            }
+            Some(c @ '0'..='~') => 1 + c.len_utf8(),
+            Some(_) | None => 1,
+        }
+    }
+
+    fn control_sequence(&mut self, rest: &str) -> usize {
+        let body = &rest[2..];
+        let end = body.char_indices().take(SEQUENCE_CHARS_MAX).find(|(_, c)| !matches!(c, ' '..='?'));
+        let Some((at, last)) = end else { return 2 };
+        if !matches!(last, '@'..='~') {
+            return 2 + at;
+        }
+        let parameters = &body[..at];
+        match last {
+            'm' if !parameters.contains(['<', '=', '>', '?']) => self.paint(parameters),
+            'K' => self.erase(parameters),
+            'C' => self.at = (self.at + parameters.parse().unwrap_or(1).max(1)).min(LINE_CHARS_MAX),
+            'D' => self.at = self.at.saturating_sub(parameters.parse().unwrap_or(1).max(1)),
+            'G' => self.at = parameters.parse::<usize>().unwrap_or(1).clamp(1, LINE_CHARS_MAX) - 1,
+            _ => {}
+        }
+        2 + at + 1
+    }
+
+    fn erase(&mut self, parameters: &str) {
+        match parameters {
+            "" | "0" => self.line.truncate(self.at),
+            "1" => self.line.iter_mut().take(self.at + 1).for_each(|cell| *cell = Cell::of(' ', self.base)),
+            "2" => self.line.clear(),
+            _ => {}
+        }
+    }
+
+    /// Selects how what follows looks. What would hide text (concealed, or in the colour of its ground) is left out.
+    fn paint(&mut self, parameters: &str) {
+        let mut numbers = parameters.split([';', ':']).map(|number| number.parse::<u16>().unwrap_or(0));
+        while let Some(number) = numbers.next() {
+            let add = |style: Style, what| style.add_modifier(what);
+            self.style = match number {
+                0 => self.base,
+                1 => add(self.style, Modifier::BOLD),
+                2 => add(self.style, Modifier::DIM),
+                3 => add(self.style, Modifier::ITALIC),
+                4 | 21 => add(self.style, Modifier::UNDERLINED),
+                7 => add(self.style, Modifier::REVERSED),
+                9 => add(self.style, Modifier::CROSSED_OUT),
+                22 => self.without(Modifier::BOLD | Modifier::DIM),
+                23 => self.without(Modifier::ITALIC),
+                24 => self.without(Modifier::UNDERLINED),
+                27 => self.without(Modifier::REVERSED),
+                29 => self.without(Modifier::CROSSED_OUT),
+                30..=37 => self.style.fg(palette(number - 30)),
+                90..=97 => self.style.fg(palette(number - 90 + 8)),
+                40..=47 => self.style.bg(palette(number - 40)),
+                100..=107 => self.style.bg(palette(number - 100 + 8)),
+                39 => Style { fg: self.base.fg, ..self.style },
+                49 => Style { bg: self.base.bg, ..self.style },
+                38 => colour(&mut numbers).map_or(self.style, |colour| self.style.fg(colour)),
+                48 => colour(&mut numbers).map_or(self.style, |colour| self.style.bg(colour)),
+                58 => {
+                    colour(&mut numbers);
+                    self.style
+                }
+                _ => self.style,
+            };
+        }
+        if !self.theme.colour() {
+            (self.style.fg, self.style.bg) = (self.base.fg, self.base.bg);
+        } else if self.style.fg.is_some() && self.style.fg == self.style.bg {
+            self.style.bg = self.base.bg;
+        }
+    }
+
+    fn without(&self, what: Modifier) -> Style {
+        Style { add_modifier: self.style.add_modifier - what, ..self.style }
+    }
+}
+
+fn palette(number: u16) -> Color {
+    match number {
+        0 => Color::Black,
+        1 => Color::Red,
+        2 => Color::Green,
+        3 => Color::Yellow,
+        4 => Color::Blue,
+        5 => Color::Magenta,
+        6 => Color::Cyan,
+        7 => Color::Gray,
+        8 => Color::DarkGray,
+        9 => Color::LightRed,
+        10 => Color::LightGreen,
+        11 => Color::LightYellow,
+        12 => Color::LightBlue,
+        13 => Color::LightMagenta,
+        14 => Color::LightCyan,
+        _ => Color::White,
+    }
+}
+
+/// The colour behind a 38 or 48.
+fn colour(numbers: &mut impl Iterator<Item = u16>) -> Option<Color> {
+    let mut byte = || u8::try_from(numbers.next()?).ok();
+    match byte()? {
+        5 => {
+            byte().map(|number| if number < 16 { palette(u16::from(number)) } else { Color::Indexed(number) })
+        }
+        2 => Some(Color::Rgb(byte()?, byte()?, byte()?)),
+        _ => None,
+    }
+}
+
+/// The bytes of a control string; one that does not end was none, and only its introducer goes.
+fn control_string(rest: &str) -> usize {
+    let body = &rest[2..];
+    for (at, c) in body.char_indices().take(STRING_CHARS_MAX) {
+        match c {
+            '\u{7}' | '\u{9c}' => return 2 + at + c.len_utf8(),
+            '\u{1b}' if body[at + 1..].starts_with('\\') => return 2 + at + 2,
+            '\u{1b}' | '\n' => return 2,
+            _ => {}
+        }
+    }
+    2
+}

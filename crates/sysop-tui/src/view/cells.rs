@@ -1,0 +1,386 @@
+//! Rows of cells: makes text safe, measures it as terminals do, wraps and cuts it, draws it into a buffer.
+//!
+//! Terminals do not agree on how wide some clusters are: an emoji with a selector or a skin, a half-width sound
+//! mark. Those are written in a form that all agree on, so that what is counted here is what a terminal moves on.
+
+use std::borrow::Cow;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use ratatui::buffer::{Buffer, CellDiffOption};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use sysop_core::text::{neutralise, neutralise_line};
+use unicode_width::UnicodeWidthChar;
+
+use super::link;
+use super::theme::{Ink, Theme};
+
+/// The most marks on one letter; more are not drawn.
+const MARKS_MAX: usize = 6;
+/// Columns between tab stops in code and text.
+const TAB_COLUMNS: usize = 4;
+
+/// A piece of one row, safe to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    text: String,
+    /// How it looks.
+    pub style: Style,
+    /// Where it leads; only what [`link::target`] gave.
+    pub link: Option<Arc<str>>,
+}
+
+impl Span {
+    /// Takes any text and makes it safe; a line break becomes visible, a tab spaces.
+    pub fn new(text: &str, style: Style) -> Self {
+        Self { text: one_row(text), style, link: None }
+    }
+
+    /// The same, leading somewhere.
+    pub fn linked(text: &str, style: Style, link: Option<Arc<str>>) -> Self {
+        Self { text: one_row(text), style, link }
+    }
+
+    /// The safe text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn part(&self, text: &str) -> Self {
+        Self { text: text.to_owned(), style: self.style, link: self.link.clone() }
+    }
+}
+
+/// One row of the screen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Its pieces from the left.
+    pub spans: Vec<Span>,
+    /// How the cells to the right of them look.
+    pub ground: Style,
+}
+
+impl Row {
+    /// A row of one piece.
+    pub fn of(text: &str, style: Style) -> Self {
+        Self::from(vec![Span::new(text, style)])
+    }
+
+    /// The text without its looks.
+    pub fn text(&self) -> String {
+        self.spans.iter().map(Span::text).collect()
+    }
+
+    /// Cells that it takes.
+    pub fn width(&self) -> usize {
+        self.spans.iter().map(|span| width(&span.text)).sum()
+    }
+
+    /// The row with something before it.
+    #[must_use]
+    pub fn behind(mut self, prefix: Span) -> Self {
+        if !prefix.text.is_empty() {
+            self.spans.insert(0, prefix);
+        }
+        self
+    }
+
+    /// The row with something after it.
+    pub fn push(&mut self, span: Span) {
+        if !span.text.is_empty() {
+            self.spans.push(span);
+        }
+    }
+
+    /// Draws it from the left end of a line of the buffer, over all `columns`.
+    pub fn draw(&self, buffer: &mut Buffer, x: u16, y: u16, columns: u16) {
+        let area = Rect::new(x, y, columns, 1).intersection(buffer.area);
+        let (mut at, end) = (area.left(), area.right());
+        if area.is_empty() {
+            return;
+        }
+        for span in &self.spans {
+            for cluster in clusters(&span.text) {
+                let wide = u16::try_from(width(cluster)).unwrap_or(u16::MAX);
+                if wide == 0 || at.saturating_add(wide) > end {
+                    break;
+                }
+                for behind in at + 1..at + wide {
+                    let cell = &mut buffer[(behind, y)];
+                    cell.reset();
+                    cell.set_style(span.style);
+                }
+                let cell = &mut buffer[(at, y)];
+                cell.reset();
+                cell.set_style(span.style);
+                match (&span.link, NonZeroU16::new(wide)) {
+                    (Some(target), Some(wide)) => {
+                        cell.set_symbol(&link::around(cluster, target));
+                        cell.set_diff_option(CellDiffOption::ForcedWidth(wide));
+                    }
+                    (Some(_) | None, _) => {
+                        cell.set_symbol(cluster);
+                    }
+                }
+                at += wide;
+            }
+        }
+        for rest in at..end {
+            let cell = &mut buffer[(rest, y)];
+            cell.reset();
+            cell.set_style(self.ground);
+        }
+    }
+}
+
+impl From<Vec<Span>> for Row {
+    fn from(spans: Vec<Span>) -> Self {
+        Self { spans, ground: Style::new() }
+    }
+}
+
+/// Cells that a safe text takes.
+pub fn width(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
+}
+
+fn char_width(c: char) -> usize {
+    c.width().unwrap_or(0)
+}
+
+/// The clusters of a safe text: each a character that takes cells, with the marks on it. What takes cells of its
+/// own is a cluster of its own, also where a grapheme has several (a flag is two letters): so does a terminal keep it.
+fn clusters(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = match rest.as_bytes().get(1) {
+            Some(next) if first.is_ascii() && next.is_ascii() => 1,
+            _ => {
+                let marks = &rest[first.len_utf8()..];
+                first.len_utf8() + marks.find(|c| char_width(c) > 0).unwrap_or(marks.len())
+            }
+        };
+        let (cluster, after) = rest.split_at(end);
+        rest = after;
+        Some(cluster)
+    })
+}
+
+fn one_row(text: &str) -> String {
+    let safe = neutralise(text);
+    let safe = if safe.contains(['\n', '\t']) {
+        Cow::Owned(safe.replace('\n', "␊").replace('\t', &" ".repeat(TAB_COLUMNS)))
+    } else {
+        safe
+    };
+    if safe.is_ascii() { safe.into_owned() } else { agreed(&safe) }
+}
+
+/// The text in characters of which all terminals think the same.
+fn agreed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut marks = None;
+    for c in text.chars().filter(|c| !is_dropped(*c)) {
+        match (c, char_width(c), marks) {
+            ('\u{ff9e}', ..) => out.push('\u{309b}'),
+            ('\u{ff9f}', ..) => out.push('\u{309c}'),
+            (_, 0, None) => out.extend(['◌', c]),
+            (_, 0, Some(MARKS_MAX..)) => {}
+            _ => out.push(c),
+        }
+        marks = if char_width(c) > 0 || is_sound_mark(c) { Some(0) } else { Some(marks.unwrap_or(0) + 1) };
+    }
+    out
+}
+
+/// Half-width sound marks take a cell in some terminals and none in others.
+fn is_sound_mark(c: char) -> bool {
+    matches!(c, '\u{ff9e}' | '\u{ff9f}')
+}
+
+/// What changes only the look of an emoji, and not everywhere.
+fn is_dropped(c: char) -> bool {
+    matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
+}
+
+/// A text of which each byte counts, in pieces: what would hide, act or be drawn otherwise than it is written is
+/// shown by name in `odd`, so that it cannot be taken for the same letters written out.
+pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
+    let mut spans = Vec::new();
+    let mut plain = String::new();
+    let mut marks = None;
+    for c in text.chars() {
+        let mut bytes = [0; 4];
+        let letter = &*c.encode_utf8(&mut bytes);
+        marks = if char_width(c) > 0 { Some(0) } else { marks.map(|marks| marks + 1) };
+        let hides = marks.is_none_or(|marks| marks > MARKS_MAX);
+        let mut shown = neutralise_line(letter);
+        if matches!(shown, Cow::Borrowed(_)) && (is_dropped(c) || hides || is_sound_mark(c)) {
+            shown = Cow::Owned(format!("\\u{{{:x}}}", u32::from(c)));
+        }
+        match shown {
+            Cow::Borrowed(same) => plain.push_str(same),
+            Cow::Owned(name) => {
+                if !plain.is_empty() {
+                    spans.push(Span::new(&plain, style));
+                    plain.clear();
+                }
+                spans.push(Span::new(&name, odd));
+            }
+        }
+    }
+    if !plain.is_empty() {
+        spans.push(Span::new(&plain, style));
+    }
+    spans
+}
+
+/// A cluster and the span that it is of.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    text: &'a str,
+    span: usize,
+    width: usize,
+}
+
+fn cells<'s>(spans: &'s [Span]) -> Vec<Cell<'s>> {
+    let each = |(span, of): (usize, &'s Span)| {
+        clusters(&of.text).map(move |text| Cell { text, span, width: width(text) })
+    };
+    spans.iter().enumerate().flat_map(each).collect()
+}
+
+fn join(cells: &[Cell<'_>], spans: &[Span]) -> Vec<Span> {
+    let mut row: Vec<Span> = Vec::new();
+    let mut last = usize::MAX;
+    for cell in cells {
+        match row.last_mut() {
+            Some(span) if last == cell.span => span.text.push_str(cell.text),
+            Some(_) | None => row.push(spans[cell.span].part(cell.text)),
+        }
+        last = cell.span;
+    }
+    row
+}
+
+/// Wraps between words.
+pub fn wrap(spans: &[Span], columns: usize) -> Vec<Row> {
+    let columns = columns.max(1);
+    let cells = cells(spans);
+    let mut rows = Vec::new();
+    let mut start = 0;
+    loop {
+        let end = fitting(&cells[start..], columns) + start;
+        if end == cells.len() {
+            rows.push(Row::from(join(&cells[start..], spans)));
+            return rows;
+        }
+        let cut = break_before(&cells, start, end).unwrap_or(end);
+        let mut shown = cut;
+        while shown > start && cells[shown - 1].text == " " {
+            shown -= 1;
+        }
+        rows.push(Row::from(join(&cells[start..shown], spans)));
+        start = cut;
+        while start < cells.len() && cells[start].text == " " {
+            start += 1;
+        }
+        if start == cells.len() {
+            return rows;
+        }
+    }
+}
+
+/// Wraps wherever the row is full; nothing is lost.
+pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<Row> {
+    let cells = cells(spans);
+    let mut rows = Vec::new();
+    let mut start = 0;
+    loop {
+        let end = fitting(&cells[start..], columns.max(1)) + start;
+        rows.push(Row::from(join(&cells[start..end], spans)));
+        if end == cells.len() {
+            return rows;
+        }
+        start = end;
+    }
+}
+
+/// How many cells fit; at least one, so that a wide character in one column does not stop everything.
+fn fitting(cells: &[Cell<'_>], columns: usize) -> usize {
+    let mut used = 0;
+    for (at, cell) in cells.iter().enumerate() {
+        used += cell.width;
+        if used > columns {
+            return at.max(1);
+        }
+    }
+    cells.len()
+}
+
+/// The last place at or before `end` where a row may be broken.
+fn break_before(cells: &[Cell<'_>], start: usize, end: usize) -> Option<usize> {
+    let first_word = (start..end).find(|&at| cells[at].text != " ")?;
+    (first_word + 1..=end).rev().find(|&at| {
+        let (before, after) = (&cells[at - 1], &cells[at]);
+        after.text == " " || before.text == " " || before.width == 2 || after.width == 2
+    })
+}
+
+/// The row in at most `columns`, with an ellipsis where it was cut.
+pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> Row {
+    let cells = cells(spans);
+    if cells.iter().map(|cell| cell.width).sum::<usize>() <= columns {
+        return Row::from(spans.to_vec());
+    }
+    let mut used = 0;
+    let fits = cells
+        .iter()
+        .take_while(|cell| {
+            used += cell.width;
+            used < columns
+        })
+        .count();
+    let mut row = Row::from(join(&cells[..fits], spans));
+    if columns > 0 {
+        row.push(Span::new("…", ellipsis));
+    }
+    row
+}
+
+/// Rows with a gutter: `first` before the first, `rest` before the others.
+pub fn hang(rows: Vec<Row>, first: &Span, rest: &Span) -> Vec<Row> {
+    rows.into_iter()
+        .enumerate()
+        .map(|(at, row)| row.behind(if at == 0 { first.clone() } else { rest.clone() }))
+        .collect()
+}
+
+/// Makes links of the addresses in a line.
+pub fn linked(line: Vec<Span>, theme: Theme) -> Vec<Span> {
+    if !line.iter().any(|span| span.link.is_none() && span.text().contains("http")) {
+        return line;
+    }
+    let mut out = Vec::with_capacity(line.len() + 2);
+    for span in line {
+        if span.link.is_some() {
+            out.push(span);
+            continue;
+        }
+        let mut rest = span.text();
+        while let Some((start, end)) = link::find(rest) {
+            if start > 0 {
+                out.push(Span::new(&rest[..start], span.style));
+            }
+            let style = span.style.patch(theme.style(Ink::Link));
+            out.push(Span::linked(&rest[start..end], style, link::target(&rest[start..end])));
+            rest = &rest[end..];
+        }
+        if !rest.is_empty() {
+            out.push(Span::new(rest, span.style));
+        }
+    }
+    out
+}

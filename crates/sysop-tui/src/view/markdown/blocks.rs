@@ -1,0 +1,369 @@
+//! The rows of one chunk.
+
+use std::sync::Arc;
+
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use ratatui::style::{Modifier, Style};
+
+use super::super::cells::{Row, Span, hang, linked, width, wrap};
+use super::super::code::{Highlighter, Language};
+use super::super::link;
+use super::super::theme::Ink;
+use super::table::Table;
+use super::{Sheet, code_rows};
+
+/// Below this many columns nothing is indented any more.
+const COLUMNS_MIN: usize = 8;
+
+/// The rows of a chunk; its first item has the number.
+pub(super) fn rows(source: &str, number: Option<u64>, sheet: &Sheet) -> Vec<Row> {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH;
+    let mut layout = Layout {
+        sheet: *sheet,
+        number,
+        frames: vec![Frame::new(Block::Root, sheet.columns)],
+        lines: vec![Vec::new()],
+        looks: vec![sheet.base],
+        link: None,
+        table: None,
+        code: None,
+    };
+    for event in Parser::new_ext(source, options) {
+        layout.event(event);
+    }
+    layout.flush();
+    layout.frames.into_iter().next().map(|frame| frame.rows).unwrap_or_default()
+}
+
+struct Layout {
+    sheet: Sheet,
+    /// The number for the first item, until it is used.
+    number: Option<u64>,
+    /// The blocks that are open, outermost first; the root never goes.
+    frames: Vec<Frame>,
+    /// The text of the paragraph so far, by lines.
+    lines: Vec<Vec<Piece>>,
+    /// The styles of the marks that are open.
+    looks: Vec<Style>,
+    link: Option<OpenLink>,
+    table: Option<Table>,
+    code: Option<(Highlighter, String)>,
+}
+
+/// A block that holds others.
+struct Frame {
+    block: Block,
+    columns: usize,
+    rows: Vec<Row>,
+    /// Whether the last block in it was text, after which another text keeps its distance.
+    text: bool,
+}
+
+enum Block {
+    Root,
+    Quote,
+    /// The number of the next item, in a list that counts.
+    List(Option<u64>),
+    Item {
+        mark: String,
+        done: Option<bool>,
+    },
+}
+
+/// Text as it is written, of one look.
+struct Piece {
+    text: String,
+    style: Style,
+    target: Option<Arc<str>>,
+}
+
+struct OpenLink {
+    address: String,
+    target: Option<Arc<str>>,
+    text: String,
+    image: bool,
+}
+
+impl Frame {
+    fn new(block: Block, columns: usize) -> Self {
+        Self { block, columns, rows: Vec::new(), text: false }
+    }
+}
+
+impl Layout {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => self.text(&text),
+            Event::Code(code) => {
+                let style = self.look().patch(self.sheet.theme.style(Ink::Code));
+                self.put(&code, style);
+            }
+            Event::Html(html) => {
+                for line in html.lines() {
+                    self.put(line, self.sheet.style(Ink::Dim));
+                    self.lines.push(Vec::new());
+                }
+            }
+            Event::InlineHtml(html) if html.to_ascii_lowercase().starts_with("<br") => {
+                self.lines.push(Vec::new());
+            }
+            Event::InlineHtml(html) => self.put(&html, self.sheet.style(Ink::Dim)),
+            // Models do not wrap their lines: a break that they write is one that they want.
+            Event::SoftBreak | Event::HardBreak => self.lines.push(Vec::new()),
+            Event::Rule => {
+                let row = Row::of(&"─".repeat(self.columns().min(40)), self.sheet.style(Ink::Dim));
+                self.block(vec![row], false);
+            }
+            Event::TaskListMarker(checked) => {
+                let item = self.frames.iter_mut().rev().find_map(|frame| match &mut frame.block {
+                    Block::Item { done, .. } => Some(done),
+                    Block::Root | Block::Quote | Block::List(_) => None,
+                });
+                if let Some(done) = item {
+                    *done = Some(checked);
+                }
+            }
+            Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.text(&text);
+            }
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Heading { level, .. } => {
+                let mut style = self.sheet.style(Ink::Title);
+                if level == HeadingLevel::H1 {
+                    style = style.add_modifier(Modifier::UNDERLINED);
+                }
+                self.looks.push(style);
+            }
+            Tag::BlockQuote(_) => self.open(Block::Quote, 2),
+            Tag::CodeBlock(kind) => {
+                self.flush();
+                let language = match &kind {
+                    CodeBlockKind::Fenced(language) => Language::named(language),
+                    CodeBlockKind::Indented => None,
+                };
+                self.code = Some((Highlighter::new(language), String::new()));
+            }
+            Tag::List(first) => {
+                self.flush();
+                let first = first.map(|first| self.number.take().unwrap_or(first));
+                self.open(Block::List(first), 0);
+            }
+            Tag::Item => {
+                let mark = match self.frames.last_mut().map(|frame| &mut frame.block) {
+                    Some(Block::List(Some(next))) => {
+                        *next = next.saturating_add(1);
+                        format!("{}. ", *next - 1)
+                    }
+                    Some(_) | None => "• ".to_owned(),
+                };
+                let by = width(&mark);
+                self.open(Block::Item { mark, done: None }, by);
+            }
+            Tag::Table(alignments) => {
+                self.flush();
+                self.table = Some(Table::new(alignments));
+            }
+            Tag::TableHead => self.looks.push(self.look().patch(self.sheet.style(Ink::Strong))),
+            Tag::Emphasis => self.looks.push(self.look().add_modifier(Modifier::ITALIC)),
+            Tag::Strong => self.looks.push(self.look().patch(self.sheet.theme.style(Ink::Strong))),
+            Tag::Strikethrough => self.looks.push(self.look().add_modifier(Modifier::CROSSED_OUT)),
+            Tag::Link { dest_url, .. } => self.open_link(dest_url.into_string(), false),
+            Tag::Image { dest_url, .. } => {
+                self.open_link(dest_url.into_string(), true);
+                self.put("image: ", self.sheet.style(Ink::Dim));
+            }
+            Tag::Paragraph
+            | Tag::HtmlBlock
+            | Tag::TableRow
+            | Tag::TableCell
+            | Tag::FootnoteDefinition(_)
+            | Tag::DefinitionList
+            | Tag::DefinitionListTitle
+            | Tag::DefinitionListDefinition
+            | Tag::Superscript
+            | Tag::Subscript
+            | Tag::MetadataBlock(_) => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.flush(),
+            TagEnd::Heading(_) => {
+                self.flush();
+                self.looks.pop();
+            }
+            TagEnd::BlockQuote(_) | TagEnd::List(_) | TagEnd::Item => self.close(),
+            TagEnd::CodeBlock => self.end_code(),
+            TagEnd::Table => {
+                if let Some(table) = self.table.take() {
+                    let sheet = Sheet { columns: self.columns(), ..self.sheet };
+                    self.block(table.rows(&sheet), true);
+                }
+            }
+            TagEnd::TableHead => {
+                self.looks.pop();
+                if let Some(table) = &mut self.table {
+                    table.end_row();
+                }
+            }
+            TagEnd::TableRow => {
+                if let Some(table) = &mut self.table {
+                    table.end_row();
+                }
+            }
+            TagEnd::TableCell => {
+                let cell = self.take_lines().into_iter().flatten().collect();
+                if let Some(table) = &mut self.table {
+                    table.cell(cell);
+                }
+            }
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
+                self.looks.pop();
+            }
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            TagEnd::FootnoteDefinition
+            | TagEnd::DefinitionList
+            | TagEnd::DefinitionListTitle
+            | TagEnd::DefinitionListDefinition
+            | TagEnd::Superscript
+            | TagEnd::Subscript
+            | TagEnd::MetadataBlock(_) => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some((_, code)) = &mut self.code {
+            code.push_str(text);
+            return;
+        }
+        let style = match &self.link {
+            Some(link) if link.target.is_some() => self.look().patch(self.sheet.theme.style(Ink::Link)),
+            Some(_) | None => self.look(),
+        };
+        self.put(text, style);
+    }
+
+    /// Adds text to the line; joined to what is before it where that looks the same, so that an address which the
+    /// parser cut at an underscore is whole again.
+    fn put(&mut self, text: &str, style: Style) {
+        let target = self.link.as_mut().and_then(|link| {
+            link.text.push_str(text);
+            link.target.clone()
+        });
+        let Some(line) = self.lines.last_mut() else { return };
+        match line.last_mut() {
+            Some(piece) if piece.style == style && piece.target == target => piece.text.push_str(text),
+            Some(_) | None => line.push(Piece { text: text.to_owned(), style, target }),
+        }
+    }
+
+    fn open_link(&mut self, address: String, image: bool) {
+        // A link within a link is none.
+        if self.link.is_none() {
+            let target = link::target(&address);
+            self.link = Some(OpenLink { address, target, text: String::new(), image });
+        }
+    }
+
+    fn end_link(&mut self) {
+        let Some(link) = self.link.take() else { return };
+        let text = if link.image { "" } else { link.text.as_str() };
+        if let Some(aside) = link::aside(text, &link.address) {
+            self.put(&format!(" ({aside})"), self.sheet.style(Ink::Dim));
+        }
+    }
+
+    fn end_code(&mut self) {
+        let Some((mut highlighter, code)) = self.code.take() else { return };
+        let sheet = Sheet { columns: self.columns(), ..self.sheet };
+        let mut rows = Vec::new();
+        for line in code.lines() {
+            code_rows(line, &mut highlighter, &sheet, &mut rows);
+        }
+        self.block(rows, false);
+    }
+
+    fn look(&self) -> Style {
+        self.looks.last().copied().unwrap_or(self.sheet.base)
+    }
+
+    fn columns(&self) -> usize {
+        self.frames.last().map_or(1, |frame| frame.columns)
+    }
+
+    fn take_lines(&mut self) -> Vec<Vec<Span>> {
+        let lines = std::mem::replace(&mut self.lines, vec![Vec::new()]);
+        let spans = |line: Vec<Piece>| {
+            let spans = line.into_iter().map(|piece| Span::linked(&piece.text, piece.style, piece.target));
+            linked(spans.collect(), self.sheet.theme)
+        };
+        lines.into_iter().map(spans).collect()
+    }
+
+    /// Ends a paragraph.
+    fn flush(&mut self) {
+        let mut lines = self.take_lines();
+        while lines.last().is_some_and(Vec::is_empty) {
+            lines.pop();
+        }
+        if !lines.is_empty() {
+            let columns = self.columns();
+            let rows = lines.iter().flat_map(|line| wrap(line, columns)).collect();
+            self.block(rows, true);
+        }
+    }
+
+    /// Adds the rows of a block to the block that holds it.
+    fn block(&mut self, mut rows: Vec<Row>, text: bool) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        if frame.text && text && !rows.is_empty() {
+            frame.rows.push(Row::default());
+        }
+        frame.text = text;
+        frame.rows.append(&mut rows);
+    }
+
+    fn open(&mut self, block: Block, by: usize) {
+        self.flush();
+        let columns = self.columns();
+        let columns = if columns >= COLUMNS_MIN + by { columns - by } else { columns };
+        self.frames.push(Frame::new(block, columns));
+    }
+
+    fn close(&mut self) {
+        self.flush();
+        if self.frames.len() < 2 {
+            return;
+        }
+        let Some(frame) = self.frames.pop() else { return };
+        let indented = frame.columns < self.columns();
+        let dim = self.sheet.style(Ink::Dim);
+        let (first, rest) = match frame.block {
+            Block::Root | Block::List(_) => return self.block(frame.rows, false),
+            Block::Quote => ("▎ ".to_owned(), Span::new("▎ ", dim)),
+            Block::Item { mark, done } => {
+                let space = Span::new(&" ".repeat(width(&mark)), self.sheet.base);
+                let mark = match done {
+                    Some(true) => "☑ ".to_owned(),
+                    Some(false) => "☐ ".to_owned(),
+                    None => mark,
+                };
+                (mark, space)
+            }
+        };
+        let first = Span::new(&first, dim);
+        let mut rows = frame.rows;
+        if rows.is_empty() {
+            rows.push(Row::default());
+        }
+        let rows = if indented { hang(rows, &first, &rest) } else { rows };
+        self.block(rows, false);
+    }
+}

@@ -1,0 +1,120 @@
+//! What one line of Markdown begins, seen from outside of all blocks.
+
+/// An open code block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fence {
+    mark: char,
+    length: usize,
+    indent: usize,
+}
+
+impl Fence {
+    /// Whether a line ends the block.
+    pub(super) fn closed_by(self, line: &str) -> bool {
+        let marks = line.trim();
+        marks.len() >= self.length && marks.chars().all(|c| c == self.mark)
+    }
+
+    /// A line of the block without the indent of its fence.
+    pub(super) fn content(self, line: &str) -> &str {
+        &line[indent(line).min(self.indent)..]
+    }
+}
+
+/// What a line begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start<'a> {
+    /// A code block of this language.
+    Fence(Fence, &'a str),
+    Heading,
+    Rule,
+    Quote,
+    /// An item: its column, the column of its text, its number and the sign behind that.
+    Item {
+        indent: usize,
+        content: usize,
+        number: Option<(u64, char)>,
+    },
+    Text,
+}
+
+impl Start<'_> {
+    /// Whether it ends a paragraph before it. A row of dashes does not: it makes a heading of it.
+    pub(super) fn interrupts(self) -> bool {
+        match self {
+            Self::Fence(..) | Self::Heading | Self::Quote => true,
+            Self::Item { number, .. } => number.is_none_or(|(number, _)| number == 1),
+            Self::Rule | Self::Text => false,
+        }
+    }
+}
+
+/// Blanks before the text of a line; only spaces count.
+pub(super) fn indent(line: &str) -> usize {
+    line.bytes().take_while(|b| *b == b' ').count()
+}
+
+/// What a line begins.
+pub(super) fn start(line: &str) -> Start<'_> {
+    let indent = indent(line);
+    let text = &line[indent..];
+    if indent > 3 {
+        return Start::Text;
+    }
+    if let Some((fence, language)) = fence(line) {
+        return Start::Fence(fence, language);
+    }
+    let hashes = text.bytes().take_while(|b| *b == b'#').count();
+    if (1..=6).contains(&hashes) && (text[hashes..].is_empty() || text[hashes..].starts_with([' ', '\t'])) {
+        return Start::Heading;
+    }
+    if text.starts_with('>') {
+        return Start::Quote;
+    }
+    if is_rule(text) {
+        return Start::Rule;
+    }
+    item(text, indent)
+}
+
+/// The code block that a line opens, and its language.
+pub(super) fn fence(line: &str) -> Option<(Fence, &str)> {
+    let indent = indent(line);
+    let text = &line[indent..];
+    let mark = text.chars().next().filter(|c| indent <= 3 && matches!(c, '`' | '~'))?;
+    let length = text.chars().take_while(|c| *c == mark).count();
+    let language = text[length..].trim();
+    let good = length >= 3 && !(mark == '`' && language.contains('`'));
+    good.then_some((Fence { mark, length, indent }, language))
+}
+
+fn is_rule(text: &str) -> bool {
+    let mut marks = text.chars().filter(|c| !c.is_whitespace());
+    let Some(mark) = marks.next().filter(|c| matches!(c, '-' | '*' | '_')) else { return false };
+    let mut count = 1;
+    for c in marks {
+        if c != mark {
+            return false;
+        }
+        count += 1;
+    }
+    count >= 3
+}
+
+fn item(text: &str, indent: usize) -> Start<'_> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let sign = text[digits..].chars().next().unwrap_or(' ');
+    let number = match sign {
+        '-' | '*' | '+' if digits == 0 => None,
+        '.' | ')' if (1..=9).contains(&digits) => Some((text[..digits].parse().unwrap_or(1), sign)),
+        _ => return Start::Text,
+    };
+    let rest = &text[digits + 1..];
+    let blanks = self::indent(rest);
+    if rest.trim().is_empty() || blanks == 0 {
+        return Start::Text;
+    }
+    // More than four blanks are code within the item.
+    let blanks = if blanks > 4 { 1 } else { blanks };
+    Start::Item { indent, content: indent + digits + 1 + blanks, number }
+}

@@ -1,0 +1,221 @@
+//! A tool call before it runs: drawn so that what is shown is what runs, to its last byte.
+
+use ratatui::style::Style;
+use serde_json::Value;
+use sysop_core::event::Origin;
+use sysop_core::message::Arguments;
+use sysop_core::policy::{Class, Finding};
+use sysop_core::shell::{Part, parts};
+use sysop_core::transcript::{Plan, PlanState, short_form};
+use sysop_core::words;
+
+use super::cells::{Row, Span, exact, hang, wrap, wrap_exact};
+use super::diff::Edit;
+use super::item::{Place, fold};
+use super::theme::{Ink, Theme};
+
+/// Rows of a command in the history before it is folded.
+const COMMAND_ROWS_MAX: usize = 8;
+/// Rows of an edit in the history before it is folded.
+const EDIT_ROWS_MAX: usize = 16;
+
+/// What runs, in full: a command as it would run, or a call with all its arguments; an edit as what goes and comes.
+pub fn subject(plan: &Plan, command: &str, findings: &[Finding], theme: Theme, columns: usize) -> Vec<Row> {
+    if plan.call.text_argument("command").is_none() {
+        return call_rows(plan, columns, theme);
+    }
+    let mut rows = command_rows(command, findings, columns, theme);
+    let alike = words::look_alikes(command);
+    if !alike.is_empty() {
+        let text = format!("! letters that only look Latin: {}", alike.join(" "));
+        rows.extend(wrap(&[Span::new(&text, theme.style(Ink::Warn))], columns));
+    }
+    rows
+}
+
+/// A command with its findings marked; nothing of it is left out or changed but to make it visible.
+pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: Theme) -> Vec<Row> {
+    let dim = theme.style(Ink::Dim);
+    let (first, rest) = (Span::new("$ ", dim), Span::new("  ", dim));
+    let lines = command_lines(command, findings, theme);
+    let rows = lines.iter().flat_map(|line| wrap_exact(line, columns.saturating_sub(2).max(1))).collect();
+    hang(rows, &first, &rest)
+}
+
+/// The lines of a command, highlighted as shell, its findings marked.
+pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<Vec<Span>> {
+    let parts = parts(command);
+    let odd = theme.style(Ink::Warn);
+    let mut out = Vec::new();
+    let mut start = 0;
+    for line in command.split('\n') {
+        let mut spans = Vec::new();
+        let mut at = start;
+        let end = start + line.len();
+        while at < end {
+            let (style, until) = look(command, findings, &parts, at, theme);
+            let until = until.clamp(at + 1, end);
+            let until = command.ceil_char_boundary(until).min(end);
+            spans.extend(exact(&command[at..until], style, odd));
+            at = until;
+        }
+        out.push(spans);
+        start = end + 1;
+    }
+    out
+}
+
+/// How the byte at a place looks, and up to where that holds.
+fn look(
+    command: &str,
+    findings: &[Finding],
+    parts: &[(std::ops::Range<usize>, Part)],
+    at: usize,
+    theme: Theme,
+) -> (Style, usize) {
+    let mut until = command.len();
+    let mut marked = false;
+    for finding in findings.iter().filter(|finding| finding.class >= Class::Opaque) {
+        if finding.start <= at && at < finding.end {
+            marked = true;
+            until = until.min(finding.end);
+        } else if at < finding.start {
+            until = until.min(finding.start);
+        }
+    }
+    let next = parts.partition_point(|(range, _)| range.end <= at);
+    let ink = match parts.get(next) {
+        Some((range, part)) if range.start <= at => {
+            until = until.min(range.end);
+            part_ink(*part)
+        }
+        Some((range, _)) => {
+            until = until.min(range.start);
+            Ink::Text
+        }
+        None => Ink::Text,
+    };
+    (theme.style(if marked { Ink::Marked } else { ink }), until)
+}
+
+fn part_ink(part: Part) -> Ink {
+    match part {
+        Part::Program => Ink::Function,
+        Part::Option => Ink::Type,
+        Part::Text => Ink::String,
+        Part::Variable => Ink::Variable,
+        Part::Keyword => Ink::Keyword,
+        Part::Operator => Ink::Operator,
+        Part::Comment => Ink::Comment,
+    }
+}
+
+/// A call that is no command: every argument, whole; an edit as what goes and what comes.
+fn call_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<Row> {
+    let (code, odd) = (theme.style(Ink::Code), theme.style(Ink::Warn));
+    let edit = Edit::of(&plan.call);
+    let mut head = exact(&plan.call.name, theme.style(Ink::Strong), odd);
+    if let Some(edit) = &edit {
+        head.push(Span::new(" ", code));
+        head.extend(exact(edit.path, code, odd));
+    }
+    let mut out = wrap_exact(&head, columns);
+    match &plan.call.arguments {
+        Arguments::Object(map) => {
+            for (name, value) in map.iter().filter(|(name, _)| edit.is_none() || !Edit::shows(name)) {
+                out.extend(argument_rows(name, value, columns, theme));
+            }
+        }
+        Arguments::Invalid(text) => {
+            out.extend(text.split('\n').flat_map(|line| wrap_exact(&exact(line, odd, odd), columns)));
+        }
+    }
+    if let Some(edit) = edit {
+        out.extend(edit.rows(columns, theme));
+    }
+    out
+}
+
+fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec<Row> {
+    let (dim, code, odd) = (theme.style(Ink::Dim), theme.style(Ink::Code), theme.style(Ink::Warn));
+    let written = match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    };
+    let mut head = exact(name, dim, odd);
+    head.push(Span::new(": ", dim));
+    if !written.contains('\n') {
+        head.extend(exact(&written, code, odd));
+        return wrap_exact(&head, columns);
+    }
+    let mut out = wrap_exact(&head, columns);
+    let space = Span::new("  ", dim);
+    for line in written.split('\n') {
+        let rows = wrap_exact(&exact(line, code, odd), columns.saturating_sub(2).max(1));
+        out.extend(rows.into_iter().map(|row| row.behind(space.clone())));
+    }
+    out
+}
+
+/// A call as the history tells it.
+pub(super) fn history_rows(
+    plan: &Plan,
+    place: Place<'_>,
+    columns: usize,
+    theme: Theme,
+    open: bool,
+) -> Vec<Row> {
+    let dim = theme.style(Ink::Dim);
+    let mut out = Vec::new();
+    let limit = if open { usize::MAX } else { COMMAND_ROWS_MAX };
+    if plan.call.text_argument("command").is_some() {
+        let rows = command_rows(&plan.command, &plan.risk.findings, columns, theme);
+        out.extend(fold(rows, limit, limit / 2, dim));
+    } else if Edit::of(&plan.call).is_some() {
+        let limit = if open { usize::MAX } else { EDIT_ROWS_MAX };
+        let rows = call_rows(plan, columns.saturating_sub(2).max(1), theme);
+        out.extend(hang(fold(rows, limit, limit / 2, dim), &Span::new("→ ", dim), &Span::new("  ", dim)));
+    } else if open {
+        let rows = call_rows(plan, columns.saturating_sub(2).max(1), theme);
+        out.extend(hang(rows, &Span::new("→ ", dim), &Span::new("  ", dim)));
+    } else {
+        let spans = [Span::new(&short_form(&plan.call), theme.style(Ink::Code))];
+        let rows = wrap_exact(&spans, columns.saturating_sub(2).max(1));
+        out.extend(hang(fold(rows, 3, 2, dim), &Span::new("→ ", dim), &Span::new("  ", dim)));
+    }
+    let room = columns.saturating_sub(2).max(1);
+    let mut note = |text: &str, ink: Ink| {
+        let rows = wrap(&[Span::new(text, theme.style(ink))], room);
+        out.extend(hang(fold(rows, limit, 2, dim), &Span::new("· ", dim), &Span::new("  ", dim)));
+    };
+    if let Some(proposed) = &plan.edited_from {
+        note(&format!("was proposed as: {proposed}"), Ink::Dim);
+    }
+    if !words::is_here(place.host) && !place.host.is_empty() {
+        note(&format!("on {}", words::place(place.host)), Ink::Dim);
+    }
+    match plan.origin {
+        Origin::Model => {}
+        Origin::Typed => note("typed by you", Ink::Dim),
+        Origin::Routine => note("from a routine", Ink::Dim),
+    }
+    if !plan.reason.trim().is_empty() {
+        note(&plan.reason.trim().replace('\n', " "), Ink::Dim);
+    }
+    match &plan.state {
+        PlanState::Waiting => note("waits for your answer", Ink::Warn),
+        PlanState::Allowed { .. } => {
+            if let Some(text) = words::decision_words(plan, crate::BY) {
+                note(&text, Ink::Dim);
+            }
+        }
+        PlanState::Rejected { .. } => {
+            if let Some(text) = words::decision_words(plan, crate::BY) {
+                note(&text, Ink::Warn);
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,89 @@
+//! Cells: measuring, wrapping, drawing.
+
+use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
+use ratatui::style::Style;
+use sysop_core::text::neutralise_line;
+
+use super::super::cells::{Row, Span, exact, truncate, width, wrap, wrap_exact};
+use super::super::theme::Ink;
+use super::{DARK, NASTY, any_text, intruder};
+
+#[test]
+fn what_terminals_disagree_on_is_written_otherwise() {
+    let shown = |text: &str| Span::new(text, Style::new()).text().to_owned();
+    assert_eq!(shown("❤\u{fe0f}"), "❤");
+    assert_eq!(shown("👍🏽"), "👍");
+    assert_eq!(shown("\u{301}x"), "◌\u{301}x");
+    assert_eq!(shown("e\u{301}"), "e\u{301}");
+    assert_eq!(width("日本"), 4);
+    assert_eq!(width(&shown("ｶﾞ")), 3);
+    assert!(shown(&format!("a{}", "\u{301}".repeat(100))).chars().count() <= 8);
+}
+
+#[test]
+fn a_text_that_counts_shows_each_character() {
+    let shown =
+        |text: &str| -> String { exact(text, Style::new(), Style::new()).iter().map(Span::text).collect() };
+    assert_eq!(shown("a\u{fe0f}\t\u{202e}👍🏽"), "a\\u{fe0f}\\t\\u{202e}👍\\u{1f3fd}");
+    let marks: Vec<Style> =
+        exact("a\u{1b}b", Style::new(), DARK.style(Ink::Warn)).iter().map(|span| span.style).collect();
+    assert_eq!(marks, [Style::new(), DARK.style(Ink::Warn), Style::new()]);
+}
+
+#[test]
+fn a_wide_character_at_the_edge_is_not_cut_in_half() {
+    let mut buffer = super::buffer(3, 1);
+    Row::of("ab日c", Style::new()).draw(&mut buffer, 0, 0, 3);
+    assert_eq!(super::screen(&buffer), "ab\n");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn wrapping_fits_and_loses_nothing(text in any_text(), columns in 2usize..50) {
+        let spans = [Span::new(&text, Style::new())];
+        let exact = wrap_exact(&spans, columns);
+        prop_assert_eq!(exact.iter().map(Row::text).collect::<String>(), spans[0].text());
+        let words = |rows: &[Row]| rows.iter().map(Row::text).collect::<String>().replace(' ', "");
+        let wrapped = wrap(&spans, columns);
+        prop_assert_eq!(words(&wrapped), words(&exact));
+        for row in exact.iter().chain(&wrapped).chain([&truncate(&spans, columns, Style::new())]) {
+            prop_assert!(row.width() <= columns);
+        }
+    }
+
+    #[test]
+    fn a_row_never_leaves_its_cells(text in any_text(), columns in 1u16..30) {
+        let mut buffer = super::buffer(40, 3);
+        buffer.set_string(0, 1, "#".repeat(40), Style::new());
+        Row::of(&text, Style::new()).draw(&mut buffer, 3, 1, columns);
+        for x in (0..3).chain(3 + columns..40) {
+            prop_assert_eq!(buffer[(x, 1)].symbol(), "#");
+        }
+        prop_assert_eq!(intruder(&buffer), None);
+    }
+
+    #[test]
+    fn a_text_that_counts_is_shown_whole(text in any_text()) {
+        let shown: String = exact(&text, Style::new(), Style::new()).iter().map(Span::text).collect();
+        let plain = |c: &char| c.is_ascii_graphic() && *c != '\\';
+        let expected: String = neutralise_line(&text).chars().filter(plain).collect();
+        let got: String = shown.chars().filter(plain).collect();
+        prop_assert!(got.len() >= expected.len());
+        if text.is_ascii() {
+            prop_assert_eq!(shown, neutralise_line(&text));
+        }
+    }
+}
+
+#[test]
+fn nothing_nasty_gets_into_a_cell() {
+    for nasty in NASTY {
+        for columns in [1, 2, 5, 60] {
+            let mut buffer = super::buffer(columns, 1);
+            Row::of(nasty, Style::new()).draw(&mut buffer, 0, 0, columns);
+            assert_eq!(intruder(&buffer), None, "{nasty:?}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The history: where it stands, what it keeps.
+
+use sysop_core::event::{Delta, Event};
+use sysop_core::message::Reply;
+use sysop_core::outcome::Outcome;
+use sysop_core::transcript::ItemId;
+
+use super::super::history::{History, ROWS_KEPT_MAX, Scroll};
+use super::super::theme::{Theme, ThemeName};
+use super::{DARK, STEP, Story, bash, buffer, screen};
+
+/// A history and its screen.
+struct Reader {
+    history: History,
+    columns: u16,
+    rows: u16,
+    theme: Theme,
+}
+
+impl Reader {
+    fn new(columns: u16, rows: u16) -> Self {
+        Self { history: History::default(), columns, rows, theme: DARK }
+    }
+
+    fn see(&mut self, story: &Story) -> String {
+        let mut buffer = buffer(self.columns, self.rows);
+        self.history.draw(&story.transcript, None, self.theme, buffer.area, &mut buffer);
+        screen(&buffer)
+    }
+
+    fn first(&mut self, story: &Story) -> String {
+        self.see(story).lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+    }
+}
+
+fn long(turns: usize) -> Story {
+    let mut story = Story::new();
+    for turn in 0..turns {
+        story.prompt(&format!("question {turn}")).answer(&format!("answer {turn}\n\nin two parts"));
+    }
+    story
+}
+
+#[test]
+fn it_follows_the_end_until_the_reader_moves() {
+    let mut story = long(20);
+    let mut reader = Reader::new(40, 8);
+    assert!(reader.see(&story).contains("answer 19"));
+    story.prompt("newest");
+    assert!(reader.see(&story).trim_end().ends_with("❯ newest"));
+    reader.history.scroll(Scroll::Up(10));
+    let before = reader.see(&story);
+    assert!(!reader.history.follows());
+    story.answer("more").prompt("and more");
+    assert_eq!(reader.see(&story), before, "nothing moves when something is added below");
+    reader.history.scroll(Scroll::Down(1_000));
+    assert!(reader.see(&story).contains("and more"));
+    assert!(reader.history.follows());
+}
+
+#[test]
+fn nothing_moves_when_the_oldest_goes() {
+    let mut story = long(2_600);
+    let mut reader = Reader::new(40, 9);
+    reader.see(&story);
+    reader.history.scroll(Scroll::Up(100));
+    let before = reader.see(&story);
+    for turn in 0..50 {
+        story.prompt(&format!("later {turn}")).answer("yes");
+    }
+    assert_eq!(reader.see(&story), before);
+    reader.history.scroll(Scroll::Top);
+    let top = reader.see(&story);
+    for turn in 0..50 {
+        story.prompt(&format!("later still {turn}")).answer("yes");
+    }
+    assert_ne!(reader.see(&story), top, "what is gone cannot be shown");
+    assert!(!reader.history.follows());
+}
+
+#[test]
+fn up_and_down_are_the_way_and_its_return() {
+    let story = long(40);
+    let mut reader = Reader::new(30, 10);
+    let end = reader.see(&story);
+    for by in [1, 3, 17, 60] {
+        reader.history.scroll(Scroll::Up(by));
+        assert_ne!(reader.see(&story), end);
+        reader.history.scroll(Scroll::Down(by));
+        assert_eq!(reader.see(&story), end);
+    }
+    reader.history.scroll(Scroll::Top);
+    assert!(reader.see(&story).starts_with("❯ question 0\n"));
+    reader.history.scroll(Scroll::Up(5));
+    assert!(reader.see(&story).starts_with("❯ question 0\n"));
+    reader.history.scroll(Scroll::PageDown);
+    reader.history.scroll(Scroll::PageUp);
+    assert!(reader.see(&story).starts_with("❯ question 0\n"));
+    reader.history.scroll(Scroll::End);
+    assert_eq!(reader.see(&story), end);
+}
+
+#[test]
+fn another_width_keeps_the_place() {
+    let mut story = Story::new();
+    for turn in 0..30 {
+        story.prompt(&format!("question {turn}")).answer(&"some words that wrap ".repeat(10));
+    }
+    let mut reader = Reader::new(80, 12);
+    reader.see(&story);
+    reader.history.scroll(Scroll::Up(60));
+    let before = reader.see(&story);
+    let number = |screen: &str| {
+        let line = screen.lines().find(|line| line.contains("question")).unwrap().to_owned();
+        line.trim_start_matches(|c: char| !c.is_ascii_digit()).parse::<i32>().unwrap()
+    };
+    reader.columns = 24;
+    reader.see(&story);
+    reader.columns = 80;
+    assert!((number(&reader.see(&story)) - number(&before)).abs() <= 1);
+    for (columns, rows) in [(1, 1), (2, 3), (20, 5), (300, 80)] {
+        (reader.columns, reader.rows) = (columns, rows);
+        reader.see(&story);
+    }
+}
+
+#[test]
+fn another_theme_is_seen_at_once() {
+    let mut story = Story::new();
+    story.prompt("x");
+    let mut reader = Reader::new(10, 2);
+    reader.see(&story);
+    for name in ThemeName::ALL {
+        let mut buffer = buffer(10, 2);
+        reader.history.draw(&story.transcript, None, Theme::new(name), buffer.area, &mut buffer);
+        assert_eq!(
+            buffer[(2, 0)].fg,
+            Theme::new(name).style(super::super::theme::Ink::Prompt).fg.unwrap_or_default()
+        );
+    }
+}
+
+#[test]
+fn what_streams_is_what_comes_in_the_end() {
+    let text = "Some **text**.\n\n- a\n- b\n\n```sh\nls -la\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
+    let mut story = Story::new();
+    story.prompt("go").log(Event::StepStarted { step: STEP });
+    let mut reader = Reader::new(40, 20);
+    for piece in text.as_bytes().chunks(3) {
+        let text = String::from_utf8(piece.to_vec()).unwrap();
+        story.delta(Delta::Text { step: STEP, text });
+        reader.see(&story);
+    }
+    let streamed = reader.see(&story);
+    story.log(Event::Replied { step: STEP, reply: Reply { text: text.to_owned(), ..Reply::default() } });
+    assert_eq!(reader.see(&story), streamed);
+    assert_eq!(Reader::new(40, 20).see(&story), streamed);
+}
+
+#[test]
+fn a_reply_that_begins_again_is_drawn_again() {
+    let mut story = Story::new();
+    story.prompt("go").log(Event::StepStarted { step: STEP });
+    let mut reader = Reader::new(40, 6);
+    story.delta(Delta::Text { step: STEP, text: "first try\n\nand more".into() });
+    reader.see(&story);
+    story.delta(Delta::Restarted { step: STEP });
+    story.delta(Delta::Text { step: STEP, text: "second".into() });
+    story.delta(Delta::Text { step: STEP, text: " try".into() });
+    let seen = reader.see(&story);
+    assert!(seen.contains("● second try") && !seen.contains("first"), "{seen}");
+}
+
+#[test]
+fn cards_unfold_where_they_stand() {
+    let mut story = Story::new();
+    let lines: String = (0..40).map(|line| format!("line {line}\n")).collect();
+    story.prompt("go").step();
+    story.ran(bash("a", "seq 40"), Outcome { exit_code: Some(0), ..Outcome::ok(lines) });
+    story.answer("done");
+    let mut reader = Reader::new(40, 20);
+    assert!(reader.see(&story).contains("│ … 29 lines more"));
+    reader.history.focus_last(&story.transcript);
+    reader.history.focus_previous(&story.transcript);
+    assert_eq!(reader.history.focused().map(ToString::to_string).as_deref(), Some("output-a"));
+    reader.history.toggle();
+    let open = reader.see(&story);
+    assert!(open.contains("line 7") && !open.contains("more"), "{open}");
+    reader.history.toggle();
+    let folded = reader.see(&story);
+    assert!(folded.contains("… 29 lines more"), "{folded}");
+    reader.history.unfocus();
+    assert_eq!(reader.history.focused(), None);
+}
+
+#[test]
+fn the_focus_comes_into_sight() {
+    let story = long(60);
+    let mut reader = Reader::new(40, 10);
+    reader.see(&story);
+    reader.history.focus_last(&story.transcript);
+    for _ in 0..80 {
+        reader.history.focus_previous(&story.transcript);
+        let seen = reader.see(&story);
+        assert!(seen.contains('▌'), "{seen}");
+    }
+    for _ in 0..70 {
+        reader.history.focus_next(&story.transcript);
+        let seen = reader.see(&story);
+        assert!(seen.contains('▌'), "{seen}");
+    }
+}
+
+#[test]
+fn a_line_of_the_screen_tells_its_item() {
+    let mut story = Story::new();
+    story.prompt("go").answer("yes");
+    let mut reader = Reader::new(20, 4);
+    let seen = reader.see(&story);
+    let y = u16::try_from(seen.lines().position(|line| line.contains("yes")).unwrap()).unwrap();
+    assert_eq!(reader.history.item_at(y), Some(&ItemId::Answer(STEP)));
+    assert_eq!(reader.history.item_at(90), None);
+}
+
+#[test]
+fn what_is_shown_elsewhere_is_left_out() {
+    let mut story = Story::new();
+    story.prompt("go").answer("yes");
+    let mut buffer = buffer(20, 3);
+    let hidden = ItemId::Answer(STEP);
+    History::default().draw(&story.transcript, Some(&hidden), DARK, buffer.area, &mut buffer);
+    assert_eq!(screen(&buffer).trim(), "❯ go");
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let mut story = Story::new();
+    for turn in 0..1_000 {
+        story.prompt(&format!("{turn}")).answer(&"line\n\n".repeat(40));
+    }
+    let mut reader = Reader::new(40, 50);
+    reader.see(&story);
+    let one_screen = reader.history.rows_kept();
+    assert!(one_screen < 300, "only what is seen is laid out: {one_screen}");
+    for _ in 0..1_000 {
+        reader.history.scroll(Scroll::PageUp);
+        reader.see(&story);
+        assert!(reader.history.rows_kept() <= ROWS_KEPT_MAX + 200);
+    }
+    assert!(reader.first(&story).contains("❯ ") || !reader.history.follows());
+}

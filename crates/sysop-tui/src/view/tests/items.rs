@@ -1,0 +1,524 @@
+//! Every kind of item, as it looks.
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+use sysop_core::event::{Decision, Delta, Event, Origin, StopReason};
+use sysop_core::id::CallId;
+use sysop_core::message::{FailureKind, ModelFailure, Reply, Usage};
+use sysop_core::outcome::{HostOutcome, Outcome, Status};
+use sysop_core::policy::{Class, Finding, Grant, Policy, Risk};
+use sysop_core::transcript::{Body, ItemId, Plan};
+
+use super::super::output::live_rows;
+use super::super::plan::{command_lines, subject};
+use super::super::theme::Ink;
+use super::{DARK, NASTY, STEP, Story, bash, call, drawn, intruder};
+
+fn check(story: &Story, columns: u16, rows: u16, expected: Expect) {
+    expected.assert_eq(&story.screen(columns, rows));
+}
+
+/// A turn with a bit of everything.
+fn typical() -> Story {
+    let mut story = Story::new();
+    story.prompt("Why is the disk full?\nLook at /var first.");
+    let step = story.step();
+    story.log(Event::Replied {
+        step,
+        reply: Reply {
+            text: "I'll look at the **biggest** folders.".into(),
+            reasoning: "The user asks about disks.\nUse du.".into(),
+            usage: Usage { input_tokens: 1_200, output_tokens: 80, cached_tokens: 0 },
+            ..Reply::default()
+        },
+    });
+    let asked = bash("a", "sudo du -xh /var | sort -h | tail -3");
+    let risk = Policy::new(&[], &[]).risk("sudo du -xh /var | sort -h | tail -3");
+    story.log(Event::ApprovalAsked {
+        call: asked.clone(),
+        command: "sudo du -xh /var | sort -h | tail -3".into(),
+        reason: "Find what is big".into(),
+        risk,
+        covers: Grant::Exact { command: "x".into() },
+    });
+    let decision = Decision::Allow { command: None };
+    story.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".into() });
+    let output = "1.1G\t/var/lib\n2.0G\t/var/log\n3.4G\t/var\n";
+    story.ran(asked, Outcome { exit_code: Some(0), duration_ms: 1_240, ..Outcome::ok(output) });
+    story.answer("`/var/log` has grown. See [the manual](https://man7.org/x).");
+    let turn = story.transcript.turn();
+    story.log(Event::TurnEnded { turn, reason: StopReason::EndTurn, error: None });
+    story
+}
+
+#[test]
+fn a_turn_at_40_columns() {
+    check(
+        &typical(),
+        40,
+        28,
+        expect![[r#"
+        ❯ Why is the disk full?
+          Look at /var first.
+
+        ∴ thought, 2 lines
+
+        ● I'll look at the biggest folders.
+
+        $ sudo du -xh /var | sort -h | tail -3
+        · Find what is big
+        · allowed
+        │ 1.1G    /var/lib
+        │ 2.0G    /var/log
+        │ 3.4G    /var
+        ✓ ok, exit code 0, 1.2 s
+
+        ● /var/log has grown. See the manual
+          (man7.org).
+        ─ 2 model calls, 1200 in, 80 out
+
+
+
+
+
+
+
+
+
+
+    "#]],
+    );
+}
+
+#[test]
+fn a_turn_at_80_columns() {
+    check(
+        &typical(),
+        80,
+        24,
+        expect![[r#"
+        ❯ Why is the disk full?
+          Look at /var first.
+
+        ∴ thought, 2 lines
+
+        ● I'll look at the biggest folders.
+
+        $ sudo du -xh /var | sort -h | tail -3
+        · Find what is big
+        · allowed
+        │ 1.1G    /var/lib
+        │ 2.0G    /var/log
+        │ 3.4G    /var
+        ✓ ok, exit code 0, 1.2 s
+
+        ● /var/log has grown. See the manual (man7.org).
+        ─ 2 model calls, 1200 in, 80 out
+
+
+
+
+
+
+
+    "#]],
+    );
+}
+
+#[test]
+fn a_turn_at_120_columns() {
+    check(
+        &typical(),
+        120,
+        24,
+        expect![[r#"
+        ❯ Why is the disk full?
+          Look at /var first.
+
+        ∴ thought, 2 lines
+
+        ● I'll look at the biggest folders.
+
+        $ sudo du -xh /var | sort -h | tail -3
+        · Find what is big
+        · allowed
+        │ 1.1G    /var/lib
+        │ 2.0G    /var/log
+        │ 3.4G    /var
+        ✓ ok, exit code 0, 1.2 s
+
+        ● /var/log has grown. See the manual (man7.org).
+        ─ 2 model calls, 1200 in, 80 out
+
+
+
+
+
+
+
+    "#]],
+    );
+}
+
+#[test]
+fn ends_are_told_in_words() {
+    let mut story = Story::new();
+    story.prompt("go").step();
+    let ends = [
+        (Status::Failed, Some(3)),
+        (Status::Timeout, None),
+        (Status::Cancelled, None),
+        (Status::Interrupted, None),
+        (Status::Unknown, None),
+        (Status::Rejected, None),
+    ];
+    for (number, (status, exit_code)) in ends.into_iter().enumerate() {
+        let outcome = Outcome { exit_code, duration_ms: 61_000, ..Outcome::new(status, "") };
+        story.ran(bash(&number.to_string(), "make"), outcome);
+    }
+    let turn = story.transcript.turn();
+    let failure = ModelFailure {
+        kind: FailureKind::Auth,
+        message: "openai does not know this key; set OPENAI_API_KEY".into(),
+    };
+    story.log(Event::ModelFailed { step: STEP, failure });
+    story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: None });
+    check(
+        &story,
+        60,
+        24,
+        expect![[r#"
+        ❯ go
+
+        $ make
+        ✗ failed, exit code 3, 1 min 1 s
+
+        $ make
+        ✗ timed out and was stopped, 1 min 1 s
+
+        $ make
+        ■ cancelled, 1 min 1 s
+
+        $ make
+        ■ interrupted, 1 min 1 s
+
+        $ make
+        ■ nobody knows how it ended: the connection or the capture
+          broke; it was not run again
+
+        $ make
+        ■ rejected
+
+        ✗ openai does not know this key; set OPENAI_API_KEY
+
+
+    "#]],
+    );
+}
+
+#[test]
+fn a_fleet_tells_the_odd_hosts_first() {
+    let host = |name: &str, status, exit_code, group| HostOutcome {
+        host: name.into(),
+        status,
+        exit_code: Some(exit_code),
+        duration_ms: 200,
+        group,
+    };
+    let mut outcome = Outcome::new(Status::Failed, "web3: disk full\nweb1, web2: ok\n");
+    outcome.hosts = vec![
+        host("web3", Status::Failed, 1, 0),
+        host("web1", Status::Ok, 0, 1),
+        host("web2", Status::Ok, 0, 1),
+    ];
+    let mut story = Story::new();
+    story.prompt("go").step();
+    story.ran(bash("a", "df"), outcome);
+    check(
+        &story,
+        60,
+        9,
+        expect![[r#"
+        ❯ go
+
+        $ df
+        │ web3: disk full
+        │ web1, web2: ok
+        ✗ 1 host (web3): exit 1, 200 ms
+        ✓ 2 hosts (web1, web2): exit 0, 200 ms
+        ✗ failed, 200 ms
+
+    "#]],
+    );
+}
+
+#[test]
+fn edits_are_shown_as_what_goes_and_what_comes() {
+    let mut story = Story::new();
+    story.prompt("go").step();
+    let arguments = json!({
+        "path": "src/main.rs",
+        "old_string": "fn main() {\n    let port = 80;\n    serve(port);\n}\n",
+        "new_string": "fn main() {\n    let port = 8080;\n    serve(port);\n\tlog();\n}\n",
+    });
+    story.ran(call("a", "edit_file", arguments), Outcome::ok("edited"));
+    story.ran(
+        call("b", "write_file", json!({"path": "a b", "content": "one\ntwo\r\n"})),
+        Outcome::ok("written"),
+    );
+    story.ran(call("c", "read_file", json!({"path": "src/main.rs", "start": 3})), Outcome::ok("x"));
+    check(
+        &story,
+        60,
+        26,
+        expect![[r#"
+        ❯ go
+
+        → edit_file src/main.rs
+            fn main() {
+          -     let port = 80;
+          +     let port = 8080;
+                serve(port);
+          + →   log();
+            }
+        │ edited
+        ✓ ok, 0 ms
+
+        → write_file a b
+          + one
+          + two\r
+        │ written
+        ✓ ok, 0 ms
+
+        → read_file("src/main.rs", ...)
+        │ x
+        ✓ ok, 0 ms
+
+
+
+
+
+    "#]],
+    );
+}
+
+#[test]
+fn a_changed_part_of_a_line_is_set_off() {
+    let arguments = json!({"path": "f", "old_string": "port = 80;", "new_string": "port = 8080;"});
+    let plan = plan(call("a", "edit_file", arguments), "");
+    let rows = subject(&plan, "", &[], DARK, 60);
+    let parts: Vec<&str> = rows
+        .iter()
+        .flat_map(|row| &row.spans)
+        .filter(|span| [Ink::AddedPart, Ink::RemovedPart].iter().any(|ink| span.style == DARK.style(*ink)))
+        .map(|span| span.text())
+        .collect();
+    assert_eq!(parts, ["80"], "{}", drawn(&rows, 60));
+}
+
+#[test]
+fn what_runs_shows_its_tail_live() {
+    let mut story = Story::new();
+    story.prompt("go").step();
+    story.log(Event::ToolStarted { call: bash("a", "make"), origin: Origin::Model });
+    let mut text: String = (0..200).map(|line| format!("\u{1b}[32mline {line}\u{1b}[0m\n")).collect();
+    text.push_str("10%\r20%");
+    story.delta(Delta::Output { call: CallId::new("a"), text });
+    check(
+        &story,
+        40,
+        16,
+        expect![[r#"
+        ❯ go
+
+        $ make
+        │ line 191
+        │ line 192
+        │ line 193
+        │ line 194
+        │ line 195
+        │ line 196
+        │ line 197
+        │ line 198
+        │ line 199
+        │ 20%
+        ▸ running
+
+
+    "#]],
+    );
+    let Some(Body::Output(output)) =
+        story.transcript.item(&ItemId::Output(CallId::new("a"))).map(|item| &item.body)
+    else {
+        panic!("there is an output")
+    };
+    let rows = live_rows(output, 40, 3, DARK);
+    assert_eq!(drawn(&rows, 40), "line 198\nline 199\n20%\n");
+    assert_eq!(rows[0].spans[0].style.fg, Some(ratatui::style::Color::Green));
+}
+
+#[test]
+fn thoughts_are_short_while_they_come_and_folded_when_done() {
+    let mut story = Story::new();
+    story.prompt("go").log(Event::StepStarted { step: STEP });
+    for line in 0..9 {
+        story.delta(Delta::Reasoning { step: STEP, text: format!("thought {line}\n") });
+    }
+    check(
+        &story,
+        40,
+        8,
+        expect![[r#"
+        ❯ go
+
+        ∴ thinking
+          thought 6
+          thought 7
+          thought 8
+
+
+    "#]],
+    );
+    let reply = Reply { reasoning: "a\nb\nc\n".into(), text: "so".into(), ..Reply::default() };
+    story.log(Event::Replied { step: STEP, reply });
+    check(
+        &story,
+        40,
+        8,
+        expect![[r#"
+        ❯ go
+
+        ∴ thought, 3 lines
+
+        ● so
+
+
+
+    "#]],
+    );
+}
+
+#[test]
+fn a_reply_that_broke_off_says_so() {
+    let mut story = Story::new();
+    story.prompt("go").log(Event::StepStarted { step: STEP });
+    story.delta(Delta::Text { step: STEP, text: "Half a sent".into() });
+    let failure = ModelFailure { kind: FailureKind::Unreachable, message: "nobody answers".into() };
+    story.log(Event::ModelFailed { step: STEP, failure });
+    let turn = story.transcript.turn();
+    story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: None });
+    check(
+        &story,
+        40,
+        7,
+        expect![[r#"
+        ❯ go
+
+        ● Half a sent
+          ■ broken off here
+
+        ✗ nobody answers
+
+    "#]],
+    );
+}
+
+fn plan(call: sysop_core::message::ToolCall, command: &str) -> Plan {
+    let mut story = Story::new();
+    story.prompt("go").step();
+    story.log(Event::ApprovalAsked {
+        call: call.clone(),
+        command: command.to_owned(),
+        reason: String::new(),
+        risk: Risk::default(),
+        covers: Grant::Tool { name: call.name.clone() },
+    });
+    story.transcript.plan(&call.id).unwrap().clone()
+}
+
+#[test]
+fn the_part_that_a_finding_is_about_is_marked() {
+    let command = "echo 'a b' && rm -rf \"$HOME/x\" # gone";
+    let risk = Policy::new(&[r"rm\s+-rf".to_owned()], &[]).risk(command);
+    let parts: Vec<(String, String)> = command_lines(command, &risk.findings, DARK)
+        .concat()
+        .iter()
+        .map(|span| {
+            let ink = Ink::ALL.into_iter().find(|ink| DARK.style(*ink) == span.style).unwrap();
+            (span.text().to_owned(), format!("{ink:?}"))
+        })
+        .collect();
+    let marked: String =
+        parts.iter().filter(|(_, ink)| ink == "Marked").map(|(text, _)| text.as_str()).collect();
+    assert!(marked.contains("rm -rf"), "{parts:?}");
+    assert!(!marked.contains("echo"), "{parts:?}");
+    assert!(parts.contains(&("echo".into(), "Function".into())), "{parts:?}");
+    assert!(parts.contains(&("'a b'".into(), "String".into())), "{parts:?}");
+}
+
+#[test]
+fn a_command_is_shown_to_its_last_byte() {
+    let finding = [Finding { start: 2, end: 5, class: Class::Dangerous, why: String::new() }];
+    for nasty in NASTY {
+        let command = format!("echo {nasty}\nпривет \u{a0}ls");
+        for columns in [6, 40] {
+            let plan = plan(bash("a", &command), &command);
+            let rows = subject(&plan, &command, &finding, DARK, columns);
+            let text: String = rows.iter().map(super::super::cells::Row::text).collect();
+            for hidden in command.chars().filter(|c| c.is_control() && *c != '\n' && *c != '\t') {
+                let name = sysop_core::text::neutralise_line(&hidden.to_string()).into_owned();
+                let bare: String = text.chars().filter(|c| *c != ' ').collect();
+                assert!(bare.contains(&name), "{name} in {text:?}");
+            }
+            let mut buffer =
+                super::buffer(u16::try_from(columns).unwrap(), u16::try_from(rows.len()).unwrap());
+            for (row, y) in rows.iter().zip(0..) {
+                assert!(row.width() <= columns, "{:?}", row.text());
+                let wide = buffer.area.width;
+                row.draw(&mut buffer, 0, y, wide);
+            }
+            assert_eq!(intruder(&buffer), None, "{nasty:?}");
+        }
+    }
+}
+
+#[test]
+fn letters_that_only_look_latin_are_told() {
+    let plan = plan(bash("a", "сurl x"), "сurl x");
+    let text = drawn(&subject(&plan, "сurl x", &[], DARK, 60), 60);
+    assert!(text.contains("letters that only look Latin: с (U+0441)"), "{text}");
+}
+
+#[test]
+fn every_argument_of_a_call_is_shown() {
+    let arguments =
+        json!({"path": "x", "old_string": "a", "new_string": "b", "mode": "0777", "more": ["c\nd"]});
+    let text = drawn(&subject(&plan(call("a", "edit_file", arguments), ""), "", &[], DARK, 60), 60);
+    expect![[r#"
+        edit_file x
+        mode: 0777
+        more: ["c\nd"]
+        - a
+        + b
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn nasty_items_are_harmless() {
+    for nasty in NASTY {
+        let mut story = Story::new();
+        story.prompt(nasty).answer(nasty);
+        story.ran(bash("a", nasty), Outcome::ok(nasty));
+        story.ran(call("b", nasty, json!({ nasty: nasty, "path": nasty })), Outcome::failed(nasty));
+        story.ran(
+            call("c", "edit_file", json!({"path": nasty, "old_string": nasty, "new_string": "x"})),
+            Outcome::ok(nasty),
+        );
+        let turn = story.transcript.turn();
+        story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: Some(nasty.to_owned()) });
+        for columns in [1, 3, 20, 100] {
+            story.screen(columns, 60);
+        }
+    }
+}

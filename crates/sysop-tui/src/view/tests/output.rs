@@ -1,0 +1,122 @@
+//! The output of programs.
+
+use expect_test::{Expect, expect};
+use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
+use ratatui::style::{Color, Modifier, Style};
+
+use super::super::ansi::{LINE_CHARS_MAX, lines};
+use super::super::theme::{Theme, ThemeName};
+use super::{DARK, NASTY, any_text, intruder};
+
+fn check(text: &str, expected: Expect) {
+    let rows = lines(text, DARK, Style::new());
+    let shown: Vec<String> = rows.iter().map(|row| row.text()).collect();
+    expected.assert_eq(&shown.join("\n"));
+}
+
+#[test]
+fn what_overwrites_a_line_does_so_within_it() {
+    check(
+        "10%\r50%\r100%\nabc\rX\n",
+        expect![[r#"
+        100%
+        Xbc"#]],
+    );
+    check(
+        "progress 1\r\u{1b}[Kdone\nab\u{8}c\n日本\rx\n",
+        expect![[r#"
+        done
+        ac
+        x 本"#]],
+    );
+    check("a\tb\u{1b}[3Dc\u{1b}[2Gz\n", expect!["az    c b"]);
+    check("up\u{1b}[1A\u{1b}[2Jstay\u{1b}[10;10H!\n", expect!["upstay!"]);
+}
+
+#[test]
+fn sequences_are_taken_out_and_controls_are_shown() {
+    check(
+        "\u{1b}]0;title\u{7}a\u{1b}]8;;http://x\u{1b}\\b\u{1b}]8;;\u{1b}\\c\u{1b}(Bd\u{1b}=e\u{1b}Pq\u{1b}\\f",
+        expect!["abcdef"],
+    );
+    check(
+        "\u{1b}]open\nnext\u{1b}[999999999999999999;1\n\u{1b}",
+        expect![[r#"
+            open
+            next"#]],
+    );
+    check("\u{9b}31m \u{202e}x \u{0}", expect![[r#"\x9b31m \u{202e}x ␀"#]]);
+}
+
+#[test]
+fn colours_and_weights_stay() {
+    let rows = lines(
+        "\u{1b}[1;31mred\u{1b}[0m \u{1b}[38;5;208mo\u{1b}[38;2;1;2;3mr\u{1b}[48;5;4mg\u{1b}[7;9mx\u{1b}[m.",
+        DARK,
+        Style::new(),
+    );
+    let styles: Vec<Style> = rows[0].spans.iter().map(|span| span.style).collect();
+    let plain = Style::new();
+    assert_eq!(
+        styles,
+        [
+            plain.fg(Color::Red).add_modifier(Modifier::BOLD),
+            plain,
+            plain.fg(Color::Indexed(208)),
+            plain.fg(Color::Rgb(1, 2, 3)),
+            plain.fg(Color::Rgb(1, 2, 3)).bg(Color::Blue),
+            plain
+                .fg(Color::Rgb(1, 2, 3))
+                .bg(Color::Blue)
+                .add_modifier(Modifier::REVERSED | Modifier::CROSSED_OUT),
+            plain,
+        ]
+    );
+    let rows = lines("\u{1b}[1;31mred", Theme::new(ThemeName::None), Style::new());
+    assert_eq!(rows[0].spans[0].style, plain.add_modifier(Modifier::BOLD));
+}
+
+#[test]
+fn text_cannot_be_hidden_by_its_colour() {
+    let rows = lines("\u{1b}[8mhid\u{1b}[0m\u{1b}[31;41mden", DARK, Style::new());
+    assert_eq!(rows[0].spans[0].style, Style::new());
+    assert_eq!(rows[0].spans[1].style.bg, None);
+}
+
+#[test]
+fn a_line_without_end_is_bounded() {
+    let rows = lines(&"x".repeat(LINE_CHARS_MAX * 4), DARK, Style::new());
+    assert_eq!(rows[0].width(), LINE_CHARS_MAX);
+    let rows = lines(&"\u{1b}[8000C\tx\u{1b}[1000000000G!".repeat(1_000), DARK, Style::new());
+    assert!(rows[0].width() <= LINE_CHARS_MAX);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn nothing_gets_through(text in any_text(), more in "[\\x00-\\x7f]{0,60}", csi in "(\u{1b}\\[[0-9;]{0,9}[A-Za-z][a-z日]{0,4}){0,9}") {
+        for text in [text.as_str(), &more, &csi, &format!("{csi}{text}{more}")] {
+            for row in lines(text, DARK, Style::new()) {
+                let columns = u16::try_from(row.width()).unwrap().max(1);
+                let mut buffer = super::buffer(columns, 1);
+                row.draw(&mut buffer, 0, 0, columns);
+                prop_assert_eq!(intruder(&buffer), None);
+            }
+        }
+        let plain = "plain text é 日本";
+        let rows = lines(plain, DARK, Style::new());
+        prop_assert!(rows.len() == 1 && rows[0].text() == plain);
+    }
+}
+
+#[test]
+fn nasty_output_is_harmless() {
+    for nasty in NASTY {
+        for row in lines(nasty, DARK, Style::new()) {
+            let mut buffer = super::buffer(60, 1);
+            row.draw(&mut buffer, 0, 0, 60);
+            assert_eq!(intruder(&buffer), None, "{nasty:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What is drawn, seen by a real terminal model: what we think is N cells takes N cells.
+
+use alacritty_terminal::event::VoidListener;
+use alacritty_terminal::grid::Dimensions;
+use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::term::cell::Flags;
+use alacritty_terminal::term::{Config, Term};
+use alacritty_terminal::vte::ansi::{Processor, StdSyncHandler};
+use proptest::prelude::{ProptestConfig, proptest};
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::style::Style;
+
+use super::super::cells::{Row, Span, width};
+use super::super::link;
+use super::super::markdown::Document;
+use super::{DARK, NASTY, any_text};
+
+struct Size(usize, usize);
+
+impl Dimensions for Size {
+    fn total_lines(&self) -> usize {
+        self.1
+    }
+    fn screen_lines(&self) -> usize {
+        self.1
+    }
+    fn columns(&self) -> usize {
+        self.0
+    }
+}
+
+/// The screen of a terminal that got the changes from each buffer to the next.
+fn shown(buffers: &[Buffer]) -> Term<VoidListener> {
+    let area = buffers[0].area;
+    let size = Size(usize::from(area.width), usize::from(area.height));
+    let mut term = Term::new(Config::default(), &size, VoidListener);
+    let mut parser = Processor::<StdSyncHandler>::new();
+    let mut before = Buffer::empty(area);
+    for buffer in buffers {
+        let mut bytes = Vec::new();
+        CrosstermBackend::new(&mut bytes).draw(before.diff(buffer).into_iter()).unwrap();
+        parser.advance(&mut term, &bytes);
+        before = buffer.clone();
+    }
+    term
+}
+
+/// Compares each cell of the terminal with the buffer.
+fn compare(buffer: &Buffer, term: &Term<VoidListener>) {
+    for y in 0..buffer.area.height {
+        let mut x = 0;
+        while x < buffer.area.width {
+            let (symbol, target) = link::shown(buffer[(x, y)].symbol());
+            let cell = &term.grid()[Line(i32::from(y))][Column(usize::from(x))];
+            assert_eq!(cell.c, symbol.chars().next().unwrap(), "at {x},{y} of {buffer:?}");
+            assert_eq!(cell.hyperlink().map(|link| link.uri().to_owned()).as_deref(), target);
+            let wide = width(symbol).max(1);
+            assert_eq!(
+                cell.flags.contains(Flags::WIDE_CHAR),
+                symbol
+                    .chars()
+                    .next()
+                    .is_some_and(|c| { unicode_width::UnicodeWidthChar::width(c) == Some(2) }),
+                "{symbol:?}"
+            );
+            x += u16::try_from(wide).unwrap();
+        }
+    }
+}
+
+fn page(text: &str, columns: u16) -> Buffer {
+    let mut buffer = super::buffer(columns, 12);
+    let document = Document::of(text, usize::from(columns), DARK, Style::new());
+    for y in 0..12 {
+        document.row(usize::from(y)).cloned().unwrap_or_default().draw(&mut buffer, 0, y, columns);
+    }
+    buffer
+}
+
+#[test]
+fn what_we_think_is_a_cell_takes_a_cell() {
+    for nasty in NASTY {
+        let mut buffer = super::buffer(60, 1);
+        Row::from(vec![Span::new(nasty, Style::new()), Span::new("|end", Style::new())]).draw(
+            &mut buffer,
+            0,
+            0,
+            60,
+        );
+        compare(&buffer, &shown(&[buffer.clone()]));
+    }
+}
+
+#[test]
+fn a_link_is_one_for_the_terminal_and_ends_where_it_ends() {
+    let buffer = page("see https://docs.rs/a_b and 日本 [text](http://x.y/)", 40);
+    let term = shown(&[buffer.clone()]);
+    compare(&buffer, &term);
+    let leads = |x: &usize| {
+        term.grid()[Line(0)][Column(*x)].hyperlink().is_some_and(|link| link.uri().contains("docs"))
+    };
+    let linked = (0..40).filter(leads).count();
+    assert_eq!(linked, "https://docs.rs/a_b".len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn changes_from_frame_to_frame_leave_nothing_behind(a in any_text(), b in any_text(), columns in 4u16..50) {
+        let (first, second) = (page(&a, columns), page(&b, columns));
+        compare(&second, &shown(&[first, second.clone()]));
+    }
+}

@@ -1,0 +1,183 @@
+//! The terminal is taken, and given back whatever happens.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+
+use crate::face::{self, ROLE};
+use crate::person::{Person, UNTOUCHED, at_a_terminal};
+
+const TAKEN: &str = "other screen, marks pastes, tells focus, tells clicks, tells keys apart";
+
+#[test]
+fn it_opens_and_leaves() {
+    if std::env::var_os(ROLE).is_some() {
+        // The other end of all tests here.
+        return face::run();
+    }
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.sees("size 60x12").await;
+        assert_eq!(person.state(), TAKEN);
+        person.types("a\u{1b}[200~x\r\ny\u{1b}[201~\u{1b}[<0;3;2M\u{1b}[I\u{1b}").await;
+        person.sees("key a\npaste x↵y\nmouse 2,1\nfocus true\nkey Esc").await;
+        person.types("q").await;
+        assert!(person.ends().await.success());
+        assert_eq!(person.state(), UNTOUCHED);
+        assert!(person.screen().contains("left because of a key"), "{}", person.screen());
+    });
+}
+
+#[test]
+fn what_was_typed_before_it_opened_is_not_lost() {
+    at_a_terminal(async {
+        let mut person = Person::opens_after("xyx");
+        person.sees("key x\nkey y\nkey x").await;
+    });
+}
+
+#[test]
+fn no_size_is_too_small_and_all_is_drawn_again() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.types("\u{1b}[A").await;
+        person.sees("size 60x12\nkey Up").await;
+        for (columns, rows) in [(20, 5), (2, 1), (1, 1), (200, 3), (60, 12)] {
+            person.resizes(columns, rows);
+            let shown = format!("size {columns}x{rows}");
+            person.sees(shown.get(..usize::from(columns)).unwrap_or(&shown)).await;
+        }
+        person.sees("size 60x12\nkey Up").await;
+        person.types("q").await;
+        assert!(person.ends().await.success());
+    });
+}
+
+#[test]
+fn a_panic_is_told_when_the_terminal_is_back() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.types("t").await;
+        person.sees("goes on").await;
+        assert!(!person.screen().contains("elsewhere"), "{}", person.screen());
+        person.types("p").await;
+        assert!(!person.ends().await.success());
+        assert_eq!(person.state(), UNTOUCHED);
+        let raw = String::from_utf8_lossy(&person.raw).into_owned();
+        let (_, after) = raw.rsplit_once("\u{1b}[?1049l").unwrap();
+        assert!(after.contains("elsewhere") && after.contains(r"on \x1b[31mpurpose"), "{after}");
+    });
+}
+
+#[test]
+fn signals_end_it_and_give_the_terminal_back() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT] {
+        at_a_terminal(async {
+            let mut person = Person::opens();
+            person.sees("size").await;
+            person.signals(signal);
+            assert!(person.ends().await.success());
+            assert_eq!(person.state(), UNTOUCHED, "{signal:?}");
+            assert!(person.screen().contains("left because of"), "{}", person.screen());
+        });
+    }
+}
+
+#[test]
+fn it_stops_and_goes_on_under_a_shell() {
+    at_a_terminal(async {
+        let (mut person, line) = Person::in_a_shell();
+        person.sees("shell>").await;
+        person.types(&line).await;
+        person.sees("size 60x12").await;
+        let taken = person.state();
+        for (how, told) in [("z", "back"), ("kill", "back")] {
+            if how == "kill" {
+                let face = rustix::termios::tcgetpgrp(person.terminal()).unwrap();
+                rustix::process::kill_process(face, Signal::TSTP).unwrap();
+            } else {
+                person.types(how).await;
+            }
+            person.sees("Stopped").await;
+            assert!(person.state().starts_with("main screen, cursor, wraps"), "{}", person.state());
+            person.resizes(50, 10);
+            person.types("fg\r").await;
+            person.sees("size 50x10").await;
+            person.sees(told).await;
+            assert_eq!(person.state(), taken);
+            person.resizes(60, 12);
+            person.sees("size 60x12").await;
+        }
+        person.types("q").await;
+        person.sees("left because of a key").await;
+        person.types("\rexit\r").await;
+        person.ends().await;
+    });
+}
+
+#[test]
+fn it_does_not_stop_where_nobody_would_continue_it() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.types("z").await;
+        person.sees("nowhere").await;
+        // Stopped by force, it draws all again.
+        person.signals(Signal::STOP);
+        person.forgets();
+        person.signals(Signal::CONT);
+        person.sees("key z\nnowhere\ncontinued").await;
+        assert_eq!(person.state(), TAKEN);
+    });
+}
+
+#[test]
+fn a_terminal_that_is_lost_ends_it_quietly() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.sees("size").await;
+        person.hangs_up().await;
+    });
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_holds_nobody_up() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.types("f").await;
+        person.sees("key f").await;
+        // From here on nobody reads: the PTY is full soon.
+        let begun = Instant::now();
+        person.signals(Signal::TERM);
+        assert!(person.ends_unread().await.code().is_some());
+        assert!(begun.elapsed() < crate::person::DEADLINE / 4, "{:?}", begun.elapsed());
+        assert!(person.state().contains("echoes"), "{}", person.state());
+    });
+}
+
+#[test]
+fn keys_are_taken_while_frames_flood() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.types("f").await;
+        person.sees("key f").await;
+        for letter in ["a", "b", "d"] {
+            person.types(letter).await;
+            person.sees(&format!("key {letter}")).await;
+        }
+        person.types("q").await;
+        person.ends().await;
+        assert_eq!(person.state(), UNTOUCHED);
+    });
+}
+
+#[test]
+fn copied_text_goes_to_the_terminal() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.types("c").await;
+        person.sees("Told").await;
+        let raw = String::from_utf8_lossy(&person.raw).into_owned();
+        assert!(raw.contains("\u{1b}]52;c;Y29waWVk\u{7}"), "{raw:?}");
+        assert!(raw.contains("\u{1b}[?2026h") && raw.contains("\u{1b}[?2026l"), "{raw:?}");
+    });
+}

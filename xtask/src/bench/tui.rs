@@ -1,0 +1,203 @@
+//! The full screen, from outside: the real binary at the end of a PTY.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use super::Bench;
+use super::measure::ms;
+use super::mock::{Mock, answer, commands};
+
+/// How often it is opened.
+const RUNS: usize = 30;
+/// How many keys are typed into a flood.
+const KEYS: usize = 40;
+/// How long it is watched while nothing happens.
+const IDLE: Duration = Duration::from_secs(5);
+/// How long nothing must come before it is idle.
+const SETTLED: Duration = Duration::from_millis(700);
+/// How long anything may take.
+const LONGEST: Duration = Duration::from_secs(20);
+/// What is at the end of each frame (DEC 2026).
+const FRAME_END: &[u8] = b"\x1b[?2026l";
+/// A letter that is in no text of ours.
+const LETTER: char = '\u{0411}';
+
+/// The full screen in a terminal of its own; it ends with this value.
+struct Seen {
+    child: Child,
+    terminal: OwnedFd,
+    came: Receiver<(Instant, Vec<u8>)>,
+    begun: Instant,
+    /// What has come and was not looked at.
+    rest: Vec<u8>,
+}
+
+impl Seen {
+    /// Opens it; `typed` was typed already.
+    fn open(bench: &Bench, port: u16, typed: &str, arguments: &[&str]) -> Result<Self> {
+        let (pty, pts) = pty_process::blocking::open().context("there is no PTY")?;
+        pty.resize(pty_process::Size::new(30, 100)).context("a PTY has a size")?;
+        // What is typed must be seen because it was drawn, not because the terminal said it.
+        let mut mode = tcgetattr(&pty)?;
+        mode.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&pty, OptionalActions::Now, &mode)?;
+        let terminal = pty.as_fd().try_clone_to_owned()?;
+        let mut reader = File::from(pty.as_fd().try_clone_to_owned()?);
+        let (sender, came) = channel();
+        thread::spawn(move || {
+            let mut bytes = vec![0; 64 * 1024];
+            // The end of the program is an error here.
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                if sender.send((Instant::now(), bytes[..count].to_vec())).is_err() {
+                    return;
+                }
+            }
+        });
+        rustix::io::write(&terminal, typed.as_bytes())?;
+        let begun = Instant::now();
+        let child = pty_process::blocking::Command::new(&bench.sysop)
+            .args(arguments)
+            .args(["--model", "openai/mock", "--approve", "auto"])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", bench.folder.join("home"))
+            .env("TERM", "xterm-256color")
+            .env("OPENAI_API_KEY", "bench")
+            .env("LLM_BASE_URL", format!("http://127.0.0.1:{port}/v1"))
+            .current_dir(&bench.folder)
+            .spawn(pts)
+            .context("cannot start sysop")?;
+        Ok(Self { child, terminal, came, begun, rest: Vec::new() })
+    }
+
+    /// When this came.
+    fn sees(&mut self, wanted: &[u8]) -> Result<Instant> {
+        let until = Instant::now() + LONGEST;
+        let mut at = Instant::now();
+        loop {
+            if let Some(found) = self.rest.windows(wanted.len()).position(|window| window == wanted) {
+                self.rest.drain(..found + wanted.len());
+                return Ok(at);
+            }
+            let keep = self.rest.len().saturating_sub(wanted.len());
+            self.rest.drain(..keep);
+            let left = until.saturating_duration_since(Instant::now());
+            let (when, bytes) = self.came.recv_timeout(left).with_context(|| {
+                format!("`{}` did not come", String::from_utf8_lossy(wanted).escape_debug())
+            })?;
+            at = when;
+            self.rest.extend_from_slice(&bytes);
+        }
+    }
+
+    /// Waits until nothing comes any more.
+    fn settles(&mut self) -> Result<()> {
+        let until = Instant::now() + LONGEST;
+        while Instant::now() < until {
+            match self.came.recv_timeout(SETTLED) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => bail!("sysop has ended"),
+            }
+        }
+        bail!("the screen never comes to rest")
+    }
+
+    fn types(&self, text: &str) -> Result<()> {
+        rustix::io::write(&self.terminal, text.as_bytes())?;
+        Ok(())
+    }
+
+    /// Clock ticks of processor time so far, and how often a thread went to sleep by itself.
+    fn work(&self) -> Result<(u64, u64)> {
+        let folder = format!("/proc/{}", self.child.id());
+        let stat = fs::read_to_string(format!("{folder}/stat"))?;
+        let fields = stat.rsplit(") ").next().context("a process has a name")?;
+        let ticks = fields.split(' ').skip(11).take(2).filter_map(|number| number.parse::<u64>().ok()).sum();
+        let mut sleeps = 0;
+        for task in fs::read_dir(format!("{folder}/task"))? {
+            let status = fs::read_to_string(task?.path().join("status"))?;
+            sleeps += number_of(&status, "voluntary_ctxt_switches:")?;
+        }
+        Ok((ticks, sleeps))
+    }
+
+    fn resident(&self) -> Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        Ok(number_of(&status, "VmRSS:")? as f64 / 1024.0)
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nothing to do about either.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn number_of(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse().ok());
+    number.with_context(|| format!("the system does not tell {name}"))
+}
+
+pub(crate) fn tui(bench: &mut Bench) -> Result<()> {
+    let scenarios =
+        [answer("hello", r#"{"content":"Hello."}"#), commands("flood", ["yes a line of output".to_owned()])];
+    let mock = Mock::start(&bench.sysop, &bench.folder, &scenarios)?;
+    // From here on there is a database.
+    Seen::open(bench, mock.port, "", &["hello"])?.sees("Hello.".as_bytes())?;
+    let fastest = |typed: &str, wanted: &[u8]| -> Result<Duration> {
+        let mut best = Duration::MAX;
+        for _ in 0..RUNS {
+            let mut seen = Seen::open(bench, mock.port, typed, &[])?;
+            best = best.min(seen.sees(wanted)? - seen.begun);
+        }
+        Ok(best)
+    };
+    let frame = fastest("", FRAME_END)?;
+    let letter = LETTER.to_string();
+    let usable = fastest(&letter, letter.as_bytes())?;
+    bench.at_most("first frame after exec", ms(frame), 10.0, "ms");
+    bench.at_most("a key that was typed at the start is shown", ms(usable), 15.0, "ms");
+    idle(bench, mock.port)?;
+    flood(bench, mock.port)
+}
+
+fn idle(bench: &mut Bench, port: u16) -> Result<()> {
+    let mut seen = Seen::open(bench, port, "", &[])?;
+    seen.sees(FRAME_END)?;
+    seen.settles()?;
+    let (ticks, sleeps) = seen.work()?;
+    thread::sleep(IDLE);
+    let (ticks_after, sleeps_after) = seen.work()?;
+    bench.at_most("idle: processor time in 5 s", (ticks_after - ticks) as f64 * 10.0, 0.0, "ms");
+    bench.at_most("idle: wake-ups in 5 s", (sleeps_after - sleeps) as f64, 0.0, "");
+    bench.at_most("idle: resident memory", seen.resident()?, 20.0, "MiB");
+    Ok(())
+}
+
+fn flood(bench: &mut Bench, port: u16) -> Result<()> {
+    let mut seen = Seen::open(bench, port, "", &["flood"])?;
+    seen.sees(b"a line of output")?;
+    let mut times = Vec::new();
+    for number in 0..KEYS {
+        let letter = char::from_u32(u32::from(LETTER) + u32::try_from(number)?).context("a letter")?;
+        let begun = Instant::now();
+        seen.types(&letter.to_string())?;
+        times.push(seen.sees(letter.to_string().as_bytes())?.saturating_duration_since(begun));
+    }
+    times.sort_unstable();
+    bench.at_most("a key while output floods, until it is shown: median", ms(times[KEYS / 2]), 10.0, "ms");
+    bench.baseline("the slowest of them", ms(times[KEYS - 1]), "ms");
+    Ok(())
+}

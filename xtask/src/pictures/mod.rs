@@ -1,0 +1,229 @@
+//! Pictures of the full screen for the README, from a real run: the real binary in tmux, a scripted model, a real
+//! shell, and what is on the screen as SVG.
+
+mod svg;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::bench::mock::Mock;
+use crate::chore::{cargo, root, step, target};
+use crate::setup;
+
+/// The size of the screen, in cells.
+const SIZE: (usize, usize) = (100, 30);
+/// How long the screen may take to look as it should.
+const SCREEN_MAX: Duration = Duration::from_secs(30);
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long it must look the same before it is drawn.
+const STILL: Duration = Duration::from_millis(400);
+/// The largest picture, in bytes.
+const PICTURE_BYTES_MAX: usize = 100 * 1024;
+/// What the model says, and what it is asked.
+const SCENARIO: &str = include_str!("scenario.json");
+const TASK: &str = "the disk of this machine is nearly full: find out why, and make room";
+const SHELL_HOME: &str = "PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w\\$ '\nalias ls='ls --color=always'\n";
+
+/// A person at a terminal that can be looked at.
+struct Person {
+    folder: PathBuf,
+}
+
+/// Makes all pictures anew.
+pub(crate) fn run() -> Result<()> {
+    setup::need(&[("tmux", "tmux"), ("bash", "bash"), ("git", "git")])?;
+    step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
+    let folder = target().join("pictures");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("cannot clear the folder of the last run")?;
+    }
+    let workspace = folder.join("web1");
+    fill(&workspace)?;
+    let home = folder.join("home");
+    fs::create_dir_all(&home)?;
+    fs::write(home.join(".bashrc"), SHELL_HOME)?;
+    let sysop = target().join("release/sysop");
+    let mock = Mock::start(&sysop, &folder, &[SCENARIO.to_owned()])?;
+    let person = Person::sits_down(&folder, &workspace, &home)?;
+    person.types(&format!(
+        "OPENAI_API_KEY=none LLM_BASE_URL=http://127.0.0.1:{}/v1 '{}' --model openai/mock",
+        mock.port,
+        sysop.display()
+    ))?;
+    person.presses("Enter")?;
+    take_all(&person)
+}
+
+fn take_all(person: &Person) -> Result<()> {
+    person.sees("say what you want")?;
+    person.types(TASK)?;
+    person.presses("Enter")?;
+    person.sees("Run this?")?;
+    person.takes("review", "what a command is, and what it would do, before it runs")?;
+    person.presses("Enter")?;
+    // The second command takes its time.
+    person.sees("step 2/")?;
+    person.sees("Run this?")?;
+    person.still()?;
+    person.presses("Enter")?;
+    person.sees("archive-2024-08")?;
+    person.keeps("live", "output as it comes")?;
+    person.sees("rm -rf")?;
+    person.sees("Run this?")?;
+    person.takes("danger", "a dangerous command, and why it is one")?;
+    person.presses("r")?;
+    person.types("keep the newest two")?;
+    person.presses("Enter")?;
+    person.sees("What I found")?;
+    person.takes("answer", "the answer, with a table and code")?;
+    person.presses("C-t")?;
+    person.sees("web1:")?;
+    person.types("ls -la logs; git log --oneline --graph --color | head -5")?;
+    person.presses("Enter")?;
+    person.takes("terminal", "the session's terminal beside the conversation")
+}
+
+/// A folder with something in it to work on.
+fn fill(workspace: &Path) -> Result<()> {
+    fs::create_dir_all(workspace.join("logs"))?;
+    for month in 1..=9 {
+        let file = workspace.join(format!("logs/archive-2024-{month:02}.tar"));
+        fs::write(file, vec![b'x'; 300_000 + 40_000 * month])?;
+    }
+    fs::write(workspace.join("rotate.sh"), "#!/bin/sh\n# Packs the logs of the month that has passed.\n")?;
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.current_dir(workspace)
+            .args(["-c", "user.name=ann", "-c", "user.email=ann@example.org"])
+            .args(arguments);
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null").stdout(Stdio::null());
+        git.status().context("cannot start git")
+    };
+    git(&["init", "-q", "-b", "main"])?;
+    git(&["add", "rotate.sh"])?;
+    for subject in ["Rotate the logs each month", "Keep the archives beside the logs"] {
+        git(&["commit", "-q", "--allow-empty", "-m", subject])?;
+    }
+    Ok(())
+}
+
+impl Person {
+    fn sits_down(folder: &Path, workspace: &Path, home: &Path) -> Result<Self> {
+        let person = Self { folder: folder.to_owned() };
+        let size = (SIZE.0.to_string(), SIZE.1.to_string());
+        let mut tmux = person.tmux();
+        tmux.env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", home)
+            .env("LC_ALL", "C.UTF-8")
+            .env("SHELL", "/bin/bash")
+            .env("COLORTERM", "truecolor")
+            .current_dir(workspace)
+            .args(["-f", "/dev/null", "new-session", "-d", "-x", &size.0, "-y", &size.1, "bash --norc"]);
+        done(&mut tmux)?;
+        done(person.tmux().args(["set", "-g", "status", "off"]))?;
+        done(person.tmux().args(["resize-window", "-x", &size.0, "-y", &size.1]))?;
+        Ok(person)
+    }
+
+    fn tmux(&self) -> Command {
+        let mut tmux = Command::new("tmux");
+        // The folder, because a socket's path has hardly a hundred bytes.
+        tmux.current_dir(&self.folder).args(["-S", "socket"]);
+        tmux
+    }
+
+    fn types(&self, text: &str) -> Result<()> {
+        done(self.tmux().args(["send-keys", "-l", text]))
+    }
+
+    fn presses(&self, key: &str) -> Result<()> {
+        done(self.tmux().args(["send-keys", key]))
+    }
+
+    /// What is on the screen.
+    fn screen(&self) -> Result<String> {
+        let output = self.tmux().args(["capture-pane", "-e", "-p"]).output().context("cannot start tmux")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Waits until this is on it.
+    fn sees(&self, text: &str) -> Result<()> {
+        let until = Instant::now() + SCREEN_MAX;
+        loop {
+            let output = self.tmux().args(["capture-pane", "-p"]).output().context("cannot start tmux")?;
+            let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+            if screen.contains(text) {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                bail!("`{text}` did not come; on the screen is:\n{screen}");
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// Waits until nothing moves.
+    fn still(&self) -> Result<String> {
+        let (mut last, mut since) = (self.screen()?, Instant::now());
+        let until = Instant::now() + SCREEN_MAX;
+        while since.elapsed() < STILL && Instant::now() < until {
+            sleep(LOOK);
+            let now = self.screen()?;
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+        Ok(last)
+    }
+
+    /// Keeps a picture of what is there when nothing moves any more.
+    fn takes(&self, name: &str, what: &str) -> Result<()> {
+        self.still()?;
+        self.keeps(name, what)
+    }
+
+    /// Keeps a picture of what is there now.
+    fn keeps(&self, name: &str, what: &str) -> Result<()> {
+        let screen = self.screen()?;
+        let format = "#{cursor_flag} #{cursor_x} #{cursor_y}";
+        let output = self.tmux().args(["display-message", "-p", format]).output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let numbers: Vec<usize> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let cursor = match numbers.as_slice() {
+            [1, column, row] => Some((*column, *row)),
+            _ => None,
+        };
+        let picture = svg::draw(&screen, SIZE, cursor);
+        if picture.len() > PICTURE_BYTES_MAX {
+            bail!("the picture `{name}` has {} bytes, which is too many", picture.len());
+        }
+        let folder = root().join("docs/pictures");
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{name}.svg"));
+        fs::write(&path, picture).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("    {}: {what}", path.display());
+        Ok(())
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nothing to do about either.
+        let _ = self.tmux().arg("kill-server").stderr(Stdio::null()).status();
+    }
+}
+
+fn done(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot start tmux")?;
+    if !status.success() {
+        bail!("{command:?} failed ({status})");
+    }
+    Ok(())
+}
