@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::chore::{found, step};
+use crate::chore::{found, step, target};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 17] = [
+const NEEDED: [(&str, &str); 18] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
@@ -25,11 +25,35 @@ const NEEDED: [(&str, &str); 17] = [
     ("less", "less"),
     ("stty", "coreutils"),
     ("script", "bsdutils"),
+    ("python3", "python3 python3-venv"),
 ];
+
+/// What judges the description of the API, from Python's index: program and version.
+const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
 /// Makes sure that all is there.
 pub(crate) fn run() -> Result<()> {
-    need(&NEEDED)
+    need(&NEEDED)?;
+    api_checker()
+}
+
+/// Installs the judge of the API's description, in a place of its own beside what cargo builds.
+fn api_checker() -> Result<()> {
+    let (name, version) = API_CHECKER;
+    let folder = target().join("tools").join(name);
+    let mark = folder.join(format!("is-{version}"));
+    if mark.exists() {
+        return Ok(());
+    }
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).context("cannot remove an older one")?;
+    }
+    let mut venv = Command::new("python3");
+    step("setup: a place for Python programs", venv.args(["-m", "venv"]).arg(&folder))?;
+    let mut install = Command::new(folder.join("bin/pip"));
+    install.args(["install", "--quiet", "--disable-pip-version-check", &format!("{name}=={version}")]);
+    step(&format!("setup: install {name} {version}"), &mut install)?;
+    std::fs::write(&mark, "").context("cannot mark that it is there")
 }
 
 /// Makes sure that these programs are there, each with the packages that hold it.

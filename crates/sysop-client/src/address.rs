@@ -37,7 +37,8 @@ impl Server {
         if !usable || !base.username().is_empty() || base.password().is_some() {
             return Err(bad());
         }
-        let in_url = base.query_pairs().find(|(name, _)| name == "token").map(|(_, value)| value.into_owned());
+        let in_url =
+            base.query_pairs().find(|(name, _)| name == "token").map(|(_, value)| value.into_owned());
         let in_url = in_url.filter(|token| !token.is_empty()).map(SecretString::from);
         base.set_query(None);
         base.set_fragment(None);

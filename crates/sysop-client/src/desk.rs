@@ -64,7 +64,11 @@ impl RemoteDesk {
     ///
     /// # Errors
     /// When the server cannot be reached, or does not accept the token.
-    pub async fn connect(server: Server, mut wish: Wish, lending: Option<Arc<Lending>>) -> Result<Self, ClientError> {
+    pub async fn connect(
+        server: Server,
+        mut wish: Wish,
+        lending: Option<Arc<Lending>>,
+    ) -> Result<Self, ClientError> {
         let api = Api::new(server)?;
         api.get(&["api", "agent", "sessions"], &[("limit", "1")]).await?;
         // Servers may have no such list.
@@ -141,13 +145,16 @@ impl RemoteDesk {
         let server = self.server();
         if word.is_empty() {
             let latest = sessions.into_iter().next().map(|session| session.id);
-            return latest.ok_or_else(|| ClientError::Unknown(format!("there is no session on {server} yet")));
+            return latest
+                .ok_or_else(|| ClientError::Unknown(format!("there is no session on {server} yet")));
         }
         let mut found = sessions.iter().filter(|session| session.id.as_str().starts_with(word));
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one.id.clone()),
             (Some(_), Some(_)) if !sessions.iter().any(|session| session.id.as_str() == word) => {
-                Err(ClientError::Unknown(format!("several sessions on {server} begin with {word}; give more of the id")))
+                Err(ClientError::Unknown(format!(
+                    "several sessions on {server} begin with {word}; give more of the id"
+                )))
             }
             // Old ones are not in the list.
             (Some(_), Some(_)) | (None, _) => Ok(SessionId::new(word)),
@@ -157,7 +164,9 @@ impl RemoteDesk {
     async fn follow(&self, id: SessionId) -> Result<Opened, ClientError> {
         let mut shown = self.api.get(&["api", "agent", "sessions", id.as_str()], &[]).await?;
         let (last, spec) = read_session(&mut shown).ok_or_else(|| {
-            ClientError::Unreachable("the server tells of its sessions in a form that is not known here".to_owned())
+            ClientError::Unreachable(
+                "the server tells of its sessions in a form that is not known here".to_owned(),
+            )
         })?;
         let has_terminal = spec.host != NO_HOST;
         let which = remote::Which { id, has_terminal, lending: self.lending.clone() };
@@ -168,8 +177,9 @@ impl RemoteDesk {
     async fn sessions(&self, limit: usize) -> Result<Vec<SessionSummary>, ClientError> {
         let limit = limit.to_string();
         let list = self.api.get(&["api", "agent", "sessions"], &[("limit", &limit)]).await?;
-        let list: Sessions = serde_json::from_value(list)
-            .map_err(|_| ClientError::Unreachable("the server's list of sessions cannot be read".to_owned()))?;
+        let list: Sessions = serde_json::from_value(list).map_err(|_| {
+            ClientError::Unreachable("the server's list of sessions cannot be read".to_owned())
+        })?;
         Ok(list.sessions.into_iter().map(SessionSummary::from).collect())
     }
 }

@@ -60,14 +60,12 @@ impl Hub {
     /// A face that has everything up to `after`.
     pub(crate) fn subscribe(self: &Arc<Self>, after: Seq) -> BoxStream<'static, Update> {
         let mut state = self.state();
-        let queue = state.questions.values().map(|question| Update::Delta(Delta::Question { question: question.clone() }));
-        let waiting = Waiting {
-            queue: queue.collect(),
-            pieces: 0,
-            last: after,
-            outside: true,
-            ended: state.ended,
-        };
+        let queue = state
+            .questions
+            .values()
+            .map(|question| Update::Delta(Delta::Question { question: question.clone() }));
+        let waiting =
+            Waiting { queue: queue.collect(), pieces: 0, last: after, outside: true, ended: state.ended };
         let face = Arc::new(Face { state: Mutex::new(waiting), changed: Notify::new() });
         state.faces.push(Arc::downgrade(&face));
         state.wanted = true;

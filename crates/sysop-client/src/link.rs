@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures::{SinkExt, StreamExt};
-use reqwest::header::{CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use reqwest::header::{
+    CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use reqwest::{StatusCode, Upgraded};
 use sysop_core::id::SessionId;
 use tokio_tungstenite::WebSocketStream;
@@ -85,7 +87,8 @@ impl Link {
             let why = "what answers there is no server of WebSockets; a proxy may be in the way";
             return Err(ClientError::Unreachable(why.to_owned()));
         }
-        let instance = response.headers().get(&INSTANCE).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let instance =
+            response.headers().get(&INSTANCE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let upgraded = response.upgrade().await.map_err(|error| api.unreachable(&error))?;
         let config = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE_BYTES_MAX))

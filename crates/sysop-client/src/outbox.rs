@@ -51,7 +51,8 @@ impl Outbox {
             self.waiting.iter_mut().for_each(|waiting| waiting.written = None);
             return Vec::new();
         }
-        let lost = self.waiting.iter().filter(|waiting| waiting.written.is_some()).map(|lost| lost.what).collect();
+        let lost =
+            self.waiting.iter().filter(|waiting| waiting.written.is_some()).map(|lost| lost.what).collect();
         self.waiting.retain(|waiting| waiting.written.is_none());
         lost
     }
@@ -66,7 +67,11 @@ impl Outbox {
 
     /// All that was written before this ping was acted on.
     pub(crate) fn confirmed(&mut self, ping: u64) {
-        while self.waiting.front().is_some_and(|waiting| waiting.written.is_some_and(|written| written <= ping)) {
+        while self
+            .waiting
+            .front()
+            .is_some_and(|waiting| waiting.written.is_some_and(|written| written <= ping))
+        {
             self.waiting.pop_front();
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rand::RngExt;
 use sysop_core::event::{Event, Update};
-use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::id::{CallId, Seq};
+use sysop_core::message::{Arguments, ToolCall};
 use sysop_driver::people::TerminalSize;
 use sysop_driver::port::CancellationToken;
 use sysop_wire::{ClientMessage, Decoder, ErrorCode, Hello, ServerMessage, to_line};
@@ -28,7 +28,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Follows a session until `stop`, or until it is gone for good.
 pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    let mut stream = Stream { shared: Arc::clone(&shared), decoder: Decoder::new(), greetings: 0, said_last: None };
+    let mut stream =
+        Stream { shared: Arc::clone(&shared), decoder: Decoder::new(), greetings: 0, said_last: None };
     // There is nothing to do before somebody looks, or something is lent.
     if shared.lender.is_none() {
         tokio::select! {
@@ -125,14 +126,21 @@ impl Stream {
             Err(Broken(why)) => why,
         };
         match self.said_last.take() {
-            Some((ErrorCode::Forbidden | ErrorCode::NoSession | ErrorCode::BadManifest, why)) => Over::Gone(why),
+            Some((ErrorCode::Forbidden | ErrorCode::NoSession | ErrorCode::BadManifest, why)) => {
+                Over::Gone(why)
+            }
             Some((_, why)) => Over::Broken { why, greeted },
             None => Over::Broken { why: broken, greeted },
         }
     }
 
     /// Talks until this is to stop or the connection breaks.
-    async fn talk(&mut self, link: &mut Link, stop: &CancellationToken, greeted: &mut bool) -> Result<(), Broken> {
+    async fn talk(
+        &mut self,
+        link: &mut Link,
+        stop: &CancellationToken,
+        greeted: &mut bool,
+    ) -> Result<(), Broken> {
         let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard_at = Instant::now();
@@ -284,7 +292,9 @@ impl Stream {
                     self.shared.hub.notice(why);
                 }
             }
-            ErrorCode::Forbidden | ErrorCode::TooSlow | ErrorCode::Draining | ErrorCode::Closed if !answers => {
+            ErrorCode::Forbidden | ErrorCode::TooSlow | ErrorCode::Draining | ErrorCode::Closed
+                if !answers =>
+            {
                 self.said_last = Some((code, why));
             }
             ErrorCode::BadMessage

@@ -47,6 +47,9 @@ pub trait Guard: Send + Sync {
     /// Whether a path that is no route, or a route that needs nothing, is answered at all.
     fn admit_nobody(&self, request: &Parts, peer: Peer) -> Result<(), Box<Response>>;
 
+    /// Whether a caller may open another session, after those that they opened already.
+    fn may_open(&self, caller: &Caller) -> Result<(), Box<Response>>;
+
     /// Answers the form of the page where a person types a token.
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response;
 
@@ -71,6 +74,10 @@ impl Guard for Anyone {
     }
 
     fn admit_nobody(&self, _: &Parts, _: Peer) -> Result<(), Box<Response>> {
+        Ok(())
+    }
+
+    fn may_open(&self, _: &Caller) -> Result<(), Box<Response>> {
         Ok(())
     }
 

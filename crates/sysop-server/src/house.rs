@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use sysop_core::id::SessionId;
 use sysop_driver::port::Host;
+use sysop_wire::ClientMessage;
 
 use crate::follow::Follower;
 use crate::lent::{Lending, LentSettings, RoomHost};
@@ -125,9 +126,15 @@ fn wrap(state: &Arc<RoomState>) -> Wrap {
 }
 
 impl RoomState {
-    /// Notes the trace that what happens next belongs to.
-    pub(crate) fn traced(&self, trace: TraceParent) {
-        *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
+    /// Notes the trace that what happens next belongs to. What a person says begins another, if it names none.
+    pub(crate) fn begins(&self, message: &ClientMessage, named: Option<TraceParent>) {
+        let new = matches!(
+            message,
+            ClientMessage::UserMessage { .. } | ClientMessage::Direct { .. } | ClientMessage::Retry { .. }
+        );
+        if let Some(trace) = named.or_else(|| new.then(TraceParent::new)) {
+            *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
+        }
     }
 
     /// The trace that what happens now belongs to.

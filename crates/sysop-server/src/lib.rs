@@ -19,27 +19,26 @@ mod metrics;
 mod rooms;
 mod socket;
 mod sse;
+pub mod tls;
 mod trace;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::Listener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use self::door::{Peer, plain};
+pub use self::door::Peer;
 pub use self::guard::{Anyone, Caller, Guard, Scope};
 pub use self::lent::LentSettings;
 pub use self::rooms::{Found, RoomError, Rooms, Wish, Wrap};
 pub use self::socket::SocketSettings;
 
-use self::door::Door;
 use self::house::House;
 use self::http::Chats;
+use self::limits::Doors;
 use self::metrics::Metrics;
 
 /// How long requests, sockets and streams may take to come to their end once the server is asked to end.
@@ -56,6 +55,8 @@ pub struct ServerSettings {
     pub lent: LentSettings,
     /// How long a session that nobody is connected to is kept in memory when it has nothing to do.
     pub idle: Duration,
+    /// How long `/readyz` says no before anything is ended.
+    pub notice: Duration,
 }
 
 impl Default for ServerSettings {
@@ -65,6 +66,7 @@ impl Default for ServerSettings {
             socket: SocketSettings::default(),
             lent: LentSettings::default(),
             idle: Duration::from_secs(60),
+            notice: Duration::from_millis(500),
         }
     }
 }
@@ -115,29 +117,21 @@ impl Server {
     }
 
     /// Serves until `stop`; then takes nothing new, ends what is under way, and returns within some seconds.
-    ///
-    /// # Errors
-    /// The listener failed for good.
-    pub async fn serve<L>(&self, listener: L, stop: CancellationToken) -> std::io::Result<()>
-    where
-        L: Listener<Addr = SocketAddr>,
-    {
+    pub async fn serve(&self, doors: Doors, stop: CancellationToken) {
         let inner = Arc::clone(&self.inner);
-        let drain = async move {
+        let drain = async {
             stop.cancelled().await;
-            inner.drain();
-        };
-        let service = self.router().into_make_service_with_connect_info::<Peer>();
-        let served = axum::serve(Door(listener), service).with_graceful_shutdown(drain);
-        let inner = Arc::clone(&self.inner);
-        let deadline = async move {
-            inner.closing.cancelled().await;
+            inner.drain().await;
             tokio::time::sleep(DRAIN).await;
         };
+        let served = async {
+            doors.serve(self.router(), inner.closing.clone()).await;
+            inner.sockets.wait().await;
+        };
         tokio::select! {
-            () = self.inner.keep_house() => Ok(()),
-            served = async { served.await?; self.inner.sockets.wait().await; Ok(()) } => served,
-            () = deadline => Ok(()),
+            () = self.inner.keep_house() => {}
+            () = served => {}
+            () = drain => {}
         }
     }
 }
@@ -159,8 +153,10 @@ impl Inner {
         }
     }
 
-    fn drain(&self) {
+    /// Says first that no more work is taken, so that a balancer sends none, then ends what is open.
+    async fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+        tokio::time::sleep(self.settings.notice).await;
         self.sockets.close();
         self.closing.cancel();
     }

@@ -20,6 +20,12 @@ impl TraceParent {
         (known && !nothing(trace) && !nothing(span)).then(|| Self(format!("00-{trace}-{span}-{flags}")))
     }
 
+    /// A new trace.
+    pub(crate) fn new() -> Self {
+        let (trace, span) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
+        Self(format!("00-{trace}-{}-01", &span[..16]))
+    }
+
     /// The trace's own id.
     pub(crate) fn trace_id(&self) -> &str {
         &self.0[3..35]
@@ -35,6 +41,12 @@ impl fmt::Display for TraceParent {
 #[cfg(test)]
 mod tests {
     use super::TraceParent;
+
+    #[test]
+    fn a_new_trace_is_one() {
+        let new = TraceParent::new().to_string();
+        assert_eq!(TraceParent::parse(&new).map(|trace| trace.to_string()), Some(new));
+    }
 
     #[test]
     fn only_what_the_standard_allows_is_a_trace() {

@@ -10,6 +10,7 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, 
 use sysop_core::message::ModelRef;
 
 use crate::config::{DEMO, PROVIDERS, nearest_word};
+use crate::exposure::ExposureArguments;
 use crate::settings::unknown_provider;
 
 /// The whole command line.
@@ -184,6 +185,16 @@ pub(crate) enum Command {
         after_help = "Examples:\n  sysop sessions list\n  sysop sessions export ID > session.jsonl"
     )]
     Sessions(SessionsCommand),
+    /// Say who may use your server: make, list and end tokens
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop token create --name laptop --scope operate --expires 30d\n  sysop token list\n  \
+                      sysop token revoke 1a2b3c4d"
+    )]
+    Token(TokenCommand),
+    /// See what your server let run, and whether the record of it was touched
+    #[command(subcommand, after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify")]
+    Audit(AuditCommand),
     /// Serve scripted answers in place of a model, for tests and demos
     #[command(after_help = "Example:\n  sysop mock-llm --port 8000 &\n  LLM_BASE_URL=http://127.0.0.1:8000 \
                             sysop exec \"how are you\"")]
@@ -254,6 +265,9 @@ pub(crate) struct ServeArguments {
     /// How long a call waits for a client that is away, or silent, while it runs on the client's machine
     #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) tool_timeout: u64,
+    /// Who may reach it.
+    #[command(flatten)]
+    pub(crate) exposure: ExposureArguments,
 }
 
 /// `sysop connect`.
@@ -325,6 +339,63 @@ pub(crate) enum SessionsCommand {
         /// Which session
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
+    },
+}
+
+/// `sysop token`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it, this once
+    Create {
+        /// What to call it in lists and logs
+        #[arg(long, value_name = "NAME", value_parser = crate::token::name)]
+        name: String,
+        /// What its bearer may do
+        #[arg(long, value_name = "SCOPE")]
+        scope: TokenScope,
+        /// How long it lives: 30d, 12h, 45m or 2w [default: for ever]
+        #[arg(long, value_name = "LIFE", value_parser = crate::token::life)]
+        expires: Option<crate::token::Life>,
+    },
+    /// List tokens, never what they are
+    List,
+    /// End a token; what its bearers have open ends within a second
+    Revoke {
+        /// Which token, as the list names it
+        #[arg(value_name = "ID", value_parser = word)]
+        id: String,
+    },
+}
+
+/// `sysop token create --scope`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TokenScope {
+    /// Watch and list
+    Read,
+    /// Everything
+    Operate,
+}
+
+/// `sysop audit`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Check that no line was changed, left out or put in between; name the first that was
+    Verify {
+        /// One file of it [default: all, in your data folder]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Show what was allowed, what ran, and how it ended
+    Show {
+        /// One file of it [default: all, in your data folder]
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Only of the session whose id begins so
+        #[arg(long, value_name = "ID", value_parser = word)]
+        session: Option<String>,
+        /// How many of the latest lines at most
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        limit: u32,
     },
 }
 
@@ -462,6 +533,8 @@ const COMMANDS: &[&str] = &[
     "connect",
     "attach",
     "sessions",
+    "token",
+    "audit",
     "mock-llm",
     "doctor",
     "config",
@@ -471,7 +544,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// Words that are commands in some build, and would be odd tasks.
-const OTHER_COMMANDS: &[&str] = &["desktop", "acp", "token"];
+const OTHER_COMMANDS: &[&str] = &["desktop", "acp"];
 
 /// A task of one word that was hardly meant as one: a command with a slip, or one that this build does not have.
 fn mistyped_command(task: &str) -> Option<String> {
@@ -558,7 +631,9 @@ fn size(text: &str) -> Result<u64, String> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(times));
     let most = sysop_host::FILE_BYTES_MAX;
-    bytes.filter(|bytes| (1..=most).contains(bytes)).ok_or_else(|| format!("a size from 1 to {most} bytes: 4096, 64K, 2M"))
+    bytes
+        .filter(|bytes| (1..=most).contains(bytes))
+        .ok_or_else(|| format!("a size from 1 to {most} bytes: 4096, 64K, 2M"))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "clap wants a parser that can fail")]

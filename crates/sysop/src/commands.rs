@@ -14,7 +14,7 @@ use sysop_provider::Providers;
 use sysop_wire::Encoder;
 
 use crate::chat::{self, ChatContext, Surroundings};
-use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand};
+use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand};
 use crate::demo::DEMO;
 use crate::doctor::Probe;
 use crate::exec::{self, ExecContext, JsonMessages, Task};
@@ -142,6 +142,15 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
         }
         Err(error) => Err(Failure::failed(error.to_string()).into()),
     }
+}
+
+/// Who may use the server.
+pub(crate) async fn token(settings: Settings, command: TokenCommand) -> Result<Exit> {
+    let store = open_store(&settings)?;
+    let clock = sysop_driver::system_clock();
+    let done = crate::token::run(&store, clock.as_ref(), command, &mut io::stdout(), &mut io::stderr()).await;
+    store.close().await;
+    done
 }
 
 /// The scripted model server.

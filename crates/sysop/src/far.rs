@@ -25,7 +25,11 @@ const LEDGERS: &str = "lent";
 const TOKEN: &str = "SYSOP_TOKEN";
 
 /// A session on a server whose tools run here.
-pub(crate) async fn connect(settings: Settings, flags: &GlobalFlags, arguments: ConnectArguments) -> Result<Exit> {
+pub(crate) async fn connect(
+    settings: Settings,
+    flags: &GlobalFlags,
+    arguments: ConnectArguments,
+) -> Result<Exit> {
     let settings = Arc::new(settings);
     if !matches!(settings.host, HostChoice::Local) {
         let why = "connect lends the tools of this machine; leave out --host, or run sysop on that machine";
@@ -50,7 +54,11 @@ pub(crate) async fn connect(settings: Settings, flags: &GlobalFlags, arguments: 
 }
 
 /// A face on a session that lives on a server.
-pub(crate) async fn attach(settings: Settings, flags: &GlobalFlags, arguments: AttachArguments) -> Result<Exit> {
+pub(crate) async fn attach(
+    settings: Settings,
+    flags: &GlobalFlags,
+    arguments: AttachArguments,
+) -> Result<Exit> {
     let server = server(&settings, &arguments.url)?;
     let again = format!("sysop attach {} ", server.shown());
     let asked_for = arguments.session.or_else(|| match &settings.resume {
@@ -161,9 +169,12 @@ async fn converse(settings: &Settings, desk: Arc<RemoteDesk>, which: Which, face
 fn failure(error: ClientError) -> Failure {
     let message = error.to_string();
     match error {
-        ClientError::Address(_) | ClientError::NoToken | ClientError::Refused(_) | ClientError::Unknown(_) => {
-            Failure::usage(message)
+        ClientError::Address(_)
+        | ClientError::NoToken
+        | ClientError::Refused(_)
+        | ClientError::Unknown(_) => Failure::usage(message),
+        ClientError::Unreachable(_) | ClientError::Failed(_) | ClientError::Ledger(_) => {
+            Failure::failed(message)
         }
-        ClientError::Unreachable(_) | ClientError::Failed(_) | ClientError::Ledger(_) => Failure::failed(message),
     }
 }

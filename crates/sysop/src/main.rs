@@ -2,6 +2,7 @@
 //!
 //! Nothing is started that the command does not need: no runtime and no config for `--help` and `--version`.
 
+mod audit;
 mod chat;
 mod cli;
 mod commands;
@@ -10,6 +11,7 @@ mod demo;
 mod doctor;
 mod exec;
 mod exit;
+mod exposure;
 mod far;
 mod help;
 mod pick;
@@ -18,6 +20,7 @@ mod render;
 mod serve;
 mod sessions;
 mod settings;
+mod token;
 mod tui;
 mod wiring;
 mod workspace;
@@ -30,7 +33,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use sysop_core::text::neutralise;
 
-use crate::cli::{Arguments, Command, ConfigCommand, GlobalFlags, RunArguments};
+use crate::cli::{Arguments, AuditCommand, Command, ConfigCommand, GlobalFlags, RunArguments};
 use crate::exit::{Exit, Failure};
 use crate::pick::Pick;
 use crate::settings::{Settings, Verbosity};
@@ -81,13 +84,14 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Config(command) => config_command(command, &Settings::load(&flags)?),
         Command::Doctor => doctor(Settings::load(&flags)),
         Command::Sessions(command) => wait_for(commands::sessions(load(&flags)?, command)),
+        Command::Token(command) => wait_for(commands::token(load(&flags)?, command)),
+        Command::Audit(command) => audit_command(command, &Settings::load(&flags)?),
         Command::Serve(arguments) => {
+            serve::check(&arguments)?;
             let (settings, pick) = with_model(load(&flags)?)?;
             serve::run(settings, pick.model, &arguments)
         }
-        Command::Connect(arguments) => {
-            wait_for(far::connect(load_after_asking(&flags)?, &flags, arguments))
-        }
+        Command::Connect(arguments) => wait_for(far::connect(load_after_asking(&flags)?, &flags, arguments)),
         Command::Attach(arguments) => wait_for(far::attach(load(&flags)?, &flags, arguments)),
         Command::Run(arguments) => routine(load(&flags)?, &arguments),
         Command::Chat(arguments) => {
@@ -160,6 +164,13 @@ fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
             emit(settings.config.show().as_bytes())
         }
     }
+}
+
+fn audit_command(command: AuditCommand, settings: &Settings) -> Result<Exit> {
+    let mut text = Vec::new();
+    let done = audit::run(&settings.folders.data, command, &mut text);
+    emit(&text)?;
+    done
 }
 
 fn doctor(settings: Result<Settings, Failure>) -> Result<Exit> {

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use secrecy::ExposeSecret;
 use sysop_core::message::ModelRef;
 use sysop_driver::port::Store;
 use sysop_driver::system_clock;
 use sysop_driver::tokens::TokenStore;
-use sysop_server::audit::{Audit, AuditedStore, Redaction, WhenUnwritten};
-use sysop_server::auth::{Exposure, Gate, GateSettings, Places, Proxies, Tokens};
-use sysop_server::limits::Limits;
+use sysop_server::auth::Tokens;
+use sysop_server::tls::Tls;
 use sysop_server::{LentSettings, Server, ServerSettings};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -24,9 +21,6 @@ use crate::cli::ServeArguments;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Settings, Verbosity};
 use crate::wiring::{Parts, ServedRooms};
-
-/// The folder of the audit, in the data folder.
-const AUDIT: &str = "audit";
 
 /// Serves until it is asked to end.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
@@ -40,21 +34,26 @@ pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArgument
     served
 }
 
-async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
-    let stop = ended_by_signals()?;
-    let listen = match arguments.port {
+/// Where it is to listen, if that is safe.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn check(arguments: &ServeArguments) -> Result<(), Failure> {
+    arguments.exposure.check(address_of(arguments))
+}
+
+fn address_of(arguments: &ServeArguments) -> SocketAddr {
+    match arguments.port {
         Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
         None => arguments.listen,
-    };
-    Exposure { listen, tls: false, behind_proxy: false }
-        .check()
-        .map_err(|exposed| Failure::usage(exposed.to_string()))?;
-    let listener = TcpListener::bind(listen).await.map_err(|error| {
-        Failure::failed(format!(
-            "cannot listen on {listen} ({error}); choose another with --port or --listen"
-        ))
-    })?;
-    let address = listener.local_addr().context("the socket has an address")?;
+    }
+}
+
+async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
+    let exposure = &arguments.exposure;
+    let (doors, tls) = exposure.listen(address_of(arguments)).await?;
+    let stop = ended_by_signals(tls)?;
+    let address = doors.local_addr().context("the socket has an address")?;
 
     let lent = LentSettings {
         tool_timeout: Duration::from_secs(arguments.tool_timeout),
@@ -62,33 +61,17 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
         output_lines: settings.limits.output_lines,
         ..LentSettings::default()
     };
-    let audit = Arc::new(Audit::in_folder(&settings.folders.data.join(AUDIT)));
-    audit.check().await.map_err(|error| Failure::failed(error.to_string()))?;
-    let redaction = Redaction::new(&secrets(&settings));
     let parts = Parts::new(settings, model)?;
     let store = parts.store();
     let tokens = Tokens::open(Arc::clone(&store) as Arc<dyn TokenStore>, system_clock()).await;
     let tokens = Arc::new(tokens.map_err(|error| Failure::failed(error.to_string()))?);
     let token = tokens.start().await.map_err(|error| Failure::failed(error.to_string()))?;
-    let audited = AuditedStore::new(
-        Arc::clone(&store) as Arc<dyn Store>,
-        system_clock(),
-        audit,
-        redaction,
-        WhenUnwritten::Stop,
-    );
-    let gate = Gate::new(
-        Arc::clone(&tokens),
-        GateSettings {
-            places: Places::new(address, Vec::new(), Vec::new()),
-            tls: false,
-            proxies: Proxies::default(),
-            limits: Limits::default(),
-        },
-    );
+    let audited = exposure.audited(Arc::clone(&store) as Arc<dyn Store>, system_clock(), parts.settings());
+    let audited = audited.await?;
+    let gate = exposure.gate(address, Arc::clone(&tokens));
     let rooms = Arc::new(ServedRooms::new(parts.clone(), Arc::new(audited)));
     let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, ..ServerSettings::default() });
-    tell(&format!("sysop serves on http://{address}/?token={}", token.expose_secret()))?;
+    tell(&format!("sysop serves on {}", exposure.page(address, &token)))?;
     tracing::info!(%address, "serving");
 
     let following = {
@@ -96,24 +79,29 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
         async move { tokens.follow(stop).await }
     };
     let following = tokio::spawn(following);
-    let served = server.serve(sysop_server::plain(listener), stop.clone()).await;
+    server.serve(doors, stop.clone()).await;
     stop.cancel();
     // It writes down what was used when; a panic of it was told already.
     let _ = following.await;
     parts.close().await;
-    served.context("the server ended")?;
     tracing::info!("ended");
     Ok(Exit::Done)
 }
 
-/// Cancelled by SIGTERM, SIGINT or SIGHUP; a second one ends the process as usual.
-fn ended_by_signals() -> Result<CancellationToken> {
+/// Cancelled by SIGTERM, SIGINT or SIGHUP; a second one ends the process as usual. Where there is TLS, SIGHUP reads its
+/// files again instead.
+fn ended_by_signals(tls: Option<Tls>) -> Result<CancellationToken> {
     let stop = CancellationToken::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
         let mut signal = signal(kind).context("cannot listen for signals")?;
         let stop = stop.clone();
+        let reloads = tls.clone().filter(|_| kind == SignalKind::hangup());
         tokio::spawn(async move {
             while signal.recv().await.is_some() {
+                if let Some(tls) = &reloads {
+                    reload(tls);
+                    continue;
+                }
                 if stop.is_cancelled() {
                     std::process::exit(i32::from(Exit::Terminated.code()));
                 }
@@ -122,6 +110,13 @@ fn ended_by_signals() -> Result<CancellationToken> {
         });
     }
     Ok(stop)
+}
+
+fn reload(tls: &Tls) {
+    match tls.reload() {
+        Ok(()) => tracing::info!("the certificate was read again"),
+        Err(error) => tracing::error!(%error, "the certificate stays as it was"),
+    }
 }
 
 /// One JSON object a line. Neither prompts nor commands nor outputs nor secrets are in them.
@@ -145,15 +140,6 @@ fn raise_open_files() {
         // With fewer it serves fewer.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
-}
-
-fn secrets(settings: &Settings) -> Vec<secrecy::SecretString> {
-    let providers = settings.providers.values();
-    providers
-        .flat_map(|provider| {
-            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
-        })
-        .collect()
 }
 
 /// Says where the server is; nobody may read that.

@@ -125,6 +125,11 @@ impl Parts {
         }
     }
 
+    /// What they were made of.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Where the sessions are kept.
     pub(crate) fn store(&self) -> Arc<SqliteStore> {
         Arc::clone(&self.store)

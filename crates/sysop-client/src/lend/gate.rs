@@ -107,14 +107,22 @@ impl Gate {
     }
 
     /// What becomes of a call.
-    pub(crate) fn permit(&mut self, policy: &Policy, spec: &ToolSpec, call: &ToolCall, origin: Origin) -> Permit {
+    pub(crate) fn permit(
+        &mut self,
+        policy: &Policy,
+        spec: &ToolSpec,
+        call: &ToolCall,
+        origin: Origin,
+    ) -> Permit {
         let rule = match spec.effect {
             ToolEffect::Command => call.text_argument("command").and_then(|command| policy.denies(command)),
             ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys)),
             ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
         };
         if let Some(rule) = rule {
-            return Permit::Refuse(format!("refused by the rule `{rule}` of the client's machine; nothing ran"));
+            return Permit::Refuse(format!(
+                "refused by the rule `{rule}` of the client's machine; nothing ran"
+            ));
         }
         let grants: Vec<Grant> = self.grants.iter().cloned().collect();
         let Assessment { verdict, risk, .. } = assess(policy, self.mode, &grants, spec, call);
@@ -155,9 +163,17 @@ pub(crate) fn changes(policy: &Policy, spec: &ToolSpec, call: &ToolCall) -> bool
     assess(policy, ApprovalMode::Never, &[], spec, call).verdict != Verdict::Allow
 }
 
-fn assess(policy: &Policy, mode: ApprovalMode, grants: &[Grant], spec: &ToolSpec, call: &ToolCall) -> Assessment {
+fn assess(
+    policy: &Policy,
+    mode: ApprovalMode,
+    grants: &[Grant],
+    spec: &ToolSpec,
+    call: &ToolCall,
+) -> Assessment {
     match spec.effect {
-        ToolEffect::Command => policy.command(mode, grants, call.text_argument("command").unwrap_or_default()),
+        ToolEffect::Command => {
+            policy.command(mode, grants, call.text_argument("command").unwrap_or_default())
+        }
         ToolEffect::Keys => policy.keys(mode, grants, spec, call.text_argument("keys").unwrap_or_default()),
         ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => policy.tool(mode, grants, spec),
     }
@@ -236,7 +252,12 @@ mod tests {
 
     fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
         let Value::Object(arguments) = arguments else { panic!("an object") };
-        ToolCall { id: CallId::new(id), wire_id: None, name: name.into(), arguments: Arguments::Object(arguments) }
+        ToolCall {
+            id: CallId::new(id),
+            wire_id: None,
+            name: name.into(),
+            arguments: Arguments::Object(arguments),
+        }
     }
 
     fn bash(id: &str, command: &str) -> ToolCall {
@@ -246,11 +267,19 @@ mod tests {
     #[test]
     fn what_only_looks_runs_and_the_rest_asks_whatever_the_server_says_of_it() {
         let mut machine = Machine::new(ApprovalMode::Ask);
-        for looks in [call("1", "ls", json!({})), call("2", "git_log", json!({})), call("3", "cat", json!({"path": "a"}))] {
+        for looks in [
+            call("1", "ls", json!({})),
+            call("2", "git_log", json!({})),
+            call("3", "cat", json!({"path": "a"})),
+        ] {
             assert_eq!(machine.permit(&looks, Origin::Model), Permit::Run, "{looks:?}");
         }
         // A command that only looks can look at what is none of the session's business.
-        for changes in [bash("4", "touch a"), bash("6", "cat /etc/passwd"), call("5", "write_file", json!({"path": "a", "content": "b"}))] {
+        for changes in [
+            bash("4", "touch a"),
+            bash("6", "cat /etc/passwd"),
+            call("5", "write_file", json!({"path": "a", "content": "b"})),
+        ] {
             for origin in [Origin::Model, Origin::Routine, Origin::Typed] {
                 assert!(matches!(machine.permit(&changes, origin), Permit::Ask(_)), "{changes:?} {origin:?}");
             }
@@ -281,7 +310,11 @@ mod tests {
         assert!(machine.asked(&lie));
         machine.propose(&lie, "touch a");
         machine.decide(&lie, &Decision::Allow { command: Some("touch b".into()) });
-        assert_eq!(machine.permit(&bash("1", "touch b"), Origin::Model), Permit::Run, "as it was edited here");
+        assert_eq!(
+            machine.permit(&bash("1", "touch b"), Origin::Model),
+            Permit::Run,
+            "as it was edited here"
+        );
     }
 
     #[test]

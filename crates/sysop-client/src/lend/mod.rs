@@ -83,7 +83,8 @@ impl Lending {
         let offered = match tools {
             None => offered,
             Some(names) => {
-                if let Some(none) = names.iter().find(|name| !offered.iter().any(|tool| tool.name == **name)) {
+                if let Some(none) = names.iter().find(|name| !offered.iter().any(|tool| tool.name == **name))
+                {
                     let known: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
                     return Err(ClientError::Unknown(format!(
                         "there is no tool {none:?} here; there are {}",
@@ -162,9 +163,11 @@ impl Lender {
 
     /// This machine's terminal, where one of the tools types into it.
     pub(crate) fn terminal(&self) -> Option<Arc<dyn Terminal>> {
-        let types = self.lending.tools.iter().any(|tool| {
-            tool.effect == ToolEffect::Keys || tool.name == "run_command"
-        });
+        let types = self
+            .lending
+            .tools
+            .iter()
+            .any(|tool| tool.effect == ToolEffect::Keys || tool.name == "run_command");
         if types { self.lending.host.terminal() } else { None }
     }
 
@@ -240,7 +243,10 @@ impl Lender {
         cancel: CancellationToken,
     ) -> Outcome {
         let Some(spec) = self.lending.tools.iter().find(|tool| tool.name == call.name) else {
-            return rejected(format!("`{}` is not among the tools that this client lends; nothing ran", call.name));
+            return rejected(format!(
+                "`{}` is not among the tools that this client lends; nothing ran",
+                call.name
+            ));
         };
         let lives = self.lives(&call.id, line);
         let done = async {

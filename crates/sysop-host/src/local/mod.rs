@@ -19,7 +19,8 @@ use sysop_driver::port::CancellationToken;
 use self::process::Processes;
 use crate::environment::{Environment, GIT_VARIABLES};
 use crate::machine::{
-    Before, Echo, Exec, FILE_BYTES_MAX, Found, Listing, Machine, MachineError, Program, Search, Stat, TerminalStart,
+    Before, Echo, Exec, FILE_BYTES_MAX, Found, Listing, Machine, MachineError, Program, Search, Stat,
+    TerminalStart,
 };
 use crate::output::capture::Capture;
 use crate::output::redact::Secrets;

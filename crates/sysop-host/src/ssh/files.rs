@@ -56,7 +56,11 @@ impl Files<'_> {
         let max = FILE_BYTES_MAX.to_string();
         let bytes = self.looking(READ, &[folder, name, &max], FILE_BYTES_MAX as usize + 1, &told).await?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(MachineError::TooLarge { path: told, bytes: bytes.len() as u64, most: FILE_BYTES_MAX });
+            return Err(MachineError::TooLarge {
+                path: told,
+                bytes: bytes.len() as u64,
+                most: FILE_BYTES_MAX,
+            });
         }
         Ok(bytes)
     }

@@ -18,7 +18,7 @@ use super::answers::{Cookie, Refusal, seal, to_page};
 use super::place::{Authority, Origin, Places, Scheme};
 use super::proxy::{FarEnd, Proxies};
 use super::tokens::{Bearer, Shown, Tokens};
-use crate::limits::{Holdings, Limits, PeerKey, RateLimiter};
+use crate::limits::{Holdings, Limits, PeerKey, RateLimiter, Unproven};
 use crate::{Caller, Guard, Peer, Scope};
 
 /// The longest query in which a token is looked for, in bytes.
@@ -44,6 +44,7 @@ pub struct Gate {
     settings: GateSettings,
     failures: RateLimiter<PeerKey>,
     requests: RateLimiter<TokenId>,
+    sessions: RateLimiter<TokenId>,
     connections: Holdings<TokenId>,
 }
 
@@ -66,6 +67,7 @@ impl Gate {
             tokens,
             failures: RateLimiter::new(limits.failures),
             requests: RateLimiter::new(limits.requests),
+            sessions: RateLimiter::new(limits.sessions),
             connections: Holdings::new(limits.connections),
             settings,
         }
@@ -129,6 +131,9 @@ impl Gate {
             let refusal = if wants_page(request) { Refusal::TokenOfPerson } else { Refusal::Token };
             return Err(refuse(self.failed(&arrival, refusal)));
         };
+        if let Some(connection) = request.extensions.get::<Unproven>() {
+            connection.prove();
+        }
         let by_cookie = shown.is_some_and(|(_, how)| how == Shown::Cookie);
         check(request, &arrival, by_cookie, &bearer, scope).map_err(refuse)?;
         self.requests.book(&bearer.id).map_err(|wait| refuse(Refusal::TooMuch(wait.seconds())))?;
@@ -171,6 +176,11 @@ impl Guard for Gate {
 
     fn admit_nobody(&self, request: &Parts, peer: Peer) -> Result<(), Box<Response>> {
         self.arrive(request, peer).map(drop).map_err(refuse)
+    }
+
+    fn may_open(&self, caller: &Caller) -> Result<(), Box<Response>> {
+        let booked = self.sessions.book(&TokenId::new(caller.key.as_str()));
+        booked.map_err(|wait| refuse(Refusal::TooMuch(wait.seconds())))
     }
 
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response {

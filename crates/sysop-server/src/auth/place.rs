@@ -16,6 +16,11 @@ pub struct Authority {
 }
 
 impl Authority {
+    /// The name with its port, or with this one where it has none.
+    pub fn with_port(&self, port: u16) -> String {
+        format!("{}:{}", self.host, self.port.unwrap_or(port))
+    }
+
     /// The port that it says, or the usual one of its scheme.
     pub(super) fn port_or_usual(&self, scheme: Scheme) -> u16 {
         self.port.unwrap_or(match scheme {

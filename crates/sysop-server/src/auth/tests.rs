@@ -462,6 +462,18 @@ async fn a_token_has_so_many_requests_and_connections() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_token_opens_so_many_sessions() {
+    let limits = Limits { sessions: Rate { per_minute: 1, burst: 2 }, ..Limits::default() };
+    let world = World::with(GateSettings { limits, ..settings() }).await;
+    let (name, bearer) = world.bearer();
+    let caller = world.ask(request("GET", "/", &[(name, &bearer)]), Scope::Read).await.unwrap();
+    assert!(world.gate.may_open(&caller).is_ok() && world.gate.may_open(&caller).is_ok());
+    assert_eq!(world.gate.may_open(&caller).unwrap_err().status().as_u16(), 429);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(world.gate.may_open(&caller).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn revocation_is_honoured_within_a_second() {
     let world = World::new().await;
     let (name, bearer) = world.bearer();

@@ -78,6 +78,9 @@ pub(super) async fn chat(
     let room = match earlier(&shared, &caller, &headers).await {
         Ok(Some(room)) => room,
         Ok(None) => {
+            if let Err(refused) = shared.guard.may_open(&caller) {
+                return *refused;
+            }
             match shared.house.create(SessionId::new(uuid::Uuid::now_v7().to_string()), Wish::default()).await
             {
                 Ok(room) => room,
@@ -86,7 +89,9 @@ pub(super) async fn chat(
         }
         Err(error) => return problem::room(&error),
     };
-    shared.chats.keep(&caller.key, &room.state.id);
+    if cookie(&headers).is_none() {
+        shared.chats.keep(&caller.key, &room.state.id);
+    }
     let updates = room.opened.session.subscribe(room.opened.last);
     if let Err(why) = room.opened.session.send(Input::Prompt { text: said.clone() }) {
         return problem::refused(&refused(ErrorCode::Closed, why));

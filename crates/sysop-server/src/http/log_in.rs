@@ -2,11 +2,10 @@
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
-use super::Shared;
+use super::{Shared, problem};
 use crate::Peer;
 
 /// The longest form, in bytes.
@@ -23,7 +22,7 @@ pub(super) async fn log_in(
     let mut pairs = form.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     // Tokens need no percent encoding.
     let Some((_, token)) = pairs.find(|(name, _)| *name == "token") else {
-        return StatusCode::BAD_REQUEST.into_response();
+        return problem::bad("the form has no `token`");
     };
     shared.guard.log_in(&parts, peer, token.into()).await
 }

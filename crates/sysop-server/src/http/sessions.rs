@@ -49,7 +49,6 @@ struct NewSession {
 pub(super) async fn create(
     State(shared): State<Shared>,
     Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
     body: Object,
 ) -> Response {
     if !shared.is_open() {
@@ -80,12 +79,14 @@ pub(super) async fn create(
     };
     let wish =
         Wish { host: new.host, model: new.model, approve: new.approve, profile: new.profile, root: new.root };
+    if let Err(refused) = shared.guard.may_open(&caller) {
+        return *refused;
+    }
     let id = SessionId::new(uuid::Uuid::now_v7().to_string());
     let room = match shared.house.create(id, wish).await {
         Ok(room) => room,
         Err(error) => return problem::room(&error),
     };
-    trace(&room, &headers);
     if !lent.tools.is_empty() {
         room.state.offered_by(&caller.key);
         if let Err(why) = room.opened.session.send(Input::Configure { change: Change::Lent(lent) }) {
@@ -230,22 +231,12 @@ async fn say(
         Ok(room) => room,
         Err(error) => return problem::room(&error),
     };
-    if !trace(&room, headers)
-        && let Some(named) = message.envelope().and_then(|envelope| envelope.traceparent.as_deref())
-    {
-        TraceParent::parse(named).into_iter().for_each(|trace| room.state.traced(trace));
-    }
+    let named = headers.get("traceparent").and_then(|value| value.to_str().ok());
+    let named = named.or_else(|| message.envelope()?.traceparent.as_deref());
+    room.state.begins(&message, named.and_then(TraceParent::parse));
     match act(shared, &room, caller, message).await {
         Ok(Acted::Done) => (StatusCode::ACCEPTED, Json(json!({ "status": "accepted" }))).into_response(),
         Ok(Acted::Ignored) => (StatusCode::ACCEPTED, Json(json!({ "status": "ignored" }))).into_response(),
         Err(refusal) => problem::refused(&refusal),
     }
-}
-
-/// Notes the trace of a request, where it has one.
-fn trace(room: &Room, headers: &HeaderMap) -> bool {
-    let trace = headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(TraceParent::parse);
-    let named = trace.is_some();
-    trace.into_iter().for_each(|trace| room.state.traced(trace));
-    named
 }

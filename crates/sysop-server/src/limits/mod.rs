@@ -1,8 +1,9 @@
-//! What one caller or one peer may use of the server: requests, connections, sessions, bytes.
+//! What one caller or one peer may use of the server: requests, connections, sessions.
 //!
 //! Knows no request and no session; counts only. However many peers knock, its memory has an end: who they are is
 //! kept for a bounded number of them, and all others share one account.
 
+mod doors;
 mod rate;
 
 use std::collections::HashMap;
@@ -10,22 +11,20 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use self::doors::Doors;
+pub(crate) use self::doors::Unproven;
 pub use self::rate::{Rate, RateLimiter, Wait};
 
 /// What a server lets its callers use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The most bytes of a request's body.
-    pub body_bytes: usize,
-    /// The most bytes of a message on a socket.
-    pub message_bytes: usize,
     /// Requests of one token, upgrades to sockets among them.
     pub requests: Rate,
     /// Sockets and streams of one token at a time.
     pub connections: usize,
     /// Sessions that one token may open.
     pub sessions: Rate,
-    /// TCP connections of one peer at a time, with a token or without.
+    /// Connections of one peer at a time on which no token was shown.
     pub peer_connections: usize,
     /// Requests of one peer that show no token, or a wrong one.
     pub failures: Rate,
@@ -34,8 +33,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            body_bytes: 2 << 20,
-            message_bytes: 8 << 20,
             requests: Rate { per_minute: 60_000, burst: 5_000 },
             connections: 1024,
             sessions: Rate { per_minute: 600, burst: 2_000 },

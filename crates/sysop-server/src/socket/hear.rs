@@ -62,9 +62,8 @@ impl<'a> Hearing<'a> {
             Err(bad) => return self.refuse(None, &refused(ErrorCode::BadMessage, bad.to_string())).await,
         };
         let envelope = message.envelope().cloned();
-        if let Some(trace) = envelope.as_ref().and_then(|envelope| envelope.traceparent.as_deref()) {
-            TraceParent::parse(trace).into_iter().for_each(|trace| self.room.state.traced(trace));
-        }
+        let named = envelope.as_ref().and_then(|envelope| envelope.traceparent.as_deref());
+        self.room.state.begins(&message, named.and_then(TraceParent::parse));
         if let Err(refused) = self.act(message).await {
             self.refuse(envelope.as_ref(), &refused).await;
         }

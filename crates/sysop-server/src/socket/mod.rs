@@ -12,12 +12,13 @@ use std::time::Duration;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::extract::{Extension, Path, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use sysop_core::id::SessionId;
 use sysop_core::tool::Lent;
 use sysop_driver::people::TerminalView;
-use sysop_wire::ServerMessage;
+use sysop_wire::{ErrorCode, ServerMessage};
 use tokio::sync::mpsc;
 
 use crate::Inner;
@@ -85,7 +86,10 @@ pub(crate) async fn open(
 ) -> Response {
     let upgrade = match upgrade {
         Ok(upgrade) => upgrade,
-        Err(rejection) => return rejection.into_response(),
+        Err(_) => {
+            let why = "this is a socket: connect with `Upgrade: websocket`, version 13";
+            return problem::of(StatusCode::UPGRADE_REQUIRED, ErrorCode::BadMessage, why);
+        }
     };
     if !shared.is_open() {
         return problem::draining();

@@ -5,10 +5,12 @@ mod chat;
 mod cli;
 mod config;
 mod demo;
+mod far;
 mod kill;
 mod person;
 mod remote;
 mod screen;
+mod serve;
 #[path = "../../../sysop-host/tests/it/sshd.rs"]
 #[expect(dead_code, reason = "the tests of the host use all of it")]
 mod sshd;

@@ -1,0 +1,228 @@
+//! What clients without a socket get.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Events, get, post, request, session};
+use crate::world::World;
+
+fn operations(described: &Value) -> Vec<(String, String)> {
+    let paths = described["paths"].as_object().unwrap();
+    let all = paths.iter().flat_map(|(path, operations)| {
+        let methods = operations.as_object().unwrap().keys();
+        methods.map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+    });
+    all.collect()
+}
+
+#[tokio::test]
+async fn sessions_are_made_listed_shown_and_deleted() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({"approve": "never"})).await;
+    let listed = get(world.address, "ann", "/api/agent/sessions").await.json();
+    assert_eq!(listed["sessions"][0]["sessionId"], *id);
+    let shown = get(world.address, "ann", &format!("/api/agent/sessions/{id}")).await.json();
+    assert_eq!((shown["approve"].as_str(), shown["state"]["state"].as_str()), (Some("never"), Some("idle")));
+    let (mut client, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    let gone = request(
+        world.address,
+        "DELETE",
+        &format!("/api/agent/sessions/{id}"),
+        &[("authorization", "Bearer ann")],
+        "",
+    )
+    .await;
+    assert_eq!(gone.status, 204);
+    assert_eq!(client.until("error").await["message"], "it was deleted");
+    for path in ["", "/events", "/stream"] {
+        let answer = get(world.address, "ann", &format!("/api/agent/sessions/{id}{path}")).await;
+        assert!(matches!(answer.status, 404 | 426), "{path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_events_goes_on_after_the_last_one_that_the_client_has() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let mut first = Events::of(world.address, "ann", &id, None).await;
+    assert!(first.head.to_lowercase().contains("content-type: text/event-stream"), "{}", first.head);
+    let path = format!("/api/agent/sessions/{id}/messages");
+    post(world.address, "ann", &path, &json!({"content": "good day"})).await;
+    let all = first.until("assistant.done").await;
+    assert!(all.iter().any(|event| event.data["type"] == "assistant.delta"));
+    let ids: Vec<u64> = all.iter().filter_map(|event| event.id).collect();
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+    for from in &ids[..ids.len() - 1] {
+        let mut again = Events::of(world.address, "bob", &id, Some(*from)).await;
+        let missed = again.until("assistant.done").await;
+        let missed: Vec<u64> = missed.iter().filter_map(|event| event.id).collect();
+        assert_eq!(missed, ids.iter().copied().filter(|id| id > from).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_paused_resumed_stopped_and_made_again_by_requests() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
+    let mut events = Events::of(world.address, "ann", &id, None).await;
+    let say = |what: &'static str, body: Value| {
+        let (path, address) = (format!("/api/agent/sessions/{id}/{what}"), world.address);
+        async move { post(address, "ann", &path, &body).await }
+    };
+    assert_eq!(say("messages", json!({"content": "call bash {\"command\": \"rm x\"}"})).await.status, 202);
+    let call = events.until("approval.request").await.pop().unwrap().data["toolCallId"].clone();
+    assert_eq!(say("decisions", json!({"toolCallId": "another", "decision": "allow"})).await.status, 409);
+    assert_eq!(say("pause", json!({})).await.status, 202);
+    assert_eq!(say("decisions", json!({"toolCallId": call, "decision": "allow"})).await.status, 202);
+    while events.until("state").await.pop().unwrap().data["state"] != "paused" {}
+    assert_eq!(say("resume", json!({})).await.status, 202);
+    events.until("assistant.done").await;
+    assert_eq!(say("messages", json!({"content": "hang"})).await.status, 202);
+    events.until("user.message").await;
+    assert_eq!(say("cancel", json!({})).await.status, 202);
+    let done = events.until("assistant.done").await.pop().unwrap();
+    assert_eq!(done.data["metadata"]["stopReason"], "cancelled");
+    assert_eq!(say("clear", json!({})).await.status, 202);
+    assert_eq!(say("configure", json!({"model": "demo/forbidden"})).await.status, 403);
+    assert_eq!(say("messages", json!({"content": " "})).await.status, 400);
+    assert_eq!(say("messages", json!({})).await.status, 400);
+}
+
+#[tokio::test]
+async fn only_json_is_taken_and_only_with_a_token() {
+    let world = World::start().await;
+    let with = |headers: &'static [(&'static str, &'static str)], body: &'static str| {
+        request(world.address, "POST", "/api/agent/sessions", headers, body)
+    };
+    assert_eq!(with(&[], "{}").await.status, 401);
+    assert_eq!(with(&[("authorization", "Bearer reader")], "").await.status, 403);
+    let plain = &[("authorization", "Bearer ann"), ("content-type", "text/plain")];
+    assert_eq!(with(plain, "{}").await.status, 415);
+    assert_eq!(with(&[("authorization", "Bearer ann")], "{}").await.status, 415);
+    let json = &[("authorization", "Bearer ann"), ("content-type", "application/json")];
+    assert_eq!(with(json, "{\"aprove\":\"auto\"}").await.status, 400, "a slip makes no session");
+    assert_eq!(with(json, "[]").await.status, 400);
+    assert_eq!(with(json, "{}").await.status, 201);
+    assert_eq!(
+        get(world.address, "ann", "/api/agent/sessions").await.json()["sessions"].as_array().unwrap().len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn the_description_tells_of_every_route_and_each_answers() {
+    let world = World::start().await;
+    let described = get(world.address, "ann", "/api/openapi.json").await.json();
+    assert_eq!(described["openapi"], "3.1.0");
+    let operations = operations(&described);
+    assert!(operations.len() > 25, "{operations:?}");
+    for (method, path) in operations {
+        let real = path.replace("{id}", "nobody").replace("{name}", "kept");
+        let answer = request(world.address, &method, &real, &[], "").await;
+        let open = described["paths"][&path][method.to_lowercase()]["security"] == json!([]);
+        if open {
+            assert_ne!(answer.status, 401, "{method} {path}");
+        } else {
+            assert_eq!(answer.status, 401, "{method} {path} lets everybody in");
+        }
+        let with = [("authorization", "Bearer ann"), ("content-type", "application/json")];
+        let answer = request(world.address, &method, &real, &with, "{}").await;
+        let known = &described["paths"][&path][method.to_lowercase()]["responses"];
+        assert!(known.get(answer.status.to_string()).is_some(), "{method} {path} answers {}", answer.status);
+    }
+    let ann = [("authorization", "Bearer ann")];
+    assert_eq!(request(world.address, "PUT", "/api/agent/sessions", &ann, "").await.status, 405);
+    assert_eq!(get(world.address, "ann", "/no/such").await.status, 404);
+    assert_eq!(request(world.address, "GET", "/no/such", &[], "").await.status, 401);
+}
+
+#[tokio::test]
+async fn the_web_chat_streams_text_and_tools_and_keeps_one_session_for_each_client() {
+    let world = World::start().await;
+    let chat = |name: &'static str, cookie: Option<String>, message: &'static str| {
+        let address = world.address;
+        async move {
+            let token = format!("Bearer {name}");
+            let mut headers = vec![("authorization", token.as_str()), ("content-type", "application/json")];
+            let cookie = cookie.unwrap_or_default();
+            if !cookie.is_empty() {
+                headers.push(("cookie", cookie.as_str()));
+            }
+            let body = json!({"message": message}).to_string();
+            let mut events = Events::open(address, "POST", "/chat", &headers, &body).await;
+            let all = events.until("done").await;
+            assert!(events.next().await.is_none(), "the stream ends after `done`");
+            (all, events.head)
+        }
+    };
+    let (all, head) = chat("ann", None, "call bash {\"command\": \"echo 1\"}").await;
+    let told: Vec<(&str, &Value)> = all.iter().map(|event| (event.name.as_str(), &event.data)).collect();
+    assert_eq!(
+        told,
+        [
+            ("tool", &json!({"name": "bash", "input": {"command": "echo 1"}})),
+            ("text", &json!({"content": "result: ran echo 1"})),
+            ("done", &json!({})),
+        ]
+    );
+    let cookie = head.lines().find_map(|line| line.split_once("sysop_chat=")).unwrap().1;
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let cookie = format!("sysop_chat={}", cookie.split(';').next().unwrap());
+    chat("ann", None, "by token").await;
+    chat("bob", Some(cookie), "by cookie").await;
+    chat("bob", None, "another").await;
+    let listed = get(world.address, "ann", "/api/agent/sessions").await.json();
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 2, "{listed}");
+    let cleared = post(world.address, "ann", "/clear", &json!({})).await;
+    assert_eq!((cleared.status, cleared.json()), (200, json!({"status": "ok"})));
+}
+
+#[tokio::test]
+async fn the_endpoints_of_juni_cli_answer_with_any_model() {
+    let world = World::start().await;
+    let history = json!({"model": "gemini-3-flash-preview", "history": [
+        {"role": "user", "parts": [{"text": "call run_command {\"command\": \"df\", \"reasoning\": \"look\"}"}]},
+    ]});
+    let first = post(world.address, "ann", "/api/gemini/agent", &history).await.json();
+    assert_eq!(
+        first,
+        json!({"parts": [{"functionCall": {"name": "run_command", "args": {"command": "df", "reasoning": "look"}}}]})
+    );
+    let mut history = history;
+    let all = history["history"].as_array_mut().unwrap();
+    all.push(json!({"role": "model", "parts": first["parts"]}));
+    all.push(json!({"role": "user", "parts": [{"functionResponse": {"name": "run_command", "response": {"output": "9%"}}}]}));
+    let second = post(world.address, "ann", "/api/gemini/agent", &history).await.json();
+    assert_eq!(second, json!({"parts": [{"text": "result: 9%"}]}));
+    let chat = json!({"messages": [{"role": "user", "text": "hi"}, {"role": "model", "text": "yes?"}, {"role": "user", "text": "bye"}]});
+    assert_eq!(post(world.address, "ann", "/api/gemini/chat", &chat).await.json(), json!({"reply": "bye"}));
+    assert_eq!(post(world.address, "ann", "/api/gemini/chat", &json!({"messages": []})).await.status, 400);
+}
+
+#[tokio::test]
+async fn health_is_told_to_all_and_counters_to_who_may_look() {
+    let world = World::start().await;
+    assert_eq!(request(world.address, "GET", "/healthz", &[], "").await.json(), json!({"status": "ok"}));
+    assert_eq!(request(world.address, "GET", "/readyz", &[], "").await.json(), json!({"status": "ready"}));
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut client, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    client.turn("call bash {\"command\": \"secret words\"}").await;
+    let metrics = get(world.address, "reader", "/metrics").await;
+    assert!(metrics.head.contains("application/openmetrics-text"), "{}", metrics.head);
+    for line in [
+        "sysop_sessions_created_total 1\n",
+        "sysop_sockets 1\n",
+        "sysop_tool_calls_total{tool=\"bash\",status=\"ok\"} 1\n",
+    ] {
+        assert!(metrics.body.contains(line), "{line} is not in {}", metrics.body);
+    }
+    assert!(!metrics.body.contains("secret") && !metrics.body.contains(&id), "{}", metrics.body);
+}
+
+#[tokio::test]
+async fn a_kept_output_is_bytes_and_no_page() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let kept = get(world.address, "ann", &format!("/api/agent/sessions/{id}/artefacts/kept")).await;
+    assert_eq!((kept.status, kept.body.as_str()), (200, "<b>whole</b>"));
+    assert!(kept.head.to_lowercase().contains("content-type: application/octet-stream"), "{}", kept.head);
+}

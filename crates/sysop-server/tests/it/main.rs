@@ -1,0 +1,8 @@
+//! The server over real sockets: scripted models, logs in memory, port 0.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+mod client;
+mod http;
+mod lent;
+mod socket;
+mod world;

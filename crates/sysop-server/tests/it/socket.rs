@@ -1,0 +1,324 @@
+//! What a socket promises its client.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sysop_server::{ServerSettings, SocketSettings};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::client::{Client, get, in_time, request, session};
+use crate::world::{World, settings};
+
+fn seqs(messages: &[Value]) -> Vec<u64> {
+    messages.iter().filter_map(|message| message["seq"].as_u64()).collect()
+}
+
+fn text(messages: &[Value]) -> String {
+    let deltas = messages.iter().filter(|message| message["type"] == "assistant.delta");
+    deltas.filter_map(|message| message["content"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn hello_is_answered_and_a_message_streams_to_its_done() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let mut client = Client::connect(world.address, &id, "ann").await;
+    client
+        .say(json!({"type": "hello", "clientVersion": "1", "toolManifest": [], "workspaceRoot": "/w"}))
+        .await;
+    let created = client.next().await.unwrap();
+    assert_eq!(
+        (created["type"].as_str(), created["sessionId"].as_str()),
+        (Some("session.created"), Some(id.as_str()))
+    );
+    let turn = client.turn("good day").await;
+    assert_eq!(text(&turn), "good day");
+    let done = turn.last().unwrap();
+    assert_eq!(done["metadata"]["stopReason"], "end_turn");
+    assert!(
+        turn.iter().all(|message| message["type"] == "heartbeat" || message["sessionId"] == *id),
+        "{turn:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_is_told_what_it_missed_once_and_in_order() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut client, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": 0})).await;
+    let mut all = client.turn("call bash {\"command\": \"echo 1\"}").await;
+    all.extend(client.turn("and again").await);
+    client.leave().await;
+    let logged: Vec<&Value> = all.iter().filter(|message| message["seq"].is_u64()).collect();
+    let last = logged.last().unwrap()["seq"].as_u64().unwrap();
+    for from in 0..=last {
+        let (mut client, created) =
+            Client::join(world.address, &id, "bob", json!({"resumeFrom": from})).await;
+        assert_eq!(created["lastSeq"], last);
+        let missed: Vec<&Value> =
+            logged.iter().copied().filter(|message| message["seq"].as_u64() > Some(from)).collect();
+        for expected in missed {
+            assert_eq!(client.next().await.as_ref(), Some(expected), "from {from}");
+        }
+        // Nothing else is told: the next is an answer.
+        client.say(json!({"type": "nonsense"})).await;
+        assert_eq!(client.next().await.unwrap()["type"], "error");
+        client.leave().await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_point_to_resume_from_nothing_old_is_told_but_what_is_open() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    ann.say(json!({"type": "user.message", "content": "call bash {\"command\": \"rm x\"}"})).await;
+    let asked = ann.until("approval.request").await;
+    let (mut bob, created) = Client::join(world.address, &id, "bob", json!({})).await;
+    assert_eq!(created["lastSeq"], asked["seq"]);
+    assert_eq!(bob.next().await.unwrap()["state"], "waiting");
+    assert_eq!(bob.next().await.unwrap()["toolCallId"], asked["toolCallId"]);
+}
+
+#[tokio::test]
+async fn all_clients_see_everything_and_the_first_decision_wins() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": 0})).await;
+    let (mut bob, _) = Client::join(world.address, &id, "bob", json!({"resumeFrom": 0})).await;
+    ann.say(json!({"type": "user.message", "content": "call bash {\"command\": \"rm x\"}"})).await;
+    let call = ann.until("approval.request").await["toolCallId"].clone();
+    let mut of_bob = bob.all_until("approval.request").await;
+    bob.say(json!({"type": "approval.decision", "toolCallId": call, "decision": "allow", "command": "rm y"}))
+        .await;
+    let closed = ann.until("approval.closed").await;
+    assert_eq!((closed["by"].as_str(), closed["command"].as_str()), (Some("bob"), Some("rm y")));
+    ann.say(
+        json!({"type": "approval.decision", "messageId": "m7", "toolCallId": call, "decision": "reject"}),
+    )
+    .await;
+    let late = ann.until("error").await;
+    assert_eq!((late["code"].as_str(), late["replyTo"].as_str()), (Some("stale"), Some("m7")));
+    of_bob.extend(bob.all_until("assistant.done").await);
+    assert!(of_bob.iter().any(|message| message["type"] == "user.message"), "{of_bob:?}");
+    assert!(of_bob.iter().any(|message| message["output"] == "ran rm y"), "{of_bob:?}");
+    let seqs = seqs(&of_bob);
+    assert!(seqs.is_sorted(), "{seqs:?}");
+    assert_eq!(*world.machine.ran.lock().unwrap(), ["bash rm y"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_answered_by_an_error_and_the_socket_stays() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let mut client = Client::connect(world.address, &id, "ann").await;
+    client.say(json!({"type": "user.message", "content": "before hello"})).await;
+    assert_eq!(client.next().await.unwrap()["type"], "error");
+    client.say(json!({"type": "hello"})).await;
+    client.until("state").await;
+    let huge = json!({"type": "user.message", "content": "x".repeat(2 << 20)}).to_string();
+    let other = json!({"type": "cancel", "sessionId": "another"}).to_string();
+    let cases = [
+        ("not json", "bad_message"),
+        ("[1]", "bad_message"),
+        ("{\"type\":\"no.such\"}", "bad_message"),
+        ("{\"type\":\"user.message\"}", "bad_message"),
+        ("{\"type\":\"user.message\",\"content\":\"  \"}", "bad_message"),
+        (
+            "{\"type\":\"hello\",\"toolManifest\":[{\"name\":\"a b\",\"parameters\":{}}],\"workspaceRoot\":\"/\"}",
+            "bad_manifest",
+        ),
+        ("{\"type\":\"question.answer\",\"id\":9,\"answer\":\"pw\"}", "stale"),
+        ("{\"type\":\"configure\",\"model\":\"demo/forbidden\"}", "forbidden"),
+        (other.as_str(), "no_session"),
+        (huge.as_str(), "too_large"),
+    ];
+    for (sent, code) in cases {
+        client.ws.send_text(sent).await;
+        let error = client.next().await.unwrap();
+        let shown = &sent[..sent.len().min(80)];
+        assert_eq!(
+            (error["type"].as_str(), error["code"].as_str()),
+            (Some("error"), Some(code)),
+            "{shown}: {error}"
+        );
+    }
+    futures::SinkExt::send(&mut client.ws, Message::binary(vec![0xff, 0])).await.unwrap();
+    assert_eq!(client.next().await.unwrap()["code"], "bad_message");
+    assert_eq!(text(&client.turn("still here").await), "still here");
+}
+
+trait SendText {
+    async fn send_text(&mut self, text: &str);
+}
+
+impl<S> SendText for S
+where
+    S: futures::Sink<Message> + Unpin,
+    S::Error: std::fmt::Debug,
+{
+    async fn send_text(&mut self, text: &str) {
+        futures::SinkExt::send(self, Message::text(text)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_may_only_look_sees_everything_and_does_nothing() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut reader, _) = Client::join(world.address, &id, "reader", json!({})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    for sent in [
+        json!({"type": "user.message", "content": "hello"}),
+        json!({"type": "cancel"}),
+        json!({"type": "terminal.input", "data": "rm\n"}),
+        json!({"type": "terminal.attach"}),
+        json!({"type": "hello", "workspaceRoot": "/", "toolManifest": [{"name": "ls", "parameters": {}}]}),
+    ] {
+        reader.say(sent.clone()).await;
+        assert_eq!(reader.until("error").await["code"], "forbidden", "{sent}");
+    }
+    ann.turn("good day").await;
+    assert_eq!(text(&reader.all_until("assistant.done").await), "good day");
+}
+
+#[tokio::test]
+async fn the_server_says_that_it_lives_and_drops_a_peer_that_does_not() {
+    let times = SocketSettings {
+        heartbeat: Duration::from_millis(50),
+        silence: Duration::from_millis(400),
+        ..SocketSettings::default()
+    };
+    let world = World::with(ServerSettings { socket: times, ..settings() }).await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut lively, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    // It never reads, so that it answers no ping; its connection stays open.
+    let (_silent, _) = Client::join(world.address, &id, "bob", json!({})).await;
+    for _ in 0..20 {
+        lively.until("heartbeat").await;
+    }
+    let metrics = get(world.address, "ann", "/metrics").await.body;
+    assert!(metrics.contains("sysop_sockets 1\n"), "{metrics}");
+    assert!(metrics.contains("sysop_sockets_dropped_total{reason=\"silent\"} 1"), "{metrics}");
+    assert_eq!(text(&lively.turn("here").await), "here");
+}
+
+#[tokio::test]
+async fn a_slow_reader_is_dropped_with_a_reason_and_goes_on_where_it_was() {
+    let times = SocketSettings { write: Duration::from_secs(3), ..settings().socket };
+    let world = World::with(ServerSettings { socket: times, ..settings() }).await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut slow, created) = Client::join(world.address, &id, "bob", json!({"resumeFrom": 0})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    // More than what the kernel keeps for who does not read.
+    let turn = ann.turn("stream 64 262144").await;
+    assert_eq!(turn.last().unwrap()["metadata"]["stopReason"], "end_turn", "the others are not slowed");
+    in_time("drop", async {
+        while !get(world.address, "ann", "/metrics").await.body.contains("reason=\"too_slow\"} 1") {}
+    })
+    .await;
+    let mut seen = vec![created];
+    while let Some(message) = slow.next().await {
+        seen.push(message);
+    }
+    let last = seen.last().unwrap();
+    assert_eq!((last["type"].as_str(), last["code"].as_str()), (Some("error"), Some("too_slow")));
+    assert_eq!(u16::from(slow.closed.unwrap().code), 1008);
+    let had = seqs(&seen).last().copied().unwrap_or(0);
+    let (mut again, _) = Client::join(world.address, &id, "bob", json!({"resumeFrom": had})).await;
+    let rest = again.all_until("assistant.done").await;
+    assert!(seqs(&rest).first() > Some(&had) && seqs(&rest).is_sorted(), "{had}: {:?}", seqs(&rest));
+}
+
+#[tokio::test]
+async fn a_programs_question_is_answered_over_the_socket_and_the_secret_is_told_to_nobody() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    let (mut bob, _) = Client::join(world.address, &id, "bob", json!({})).await;
+    ann.say(json!({"type": "user.message", "content": "call bash {\"command\": \"ask\"}"})).await;
+    let question = ann.until("question").await;
+    bob.say(json!({"type": "question.answer", "id": question["question"]["id"], "answer": "hunter2"})).await;
+    let turn = ann.all_until("assistant.done").await;
+    assert!(
+        turn.iter().any(|message| message["type"] == "question.closed" && message["by"] == "bob"),
+        "{turn:?}"
+    );
+    assert!(turn.iter().any(|message| message["output"] == "bob: 7 letters"), "{turn:?}");
+    let all = format!("{turn:?}{:?}", bob.all_until("assistant.done").await);
+    assert!(!all.contains("hunter2"), "{all}");
+}
+
+#[tokio::test]
+async fn the_terminal_is_watched_and_typed_into_over_the_socket() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    ann.say(json!({"type": "terminal.attach", "cols": 80, "rows": 24})).await;
+    let first = ann.until("terminal.output").await;
+    assert_eq!(
+        (first["data"].as_str(), first["reset"].as_bool(), first["cols"].as_u64()),
+        (Some("$ "), Some(true), Some(80))
+    );
+    let mut data = String::new();
+    while data != "café\r\n" {
+        data += ann.until("terminal.output").await["data"].as_str().unwrap();
+    }
+    assert_eq!(ann.until("terminal.output").await["cols"], 100);
+    ann.say(json!({"type": "terminal.input", "data": "ls\r"})).await;
+    in_time("typing", world.machine.arrived.notified()).await;
+    assert_eq!(world.machine.typed.lock().unwrap().as_slice(), b"ann:ls\r");
+}
+
+#[tokio::test]
+async fn a_server_that_ends_tells_its_sockets_first() {
+    let mut world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    world.stop();
+    in_time("no", async { while request(world.address, "GET", "/readyz", &[], "").await.status != 503 {} })
+        .await;
+    let last = ann.until("error").await;
+    assert_eq!(last["code"], "draining");
+    assert!(ann.next().await.is_none());
+    assert_eq!(u16::from(ann.closed.unwrap().code), 1012);
+    world.ended().await;
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_is_connected_to_is_let_go_of_and_goes_on_when_somebody_comes() {
+    let world = World::with(ServerSettings { idle: Duration::from_millis(1), ..settings() }).await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    ann.turn("first").await;
+    assert_eq!(world.driver.live_sessions(), 1, "it is kept while somebody is connected");
+    ann.leave().await;
+    in_time("rest", async {
+        while world.driver.live_sessions() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    assert_eq!(text(&ann.turn("second").await), "second");
+}
+
+#[tokio::test]
+async fn sessions_go_on_with_another_server_and_what_ran_is_interrupted() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": 0})).await;
+    ann.say(json!({"type": "user.message", "content": "call bash {\"command\": \"wait\"}"})).await;
+    let before = ann.all_until("tool.output").await;
+    let had = seqs(&before).last().copied().unwrap();
+    let store = std::sync::Arc::clone(&world.store);
+    drop(world); // as a power cut: nobody is told, and what runs has no end
+    let world = World::on(store, settings()).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": had})).await;
+    let finished = ann.until("tool.finished").await;
+    assert_eq!((finished["status"].as_str(), finished["seq"].as_u64()), (Some("interrupted"), Some(had + 1)));
+    assert!(world.machine.ran.lock().unwrap().is_empty(), "nothing runs again by itself");
+    ann.say(json!({"type": "cancel"})).await;
+    ann.until("assistant.done").await;
+    assert_eq!(text(&ann.turn("on").await), "on");
+}

@@ -1,0 +1,393 @@
+//! A server whose models do what the prompt says, and whose own machine only remembers what it was told to run.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use serde_json::{Map, Value, json};
+use sysop_core::event::Change;
+use sysop_core::id::{CallId, SessionId};
+use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
+use sysop_core::outcome::Outcome;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::question::QuestionKind;
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::people::{
+    Answer, Asked, Nobody, People, Terminal, TerminalOutput, TerminalSize, TerminalView,
+};
+use sysop_driver::port::{
+    CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
+};
+use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
+use sysop_server::{
+    Caller, Found, Guard, LentSettings, Peer, RoomError, Rooms, Scope, Server, ServerSettings,
+    SocketSettings, Wish, Wrap, plain,
+};
+use sysop_store::MemoryStore;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::client::in_time;
+
+/// One server with all that is behind it.
+pub(crate) struct World {
+    pub(crate) address: SocketAddr,
+    pub(crate) driver: Driver,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) machine: Arc<Machine>,
+    stop: CancellationToken,
+    served: Option<JoinHandle<()>>,
+}
+
+/// Short times, so that a test need not wait.
+pub(crate) fn settings() -> ServerSettings {
+    ServerSettings {
+        socket: SocketSettings { silence: Duration::from_secs(60), ..SocketSettings::default() },
+        lent: LentSettings { tool_timeout: Duration::from_secs(60), ..LentSettings::default() },
+        notice: Duration::from_millis(200),
+        ..ServerSettings::default()
+    }
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::with(settings()).await
+    }
+
+    pub(crate) async fn with(settings: ServerSettings) -> Self {
+        Self::on(Arc::new(MemoryStore::new()), settings).await
+    }
+
+    /// A server on logs that were kept before.
+    pub(crate) async fn on(store: Arc<MemoryStore>, settings: ServerSettings) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let ports = Ports {
+            provider: Arc::new(Obedient),
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            clock: system_clock(),
+        };
+        let driver = Driver::new(ports);
+        let machine = Arc::new(Machine::default());
+        let rooms =
+            TestRooms { driver: driver.clone(), store: Arc::clone(&store), machine: Arc::clone(&machine) };
+        let server = Server::new(Arc::new(rooms), Arc::new(ByName), settings);
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let served = tokio::spawn(async move { server.serve(plain(listener), stopped).await.unwrap() });
+        Self { address, driver, store, machine, stop, served: Some(served) }
+    }
+
+    /// Asks the server to end.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits for the server's end.
+    pub(crate) async fn ended(&mut self) {
+        in_time("end", self.served.take().unwrap()).await.unwrap();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.served.take().into_iter().for_each(|served| served.abort());
+    }
+}
+
+/// Lets everybody in by the name that they give; who is called `reader` may only look.
+struct ByName;
+
+#[async_trait]
+impl Guard for ByName {
+    async fn admit(&self, request: &Parts, _: Peer, scope: Scope) -> Result<Caller, Box<Response>> {
+        let name = request.headers.get("authorization").and_then(|value| value.to_str().ok());
+        let Some(name) = name.and_then(|value| value.strip_prefix("Bearer ")) else {
+            return Err(Box::new(StatusCode::UNAUTHORIZED.into_response()));
+        };
+        let may = if name == "reader" { Scope::Read } else { Scope::Operate };
+        if scope > may {
+            return Err(Box::new(StatusCode::FORBIDDEN.into_response()));
+        }
+        let (name, ended) = (name.to_owned(), CancellationToken::new());
+        Ok(Caller { key: name.clone(), name, scope: may, ended, hold: None })
+    }
+
+    fn admit_nobody(&self, _: &Parts, _: Peer) -> Result<(), Box<Response>> {
+        Ok(())
+    }
+
+    async fn log_in(&self, _: &Parts, _: Peer, _: secrecy::SecretString) -> Response {
+        StatusCode::NOT_FOUND.into_response()
+    }
+
+    fn seal(&self, _: Option<&HeaderValue>, _: &mut Response) {}
+}
+
+struct TestRooms {
+    driver: Driver,
+    store: Arc<MemoryStore>,
+    machine: Arc<Machine>,
+}
+
+fn found(handle: Handle) -> Found {
+    let last = handle.last_seq();
+    Found { session: Arc::new(handle), last }
+}
+
+fn failed(error: DriverError) -> RoomError {
+    match error {
+        DriverError::Store(StoreError::NotFound(id)) => RoomError::NotFound(id),
+        other @ (DriverError::Store(_)
+        | DriverError::Closed(_)
+        | DriverError::NoTurn(..)
+        | DriverError::BadLog(..)) => RoomError::Failed(other.to_string()),
+    }
+}
+
+#[async_trait]
+impl Rooms for TestRooms {
+    async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Found, RoomError> {
+        let spec = SessionSpec { approve: wish.approve.unwrap_or(ApprovalMode::Auto), ..spec() };
+        let host = wrap(Arc::new(OwnHost::new(&self.machine)));
+        self.driver.create(id, spec, host).await.map(found).map_err(failed)
+    }
+
+    async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError> {
+        let host = wrap(Arc::new(OwnHost::new(&self.machine)));
+        self.driver.resume(id, host).await.map(found).map_err(failed)
+    }
+
+    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
+        self.store.list(limit).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), RoomError> {
+        self.driver.end(id, "it was deleted");
+        self.store.delete(id).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError> {
+        if name == "kept" { Ok(b"<b>whole</b>".to_vec()) } else { Err(RoomError::NotFound(id.clone())) }
+    }
+
+    fn permits(&self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Model(model) if model.name == "forbidden" => Err("that model is not for you".to_owned()),
+            Change::Model(_) | Change::Approve(_) | Change::Rules { .. } | Change::Lent(_) => Ok(()),
+        }
+    }
+
+    fn acts(&self, _: &SessionId, _: &str, _: Option<&str>) {}
+
+    fn model(&self, wanted: Option<&str>) -> ModelRef {
+        ModelRef::new("demo", wanted.unwrap_or("demo"))
+    }
+
+    fn ask(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        Obedient.stream(request)
+    }
+
+    async fn trouble(&self) -> Option<String> {
+        None
+    }
+
+    fn rest(&self, idle: Duration) {
+        self.driver.rest(idle);
+    }
+}
+
+fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
+    let parameters = json!({"type": "object", "properties": {"command": {"type": "string"}}});
+    ToolSpec { name: name.to_owned(), description: String::new(), parameters, effect }
+}
+
+fn spec() -> SessionSpec {
+    SessionSpec {
+        model: ModelRef::new("demo", "demo"),
+        system: "Be brief.".to_owned(),
+        tools: vec![tool("read_file", ToolEffect::Reads), tool("bash", ToolEffect::Command)],
+        approve: ApprovalMode::Auto,
+        dangerous_patterns: Vec::new(),
+        deny: Vec::new(),
+        max_iterations: 8,
+        max_history_messages: 50,
+        max_output_tokens: None,
+        temperature: None,
+        host: "local".to_owned(),
+        root: "/srv".to_owned(),
+        profile: "full".to_owned(),
+    }
+}
+
+/// Does what the newest prompt says: `call TOOL JSON` calls and then repeats the result; `stream N BYTES` streams;
+/// `hang` never ends; anything else is repeated.
+struct Obedient;
+
+impl Provider for Obedient {
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        futures::stream::iter(script(&request.messages)).flatten().boxed()
+    }
+}
+
+fn script(messages: &[HistoryMessage]) -> Option<BoxStream<'static, ModelEvent>> {
+    let said = messages.iter().rposition(|message| matches!(message.message(), Message::User { .. }))?;
+    let Message::User { text } = messages[said].message() else { return None };
+    let after = messages[said + 1..].iter().rev().find_map(|message| match message.message() {
+        Message::ToolResults { results } => results.first().map(|result| result.output.clone()),
+        Message::User { .. } | Message::Assistant { .. } => None,
+    });
+    if let Some(output) = after {
+        return Some(says(&format!("result: {output}")));
+    }
+    let words: Vec<&str> = text.splitn(3, ' ').collect();
+    Some(match words[..] {
+        ["call", tool, arguments] => {
+            let arguments = serde_json::from_str::<Map<String, Value>>(arguments).unwrap();
+            let call = ToolCall {
+                id: CallId::new(format!("c{}", messages.len())),
+                wire_id: None,
+                name: tool.to_owned(),
+                arguments: Arguments::Object(arguments),
+            };
+            let reply = Reply { calls: vec![call], ..Reply::default() };
+            futures::stream::iter([ModelEvent::Done(Box::new(reply))]).boxed()
+        }
+        ["stream", times, bytes] => {
+            let piece = "x".repeat(bytes.parse().unwrap());
+            let times: usize = times.parse().unwrap();
+            let text = piece.repeat(times);
+            // One after the other, and others get their turn: as a model's server sends them.
+            let pieces = futures::stream::repeat(piece).take(times).then(|piece| async {
+                tokio::task::yield_now().await;
+                ModelEvent::Text(piece)
+            });
+            let reply = ModelEvent::Done(Box::new(Reply {
+                text: text.chars().take(64).collect(),
+                ..Reply::default()
+            }));
+            pieces.chain(futures::stream::iter([reply])).boxed()
+        }
+        ["hang"] => futures::stream::pending().boxed(),
+        _ => says(text),
+    })
+}
+
+fn says(text: &str) -> BoxStream<'static, ModelEvent> {
+    let reply = Reply { text: text.to_owned(), ..Reply::default() };
+    futures::stream::iter([ModelEvent::Text(text.to_owned()), ModelEvent::Done(Box::new(reply))]).boxed()
+}
+
+/// What the server's own machine was told.
+#[derive(Default)]
+pub(crate) struct Machine {
+    pub(crate) ran: Mutex<Vec<String>>,
+    pub(crate) typed: Mutex<Vec<u8>>,
+    pub(crate) arrived: Notify,
+}
+
+struct OwnHost {
+    machine: Arc<Machine>,
+    tools: Vec<ToolSpec>,
+    people: Mutex<Arc<dyn People>>,
+    terminal: Arc<Screen>,
+}
+
+impl OwnHost {
+    fn new(machine: &Arc<Machine>) -> Self {
+        let terminal = Arc::new(Screen(Arc::clone(machine)));
+        Self {
+            machine: Arc::clone(machine),
+            tools: spec().tools,
+            people: Mutex::new(Arc::new(Nobody)),
+            terminal,
+        }
+    }
+}
+
+#[async_trait]
+impl Host for OwnHost {
+    fn tools(&self) -> &[ToolSpec] {
+        &self.tools
+    }
+
+    fn attend(&self, people: Arc<dyn People>) {
+        *self.people.lock().unwrap() = people;
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        Some(Arc::clone(&self.terminal) as Arc<dyn Terminal>)
+    }
+
+    async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        let command = call.text_argument("command").unwrap_or_default().to_owned();
+        self.machine.ran.lock().unwrap().push(format!("{} {command}", call.name));
+        self.machine.arrived.notify_one();
+        sink.output("begun\n");
+        match command.as_str() {
+            "wait" => {
+                cancel.cancelled().await;
+                Outcome::ok("stopped")
+            }
+            "ask" => {
+                let people = Arc::clone(&*self.people.lock().unwrap());
+                let asked = Asked {
+                    kind: QuestionKind::Secret,
+                    from: "sudo".to_owned(),
+                    prompt: "Password: ".to_owned(),
+                    call: Some(call.id),
+                };
+                match people.ask(asked).await {
+                    Answer::Given { by, text } => Outcome::ok(format!(
+                        "{by}: {} letters",
+                        secrecy::ExposeSecret::expose_secret(&text).len()
+                    )),
+                    Answer::NoSecret | Answer::Refused => Outcome::failed("nobody answered"),
+                }
+            }
+            _ => Outcome::ok(format!("ran {command}")),
+        }
+    }
+}
+
+/// A terminal that shows one line and remembers what is typed.
+struct Screen(Arc<Machine>);
+
+#[async_trait]
+impl Terminal for Screen {
+    async fn watch(&self) -> Result<TerminalView, String> {
+        let outputs = VecDeque::from([
+            TerminalOutput::Bytes(Bytes::from_static(b"caf\xc3")),
+            TerminalOutput::Bytes(Bytes::from_static(b"\xa9\r\n")),
+            TerminalOutput::Resized(TerminalSize { columns: 100, rows: 30 }),
+        ]);
+        let live = futures::stream::iter(outputs).chain(futures::stream::pending()).boxed();
+        Ok(TerminalView {
+            size: TerminalSize { columns: 80, rows: 24 },
+            picture: Bytes::from_static(b"$ "),
+            live,
+        })
+    }
+
+    fn input(&self, by: &str, bytes: &[u8]) {
+        let mut typed = self.0.typed.lock().unwrap();
+        typed.extend_from_slice(by.as_bytes());
+        typed.push(b':');
+        typed.extend_from_slice(bytes);
+        self.0.arrived.notify_one();
+    }
+
+    fn release(&self, _: &str) {}
+
+    fn resize(&self, _: TerminalSize) {}
+}

@@ -1,0 +1,103 @@
+//! `sysop audit verify|show`: what was allowed and what ran, and whether the record of it was touched. Changes nothing.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use sysop_core::text::neutralise_line;
+use sysop_server::audit::{Entry, FILE, Kind, each_line, files, verify};
+
+use crate::cli::AuditCommand;
+use crate::config::shown;
+use crate::exit::{Exit, Failure};
+
+/// The folder of the audit, in the data folder.
+pub(crate) const FOLDER: &str = "audit";
+
+/// Does it.
+///
+/// # Errors
+/// The chain is broken, or there is none.
+pub(crate) fn run(data: &Path, command: AuditCommand, out: &mut impl Write) -> Result<Exit> {
+    match command {
+        AuditCommand::Verify { file } => {
+            let files = chosen(data, file)?;
+            let checked = verify(&files).map_err(|broken| {
+                Failure::failed(format!("the audit does not hold: {}", neutralise_line(&broken.to_string())))
+            })?;
+            let lines = if checked.lines == 1 { "line" } else { "lines" };
+            writeln!(
+                out,
+                "{} {lines} in {} files, unbroken; the last hash is {}",
+                checked.lines, checked.files, checked.end
+            )?;
+        }
+        AuditCommand::Show { file, session, limit } => {
+            let mut last = VecDeque::new();
+            let mut unread = 0_u64;
+            each_line(&chosen(data, file)?, |entry| match entry {
+                Some(entry) if session.as_ref().is_none_or(|wanted| entry.session.starts_with(wanted)) => {
+                    if last.len() == limit as usize {
+                        last.pop_front();
+                    }
+                    last.push_back(entry);
+                }
+                Some(_) => {}
+                None => unread += 1,
+            })
+            .map_err(|broken| Failure::failed(neutralise_line(&broken.to_string()).into_owned()))?;
+            for entry in &last {
+                write_entry(entry, out)?;
+            }
+            if unread > 0 {
+                let why = format!("{unread} lines cannot be read; `sysop audit verify` names the first");
+                return Err(Failure::failed(why).into());
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn chosen(data: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
+    if let Some(file) = file {
+        return Ok(vec![file]);
+    }
+    let current = data.join(FOLDER).join(FILE);
+    let files = files(&current).with_context(|| format!("cannot read the folder of {}", shown(&current)))?;
+    if files.is_empty() {
+        let why = format!("there is no audit at {}; `sysop serve` writes one", shown(&current));
+        return Err(Failure::usage(why).into());
+    }
+    Ok(files)
+}
+
+/// One line: what came from models and people is made safe to show.
+fn write_entry(entry: &Entry, out: &mut impl Write) -> io::Result<()> {
+    let kind = match entry.kind {
+        Kind::Opened => "opened",
+        Kind::Mended => "mended",
+        Kind::Decided => "decided",
+        Kind::Started => "started",
+        Kind::Finished => "finished",
+        Kind::Typed => "typed",
+        Kind::Deleted => "deleted",
+        Kind::Void => "void",
+    };
+    let mut line = format!("{} {kind:8}", entry.at);
+    let mut add = |before: &str, text: Option<&str>| {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            line.push_str(before);
+            line.push_str(text);
+        }
+    };
+    add(" ", entry.outcome.as_deref());
+    add(" by ", entry.who.as_deref());
+    add(" for ", entry.wished.as_deref());
+    add(" on ", entry.place.as_deref());
+    add(" ", entry.tool.as_deref());
+    add(": ", entry.what.as_deref());
+    add(" exit ", entry.exit_code.map(|code| code.to_string()).as_deref());
+    add(" in session ", Some(&entry.session));
+    writeln!(out, "{}", neutralise_line(&line))
+}

@@ -1,0 +1,203 @@
+//! `sysop token create|list|revoke`: who may use a server of this person.
+//!
+//! A token is shown once, when it is made; what is kept of it is a hash. A server that runs sees within a second what is
+//! done here.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use secrecy::ExposeSecret;
+use sysop_core::id::Timestamp;
+use sysop_core::text::neutralise_line;
+use sysop_driver::port::Clock;
+use sysop_driver::tokens::{Scope, TokenId, TokenKind, TokenRecord, TokenStore};
+use sysop_server::auth::{NewToken, mint};
+
+use crate::cli::{TokenCommand, TokenScope};
+use crate::exit::{Exit, Failure};
+
+/// The longest name, in characters.
+const NAME_CHARS_MAX: usize = 64;
+/// The longest life, in milliseconds: ten years.
+const LIFE_MS_MAX: i64 = 3653 * DAY_MS;
+const DAY_MS: i64 = 24 * HOUR_MS;
+const HOUR_MS: i64 = 60 * MINUTE_MS;
+const MINUTE_MS: i64 = 60 * 1000;
+
+/// Does it. The token goes to `out` alone, what there is to say of it to `err`.
+///
+/// # Errors
+/// The store did not, or there is no such token.
+pub(crate) async fn run(
+    store: &dyn TokenStore,
+    clock: &dyn Clock,
+    command: TokenCommand,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<Exit> {
+    match command {
+        TokenCommand::Create { name, scope, expires } => {
+            let now = clock.now();
+            let (token, record) = mint(NewToken {
+                kind: TokenKind::Made,
+                name,
+                scope: match scope {
+                    TokenScope::Read => Scope::Read,
+                    TokenScope::Operate => Scope::Operate,
+                },
+                now,
+                expires: expires.map(|life| Timestamp(now.0 + life.0)),
+                parent: None,
+            });
+            store.keep_token(&record).await.map_err(|error| Failure::failed(error.to_string()))?;
+            writeln!(out, "{}", token.expose_secret())?;
+            out.flush()?;
+            let until =
+                record.expires.map_or("never expires".to_owned(), |at| format!("expires {}", date(at)));
+            let (id, scope) = (&record.id, record.scope.as_str());
+            writeln!(
+                err,
+                "This is token {id} ({scope}, {until}); it is shown only now. `sysop token revoke {id}` ends it."
+            )?;
+        }
+        TokenCommand::List => list(
+            &store.tokens().await.map_err(|error| Failure::failed(error.to_string()))?,
+            clock.now(),
+            out,
+        )?,
+        TokenCommand::Revoke { id } => {
+            let tokens = store.tokens().await.map_err(|error| Failure::failed(error.to_string()))?;
+            let record = named(&tokens, &id)?;
+            store.revoke_token(&record.id).await.map_err(|error| Failure::failed(error.to_string()))?;
+            writeln!(out, "Revoked token {} ({}).", record.id, neutralise_line(&record.name))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The one whose id is this, or alone begins with it.
+fn named<'a>(tokens: &'a [TokenRecord], text: &str) -> Result<&'a TokenRecord, Failure> {
+    let fitting: Vec<_> = tokens.iter().filter(|record| record.id.as_str().starts_with(text)).collect();
+    let exact = fitting.iter().find(|record| record.id == TokenId::new(text));
+    match (exact, fitting.as_slice()) {
+        (Some(record), _) | (None, [record]) => Ok(record),
+        (None, []) => Err(Failure::usage(format!(
+            "there is no token {}; `sysop token list` shows them",
+            neutralise_line(text)
+        ))),
+        (None, _) => Err(Failure::usage(format!(
+            "the ids of {} tokens begin with {}; give more of it",
+            fitting.len(),
+            neutralise_line(text)
+        ))),
+    }
+}
+
+/// Pages are not listed: they end with the token that they were opened with.
+fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Result<()> {
+    let rows = tokens.iter().filter(|record| record.kind != TokenKind::Page).map(|record| {
+        let expires = match record.expires {
+            None => "never".to_owned(),
+            Some(at) if at <= now => "expired".to_owned(),
+            Some(at) => date(at),
+        };
+        let made_by = match record.kind {
+            TokenKind::Made => "you",
+            TokenKind::Start => "serve",
+            TokenKind::Page => "page",
+        };
+        let last_used = record.last_used.map_or("never".to_owned(), date);
+        let name = neutralise_line(&record.name).into_owned();
+        [
+            record.id.to_string(),
+            record.scope.as_str().to_owned(),
+            date(record.created),
+            expires,
+            last_used,
+            made_by.to_owned(),
+            name,
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return writeln!(out, "No tokens yet; `sysop token create --name NAME --scope operate` makes one.");
+    }
+    let heading = ["ID", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "MADE BY", "NAME"].map(str::to_owned);
+    let widths: Vec<usize> = (0..6)
+        .map(|column| rows.iter().chain([&heading]).map(|row| row[column].len()).max().unwrap_or(0))
+        .collect();
+    for row in [&heading].into_iter().chain(&rows) {
+        for (cell, width) in row.iter().zip(&widths) {
+            write!(out, "{cell:width$}  ")?;
+        }
+        writeln!(out, "{}", row[6])?;
+    }
+    Ok(())
+}
+
+/// A day and a minute, in UTC: tokens are looked at on several machines.
+fn date(at: Timestamp) -> String {
+    match jiff::Timestamp::from_millisecond(at.0) {
+        Ok(at) => at.strftime("%Y-%m-%d %H:%MZ").to_string(),
+        Err(_) => "unknown".to_owned(),
+    }
+}
+
+/// How long a token lives, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Life(i64);
+
+/// Reads `30d`, `12h`, `45m` or `2w`.
+pub(crate) fn life(text: &str) -> Result<Life, String> {
+    let bad = || "write it as 30d, 12h, 45m or 2w".to_owned();
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
+    let unit = match unit {
+        "m" => MINUTE_MS,
+        "h" => HOUR_MS,
+        "d" => DAY_MS,
+        "w" => 7 * DAY_MS,
+        _ => return Err(bad()),
+    };
+    let number: u32 = number.parse().map_err(|_| bad())?;
+    match i64::from(number).checked_mul(unit) {
+        Some(0) => Err("a token that expires at once is of no use".to_owned()),
+        Some(life) if life <= LIFE_MS_MAX => Ok(Life(life)),
+        Some(_) | None => {
+            Err("the longest life is ten years; leave it out for a token that never expires".to_owned())
+        }
+    }
+}
+
+/// Reads a name: one short line, to be recognised in lists and logs.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || text.chars().count() > NAME_CHARS_MAX || text.chars().any(char::is_control) {
+        return Err(format!("a name is one line of 1 to {NAME_CHARS_MAX} characters"));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DAY_MS, Life, life, name};
+
+    #[test]
+    fn a_life_is_a_number_and_a_unit() {
+        for (text, expected) in
+            [("30d", 30 * DAY_MS), ("2w", 14 * DAY_MS), ("12h", DAY_MS / 2), ("1m", 60_000)]
+        {
+            assert_eq!(life(text), Ok(Life(expected)));
+        }
+        for text in ["", "d", "30", "30 d", "-1d", "0d", "1.5d", "30ä", "9999999d", "4294967295w", "1y"] {
+            assert!(life(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_short_line() {
+        assert_eq!(name(" laptop "), Ok("laptop".to_owned()));
+        for text in ["", "  ", "a\nb", "\u{1b}[31m", &"x".repeat(65)] {
+            assert!(name(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! `sysop serve` as its clients know it: another language's socket, requests and events, kills and restarts.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::World;
+use crate::support::{DEADLINE, Mock, Running, bash, call, say};
+
+/// A server that runs.
+struct Served {
+    running: Running,
+    address: String,
+    token: String,
+}
+
+fn serve(world: &World, arguments: &[&str]) -> Served {
+    let running = world.start(&[&["serve", "--port", "0"], arguments].concat());
+    let said = running.out.wait_for("address", |said| said.contains('\n'));
+    let url = said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
+    let (address, token) =
+        url.trim_start_matches("http://").split_once("/?token=").expect("and with which token");
+    Served { address: address.to_owned(), token: token.to_owned(), running }
+}
+
+impl Served {
+    fn send(&self, method: &str, path: &str, more: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let (address, token, length) = (&self.address, &self.token, body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n"
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        stream
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let mut text = String::new();
+        self.send("POST", path, "", &body.to_string()).read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 2"), "{text}");
+        serde_json::from_str(body).unwrap()
+    }
+
+    fn session(&self) -> String {
+        let made = self.post("/api/agent/sessions", &json!({}));
+        made["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    fn events(&self, session: &str, after: u64) -> Events {
+        let path = format!("/api/agent/sessions/{session}/events");
+        let stream = self.send("GET", &path, &format!("Last-Event-ID: {after}\r\n"), "");
+        Events { lines: BufReader::new(stream) }
+    }
+}
+
+/// A stream of events.
+struct Events {
+    lines: BufReader<TcpStream>,
+}
+
+impl Events {
+    /// The next message; none where the stream ended.
+    fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        while self.lines.read_line(&mut line).ok()? > 0 {
+            if let Some(data) = line.strip_prefix("data: ") {
+                return Some(serde_json::from_str(data).unwrap());
+            }
+            line.clear();
+        }
+        None
+    }
+
+    fn until(&mut self, kind: &str) -> Vec<Value> {
+        let mut all = Vec::new();
+        loop {
+            let Some(message) = self.next() else { panic!("ended before {kind}: {all:?}") };
+            let found = message["type"] == kind;
+            all.push(message);
+            if found {
+                return all;
+            }
+        }
+    }
+}
+
+fn last_seq(messages: &[Value]) -> u64 {
+    messages.iter().filter_map(|message| message["seq"].as_u64()).max().unwrap()
+}
+
+#[test]
+fn a_client_in_another_language_goes_through_the_whole_flow() {
+    let mock = Mock::start(&[(
+        "write the docs",
+        vec![
+            call("ls", json!({ "path": "." })),
+            call("write_file", json!({ "path": "../outside.md", "content": "no" })),
+            call("write_file", json!({ "path": "README.md", "content": "# Docs\n" })),
+            say("The docs are written."),
+        ],
+    )]);
+    let world = World::with_openai(&mock.url());
+    let served = serve(&world, &[]);
+    let client = tempfile::tempdir().unwrap();
+    std::fs::write(client.path().join("kept.md"), "x").unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/serve/jolli.py");
+    let mut python = Command::new("python3");
+    python.arg(script).arg(format!("http://{}", served.address)).arg(&served.token);
+    let run = python.arg(client.path()).arg("write the docs").output().unwrap();
+    let said = String::from_utf8(run.stdout).unwrap();
+    assert!(run.status.success(), "{said}\n{}", String::from_utf8_lossy(&run.stderr));
+    let heard: Vec<Value> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("<- "))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |kind: &str| heard.iter().filter(|message| message["type"] == kind).collect::<Vec<_>>();
+    assert_eq!(heard[0]["type"], "session.created");
+    assert_eq!(of("tool.call").len(), 3, "{said}");
+    assert_eq!(of("approval.request").len(), 2, "what changes something is asked about: {said}");
+    let statuses: Vec<&str> = of("tool.finished").iter().map(|end| end["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["ok", "failed", "ok"], "{said}");
+    let text: String = of("assistant.delta").iter().map(|delta| delta["content"].as_str().unwrap()).collect();
+    assert!(text.ends_with("The docs are written."), "{said}");
+    assert_eq!(of("assistant.done")[0]["metadata"]["stopReason"], "end_turn");
+    assert_eq!(std::fs::read_to_string(client.path().join("README.md")).unwrap(), "# Docs\n");
+    assert!(!world.has("README.md"), "nothing is written where the server runs");
+    let told = mock.last_body().to_string();
+    assert!(told.contains("kept.md") && told.contains("outside of the workspace"), "{told}");
+}
+
+#[test]
+fn a_server_killed_in_a_turn_goes_on_after_a_restart_and_runs_nothing_twice() {
+    let job = "echo ran >> lines; sleep 600";
+    let mock = Mock::start(&[("the long job", vec![bash(job), say("It was done.")])]);
+    let world = World::with_openai(&mock.url());
+    let served = serve(&world, &["--approve", "auto"]);
+    let id = served.session();
+    let mut events = served.events(&id, 0);
+    served.post(&format!("/api/agent/sessions/{id}/messages"), &json!({ "content": "the long job" }));
+    let before = events.until("tool.call");
+    let until = Instant::now() + DEADLINE;
+    while !world.has("lines") {
+        assert!(Instant::now() < until, "the job never began");
+        std::thread::yield_now();
+    }
+    served.running.kill();
+    // What was told is kept; what came after the last whole event of it is told again.
+    let had = last_seq(&before) - 1;
+    let served = serve(&world, &["--approve", "auto"]);
+    let mut events = served.events(&id, had);
+    let after = events.until("tool.finished");
+    assert_eq!(after[0]["type"], "tool.call", "{after:?}");
+    assert_eq!(after[0]["seq"], had + 1);
+    let end = after.last().unwrap();
+    assert_eq!((end["status"].as_str(), end["seq"].as_u64()), (Some("interrupted"), Some(had + 2)));
+    served.post(&format!("/api/agent/sessions/{id}/resume"), &json!({}));
+    events.until("assistant.done");
+    assert_eq!(world.read("lines"), "ran\n", "it ran once");
+    let log = world.exported(&id);
+    let seqs: Vec<u64> = log.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_server_that_is_asked_to_end_tells_its_clients_and_ends_soon() {
+    let mock = Mock::start(&[]);
+    let world = World::with_openai(&mock.url());
+    let mut served = serve(&world, &[]);
+    let id = served.session();
+    let mut events = served.events(&id, 0);
+    events.until("session.created");
+    served.running.signal(Signal::TERM);
+    assert_eq!(events.until("error").last().unwrap()["code"], "draining");
+    assert!(events.next().is_none());
+    assert!(served.running.ends_within(Duration::from_secs(10)), "it ends");
+    let run = served.running.finish();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let log = crate::support::lines_of_json(&run.err);
+    assert!(log.iter().any(|line| line["fields"]["message"] == "ended"), "{}", run.err);
+}
+
+#[test]
+fn the_log_tells_of_calls_and_holds_no_secret_and_no_content() {
+    let mock = Mock::start(&[(
+        "count",
+        vec![bash("echo content-of-a-file; true private-argument"), say("private-answer")],
+    )]);
+    let world = World::with_openai(&mock.url()).variable("OPENAI_API_KEY", "sk-private-key");
+    let served = serve(&world, &["--approve", "auto", "-vv"]);
+    let id = served.session();
+    let mut events = served.events(&id, 0);
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let body = json!({ "content": "count private-prompt", "traceparent": format!("00-{trace}-b7ad6b7169203331-01") });
+    served.post(&format!("/api/agent/sessions/{id}/messages"), &body);
+    events.until("assistant.done");
+    let token = served.token.clone();
+    let log = served.running.kill().err;
+    let calls: Vec<Value> = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|line| line["fields"]["message"] == "tool call")
+        .collect();
+    let [call] = calls.as_slice() else { panic!("{log}") };
+    let fields = &call["fields"];
+    assert_eq!((fields["session"].as_str(), fields["tool"].as_str()), (Some(id.as_str()), Some("bash")));
+    assert_eq!((fields["trace"].as_str(), fields["status"].as_str()), (Some(trace), Some("ok")));
+    assert!(fields["duration_ms"].is_u64() && fields["output_bytes"].as_u64() > Some(0), "{call}");
+    for secret in ["private-", "content-of-a-file", token.as_str()] {
+        assert!(!log.contains(secret), "{secret} is in the log:\n{log}");
+    }
+}
+
+#[test]
+fn the_description_of_the_api_is_true() {
+    let mock = Mock::start(&[]);
+    let world = World::with_openai(&mock.url());
+    let served = serve(&world, &[]);
+    let target = PathBuf::from(env!("CARGO_BIN_EXE_sysop")).ancestors().nth(2).unwrap().to_owned();
+    let checker = target.join("tools/schemathesis/bin/schemathesis");
+    assert!(checker.exists(), "{} is missing; `cargo xtask setup` installs it", checker.display());
+    let checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
+                  response_schema_conformance,unsupported_method,negative_data_rejection";
+    let run = Command::new(checker)
+        .args(["run", &format!("http://{}/api/openapi.json", served.address)])
+        .args(["-H", &format!("Authorization: Bearer {}", served.token)])
+        // Sockets and streams that do not end.
+        .args(["--exclude-path-regex", "/(stream|events|chat)$"])
+        .args(["--phases", "examples,coverage,fuzzing", "--max-examples", "3", "--seed", "1", "--no-color"])
+        .args(["--checks", checks])
+        .current_dir(world.work())
+        .env("HOME", world.home())
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+}
