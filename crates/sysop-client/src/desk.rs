@@ -1,6 +1,7 @@
 //! The sessions of a server, as a face opens and finds them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::SessionSpec;
-use sysop_driver::face::{Desk, Named, Opened, Routine, Which};
+use sysop_driver::face::{Desk, Named, Opened, Routine, Session, Which};
 use sysop_driver::port::SessionSummary;
 use sysop_wire::{Decoder, ServerMessage};
 use tokio_util::task::TaskTracker;
@@ -57,6 +58,8 @@ pub struct RemoteDesk {
     lending: Option<Arc<Lending>>,
     hosts: Vec<Named>,
     tasks: TaskTracker,
+    /// Those that a face has open: a session that is opened again is the same one.
+    open: Mutex<HashMap<SessionId, Weak<Remote>>>,
 }
 
 impl RemoteDesk {
@@ -81,7 +84,7 @@ impl RemoteDesk {
         if lending.is_some() {
             wish.place = WishedPlace::Here;
         }
-        Ok(Self { api, wish, lending, hosts, tasks: TaskTracker::new() })
+        Ok(Self { api, wish, lending, hosts, tasks: TaskTracker::new(), open: Mutex::default() })
     }
 
     /// The server, for people.
@@ -169,9 +172,20 @@ impl RemoteDesk {
             )
         })?;
         let has_terminal = spec.host != NO_HOST;
+        if let Some(session) = self.held().get(&id).and_then(Weak::upgrade) {
+            return Ok(Opened { session, last, spec: Arc::new(spec) });
+        }
         let which = remote::Which { id, has_terminal, lending: self.lending.clone() };
-        let session = Remote::new(self.api.clone(), which, &self.tasks)?;
-        Ok(Opened { session: Arc::new(session), last, spec: Arc::new(spec) })
+        let session = Arc::new(Remote::new(self.api.clone(), which, &self.tasks)?);
+        let mut open = self.held();
+        open.retain(|_, session| session.strong_count() > 0);
+        open.insert(session.id().clone(), Arc::downgrade(&session));
+        drop(open);
+        Ok(Opened { session, last, spec: Arc::new(spec) })
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<SessionId, Weak<Remote>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn sessions(&self, limit: usize) -> Result<Vec<SessionSummary>, ClientError> {

@@ -2,7 +2,7 @@
 //!
 //! A server decides what its session asks for; this machine decides what runs here. A call runs if it only looks, if
 //! the mode given here lets it, or if a person at this client allowed exactly this call. An approval that the server
-//! tells of, but that was given elsewhere, is its word only: this person is asked (`docs/adr/0011`).
+//! tells of, but that was given elsewhere, is its word only: this person is asked (`docs/adr/0013`).
 
 use std::collections::{HashMap, VecDeque};
 

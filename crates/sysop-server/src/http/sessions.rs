@@ -20,7 +20,6 @@ use super::{Shared, problem};
 use crate::act::{Acted, act, refused};
 use crate::follow::Follower;
 use crate::guard::Caller;
-use crate::house::Room;
 use crate::rooms::Wish;
 use crate::trace::TraceParent;
 

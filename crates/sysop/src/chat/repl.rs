@@ -640,7 +640,10 @@ impl Repl {
 
     async fn open(&mut self, which: Which) -> io::Result<()> {
         match self.context.desk.open(which).await {
-            Ok(Opened { session, last, spec }) => {
+            Ok(opened) => {
+                // Of the one before nothing is kept: one that lives on a server would go on lending its tools.
+                self.context.opened = opened.clone();
+                let Opened { session, last, spec } = opened;
                 self.updates = session.subscribe(Seq(0));
                 self.session = session;
                 self.transcript = transcript_of(&spec, last);

@@ -1,5 +1,6 @@
 //! `sysop connect` and `sysop attach`, each against a real `sysop serve`: whole flows, cut links, kills of either side.
 
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -424,6 +425,72 @@ fn two_who_are_attached_see_the_same_and_the_first_answer_counts() {
     leaves(anna);
     assert!(server.world.has("made"));
     assert_eq!(mock.requests().len(), 2);
+}
+
+/// A proxy that makes tunnels, whatever the name, to one server; gives its address and what it was asked for.
+fn proxy(target: String) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = Arc::clone(&asked);
+    // Ends with the process.
+    std::thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let (kept, target) = (Arc::clone(&kept), target.clone());
+            std::thread::spawn(move || {
+                let mut head = String::new();
+                let mut reader = BufReader::new(clone(&near));
+                while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|count| count > 0)
+                {
+                }
+                kept.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+                let far = TcpStream::connect(target).unwrap();
+                let mut back = clone(&near);
+                back.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
+                let (mut up, mut down) = (clone(&far), far);
+                std::thread::spawn(move || drop(std::io::copy(&mut down, &mut back)));
+                let _ = std::io::copy(&mut reader, &mut up);
+            });
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn requests_and_sockets_go_through_the_proxy_and_trust_the_certificates_of_the_environment() {
+    let mock = Mock::start(&[("hello", vec![call("ls", json!({})), say("Hello through all of it.")])]);
+    let made = rcgen::generate_simple_self_signed(["sysop.test".to_owned()]).unwrap();
+    let there = World::with_openai(&mock.url())
+        .file("cert.pem", &made.cert.pem())
+        .file("key.pem", &made.signing_key.serialize_pem());
+    let path = |name: &str| there.home().join(name).display().to_string();
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let arguments =
+        ["serve", "--port", "0", "--allow-host", "sysop.test", "--tls-cert", &cert, "--tls-key", &key];
+    let running = there.start(&arguments);
+    let said = running.out.wait_for("the address", |said| said.contains('\n'));
+    let url = said.split_whitespace().find(|word| word.starts_with("https://")).unwrap();
+    let (address, token) = url.trim_start_matches("https://").split_once("/?token=").unwrap();
+    let (proxy, asked) = proxy(address.to_owned());
+    let here = client()
+        .variable("SYSOP_TOKEN", token)
+        .variable("HTTPS_PROXY", &format!("http://{proxy}"))
+        .variable("SSL_CERT_FILE", &cert);
+    let mut talk = here.start_with_input(&["connect", "--plain", "https://sysop.test"]);
+    talk.out.wait_for_text("You: ");
+    talk.type_text("hello\n");
+    talk.out.wait_for_text("Hello through all of it.");
+    leaves(talk);
+    let asked = asked.lock().unwrap().clone();
+    assert!(
+        asked.len() >= 2 && asked.iter().all(|line| line == "CONNECT sysop.test:443 HTTP/1.1"),
+        "{asked:?}"
+    );
+    let stranger =
+        client().variable("SYSOP_TOKEN", token).variable("HTTPS_PROXY", &format!("http://{proxy}"));
+    let run = stranger.finish(&["connect", "--plain", "https://sysop.test"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("certificate") && !run.err.contains(token), "{run:?}");
 }
 
 #[test]
