@@ -36,8 +36,10 @@ pub(crate) fn step(what: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program is on the PATH.
+/// Whether a program is on the PATH, or where Debian keeps the programs of PostgreSQL.
 pub(crate) fn found(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut folders = std::env::split_paths(&path).chain(versions.map(|version| version.path().join("bin")));
+    folders.any(|folder| folder.join(program).is_file())
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::chore::{found, step, target};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 18] = [
+const NEEDED: [(&str, &str); 19] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
@@ -26,6 +26,7 @@ const NEEDED: [(&str, &str); 18] = [
     ("stty", "coreutils"),
     ("script", "bsdutils"),
     ("python3", "python3 python3-venv"),
+    ("initdb", "postgresql"),
 ];
 
 /// What judges the description of the API, from Python's index: program and version.

@@ -15,8 +15,9 @@ use crate::session::SessionSpec;
 use crate::tagged::{self, Untagged};
 use crate::tool::Lent;
 
-/// What the world tells a session.
-#[derive(Debug, Clone, PartialEq)]
+/// What the world tells a session. Nodes that share a store hand it on as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     /// A person says what they want. While a turn runs it waits for the end of that turn.
     Prompt {
@@ -388,6 +389,8 @@ pub enum Effect {
     RunTool {
         /// Exactly what to run.
         call: ToolCall,
+        /// Where, as it was decided on.
+        place: ToolPlace,
     },
     /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
     CancelTool {
@@ -401,6 +404,15 @@ pub enum Effect {
         /// How long.
         after: Duration,
     },
+}
+
+/// Where a call runs. It is decided with the call, so that what was allowed for one place never runs in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolPlace {
+    /// On the session's own host.
+    Own,
+    /// On the client that lends the tool.
+    Lent,
 }
 
 /// What `Session::handle` returns: append the events, publish them, then perform the effects.
@@ -424,8 +436,9 @@ pub struct Logged {
     pub event: Event,
 }
 
-/// Text or output for live display. Never logged, never seen by the core.
-#[derive(Debug, Clone, PartialEq)]
+/// Text or output for live display. Never logged, never seen by the core. Nodes that share a store hand it on as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Delta {
     /// More of the model's text.
     Text {

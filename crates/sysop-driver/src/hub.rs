@@ -127,6 +127,13 @@ impl Hub {
     }
 }
 
+/// Nothing more can come.
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 impl HubState {
     fn each(&mut self, mut tell: impl FnMut(&mut MailboxState)) {
         self.faces.retain(|face| {

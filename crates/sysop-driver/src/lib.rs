@@ -2,35 +2,47 @@
 //!
 //! The order is the point of this crate: an event is durable before anybody sees it, and seen before anything is
 //! done about it; for a later step of a turn the model is asked meanwhile, and what it says waits. A session with
-//! nothing to do is an entry in a map; a task exists only while inputs are worked off.
+//! nothing to do is an entry in a map; a task exists only while inputs are worked off. Nodes that share a store
+//! (`cluster`) each run the sessions that they own, and follow the others.
 #![warn(missing_docs)]
 
 mod clock;
+pub mod cluster;
 pub mod face;
+mod follow;
 mod hub;
 mod live;
 pub mod people;
+mod placed;
 pub mod port;
 mod questions;
 pub mod tokens;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::question::QuestionId;
-use sysop_core::session::{Session, SessionSpec};
+use sysop_core::session::{NotASession, Session, SessionSpec};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::clock::system_clock;
+use self::cluster::{Acquired, Alone, Cluster, Lease, Word};
 pub use self::hub::Updates;
-use self::live::Live;
+use self::live::{Live, Start};
 use self::people::{Answer, Terminal};
+pub use self::placed::MakeHost;
+use self::placed::{Place, Placed, Shared};
 use self::port::{Clock, Host, Provider, Store, StoreError};
 
 /// How many events are read from the store at a time.
 const LOAD_EVENTS_MAX: usize = 4096;
+/// Sessions that can be opened from their logs side by side.
+const DOORS: usize = 64;
 
 /// What the driver needs of the world.
 #[derive(Clone)]
@@ -55,6 +67,9 @@ pub enum DriverError {
     /// The log has no such turn.
     #[error("session {0} has no turn {1}")]
     NoTurn(SessionId, TurnId),
+    /// Another node that lives has it.
+    #[error("session {0} is in the hands of node {1}")]
+    Elsewhere(SessionId, String),
     /// The log cannot be replayed.
     #[error("the log of session {0} cannot be read: {1}")]
     BadLog(SessionId, String),
@@ -68,13 +83,103 @@ pub struct Driver {
 
 struct Inner {
     ports: Ports,
+    cluster: Option<Arc<dyn Cluster>>,
     sessions: Mutex<HashMap<SessionId, Arc<Live>>>,
+    /// Sessions that faces of this node have open, wherever they are.
+    placed: Mutex<HashMap<SessionId, Weak<Placed>>>,
+    /// Of several who open the same session, one at a time does.
+    doors: [tokio::sync::Mutex<()>; DOORS],
+    leaving: AtomicBool,
+    /// Ends the task that listens to the other nodes.
+    _listening: Option<DropGuard>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Driver {
-    /// Starts with no session.
+    /// Starts with no session, on a store that is its own.
     pub fn new(ports: Ports) -> Self {
-        Self { inner: Arc::new(Inner { ports, sessions: Mutex::default() }) }
+        Self { inner: Arc::new(Inner::new(ports, None, None)) }
+    }
+
+    /// Starts with no session, on a store that other nodes share. Must be called within a tokio runtime.
+    pub fn among(ports: Ports, cluster: Arc<dyn Cluster>) -> Self {
+        let end = CancellationToken::new();
+        let guard = end.clone().drop_guard();
+        let inner = Arc::new(Inner::new(ports, Some(Arc::clone(&cluster)), Some(guard)));
+        let listening = Arc::downgrade(&inner);
+        tokio::spawn(async move {
+            while let Some(word) = end.run_until_cancelled(cluster.word()).await {
+                let Some(inner) = listening.upgrade() else { return };
+                inner.hear(word);
+            }
+        });
+        Self { inner }
+    }
+
+    /// Opens a session from its log wherever it is: here if no other node has it, else it is followed, and taken
+    /// over when its node is gone. Faces that open the same session get the same one.
+    ///
+    /// # Errors
+    /// When there is no such session, or its log cannot be read.
+    pub async fn open(
+        &self,
+        id: &SessionId,
+        make_host: MakeHost,
+    ) -> Result<Arc<dyn face::Session>, DriverError> {
+        let Some(cluster) = &self.inner.cluster else {
+            return Ok(Arc::new(self.take(id, || make_host()).await?));
+        };
+        if let Some(placed) = self.inner.placed(id) {
+            return Ok(Arc::new(Shared(placed)));
+        }
+        let place = placed::find(self, cluster, id, &make_host).await?;
+        Ok(Arc::new(Shared(self.place(id, make_host, place))))
+    }
+
+    /// A new session of this node that stays open where the node loses it.
+    pub fn share(&self, handle: Handle, make_host: MakeHost) -> Arc<dyn face::Session> {
+        if self.inner.cluster.is_none() {
+            return Arc::new(handle);
+        }
+        let id = handle.id().clone();
+        Arc::new(Shared(self.place(&id, make_host, Place::Here(handle))))
+    }
+
+    /// Gives all sessions back to the other nodes at once, and stops what runs here.
+    ///
+    /// # Errors
+    /// When the others could not be told; they find out by themselves when this node has been silent for a while.
+    pub async fn leave(&self) -> Result<(), DriverError> {
+        let Some(cluster) = &self.inner.cluster else { return Ok(()) };
+        self.inner.leaving.store(true, Ordering::SeqCst);
+        self.inner.lose_all();
+        for placed in self.inner.all_placed() {
+            if let Some(follow) = placed.follow() {
+                follow.close();
+            }
+        }
+        Ok(cluster.leave().await?)
+    }
+
+    fn place(&self, id: &SessionId, make_host: MakeHost, place: Place) -> Arc<Placed> {
+        let cluster =
+            Arc::clone(self.inner.cluster.as_ref().expect("only nodes of a cluster place sessions"));
+        let mut open = lock(&self.inner.placed);
+        if let Some(placed) = open.get(id).and_then(Weak::upgrade) {
+            return placed;
+        }
+        open.retain(|_, placed| placed.strong_count() > 0);
+        let follow = matches!(place, Place::There(_));
+        let placed = Placed::new(self, cluster, id.clone(), make_host, place);
+        open.insert(id.clone(), Arc::downgrade(&placed));
+        drop(open);
+        if follow && let Some(follow) = placed.follow() {
+            follow.read_on(); // words came too early for it
+        }
+        placed
     }
 
     /// Opens a new session; it is durable on return.
@@ -108,7 +213,8 @@ impl Driver {
 
     fn opening(&self, id: SessionId, spec: SessionSpec, host: Arc<dyn Host>) -> Arc<Live> {
         let (session, out) = Session::open(spec);
-        Live::new(id, self.inner.ports.clone(), host, session, Seq(0), out.events)
+        let start = Start { session, seq: Seq(0), pending: out.events };
+        Live::new(id.clone(), self.inner.ports.clone(), self.inner.found(&id), host, start)
     }
 
     /// Opens a session from its log. What was running when its process ended is marked as interrupted.
@@ -117,14 +223,35 @@ impl Driver {
     /// # Errors
     /// When there is no such session, or its log cannot be read.
     pub async fn resume(&self, id: &SessionId, host: Arc<dyn Host>) -> Result<Handle, DriverError> {
+        self.take(id, || host).await
+    }
+
+    async fn take(
+        &self,
+        id: &SessionId,
+        make_host: impl FnOnce() -> Arc<dyn Host>,
+    ) -> Result<Handle, DriverError> {
+        let _door = match &self.inner.cluster {
+            Some(_) => Some(self.inner.door(id).lock().await),
+            None => None,
+        };
         if let Some(live) = self.running(id) {
             return Ok(Handle { live });
         }
+        let lease = self.inner.acquire(id).await?;
         let (session, seq) = replay(self.inner.ports.store.as_ref(), id).await?;
-        let live = Live::new(id.clone(), self.inner.ports.clone(), host, session, seq, Vec::new());
+        let start = Start { session, seq, pending: Vec::new() };
+        let live = Live::new(id.clone(), self.inner.ports.clone(), lease, make_host(), start);
         match self.keep(live, Some(Input::Recovered)) {
+            Kept::New(live) => {
+                if self.inner.cluster.is_some() {
+                    live.collect_letters();
+                    follow::relay(&live);
+                }
+                Ok(Handle { live })
+            }
             // Where somebody resumed it meanwhile, what it does now is not interrupted.
-            Kept::New(live) | Kept::Running(live) => Ok(Handle { live }),
+            Kept::Running(live) => Ok(Handle { live }),
         }
     }
 
@@ -156,7 +283,7 @@ impl Driver {
     pub fn rest(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
         let resting: Vec<_> = {
-            let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = lock(&self.inner.sessions);
             sessions.extract_if(|_, live| Arc::strong_count(live) == 1 && live.rests(now, idle)).collect()
         };
         drop(resting); // their hosts may have something to end, and need no lock for it
@@ -164,7 +291,7 @@ impl Driver {
 
     /// Ends a session here for good, whatever it does: nothing more is told or logged.
     pub fn end(&self, id: &SessionId, why: &str) {
-        let live = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let live = lock(&self.inner.sessions).remove(id);
         if let Some(live) = live {
             live.end(why);
         }
@@ -177,11 +304,11 @@ impl Driver {
 
     /// How many sessions are held in memory.
     pub fn live_sessions(&self) -> usize {
-        self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()
+        lock(&self.inner.sessions).len()
     }
 
     fn running(&self, id: &SessionId) -> Option<Arc<Live>> {
-        let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = lock(&self.inner.sessions);
         if sessions.get(id).is_some_and(|live| live.last_error().is_some()) {
             sessions.remove(id);
         }
@@ -190,7 +317,7 @@ impl Driver {
 
     /// Keeps a session, unless one of its id runs already. Nobody else can tell it anything before `first`.
     fn keep(&self, live: Arc<Live>, first: Option<Input>) -> Kept {
-        let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = lock(&self.inner.sessions);
         match sessions.get(live.id()) {
             Some(running) if running.last_error().is_none() => Kept::Running(Arc::clone(running)),
             Some(_) | None => {
@@ -204,26 +331,157 @@ impl Driver {
     }
 }
 
+impl Inner {
+    fn new(ports: Ports, cluster: Option<Arc<dyn Cluster>>, listening: Option<DropGuard>) -> Self {
+        Self {
+            ports,
+            cluster,
+            sessions: Mutex::default(),
+            placed: Mutex::default(),
+            doors: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            leaving: AtomicBool::new(false),
+            _listening: listening,
+        }
+    }
+
+    fn found(&self, id: &SessionId) -> Arc<dyn Lease> {
+        match &self.cluster {
+            Some(cluster) => cluster.found(id),
+            None => Arc::new(Alone { id: id.clone(), store: Arc::clone(&self.ports.store) }),
+        }
+    }
+
+    async fn acquire(&self, id: &SessionId) -> Result<Arc<dyn Lease>, DriverError> {
+        let Some(cluster) = &self.cluster else { return Ok(self.found(id)) };
+        match cluster.acquire(id).await? {
+            Acquired::Owned(lease) => Ok(lease),
+            Acquired::HeldBy(node) => Err(DriverError::Elsewhere(id.clone(), node)),
+        }
+    }
+
+    fn door(&self, id: &SessionId) -> &tokio::sync::Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        let index = hasher.finish() % DOORS as u64;
+        &self.doors[usize::try_from(index).expect("there are few doors")]
+    }
+
+    fn placed(&self, id: &SessionId) -> Option<Arc<Placed>> {
+        lock(&self.placed).get(id).and_then(Weak::upgrade)
+    }
+
+    fn all_placed(&self) -> Vec<Arc<Placed>> {
+        lock(&self.placed).values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn live(&self, id: &SessionId) -> Option<Arc<Live>> {
+        lock(&self.sessions).get(id).cloned()
+    }
+
+    fn lose_all(&self) {
+        let lives: Vec<_> = lock(&self.sessions).drain().map(|(_, live)| live).collect();
+        for live in lives {
+            live.lose();
+        }
+    }
+
+    /// Does what a word from the other nodes asks for. Never waits.
+    fn hear(&self, word: Word) {
+        match word {
+            Word::Appended { id, seq } => {
+                if let Some(follow) = self.placed(&id).and_then(|placed| placed.follow()) {
+                    follow.appended(seq);
+                }
+            }
+            Word::Told { id, after, deltas } => {
+                if let Some(follow) = self.placed(&id).and_then(|placed| placed.follow()) {
+                    follow.told(after, deltas);
+                }
+            }
+            Word::Free { id } => {
+                if let Some(placed) = self.placed(&id) {
+                    if let Some(follow) = placed.follow() {
+                        follow.close();
+                    }
+                    placed.settle_soon();
+                }
+            }
+            Word::Posted { id } => {
+                if let Some(live) = self.live(&id) {
+                    live.collect_letters();
+                }
+            }
+            Word::Followed { id } => {
+                if let Some(live) = self.live(&id) {
+                    follow::relay(&live);
+                }
+            }
+            Word::Missed => self.look_everywhere(),
+            Word::Lost => {
+                self.lose_all();
+                for placed in self.all_placed() {
+                    if let Some(follow) = placed.follow() {
+                        follow.close(); // the watch ended with the lease
+                    }
+                    placed.settle_soon();
+                }
+            }
+        }
+    }
+
+    fn look_everywhere(&self) {
+        for placed in self.all_placed() {
+            if let Some(follow) = placed.follow() {
+                follow.read_on();
+            }
+        }
+        let lives: Vec<_> = lock(&self.sessions).values().cloned().collect();
+        for live in lives {
+            live.collect_letters();
+            follow::relay(&live);
+        }
+    }
+}
+
 enum Kept {
     New(Arc<Live>),
     Running(Arc<Live>),
 }
 
-async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
-    let mut events: Vec<Event> = Vec::new();
-    let mut seq = Seq(0);
-    loop {
-        let page = store.load(id, seq, LOAD_EVENTS_MAX).await?;
-        let Some(last) = page.last() else { break };
-        seq = last.seq;
-        events.extend(page.into_iter().map(|logged| logged.event));
-    }
-    if events.is_empty() {
+/// Rebuilds a session from its log and says where the log ends. The log is never held whole: while one page of a
+/// long one is replayed, on a thread of its own, the next is read.
+///
+/// # Errors
+/// When the store fails, or what it has is no session.
+pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
+    let bad = |error: &dyn std::fmt::Display| DriverError::BadLog(id.clone(), error.to_string());
+    let (mut session, mut seq) = (None, Seq(0));
+    let mut page = store.load(id, seq, LOAD_EVENTS_MAX).await?;
+    if page.is_empty() {
         return Err(StoreError::NotFound(id.clone()).into());
     }
-    let session =
-        Session::replay(&events).map_err(|error| DriverError::BadLog(id.clone(), error.to_string()))?;
-    Ok((session, seq))
+    loop {
+        seq = page.last().map_or(seq, |last| last.seq);
+        if page.len() < LOAD_EVENTS_MAX {
+            let session = replay_page(session, page).map_err(|error| bad(&error))?;
+            return Ok((session, seq));
+        }
+        let replayed = tokio::task::spawn_blocking(move || replay_page(session, page));
+        let (replayed, next) = tokio::join!(replayed, store.load(id, seq, LOAD_EVENTS_MAX));
+        session = Some(replayed.map_err(|error| bad(&error))?.map_err(|error| bad(&error))?);
+        page = next?;
+    }
+}
+
+fn replay_page(session: Option<Session>, page: Vec<Logged>) -> Result<Session, NotASession> {
+    let events = page.iter().map(|logged| &logged.event);
+    match session {
+        Some(mut session) => {
+            session.replay_on(events);
+            Ok(session)
+        }
+        None => Session::replay(events),
+    }
 }
 
 /// All that a face holds of a session. Cheap to clone.

@@ -1,5 +1,8 @@
 //! One live session: works off its inputs, one batch at a time: handle, append, publish, perform.
 //!
+//! Where several nodes share the store, it works under a lease: a node that does not hold it any more appends nothing,
+//! does nothing, and stops what runs. Inputs that were posted on other nodes come out of the session's letters.
+//!
 //! Only for a later step of a turn the model is asked while the append is still on its way: asking does nothing that
 //! could be done twice. What it answers waits for the append.
 
@@ -9,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use sysop_core::event::{Delta, Effect, Event, Input, Logged};
+use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolPlace};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -17,9 +20,11 @@ use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
 use tokio::sync::oneshot;
 
+use crate::cluster::{LETTERS_MAX, Lease, LetterNumber};
+use crate::follow::Relaying;
 use crate::hub::{Hub, Updates};
 use crate::people::{Answer, Terminal};
-use crate::port::{CancellationToken, DeltaSink, Host, ModelEvent};
+use crate::port::{CancellationToken, Clock, DeltaSink, Host, ModelEvent, StoreError};
 use crate::questions::{self, Questions, SessionPeople};
 use crate::{DriverError, Ports};
 
@@ -32,16 +37,20 @@ const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
 pub(crate) struct Live {
     id: SessionId,
     ports: Ports,
+    lease: Arc<dyn Lease>,
     host: Arc<dyn Host>,
     pub(crate) hub: Hub,
     pub(crate) questions: Questions,
     inbox: Mutex<Inbox>,
+    /// Ends whatever runs for the session.
+    end: CancellationToken,
+    pub(crate) relaying: Relaying,
     /// Where it works, whichever thread an input comes from.
     runtime: tokio::runtime::Handle,
 }
 
 struct Inbox {
-    inputs: VecDeque<Input>,
+    inputs: VecDeque<(Input, Option<LetterNumber>)>,
     /// Here while no task works on the inputs.
     parked: Option<Worker>,
     /// The last durable event.
@@ -49,7 +58,37 @@ struct Inbox {
     /// When it last had something to do.
     active: Timestamp,
     /// Why the session ended for good.
-    closed: Option<String>,
+    closed: Option<Closed>,
+    /// Letters that were taken out and whose end is not durable yet.
+    open_letters: HashSet<LetterNumber>,
+    /// Those of them that ended while letters are being read: what is read may be older.
+    ended_letters: Vec<LetterNumber>,
+    letters: Collecting,
+}
+
+impl Inbox {
+    fn forget_ended(&mut self) {
+        for letter in self.ended_letters.drain(..) {
+            self.open_letters.remove(&letter);
+        }
+    }
+}
+
+/// How a session ended for good.
+#[derive(Debug, Clone)]
+pub(crate) struct Closed {
+    pub(crate) why: String,
+    /// It goes on in other hands.
+    pub(crate) elsewhere: bool,
+}
+
+/// Whether somebody takes letters out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Collecting {
+    No,
+    Yes,
+    /// More came since that began.
+    Again,
 }
 
 /// The part of a session that one task at a time works with.
@@ -58,28 +97,54 @@ struct Worker {
     seq: Seq,
     /// Events that are decided but not durable.
     pending: Vec<Event>,
+    /// Letters that were handled, to be marked as taken with the next append.
+    letters: Vec<LetterNumber>,
     model: Option<(StepId, CancellationToken)>,
     tools: HashMap<CallId, CancellationToken>,
-    /// Calls that are about to run, of tools that were lent when that was decided.
-    lent: HashSet<CallId>,
+}
+
+/// Where a session starts to live.
+pub(crate) struct Start {
+    pub(crate) session: Session,
+    /// The last durable event.
+    pub(crate) seq: Seq,
+    /// Events that are not durable yet.
+    pub(crate) pending: Vec<Event>,
 }
 
 impl Live {
     pub(crate) fn new(
         id: SessionId,
         ports: Ports,
+        lease: Arc<dyn Lease>,
         host: Arc<dyn Host>,
-        session: Session,
-        seq: Seq,
-        pending: Vec<Event>,
+        at: Start,
     ) -> Arc<Self> {
-        let (tools, lent) = (HashMap::new(), HashSet::new());
-        let worker = Worker { session, seq, pending, model: None, tools, lent };
-        let active = ports.clock.now();
-        let inbox = Inbox { inputs: VecDeque::new(), parked: Some(worker), seq, active, closed: None };
-        let (hub, questions) = (Hub::default(), Questions::default());
-        let runtime = tokio::runtime::Handle::current();
-        let live = Arc::new(Self { id, ports, host, hub, questions, inbox: Mutex::new(inbox), runtime });
+        let Start { session, seq, pending } = at;
+        let worker =
+            Worker { session, seq, pending, letters: Vec::new(), model: None, tools: HashMap::new() };
+        let inbox = Inbox {
+            inputs: VecDeque::new(),
+            parked: Some(worker),
+            seq,
+            active: ports.clock.now(),
+            closed: None,
+            open_letters: HashSet::new(),
+            ended_letters: Vec::new(),
+            letters: Collecting::No,
+        };
+        let live = Arc::new(Self {
+            id,
+            ports,
+            lease,
+            host,
+            hub: Hub::default(),
+            questions: Questions::default(),
+            inbox: Mutex::new(inbox),
+            end: CancellationToken::new(),
+            relaying: Relaying::default(),
+            runtime: tokio::runtime::Handle::current(),
+        });
         live.host.attend(Arc::new(SessionPeople(Arc::downgrade(&live))));
         live
     }
@@ -107,7 +172,19 @@ impl Live {
     }
 
     pub(crate) fn last_error(&self) -> Option<String> {
+        self.inbox().closed.as_ref().map(|closed| closed.why.clone())
+    }
+
+    pub(crate) fn closed(&self) -> Option<Closed> {
         self.inbox().closed.clone()
+    }
+
+    pub(crate) fn lease(&self) -> &Arc<dyn Lease> {
+        &self.lease
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.ports.clock
     }
 
     pub(crate) fn last_seq(&self) -> Seq {
@@ -129,25 +206,85 @@ impl Live {
                 Ok(())
             }
             Err(error) => {
-                self.close(&error.to_string());
+                self.fail(&error);
                 Err(error)
             }
         }
     }
 
     pub(crate) fn send(self: &Arc<Self>, input: Input) -> Result<(), DriverError> {
+        self.take_in([(input, None)])
+    }
+
+    fn take_in(
+        self: &Arc<Self>,
+        inputs: impl IntoIterator<Item = (Input, Option<LetterNumber>)>,
+    ) -> Result<(), DriverError> {
         let worker = {
             let mut inbox = self.inbox();
-            if let Some(why) = &inbox.closed {
-                return Err(DriverError::Closed(why.clone()));
+            if let Some(closed) = &inbox.closed {
+                return Err(DriverError::Closed(closed.why.clone()));
             }
-            inbox.inputs.push_back(input);
-            inbox.parked.take()
+            inbox.inputs.extend(inputs);
+            if inbox.inputs.is_empty() { None } else { inbox.parked.take() }
         };
         if let Some(worker) = worker {
             self.spawn(worker);
         }
         Ok(())
+    }
+
+    /// Takes out the letters that wait, in their order; one task at a time.
+    pub(crate) fn collect_letters(self: &Arc<Self>) {
+        {
+            let mut inbox = self.inbox();
+            if inbox.closed.is_some() {
+                return;
+            }
+            if inbox.letters != Collecting::No {
+                inbox.letters = Collecting::Again;
+                return;
+            }
+            inbox.letters = Collecting::Yes;
+        }
+        let live = Arc::clone(self);
+        self.runtime.spawn(async move { while live.read_letters().await {} });
+    }
+
+    /// Takes out what waits; says whether there may be more.
+    async fn read_letters(self: &Arc<Self>) -> bool {
+        let letters = match self.lease.letters().await {
+            Ok(letters) => letters,
+            Err(error) => {
+                // The word that the database is back leads here again.
+                tracing::warn!(session = %self.id, %error, "letters stay where they are for now");
+                let mut inbox = self.inbox();
+                inbox.letters = Collecting::No;
+                inbox.forget_ended();
+                return false;
+            }
+        };
+        let full = letters.len() >= LETTERS_MAX;
+        let new: Vec<_> = {
+            let mut inbox = self.inbox();
+            let new = letters
+                .into_iter()
+                .filter(|letter| inbox.open_letters.insert(letter.number))
+                .map(|letter| (letter.input, Some(letter.number)))
+                .collect();
+            inbox.forget_ended();
+            new
+        };
+        let more = full && !new.is_empty();
+        if self.take_in(new).is_err() {
+            return false;
+        }
+        let mut inbox = self.inbox();
+        let again = std::mem::replace(&mut inbox.letters, Collecting::No) == Collecting::Again || more;
+        if again {
+            inbox.letters = Collecting::Yes;
+        }
+        again
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
@@ -156,6 +293,9 @@ impl Live {
 
     fn park_or_work(self: &Arc<Self>, worker: Worker) {
         let mut inbox = self.inbox();
+        if inbox.closed.is_some() {
+            return;
+        }
         if inbox.inputs.is_empty() {
             inbox.parked = Some(worker);
         } else {
@@ -169,7 +309,8 @@ impl Live {
         self.runtime.spawn(async move {
             let worked = AssertUnwindSafe(live.work(worker)).catch_unwind().await;
             if worked.is_err() {
-                live.close("sysop hit a bug in this session and closed it; what was logged is kept");
+                let why = "sysop hit a bug in this session and closed it; what was logged is kept";
+                live.close(Closed { why: why.to_owned(), elsewhere: false });
             }
         });
     }
@@ -190,17 +331,23 @@ impl Live {
                 std::mem::take(&mut inbox.inputs)
             };
             let mut effects = Vec::new();
-            for input in inputs {
+            for (input, letter) in inputs {
+                worker.letters.extend(letter);
                 worker.forget(&input);
                 let output = worker.session.handle(input);
-                worker.note_lent(&output.effects);
                 worker.pending.extend(output.events);
                 effects.extend(output.effects);
             }
             let published = self.ask_early(&mut worker, &mut effects);
             if let Err(error) = self.log(&mut worker).await {
                 drop(worker); // and with it what was asked
-                return self.close(&error.to_string());
+                return self.fail(&error);
+            }
+            if !self.lease.holds() {
+                self.lose();
+            }
+            if self.closed().is_some() {
+                return; // what was to be done is no longer this node's to do
             }
             if let Some(published) = published {
                 // Nobody listens where the call has ended already.
@@ -240,10 +387,13 @@ impl Live {
         request: ModelRequest,
         published: oneshot::Receiver<()>,
     ) {
-        let cancel = CancellationToken::new();
+        let cancel = self.end.child_token();
         worker.model = Some((step, cancel.clone()));
         let live = Arc::clone(self);
         tokio::spawn(async move {
+            if !live.lease.holds() {
+                return live.lose();
+            }
             let asked = AssertUnwindSafe(live.ask(step, request, published)).catch_unwind();
             let result = tokio::select! {
                 biased;
@@ -256,7 +406,7 @@ impl Live {
 
     /// Appends what is pending, then publishes it.
     async fn log(&self, worker: &mut Worker) -> Result<(), DriverError> {
-        if worker.pending.is_empty() {
+        if worker.pending.is_empty() && worker.letters.is_empty() {
             return Ok(());
         }
         let at = self.ports.clock.now();
@@ -268,28 +418,54 @@ impl Live {
                 Arc::new(Logged { seq, at, event })
             })
             .collect();
-        worker.seq = self.ports.store.append(&self.id, worker.seq, &logged).await?;
-        self.inbox().seq = worker.seq;
+        worker.seq = self.lease.append(worker.seq, &logged, &worker.letters).await?;
+        {
+            let mut inbox = self.inbox();
+            inbox.seq = worker.seq;
+            inbox.ended_letters.append(&mut worker.letters);
+            if inbox.letters == Collecting::No {
+                inbox.forget_ended();
+            }
+        }
         self.hub.publish(&logged);
         Ok(())
     }
 
-    fn close(&self, why: &str) {
-        tracing::error!(session = %self.id, why, "session closed");
-        self.end(why);
+    fn fail(&self, error: &DriverError) {
+        let elsewhere =
+            matches!(error, DriverError::Store(StoreError::Taken { .. } | StoreError::Conflict { .. }));
+        self.close(Closed { why: error.to_string(), elsewhere });
+    }
+
+    /// This node has to let go of the session; another one may have it already.
+    pub(crate) fn lose(&self) {
+        let why = format!("this node let go of session {}, which goes on elsewhere; open it again", self.id);
+        self.close(Closed { why, elsewhere: true });
+    }
+
+    fn close(&self, closed: Closed) {
+        let parked = {
+            let mut inbox = self.inbox();
+            if inbox.closed.is_none() {
+                if closed.elsewhere {
+                    tracing::warn!(session = %self.id, why = closed.why, "session let go");
+                } else {
+                    tracing::error!(session = %self.id, why = closed.why, "session closed");
+                }
+                inbox.closed = Some(closed);
+            }
+            inbox.inputs.clear();
+            inbox.parked.take()
+        };
+        drop(parked);
+        self.end.cancel();
+        self.questions.clear();
+        self.hub.close();
     }
 
     /// Ends for good: nothing more is done or told, and what runs is stopped.
     pub(crate) fn end(&self, why: &str) {
-        let parked = {
-            let mut inbox = self.inbox();
-            inbox.closed.get_or_insert_with(|| why.to_owned());
-            inbox.inputs.clear();
-            inbox.parked.take()
-        };
-        drop(parked); // and with it what runs
-        self.questions.clear();
-        self.hub.close();
+        self.close(Closed { why: why.to_owned(), elsewhere: false });
     }
 
     /// Whether nothing is lost if it is opened from its log when it is next wanted.
@@ -298,7 +474,7 @@ impl Live {
         let idle = if shell { idle.max(SHELL_KEPT) } else { idle };
         let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         let inbox = self.inbox();
-        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet);
+        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet) && inbox.open_letters.is_empty();
         let since = now.0.saturating_sub(inbox.active.0);
         (inbox.closed.is_some() || (quiet && since >= idle)) && !self.hub.is_watched()
     }
@@ -316,14 +492,17 @@ impl Live {
                     cancel.cancel();
                 }
             }
-            Effect::RunTool { call } => {
-                let cancel = CancellationToken::new();
+            Effect::RunTool { call, place } => {
+                let cancel = self.end.child_token();
                 worker.tools.insert(call.id.clone(), cancel.clone());
-                let lent = worker.lent.remove(&call.id);
                 let live = Arc::clone(self);
                 tokio::spawn(async move {
+                    // Once more, as late as can be: this may have waited for its turn.
+                    if !live.lease.holds() {
+                        return live.lose();
+                    }
                     let id = call.id.clone();
-                    let outcome = AssertUnwindSafe(live.run_tool(call, lent, cancel)).catch_unwind().await;
+                    let outcome = AssertUnwindSafe(live.run_tool(call, place, cancel)).catch_unwind().await;
                     let outcome = outcome
                         .unwrap_or_else(|_| Outcome::new(Status::Unknown, bug("running the tool").message));
                     live.answer(Input::Outcome { call: id, outcome });
@@ -351,15 +530,19 @@ impl Live {
         }
     }
 
-    async fn run_tool(self: &Arc<Self>, call: ToolCall, lent: bool, cancel: CancellationToken) -> Outcome {
+    async fn run_tool(
+        self: &Arc<Self>,
+        call: ToolCall,
+        place: ToolPlace,
+        cancel: CancellationToken,
+    ) -> Outcome {
         let (live, id) = (Arc::clone(self), call.id.clone());
         let sink = DeltaSink::new(move |text| {
             live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
         });
-        if lent {
-            self.host.run_lent(call, sink, cancel).await
-        } else {
-            self.host.run(call, sink, cancel).await
+        match place {
+            ToolPlace::Own => self.host.run(call, sink, cancel).await,
+            ToolPlace::Lent => self.host.run_lent(call, sink, cancel).await,
         }
     }
 
@@ -407,17 +590,6 @@ impl Live {
 }
 
 impl Worker {
-    /// Remembers which calls are of tools that are lent now: that may change before they are made.
-    fn note_lent(&mut self, effects: &[Effect]) {
-        for effect in effects {
-            if let Effect::RunTool { call } = effect
-                && self.session.lent().named(&call.name).is_some()
-            {
-                self.lent.insert(call.id.clone());
-            }
-        }
-    }
-
     /// Whether nothing is under way, and all that happened is durable.
     fn is_quiet(&self) -> bool {
         let waits = matches!(self.session.activity(), Activity::Idle | Activity::Waiting);

@@ -48,13 +48,11 @@ pub trait Host: Send + Sync {
     /// children, and returns what was captured.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
 
-    /// Runs one call of a tool that a client lends, on that client; never by the tools of its own.
+    /// Runs one call on the client that lends its tool, like `run`. A call comes here and not to `run` by what the log
+    /// says of lent tools, whoever is connected now.
     async fn run_lent(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        let _ = (sink, cancel);
-        Outcome::failed(format!(
-            "{} runs on the machine of a client, and none can lend it here; nothing ran",
-            call.name
-        ))
+        drop((sink, cancel));
+        Outcome::failed(format!("nobody is connected who lends `{}`; nothing ran", call.name))
     }
 
     /// Told once, before the first call: who is there to be asked. The session may end before the host does.
@@ -102,7 +100,7 @@ pub trait Store: Send + Sync {
     /// On return they are durable, all or none.
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError>;
 
-    /// The events after `after`, oldest first, at most `limit`.
+    /// The events after `after`, oldest first, at most `limit`; fewer only where the log ends.
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError>;
 
     /// Sessions, the most recently changed first.
@@ -146,6 +144,14 @@ pub enum StoreError {
         /// What is there.
         found: Seq,
     },
+    /// Another node works on the session now; what this one does there counts no more.
+    #[error("session {id} {}; open it again", taken(by))]
+    Taken {
+        /// The session.
+        id: SessionId,
+        /// The other node's name; empty where it is not known.
+        by: String,
+    },
     /// No such session.
     #[error("there is no session {0}; `sysop sessions list` shows those that are kept")]
     NotFound(SessionId),
@@ -155,6 +161,14 @@ pub enum StoreError {
     /// The data does not read back.
     #[error("{0}")]
     Corrupt(String),
+}
+
+fn taken(by: &str) -> String {
+    if by.is_empty() {
+        "is no longer in the hands of this node".to_owned()
+    } else {
+        format!("is in the hands of node {by} now")
+    }
 }
 
 /// Tells the time.

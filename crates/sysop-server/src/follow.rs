@@ -17,6 +17,9 @@ use tokio::time::Instant;
 use crate::house::Room;
 use crate::lent::{Seat, Standing};
 
+/// The most bytes of text in one message of a delta: what waited for a slow client was joined, and many a client takes no
+/// message of any size.
+const DELTA_BYTES_MAX: usize = 64 * 1024;
 /// How long a call may be on its way from the log to its host, before its message is sent without it.
 const UNKNOWN_MAX: Duration = Duration::from_secs(2);
 
@@ -230,7 +233,7 @@ impl Feed {
     fn take(&mut self, update: &Update) {
         let logged = match update {
             Update::Delta(delta) => {
-                self.ready.push_back(self.follower.encoder.delta(delta));
+                self.ready.extend(in_pieces(self.follower.encoder.delta(delta)));
                 return;
             }
             Update::Logged(logged) => logged,
@@ -313,5 +316,48 @@ impl Feed {
             *traceparent = self.room.state.trace().map(|trace| trace.to_string());
         }
         message
+    }
+}
+
+/// A delta as messages that are not too long.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only these hold text that was joined")]
+fn in_pieces(message: ServerMessage) -> Vec<ServerMessage> {
+    match message {
+        ServerMessage::AssistantDelta { session_id, content } => pieces(&content)
+            .map(|content| ServerMessage::AssistantDelta { session_id: session_id.clone(), content })
+            .collect(),
+        ServerMessage::AssistantReasoning { session_id, content } => pieces(&content)
+            .map(|content| ServerMessage::AssistantReasoning { session_id: session_id.clone(), content })
+            .collect(),
+        ServerMessage::ToolOutput { session_id, tool_call_id, content } => pieces(&content)
+            .map(|content| ServerMessage::ToolOutput {
+                session_id: session_id.clone(),
+                tool_call_id: tool_call_id.clone(),
+                content,
+            })
+            .collect(),
+        other => vec![other],
+    }
+}
+
+fn pieces(mut text: &str) -> impl Iterator<Item = String> {
+    std::iter::from_fn(move || {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(DELTA_BYTES_MAX));
+        text = rest;
+        (!piece.is_empty()).then(|| piece.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_delta_is_told_in_pieces_of_whole_characters() {
+        let text = "é".repeat(DELTA_BYTES_MAX);
+        let told: Vec<String> = pieces(&text).collect();
+        assert!(told.iter().all(|piece| piece.len() <= DELTA_BYTES_MAX));
+        assert_eq!((told.len(), told.concat()), (2, text));
+        assert_eq!(pieces("").count(), 0);
     }
 }

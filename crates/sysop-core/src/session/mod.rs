@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use self::state::{Phase, State, Work};
 use crate::event::{
-    AfterStop, Change, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason,
+    AfterStop, Change, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason, ToolPlace,
 };
 use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
@@ -121,10 +121,15 @@ impl Session {
         let Some(first @ Event::SessionOpened { spec }) = log.next() else { return Err(NotASession) };
         let mut session = Self::blank(spec.clone());
         session.apply(first);
-        for event in log {
-            session.apply(event);
-        }
+        session.replay_on(log);
         Ok(session)
+    }
+
+    /// Replays the next part of a log that is too long to hold at once; performs nothing.
+    pub fn replay_on<'a>(&mut self, log: impl IntoIterator<Item = &'a Event>) {
+        for event in log {
+            self.apply(event);
+        }
     }
 
     fn blank(spec: SessionSpec) -> Self {
@@ -547,7 +552,11 @@ impl Session {
     /// Starts a call that may run.
     fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
-        out.effects.push(Effect::RunTool { call });
+        let place = match self.state.lent.named(&call.name) {
+            Some(_) => ToolPlace::Lent,
+            None => ToolPlace::Own,
+        };
+        out.effects.push(Effect::RunTool { call, place });
     }
 
     /// Lets the policy decide on a call: it runs, is asked about, or gets its end at once.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use sysop_core::event::{Change, Decision, Effect, Event, Input, Origin, Output};
+use sysop_core::event::{Change, Decision, Effect, Event, Input, Origin, Output, ToolPlace};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
@@ -122,7 +122,9 @@ impl World {
                     assert_eq!(self.asked.as_ref().map(|(asked, _)| asked), Some(step));
                     self.asked = None;
                 }
-                Effect::RunTool { call } => {
+                Effect::RunTool { call, place } => {
+                    let lent = self.session.lent().named(&call.name).is_some();
+                    assert_eq!(*place == ToolPlace::Lent, lent, "invariant 2: not where it is offered");
                     assert!(self.running.is_none(), "two tools at once");
                     self.running = Some(call.clone());
                     self.ran.push(call.clone());

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::{Map, json};
-use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
+use sysop_core::event::{Change, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::outcome::Status;
+use sysop_core::tool::Lent;
 use sysop_driver::port::StoreError;
 use sysop_driver::{Driver, DriverError, Handle, Updates};
 
@@ -67,6 +68,30 @@ pub(crate) fn logged(updates: &[Update]) -> Vec<Arc<Logged>> {
             Update::Delta(_) => None,
         })
         .collect()
+}
+
+#[tokio::test]
+async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
+    let world = World::new(1);
+    let (_driver, handle, mut updates) = begin(&world);
+    let lend = |tools| Input::Configure { change: Change::Lent(Lent { tools, root: "/home/me".to_owned() }) };
+    let bash = spec().tools.into_iter().find(|tool| tool.name == "bash").expect("it is offered");
+    handle.send(lend(vec![bash])).unwrap();
+    handle.send(direct("echo")).unwrap();
+    let told = until(&mut updates, ended).await;
+    let finished = logged(&told).into_iter().find_map(|logged| match &logged.event {
+        Event::ToolFinished { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    let outcome = finished.expect("the call has its end");
+    assert_eq!(outcome.status, Status::Failed);
+    assert_eq!(outcome.output, "nobody is connected who lends `bash`; nothing ran");
+    assert!(world.ran.lock().unwrap().is_empty());
+
+    handle.send(lend(Vec::new())).unwrap();
+    handle.send(direct("echo")).unwrap();
+    until(&mut updates, ended).await;
+    assert_eq!(world.ran.lock().unwrap().len(), 1, "they were taken back");
 }
 
 /// A face reads a terminal on a thread of its own, and a host may hear of a person's keys there.

@@ -2,6 +2,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
 mod driving;
+mod nodes;
 mod questions;
 mod resting;
 mod simulation;

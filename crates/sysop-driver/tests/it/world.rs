@@ -212,7 +212,7 @@ fn script(world: &World, prompt: &str, results: usize) -> Vec<ModelEvent> {
             message: "nobody answers".to_owned(),
         })],
         ["cut"] => vec![ModelEvent::Text("half".to_owned())],
-        ["random"] => match world.below(6) {
+        ["random", ..] => match world.below(6) {
             0 => does(vec![command(number), call("read_file", json!({}))]),
             1 => does(vec![command(number)]),
             2 => does(vec![call("read_file", Value::Object(Map::new()))]),

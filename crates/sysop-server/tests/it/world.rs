@@ -28,9 +28,10 @@ use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
+use sysop_server::limits::Doors;
 use sysop_server::{
     Caller, Found, Guard, LentSettings, Peer, RoomError, Rooms, Scope, Server, ServerSettings,
-    SocketSettings, Wish, Wrap, plain,
+    SocketSettings, Wish, Wrap,
 };
 use sysop_store::MemoryStore;
 use tokio::net::TcpListener;
@@ -84,7 +85,8 @@ impl World {
         let server = Server::new(Arc::new(rooms), Arc::new(ByName), settings);
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let served = tokio::spawn(async move { server.serve(plain(listener), stopped).await.unwrap() });
+        let served =
+            tokio::spawn(async move { server.serve(Doors::new(listener, None, 10_000), stopped).await });
         Self { address, driver, store, machine, stop, served: Some(served) }
     }
 
@@ -123,6 +125,10 @@ impl Guard for ByName {
         Ok(Caller { key: name.clone(), name, scope: may, ended, hold: None })
     }
 
+    fn may_open(&self, _: &Caller) -> Result<(), Box<Response>> {
+        Ok(())
+    }
+
     fn admit_nobody(&self, _: &Parts, _: Peer) -> Result<(), Box<Response>> {
         Ok(())
     }
@@ -151,6 +157,7 @@ fn failed(error: DriverError) -> RoomError {
         other @ (DriverError::Store(_)
         | DriverError::Closed(_)
         | DriverError::NoTurn(..)
+        | DriverError::Elsewhere(..)
         | DriverError::BadLog(..)) => RoomError::Failed(other.to_string()),
     }
 }

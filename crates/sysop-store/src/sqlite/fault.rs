@@ -98,6 +98,11 @@ pub(super) fn store_error(path: &Path, error: &sqlx::Error) -> StoreError {
     }
 }
 
+/// Whether SQLite refused to make a value of more bytes than one may have.
+pub(super) fn is_too_big(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(TOOBIG)
+}
+
 /// The result code without its extension; none for what did not come from SQLite.
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
     let code = error.as_database_error().and_then(DatabaseError::code)?;

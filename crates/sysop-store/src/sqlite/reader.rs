@@ -1,31 +1,33 @@
 //! Reads event logs over a connection that cannot write.
 
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use futures::TryStreamExt;
-use serde::Deserialize;
+use futures::{StreamExt, TryStreamExt};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{ConnectOptions, Connection, Row};
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
-use sysop_core::text::neutralise;
 use sysop_driver::port::{SessionSummary, StoreError};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::fault::{OpenFault, store_error};
+use super::fault::{OpenFault, is_too_big, store_error};
 use super::file::DatabaseFile;
 use super::schema;
 use super::writer::Writer;
+use crate::row::{kind, to_integer, to_seq};
 
-/// How much of an unknown event's name is repeated in an error, in characters.
-const KIND_CHARS_MAX: usize = 40;
+/// Events that SQLite hands over in one row, and that are decoded in one go. A row for each event costs more than
+/// reading it: with rows of its own a log of 100,000 events takes twice as long.
+const CHUNK_EVENTS: i64 = 512;
+/// The same, where a chunk would be longer than the 10^9 bytes that SQLite lets a value have; this many events of
+/// `EVENT_BYTES_MAX` are not.
+const SMALL_CHUNK_EVENTS: i64 = 32;
+/// Threads that decode one log. SQLite reads on one thread, at about twice the speed of one that decodes.
+const DECODERS_MAX: usize = 4;
 
-/// Events that SQLite hands over in one row. A row for each event costs more than reading it: with rows of its
-/// own a log of 100,000 events takes twice as long. An event is at most `EVENT_BYTES_MAX`, so a chunk stays under
-/// the 10^9 bytes that SQLite lets a value have.
-const CHUNK_EVENTS: i64 = 128;
-
-/// One row for each run of `CHUNK_EVENTS` seqs, a line `SEQ AT BODY` for each event, and the seq where the run ends;
+/// One row for each run of `?4` seqs, a line `SEQ AT BODY` for each event, and the seq where the run ends;
 /// JSON has no raw line feed.
 /// The log has no gaps, so the runs are counted off rather than searched for.
 const LOAD: &str = "
@@ -67,28 +69,42 @@ impl Reader {
     ) -> Result<Vec<Logged>, StoreError> {
         let mut slot = self.connected().await?;
         let connection = slot.as_mut().expect("connected() fills it");
-        let mut events = Vec::new();
-        let mut last = after;
-        let mut rows = sqlx::query(LOAD)
-            .bind(id.as_str())
-            .bind(to_integer(after.0))
-            .bind(to_integer(limit as u64))
-            .bind(CHUNK_EVENTS)
-            .fetch(&mut *connection);
-        while let Some(row) = rows.try_next().await.map_err(|error| self.fault(&error))? {
-            let (chunk, end) = columns(&row).map_err(|error| self.fault(&error))?;
-            let mut lines = chunk.unwrap_or_default().split('\n');
-            while last < end {
-                let logged = self.logged(id, last.next(), lines.next().unwrap_or_default())?;
-                last = logged.seq;
-                events.push(logged);
-            }
+        let mut events = self.read(connection, id, after, limit, CHUNK_EVENTS).await;
+        if matches!(&events, Err(ReadFault::Sqlite(error)) if is_too_big(error)) {
+            events = self.read(connection, id, after, limit, SMALL_CHUNK_EVENTS).await;
         }
-        drop(rows);
+        let events = events.map_err(|fault| match fault {
+            ReadFault::Sqlite(error) => self.fault(&error),
+            ReadFault::Event(error) => error,
+        })?;
         if events.is_empty() && !self.exists(connection, id).await? {
             return Err(StoreError::NotFound(id.clone()));
         }
         Ok(events)
+    }
+
+    async fn read(
+        &self,
+        connection: &mut SqliteConnection,
+        id: &SessionId,
+        after: Seq,
+        limit: usize,
+        chunk_events: i64,
+    ) -> Result<Vec<Logged>, ReadFault> {
+        let rows = sqlx::query(LOAD)
+            .bind(id.as_str())
+            .bind(to_integer(after.0))
+            .bind(to_integer(limit as u64))
+            .bind(chunk_events)
+            .fetch(connection);
+        let mut last = after;
+        let chunks = rows.map(|row| {
+            let (id, file) = (id.clone(), Arc::clone(&self.file));
+            let chunk = Chunk::new(row?, last, id, file)?;
+            last = chunk.end;
+            Ok(chunk.decode_aside())
+        });
+        chunks.try_buffered(decoders()).try_concat().await
     }
 
     /// See `Store::list`.
@@ -149,12 +165,70 @@ impl Reader {
         Ok(found.is_some())
     }
 
-    fn logged(&self, id: &SessionId, expected: Seq, line: &str) -> Result<Logged, StoreError> {
+    pub(super) fn fault(&self, error: &sqlx::Error) -> StoreError {
+        store_error(self.file.path(), error)
+    }
+}
+
+/// Why a log cannot be read.
+enum ReadFault {
+    Sqlite(sqlx::Error),
+    Event(StoreError),
+}
+
+impl From<sqlx::Error> for ReadFault {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// Events without gaps, as SQLite handed them over.
+struct Chunk {
+    row: SqliteRow,
+    /// The event before its first.
+    after: Seq,
+    /// Its last event.
+    end: Seq,
+    id: SessionId,
+    file: Arc<DatabaseFile>,
+}
+
+impl Chunk {
+    fn new(row: SqliteRow, after: Seq, id: SessionId, file: Arc<DatabaseFile>) -> Result<Self, sqlx::Error> {
+        Ok(Self { after, end: to_seq(row.try_get(1)?), row, id, file })
+    }
+
+    /// Decodes a whole chunk on a thread of its own, for a long log takes longer to decode than to read. A short
+    /// log, or the end of one, is not worth the thread.
+    async fn decode_aside(self) -> Result<Vec<Logged>, ReadFault> {
+        if self.end.0.saturating_sub(self.after.0) < SMALL_CHUNK_EVENTS.unsigned_abs() {
+            return self.decode();
+        }
+        match tokio::task::spawn_blocking(move || self.decode()).await {
+            Ok(decoded) => decoded,
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            Err(_) => Err(ReadFault::Event(StoreError::Unavailable(
+                "sysop was stopped while it read the log of a session".to_owned(),
+            ))),
+        }
+    }
+
+    fn decode(self) -> Result<Vec<Logged>, ReadFault> {
+        // None where all of it is missing.
+        let text: Option<&str> = self.row.try_get(0)?;
+        let mut lines = text.unwrap_or_default().split('\n');
+        let events = (self.after.0 + 1..=self.end.0)
+            .map(|seq| self.logged(Seq(seq), lines.next().unwrap_or_default()));
+        events.collect::<Result<_, _>>().map_err(ReadFault::Event)
+    }
+
+    fn logged(&self, expected: Seq, line: &str) -> Result<Logged, StoreError> {
         let Some((at, body)) = split(line, expected) else {
             return Err(StoreError::Corrupt(format!(
                 "event {expected} of session {id} is missing from the database {}; delete the session with \
                  `sysop sessions delete {id}` or restore the file",
-                self.file.path().display()
+                self.file.path().display(),
+                id = self.id
             )));
         };
         match serde_json::from_str::<Event>(body) {
@@ -163,19 +237,16 @@ impl Reader {
                 "event {expected} ({}) of session {id} in the database {} cannot be read; it was written by a newer \
                  sysop or is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
                 kind(body),
-                self.file.path().display()
+                self.file.path().display(),
+                id = self.id
             ))),
         }
     }
-
-    pub(super) fn fault(&self, error: &sqlx::Error) -> StoreError {
-        store_error(self.file.path(), error)
-    }
 }
 
-/// A chunk, none where all of it is missing, and where it should end.
-fn columns(row: &SqliteRow) -> Result<(Option<&str>, Seq), sqlx::Error> {
-    Ok((row.try_get(0)?, to_seq(row.try_get(1)?)))
+/// How many chunks are decoded at once.
+fn decoders() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(DECODERS_MAX)
 }
 
 /// Time and body of a line of a chunk; none where it is not that of `expected`.
@@ -198,29 +269,4 @@ fn summary(row: &SqliteRow) -> Result<SessionSummary, sqlx::Error> {
         host: row.try_get(5)?,
         root: row.try_get(6)?,
     })
-}
-
-/// The name of an event that cannot be read; nothing else of it is safe to repeat.
-fn kind(body: &str) -> String {
-    #[derive(Deserialize)]
-    struct Kind {
-        r#type: String,
-    }
-    match serde_json::from_str::<Kind>(body) {
-        Ok(kind) => {
-            let short: String = kind.r#type.chars().take(KIND_CHARS_MAX).collect();
-            format!("`{}`", neutralise(&short))
-        }
-        Err(_) => "not an event".to_owned(),
-    }
-}
-
-/// SQLite's integers end at 2^63 - 1; what is beyond means "all".
-pub(super) fn to_integer(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// No seq is negative; a damaged one counts as "nothing there".
-pub(super) fn to_seq(integer: i64) -> Seq {
-    Seq(u64::try_from(integer).unwrap_or(0))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sqlx::Executor;
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::session::Session;
 use sysop_driver::port::{Store, StoreError};
 use tempfile::TempDir;
 
@@ -132,4 +133,28 @@ fn a_store_outlives_the_runtime_that_it_was_used_in() {
         // What was queued was not lost either.
         assert_eq!(store.load(&SessionId::new("abandoned"), Seq(0), 10).await.unwrap().len(), 1);
     });
+}
+
+#[tokio::test]
+async fn a_log_of_several_pages_is_replayed_whole() {
+    let (_folder, _path, store) = store();
+    let (page, total) = (4096, 2 * 4096);
+    let spec = serde_json::json!({"model": "mock/mock", "system": "", "tools": [],
+        "approve": "auto", "dangerous_patterns": [], "max_iterations": 5, "max_history_messages": 5,
+        "host": "local", "root": "/", "profile": "coder"});
+    let opened = Event::SessionOpened { spec: serde_json::from_value(spec).unwrap() };
+    let mut log = vec![Arc::new(Logged { seq: Seq(1), at: Timestamp(0), event: opened })];
+    log.extend(events(1, total - 1, 10));
+    for part in log.chunks(page) {
+        store.append(&id("s"), Seq(part[0].seq.0 - 1), part).await.unwrap();
+    }
+    for more in [0, 1, 600] {
+        let after = log.last().unwrap().seq;
+        let part = events(after.0, more, 20);
+        store.append(&id("s"), after, &part).await.unwrap();
+        log.extend(part);
+        let whole = Session::replay(log.iter().map(|logged| &logged.event)).unwrap();
+        let replayed = sysop_driver::replay(&store, &id("s")).await.unwrap();
+        assert!(replayed == (whole, log.last().unwrap().seq), "{} events", log.len());
+    }
 }

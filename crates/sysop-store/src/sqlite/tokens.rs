@@ -11,7 +11,7 @@ use sysop_driver::port::StoreError;
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 
 use super::SqliteStore;
-use super::reader::to_integer;
+use crate::row::to_integer;
 use crate::tokens::{taken, too_many};
 
 const KEEP: &str = "INSERT INTO tokens (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \

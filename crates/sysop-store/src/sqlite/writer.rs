@@ -16,14 +16,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::fault::store_error;
 use super::file::DatabaseFile;
-use super::reader::{to_integer, to_seq};
 use super::schema;
 use crate::log::{Digest, check_order};
+use crate::row::{Row, Rows, to_integer, to_seq};
 
 /// Writes that may wait; later ones wait before they are queued.
 pub(super) const JOBS_WAITING_MAX: usize = 1024;
-/// The longest event as JSON, in bytes.
-const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Writes that share one transaction.
 const GROUP_JOBS_MAX: usize = 256;
 /// A transaction takes no further writes once it holds this many bytes of events.
@@ -67,20 +65,6 @@ enum Work {
     Delete,
 }
 
-/// Events as they are stored; never empty.
-#[derive(Debug)]
-struct Rows {
-    digest: Digest,
-    events: Vec<Row>,
-}
-
-#[derive(Debug)]
-struct Row {
-    seq: i64,
-    at: i64,
-    body: Arc<str>,
-}
-
 impl Writer {
     /// Connects to nothing yet.
     pub(super) fn new(file: Arc<DatabaseFile>) -> Self {
@@ -100,10 +84,7 @@ impl Writer {
         events: &[Arc<Logged>],
     ) -> Result<Seq, StoreError> {
         let last = check_order(id, after, events)?;
-        let rows = match Digest::of(events) {
-            Some(digest) => Some(Rows { digest, events: encode(events)? }),
-            None => None,
-        };
+        let rows = Rows::of(events)?;
         self.submit(id, Work::Append { after, last, rows }).await
     }
 
@@ -272,26 +253,6 @@ impl Job {
     fn session(&self) -> SessionId {
         SessionId::new(&*self.id)
     }
-}
-
-fn encode(events: &[Arc<Logged>]) -> Result<Vec<Row>, StoreError> {
-    let row = |logged: &Arc<Logged>| {
-        let body = serde_json::to_string(&logged.event).map_err(|error| {
-            StoreError::Corrupt(format!(
-                "event {} cannot be stored as JSON ({error}); this is a defect of sysop, please report it",
-                logged.seq
-            ))
-        })?;
-        if body.len() > EVENT_BYTES_MAX {
-            return Err(StoreError::Unavailable(format!(
-                "event {} has {} bytes and the longest that can be stored has {EVENT_BYTES_MAX}; send less at once",
-                logged.seq,
-                body.len()
-            )));
-        }
-        Ok(Row { seq: to_integer(logged.seq.0), at: logged.at.0, body: body.into() })
-    };
-    events.iter().map(row).collect()
 }
 
 async fn transaction(

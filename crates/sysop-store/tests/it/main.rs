@@ -1,8 +1,13 @@
 //! One conformance suite for all stores, and what is special to each.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
 mod events;
 mod memory;
+mod nodes;
+mod postgres;
+mod proxy;
+mod server;
 mod sqlite;
 mod suite;
 mod tokens;

@@ -112,10 +112,10 @@ pub(crate) async fn a_log_ends_where_it_was_left(store: Arc<dyn Store>) {
 }
 
 pub(crate) async fn pages_join_without_gap_or_overlap(store: Arc<dyn Store>) {
-    let events = queued(0, 200, "x");
+    let events = queued(0, 1100, "x");
     store.append(&id("s"), Seq(0), &events).await.unwrap();
     // Around the size of what a store may read at once, too.
-    for limit in [1, 31, 32, 33, 64, 127, 128, 129, 199, 200, 201] {
+    for limit in [7, 31, 32, 33, 511, 512, 513, 1024, 1025, 1099, 1100, 1101] {
         let mut joined = Vec::new();
         loop {
             let page = store.load(&id("s"), Seq(joined.len() as u64), limit).await.unwrap();

@@ -189,7 +189,7 @@ impl World {
             match effect {
                 Effect::CallModel { step, .. } => self.step = Some(step),
                 Effect::CancelModel { .. } => self.step = None,
-                Effect::RunTool { call } => self.running = Some(call.id),
+                Effect::RunTool { call, .. } => self.running = Some(call.id),
                 Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
         }

@@ -295,7 +295,8 @@ fn failed(error: DriverError) -> RoomError {
         DriverError::Store(_)
         | DriverError::Closed(_)
         | DriverError::NoTurn(..)
-        | DriverError::BadLog(..) => RoomError::Failed(error.to_string()),
+        | DriverError::BadLog(..)
+        | DriverError::Elsewhere(..) => RoomError::Failed(error.to_string()),
     }
 }
 

@@ -1,0 +1,306 @@
+//! A session of another node, followed by its log; and the telling of what the log does not have.
+//!
+//! What is followed is what is durable: words only say when to look. A word that is lost or late delays nothing for
+//! longer than the next one, and doubles nothing.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sysop_core::event::{Delta, Update};
+use sysop_core::id::{Seq, SessionId};
+
+use crate::cluster::Cluster;
+use crate::hub::{Hub, Updates};
+use crate::live::Live;
+use crate::port::{Clock, Store, StoreError};
+use crate::{LOAD_EVENTS_MAX, Ports};
+
+/// How many tellings may wait for the log to come to their place; the oldest goes first.
+const TOLD_WAITING_MAX: usize = 64;
+/// For how long deltas are gathered before they are told to other nodes.
+const TELL_PERIOD: Duration = Duration::from_millis(50);
+/// How many bytes of text are told to other nodes in one period; what is more, live watchers there miss.
+const TELL_BYTES_MAX: usize = 32 * 1024;
+/// How long a store that fails is left alone.
+const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+
+/// A session of another node.
+pub(crate) struct Follow {
+    id: SessionId,
+    owner: String,
+    cluster: Arc<dyn Cluster>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    hub: Hub,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The last event that was published here.
+    seen: Seq,
+    reading: Reading,
+    /// What was told of places that are not read yet.
+    told: VecDeque<(Seq, Vec<Delta>)>,
+    closed: bool,
+}
+
+/// Whether somebody reads the log on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    No,
+    Yes,
+    /// There is more since that began.
+    Again,
+}
+
+impl Follow {
+    /// Begins behind the last event that was known when it was watched.
+    pub(crate) fn new(
+        id: SessionId,
+        owner: String,
+        last: Seq,
+        cluster: Arc<dyn Cluster>,
+        ports: &Ports,
+    ) -> Arc<Self> {
+        let (store, clock) = (Arc::clone(&ports.store), Arc::clone(&ports.clock));
+        let state = State { seen: last, reading: Reading::No, told: VecDeque::new(), closed: false };
+        Arc::new(Self { id, owner, cluster, store, clock, hub: Hub::default(), state: Mutex::new(state) })
+    }
+
+    pub(crate) fn subscribe(&self, after: Seq) -> Updates {
+        let seen = self.state().seen;
+        self.hub.subscribe(Arc::clone(&self.store), self.id.clone(), after, seen)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
+    /// Ends it: somebody has to look who owns the session.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.hub.close();
+    }
+
+    pub(crate) fn notice(&self, text: &str) {
+        self.hub.delta(&Delta::Notice { text: text.to_owned() });
+    }
+
+    /// The log goes on at least to `seq`.
+    pub(crate) fn appended(self: &Arc<Self>, seq: Seq) {
+        if seq > self.state().seen {
+            self.read_on();
+        }
+    }
+
+    /// Publishes what was told, once the log is there.
+    pub(crate) fn told(self: &Arc<Self>, after: Seq, deltas: Vec<Delta>) {
+        let now = {
+            let mut state = self.state();
+            if after < state.seen {
+                return; // late: the log has what it became
+            }
+            if after > state.seen || !state.told.is_empty() {
+                if state.told.len() == TOLD_WAITING_MAX {
+                    state.told.pop_front();
+                }
+                state.told.push_back((after, deltas));
+                None
+            } else {
+                Some(deltas)
+            }
+        };
+        match now {
+            Some(deltas) => self.publish_told(deltas),
+            None => self.read_on(),
+        }
+    }
+
+    /// Reads what the log has and was not read; one task at a time.
+    pub(crate) fn read_on(self: &Arc<Self>) {
+        {
+            let mut state = self.state();
+            if state.closed {
+                return;
+            }
+            if state.reading != Reading::No {
+                state.reading = Reading::Again;
+                return;
+            }
+            state.reading = Reading::Yes;
+        }
+        let follow = Arc::clone(self);
+        tokio::spawn(async move { while follow.read_page().await {} });
+    }
+
+    /// Reads and publishes a page; says whether there may be more.
+    async fn read_page(&self) -> bool {
+        let (seen, closed) = {
+            let state = self.state();
+            (state.seen, state.closed)
+        };
+        if closed {
+            return false;
+        }
+        let page = match self.store.load(&self.id, seen, LOAD_EVENTS_MAX).await {
+            Ok(page) => page,
+            Err(StoreError::NotFound(_)) => {
+                self.close();
+                return false;
+            }
+            Err(error) => {
+                tracing::warn!(session = %self.id, %error, "cannot follow for now");
+                self.clock.sleep(FAILURE_PAUSE).await;
+                return true;
+            }
+        };
+        let page: Vec<_> = page.into_iter().map(Arc::new).collect();
+        self.hub.publish(&page);
+        let mut state = self.state();
+        if let Some(last) = page.last() {
+            state.seen = last.seq;
+        }
+        let more = page.len() == LOAD_EVENTS_MAX || state.reading == Reading::Again;
+        state.reading = if more { Reading::Yes } else { Reading::No };
+        let mut ready = Vec::new();
+        while state.told.front().is_some_and(|(after, _)| *after <= state.seen) {
+            let (after, deltas) = state.told.pop_front().expect("there is one");
+            if after == state.seen {
+                ready.extend(deltas);
+            }
+        }
+        drop(state);
+        self.publish_told(ready);
+        more
+    }
+
+    fn publish_told(&self, deltas: Vec<Delta>) {
+        for delta in deltas {
+            match delta {
+                // A question can be answered only where it is asked: a secret must not pass through the store.
+                Delta::Question { question } => {
+                    let (from, owner) = (question.from, &self.owner);
+                    let text = format!("{from} asks for something that can only be typed on node {owner}");
+                    self.hub.delta(&Delta::Notice { text });
+                }
+                Delta::QuestionClosed { .. } => {}
+                Delta::Text { .. }
+                | Delta::Reasoning { .. }
+                | Delta::Output { .. }
+                | Delta::Restarted { .. }
+                | Delta::Notice { .. }
+                | Delta::Control { .. } => self.hub.delta(&delta),
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nobody here needs words about it any more.
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let (cluster, id) = (Arc::clone(&self.cluster), self.id.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { cluster.unwatch(&id).await });
+        }
+    }
+}
+
+/// Whether a session's deltas are told to other nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Relaying(AtomicU8);
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+/// Somebody began to follow since it was looked whether anybody does.
+const WANTED: u8 = 2;
+
+impl Relaying {
+    /// Says whether a relay has to be started.
+    fn want(&self) -> bool {
+        let next = |now| Some(if now == IDLE { RUNNING } else { WANTED });
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(IDLE)
+    }
+
+    fn look(&self) {
+        self.0.store(RUNNING, Ordering::SeqCst);
+    }
+
+    /// Says whether the relay may end.
+    fn may_end(&self) -> bool {
+        self.0.compare_exchange(RUNNING, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+/// Tells the nodes that follow a session what its log does not have, for as long as any does.
+pub(crate) fn relay(live: &Arc<Live>) {
+    if !live.relaying.want() {
+        return;
+    }
+    let mut updates = live.subscribe(live.last_seq());
+    let mut after = live.last_seq();
+    let (lease, clock) = (Arc::clone(live.lease()), Arc::clone(live.clock()));
+    let live = Arc::downgrade(live);
+    tokio::spawn(async move {
+        while let Some(first) = updates.next().await {
+            let first = match first {
+                Update::Logged(logged) => {
+                    after = after.max(logged.seq);
+                    continue;
+                }
+                Update::Delta(delta) => delta,
+            };
+            clock.sleep(TELL_PERIOD).await; // what comes meanwhile is joined where it waits
+            let deltas = gather(first, &mut updates, &mut after);
+            let Some(live) = live.upgrade() else { return };
+            live.relaying.look();
+            match lease.tell(after, &deltas).await {
+                Ok(true) => {}
+                Ok(false) if live.relaying.may_end() => return,
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%error, "other nodes were not told"),
+            }
+        }
+    });
+}
+
+/// What is to be told now, all of it after the same event.
+fn gather(first: Delta, updates: &mut Updates, after: &mut Seq) -> Vec<Delta> {
+    let (mut deltas, mut bytes) = (Vec::new(), 0);
+    let mut next = Some(Update::Delta(first));
+    while let Some(update) = next {
+        match update {
+            Update::Logged(logged) => {
+                *after = logged.seq.max(*after);
+                deltas.clear(); // the log has what they became
+                bytes = 0;
+            }
+            Update::Delta(delta) => {
+                bytes += length(&delta);
+                if bytes <= TELL_BYTES_MAX {
+                    deltas.push(delta);
+                }
+            }
+        }
+        next = updates.try_next();
+    }
+    deltas
+}
+
+fn length(delta: &Delta) -> usize {
+    match delta {
+        Delta::Text { text, .. }
+        | Delta::Reasoning { text, .. }
+        | Delta::Output { text, .. }
+        | Delta::Notice { text } => text.len(),
+        Delta::Restarted { .. }
+        | Delta::Question { .. }
+        | Delta::QuestionClosed { .. }
+        | Delta::Control { .. } => 64,
+    }
+}

@@ -1,0 +1,362 @@
+//! Several nodes on one store, in a time of its own: words that get lost, nodes that crash, and nodes that sleep past
+//! the end of their lease without knowing it.
+//!
+//! Each run is a seed: a failure prints it, and `SYSOP_SIM_SEED=<n>` runs that one again. A node is a runtime that is
+//! run for a moment when its turn comes, so that one that has no turn stands still wherever it was.
+
+mod memory;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use sysop_core::event::{Decision, Delta, Event, Input, Logged, PauseReason, Update};
+use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::session::{Activity, Session};
+use sysop_driver::cluster::Cluster;
+use sysop_driver::port::StoreError;
+use sysop_driver::{Driver, DriverError, MakeHost, Ports, face};
+
+use self::memory::{MemoryNode, NodeHost, Reader, Shared, VirtualClock};
+use crate::world::{World, events, spec};
+
+const SEEDS: u64 = 100;
+const NODES: usize = 3;
+/// How many turns the nodes have, together, while things go wrong.
+const TURNS: u32 = 500;
+/// How many more they have to come to rest.
+const REST_TURNS: u32 = 4000;
+
+fn session_id() -> SessionId {
+    SessionId::new("s")
+}
+
+/// A node with its runtime, and a person at it.
+struct Node {
+    runtime: tokio::runtime::Runtime,
+    driver: Driver,
+    node: Arc<MemoryNode>,
+    session: Option<Arc<dyn face::Session>>,
+    updates: Option<BoxStream<'static, Update>>,
+    opening: Option<tokio::task::JoinHandle<Result<Arc<dyn face::Session>, DriverError>>>,
+    told: Vec<Arc<Logged>>,
+    /// Until when it stands still.
+    asleep: i64,
+}
+
+impl Node {
+    fn start(ear: usize, shared: &Arc<Shared>) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let node = MemoryNode::new(ear, shared);
+        let ports = Ports {
+            provider: shared.world.ports().provider,
+            store: Arc::new(Reader(Arc::clone(shared))),
+            clock: Arc::new(VirtualClock(Arc::clone(shared))),
+        };
+        let driver = {
+            let _inside = runtime.enter();
+            Driver::among(ports, Arc::clone(&node) as Arc<dyn Cluster>)
+        };
+        Self {
+            runtime,
+            driver,
+            node,
+            session: None,
+            updates: None,
+            opening: None,
+            told: Vec::new(),
+            asleep: 0,
+        }
+    }
+
+    fn make_host(&self) -> MakeHost {
+        let node = Arc::clone(&self.node);
+        Arc::new(move || Arc::new(NodeHost { host: node.shared.world.host(), node: Arc::clone(&node) }))
+    }
+
+    /// Runs it for a moment; its person reads what they are told, or asks for the session again.
+    fn turn(&mut self) {
+        let turns = 1 + self.node.shared.world.below(30);
+        let (driver, make_host) = (self.driver.clone(), self.make_host());
+        let life = self.node.life();
+        let Self { runtime, session, updates, opening, told, asleep, .. } = self;
+        runtime.block_on(async {
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+                if life.freeze.swap(false, Ordering::SeqCst) {
+                    *asleep = life.shared.now() + 1000 + i64::from(life.shared.world.below(15_000));
+                    return;
+                }
+            }
+            if session.is_none() {
+                let task = opening.get_or_insert_with(|| {
+                    tokio::spawn(async move { driver.open(&session_id(), make_host).await })
+                });
+                if let Some(opened) = task.now_or_never() {
+                    *opening = None;
+                    match opened.expect("no panic") {
+                        Ok(opened) => {
+                            told.clear();
+                            *updates = Some(opened.subscribe(Seq(0)));
+                            *session = Some(opened);
+                        }
+                        Err(DriverError::Store(StoreError::Unavailable(_) | StoreError::NotFound(_))) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+            while let Some(next) = updates.as_mut().and_then(|updates| updates.next().now_or_never()) {
+                match next {
+                    Some(Update::Logged(logged)) => told.push(logged),
+                    Some(Update::Delta(delta)) => check_delta(&delta, told),
+                    None => {
+                        *session = None;
+                        *updates = None;
+                    }
+                }
+            }
+        });
+        for (index, logged) in told.iter().enumerate() {
+            assert_eq!(logged.seq, Seq(index as u64 + 1), "told in order, once, without a gap");
+        }
+    }
+
+    fn say(&self, input: Input) -> bool {
+        let _inside = self.runtime.enter();
+        self.session.as_ref().is_some_and(|session| session.send(input).is_ok())
+    }
+}
+
+/// Nothing is told of a model's answer before it was told that the model is asked.
+fn check_delta(delta: &Delta, told: &[Arc<Logged>]) {
+    let (Delta::Text { step, .. } | Delta::Reasoning { step, .. } | Delta::Restarted { step }) = delta else {
+        return;
+    };
+    let asked = told.iter().any(|logged| logged.event == Event::StepStarted { step: *step });
+    assert!(asked, "{delta:?} came before its step");
+}
+
+#[derive(Default)]
+struct Counts {
+    crashes: usize,
+    sleeps: usize,
+    takeovers: usize,
+    interrupted: usize,
+    letters: usize,
+    ran: usize,
+}
+
+#[test]
+fn nodes_that_crash_and_sleep_lose_nothing_and_run_nothing_twice() {
+    let chosen = std::env::var("SYSOP_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = chosen.map_or(0..SEEDS, |seed: u64| seed..seed + 1);
+    let mut all = Counts::default();
+    for seed in seeds.clone() {
+        match std::panic::catch_unwind(|| simulate(seed)) {
+            Ok(counts) => {
+                all.crashes += counts.crashes;
+                all.sleeps += counts.sleeps;
+                all.takeovers += counts.takeovers;
+                all.interrupted += counts.interrupted;
+                all.letters += counts.letters;
+                all.ran += counts.ran;
+            }
+            Err(panic) => {
+                eprintln!("the simulation failed with SYSOP_SIM_SEED={seed}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    if chosen.is_none() {
+        let n = seeds.count();
+        let seen = (all.crashes, all.sleeps, all.takeovers, all.letters, all.ran);
+        assert!(
+            seen.0 > n && seen.1 > n && seen.2 > n && seen.3 > n && seen.4 > n && all.interrupted > n / 10,
+            "too little went on to show anything: {seen:?} crashes, sleeps, takeovers, letters, calls"
+        );
+    }
+}
+
+fn simulate(seed: u64) -> Counts {
+    let shared = Shared::new(seed);
+    let mut counts = Counts::default();
+    let mut nodes: Vec<_> = (0..NODES).map(|ear| Node::start(ear, &shared)).collect();
+    let handle =
+        nodes[0].runtime.block_on(nodes[0].driver.create(session_id(), spec(), nodes[0].make_host()()));
+    drop(handle.expect("the store keeps it"));
+    let mut posted = 0;
+    for turn in 0..TURNS {
+        shared.now.fetch_add(i64::from(shared.world.below(200)), Ordering::SeqCst);
+        let number = shared.world.below(u32::try_from(NODES).expect("few")) as usize;
+        if nodes[number].asleep > shared.now() {
+            continue;
+        }
+        match shared.world.below(60) {
+            0 => {
+                counts.crashes += 1;
+                let crashed = std::mem::replace(&mut nodes[number], Node::start(number, &shared));
+                check_told(&shared, &crashed.told);
+            }
+            1 => {
+                counts.sleeps += 1;
+                nodes[number].asleep = shared.now() + 1000 + i64::from(shared.world.below(15_000));
+            }
+            2 => {
+                let left = &nodes[number];
+                left.runtime.block_on(left.driver.leave()).expect("the store is there");
+                let left = std::mem::replace(&mut nodes[number], Node::start(number, &shared));
+                check_told(&shared, &left.told);
+            }
+            3..15 => {
+                let input = deed(&shared.world, &nodes[number], turn);
+                nodes[number].say(input);
+                posted += 1;
+            }
+            _ => {
+                nodes[number].turn();
+                counts.sleeps += usize::from(nodes[number].asleep > shared.now());
+            }
+        }
+    }
+    assert!(posted > 0);
+    rest(&shared, &mut nodes);
+    for node in &nodes {
+        check_told(&shared, &node.told);
+    }
+    check_log(&shared, &mut counts);
+    counts
+}
+
+fn deed(world: &World, node: &Node, turn: u32) -> Input {
+    let asked = node.told.iter().rev().find_map(|logged| match &logged.event {
+        Event::ApprovalAsked { call, .. } => Some(call.id.clone()),
+        _ => None,
+    });
+    match (world.below(10), asked) {
+        (0, _) => Input::Cancel,
+        (1, _) => Input::Pause,
+        (2 | 3, _) => Input::Resume,
+        (4..8, Some(call)) => {
+            Input::Decision { call, decision: Decision::Allow { command: None }, by: "person".to_owned() }
+        }
+        // A prompt that can be told from all others.
+        (_, _) => Input::Prompt { text: format!("random {turn}") },
+    }
+}
+
+/// Nothing goes wrong any more: all comes to an end, and every node is told of it.
+fn rest(shared: &Arc<Shared>, nodes: &mut [Node]) {
+    let mut said = false;
+    for turn in 0..REST_TURNS {
+        shared.now.fetch_add(i64::from(shared.world.below(200)), Ordering::SeqCst);
+        let node = &mut nodes[turn as usize % NODES];
+        if node.asleep > shared.now() {
+            continue;
+        }
+        node.turn();
+        if !said && turn % 40 == 0 && node.session.is_some() {
+            node.say(Input::Cancel);
+            said = node.say(Input::Prompt { text: "the last word".to_owned() });
+        }
+        let Some(log) = shared.with(|tables| tables.logs.get(&session_id()).map(|row| row.log.clone()))
+        else {
+            continue;
+        };
+        let session = Session::replay(&events(&log)).expect("a session");
+        let last_word = |logged: &Logged| matches!(&logged.event, Event::TurnStarted { prompt, .. } if prompt == "the last word");
+        let over = log.iter().any(last_word) && session.activity() == Activity::Idle;
+        let read = shared.with(|tables| tables.letters.iter().all(|letter| letter.taken));
+        if over && read && nodes.iter().all(|node| node.told.len() == log.len()) {
+            return;
+        }
+        // Whoever is asked answers, and what waits goes on.
+        if turn % 20 == 0 {
+            let input = match session.activity() {
+                Activity::Waiting => {
+                    let asked = log.iter().rev().find_map(|logged| match &logged.event {
+                        Event::ApprovalAsked { call, .. } => Some(call.id.clone()),
+                        _ => None,
+                    });
+                    let decision = Decision::Reject { reason: "stop".to_owned() };
+                    Input::Decision {
+                        call: asked.expect("somebody asked"),
+                        decision,
+                        by: "person".to_owned(),
+                    }
+                }
+                Activity::Paused => Input::Resume,
+                Activity::Idle if said && !log.iter().any(last_word) && turn % 800 == 0 => {
+                    Input::Prompt { text: "the last word".to_owned() }
+                }
+                Activity::Idle | Activity::Thinking | Activity::Running => continue,
+            };
+            nodes[turn as usize % NODES].say(input);
+        }
+    }
+    let log = shared.with(|tables| tables.logs[&session_id()].log.clone());
+    let session = Session::replay(&events(&log)).expect("a session");
+    let told: Vec<_> = nodes.iter().map(|node| (node.session.is_some(), node.told.len())).collect();
+    panic!("the session does not end: {:?}, {} events, told {told:?}", session.activity(), log.len());
+}
+
+/// What a person was told is durable.
+fn check_told(shared: &Shared, told: &[Arc<Logged>]) {
+    shared.with(|tables| {
+        let log = &tables.logs[&session_id()].log;
+        for (index, logged) in told.iter().enumerate() {
+            assert_eq!(log.get(index), Some(&**logged), "told, but not durable");
+        }
+    });
+}
+
+/// The log is whole, what it says is what the hosts did, and each letter counted once.
+fn check_log(shared: &Shared, counts: &mut Counts) {
+    let tables = shared.tables.lock().expect("unpoisoned");
+    assert_eq!(tables.taken_twice, 0, "letters were taken twice");
+    assert!(tables.trespassers.is_empty(), "{:?} began without a lease", tables.trespassers);
+    let log = &tables.logs[&session_id()].log;
+    let (mut started, mut finished, mut prompts): (HashSet<&CallId>, HashSet<&CallId>, HashMap<&str, u32>) =
+        Default::default();
+    let mut queued = HashSet::new();
+    for (index, logged) in log.iter().enumerate() {
+        assert_eq!(logged.seq, Seq(index as u64 + 1));
+        match &logged.event {
+            Event::ToolStarted { call, .. } => assert!(started.insert(&call.id), "{} started twice", call.id),
+            Event::ToolFinished { call, .. } => assert!(finished.insert(call), "{call} finished twice"),
+            Event::TurnStarted { prompt, .. } => *prompts.entry(prompt).or_default() += 1,
+            Event::PromptQueued { text } => {
+                queued.insert(text.as_str());
+            }
+            Event::Paused { reason: PauseReason::Interrupted } => counts.interrupted += 1,
+            _ => {}
+        }
+    }
+    let mut once = HashSet::new();
+    let ran = shared.world.ran.lock().expect("unpoisoned");
+    for call in ran.iter() {
+        assert!(once.insert(call), "{call} ran twice");
+        assert!(started.contains(call), "{call} ran, but its start is not durable");
+    }
+    counts.ran += ran.len();
+    counts.takeovers += tables.takeovers;
+    counts.letters += tables.letters.len();
+    let (waiting, prompts_posted): (Vec<_>, Vec<_>) = (
+        tables.letters.iter().filter(|letter| !letter.taken).map(|letter| &letter.input).collect(),
+        tables
+            .letters
+            .iter()
+            .filter_map(|letter| match &letter.input {
+                Input::Prompt { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect(),
+    );
+    assert!(waiting.is_empty(), "letters that nobody took: {waiting:?}");
+    for text in prompts_posted.iter().filter(|text| **text != "the last word") {
+        let times = prompts.get(text).copied().unwrap_or(0);
+        assert!(times <= 1, "a letter counted {times} times: {text}");
+        assert!(times == 1 || queued.contains(text), "a letter led to nothing: {text}");
+    }
+}

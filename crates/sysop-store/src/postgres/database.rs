@@ -1,0 +1,110 @@
+//! One PostgreSQL database: how it is connected to, and how long it is tried again.
+
+use std::future::Future;
+use std::time::Duration;
+
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sysop_driver::port::StoreError;
+use tokio::time::{Instant, timeout};
+
+use super::fault::{is_passing, store_error};
+
+/// How long a database that restarts, or a network that fails, is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+/// The longest that one statement may take before its connection counts as lost.
+const STATEMENT_TIME_MAX: Duration = Duration::from_secs(10);
+/// The first pause before the next try; it doubles.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+/// The longest pause before the next try.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// Connections for all that is not an append.
+const CONNECTIONS_MAX: u32 = 8;
+
+/// A database.
+#[derive(Debug)]
+pub(super) struct Database {
+    options: PgConnectOptions,
+    pub(super) pool: PgPool,
+    /// What people may know of where it is: no user, no password.
+    pub(super) place: String,
+}
+
+impl Database {
+    /// Connects to nothing yet.
+    pub(super) fn at(url: &str) -> Result<Self, StoreError> {
+        // What cannot be parsed is not repeated: it may hold a password.
+        let options: PgConnectOptions = url.parse().map_err(|_| {
+            StoreError::Unavailable(
+                "the URL of the database cannot be read; its form is postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+                    .to_owned(),
+            )
+        })?;
+        let options = options.application_name("sysop").disable_statement_logging();
+        let host = match options.get_socket() {
+            Some(folder) => folder.display().to_string(),
+            None => options.get_host().to_owned(),
+        };
+        let name = options.get_database().unwrap_or_else(|| options.get_username());
+        let place = format!("{host}:{}/{name}", options.get_port());
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS_MAX)
+            .acquire_timeout(PATIENCE)
+            .connect_lazy_with(options.clone());
+        Ok(Self { options, pool, place })
+    }
+
+    /// A connection of its own.
+    pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
+        within(self.options.connect()).await
+    }
+
+    /// Does it again while what fails is passing. What is done must be the same done twice.
+    pub(super) async fn retried<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, sqlx::Error>>,
+    {
+        let mut patience = Patience::new();
+        loop {
+            match within(attempt()).await {
+                Ok(done) => return Ok(done),
+                Err(error) if is_passing(&error) && patience.pause().await => {}
+                Err(error) => return Err(self.fault(&error)),
+            }
+        }
+    }
+
+    pub(super) fn fault(&self, error: &sqlx::Error) -> StoreError {
+        store_error(&self.place, error)
+    }
+}
+
+/// Gives a statement up that takes too long; whether the server did it is not known then.
+pub(super) async fn within<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    match timeout(STATEMENT_TIME_MAX, work).await {
+        Ok(done) => done,
+        Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
+    }
+}
+
+/// How long something is still tried again.
+pub(super) struct Patience {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { until: Instant::now() + PATIENCE, pause: PAUSE_FIRST }
+    }
+
+    /// Waits before the next try; false where it is at its end.
+    pub(super) async fn pause(&mut self) -> bool {
+        if Instant::now() + self.pause > self.until {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        true
+    }
+}

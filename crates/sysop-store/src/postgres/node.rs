@@ -1,0 +1,603 @@
+//! One node of several on a database: its life, the sessions that it owns, and what it says to the others.
+//!
+//! A node is alive while its row in `sysop_nodes` says so by the clock of the database. It renews that in one
+//! statement for all its sessions, and stops by its own clock before the database would call it dead. A row that has
+//! run out is deleted by whoever wants a session of that node; a node without a row is dead for good, and begins a new
+//! life under another id. What counts in the end is the token of a session: only its newest owner can append.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use sqlx::Row;
+use sysop_core::event::{Delta, Input, Logged};
+use sysop_core::id::{Seq, SessionId};
+use sysop_driver::cluster::{
+    Acquired, Cluster, LETTERS_MAX, Lease, Letter, LetterNumber, Waiting, Watched, Word,
+};
+use sysop_driver::port::StoreError;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::database::Database;
+use super::writer::{Append, Claim, Writer, random_mark};
+use crate::log::check_order;
+use crate::row::{Rows, to_integer, to_seq};
+
+mod keeper;
+mod listener;
+
+/// How long a node lives after it was last heard of, by the clock of the database.
+const LEASE: Duration = Duration::from_secs(6);
+/// How often it says that it lives.
+const BEAT: Duration = Duration::from_secs(2);
+/// How long before the end of its lease a node stops by its own clock.
+const MARGIN: Duration = Duration::from_millis(500);
+/// How often a session may change hands while it is acquired.
+const LOOKS_MAX: usize = 8;
+/// The longest payload of a notification, in bytes; PostgreSQL takes less than 8000.
+const PAYLOAD_BYTES_MAX: usize = 7900;
+/// The longest piece of a delta's text, in bytes: as JSON it is at most six times as long.
+const PIECE_BYTES_MAX: usize = 1200;
+/// Words that may wait; where one more comes, all are given up for `Word::Missed`.
+const WORDS_WAITING_MAX: usize = 4096;
+
+/// A node. Cheap to clone; it ends with its last clone.
+#[derive(Clone)]
+pub struct PostgresNode {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    /// Where it listens; the same in all its lives.
+    channel: String,
+    database: Arc<Database>,
+    writer: Arc<Writer>,
+    life: Mutex<Arc<Life>>,
+    leaving: AtomicBool,
+    words: Words,
+    /// How often each session is watched.
+    watched: Mutex<HashMap<SessionId, usize>>,
+    /// Held while the database is told of that.
+    watching: tokio::sync::Mutex<()>,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+/// A life of a node: from its row in `sysop_nodes` to the end of its lease.
+#[derive(Debug)]
+struct Life {
+    id: Arc<str>,
+    /// Until when no other node can take its sessions, by the clock of this machine.
+    until: Mutex<Instant>,
+    over: AtomicBool,
+}
+
+impl Life {
+    fn holds(&self) -> bool {
+        !self.over.load(Ordering::SeqCst) && Instant::now() < self.until()
+    }
+
+    fn until(&self) -> Instant {
+        *lock(&self.until)
+    }
+}
+
+/// Words on their way to the driver.
+struct Words {
+    sender: mpsc::Sender<Word>,
+    receiver: tokio::sync::Mutex<mpsc::Receiver<Word>>,
+    missed: AtomicBool,
+    lost: AtomicBool,
+    urgent: tokio::sync::Notify,
+}
+
+impl Words {
+    fn new() -> Self {
+        let (sender, receiver) = mpsc::channel(WORDS_WAITING_MAX);
+        Self {
+            sender,
+            receiver: tokio::sync::Mutex::new(receiver),
+            missed: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            urgent: tokio::sync::Notify::new(),
+        }
+    }
+
+    fn say(&self, word: Word) {
+        if word == Word::Lost {
+            self.lost.store(true, Ordering::SeqCst);
+        } else if word == Word::Missed || self.sender.try_send(word).is_err() {
+            self.missed.store(true, Ordering::SeqCst);
+        } else {
+            return;
+        }
+        self.urgent.notify_one();
+    }
+
+    async fn next(&self) -> Word {
+        let mut receiver = self.receiver.lock().await;
+        loop {
+            if self.lost.swap(false, Ordering::SeqCst) {
+                return Word::Lost;
+            }
+            if self.missed.swap(false, Ordering::SeqCst) {
+                return Word::Missed;
+            }
+            tokio::select! {
+                biased;
+                () = self.urgent.notified() => {}
+                Some(word) = receiver.recv() => return word,
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What nodes say to each other, as the payload of a notification; `append.sql` writes the first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Payload {
+    Appended {
+        appended: SessionId,
+        seq: i64,
+    },
+    Told {
+        told: SessionId,
+        after: u64,
+        deltas: Vec<Delta>,
+    },
+    Free {
+        free: SessionId,
+    },
+    Posted {
+        posted: SessionId,
+    },
+    Followed {
+        followed: SessionId,
+    },
+    /// What a node says to itself, to know that it still hears.
+    Beat {
+        beat: u64,
+    },
+}
+
+impl Payload {
+    fn into_word(self) -> Option<Word> {
+        Some(match self {
+            Self::Appended { appended: id, seq } => Word::Appended { id, seq: to_seq(seq) },
+            Self::Told { told: id, after, deltas } => Word::Told { id, after: Seq(after), deltas },
+            Self::Free { free: id } => Word::Free { id },
+            Self::Posted { posted: id } => Word::Posted { id },
+            Self::Followed { followed: id } => Word::Followed { id },
+            Self::Beat { .. } => return None,
+        })
+    }
+}
+
+impl PostgresNode {
+    /// Joins the nodes of a database under a name for people.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn join(store: &PostgresStore, name: &str) -> Result<Self, StoreError> {
+        let database = Arc::clone(&store.database);
+        let channel = format!("sysop_{}", Uuid::new_v4().simple());
+        let life = keeper::begin_life(&database, name, &channel).await?;
+        let inner = Arc::new(Inner {
+            name: name.to_owned(),
+            channel,
+            database,
+            writer: Arc::clone(&store.writer),
+            life: Mutex::new(Arc::new(life)),
+            leaving: AtomicBool::new(false),
+            words: Words::new(),
+            watched: Mutex::default(),
+            watching: tokio::sync::Mutex::default(),
+            tasks: Mutex::default(),
+        });
+        let listening = listener::start(&inner).await?;
+        let keeping = tokio::spawn(keeper::keep(Arc::downgrade(&inner)));
+        lock(&inner.tasks).extend([listening, keeping.abort_handle()]);
+        Ok(Self { inner })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Whether it may own sessions now.
+    ///
+    /// # Errors
+    /// One sentence of what is missing.
+    pub fn ready(&self) -> Result<(), StoreError> {
+        if self.inner.leaving.load(Ordering::SeqCst) {
+            return Err(leaving());
+        }
+        if !self.inner.life().holds() {
+            return Err(StoreError::Unavailable(format!(
+                "this node could not say to the database {} that it lives; it waits until it can",
+                self.inner.database.place
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn leaving() -> StoreError {
+    StoreError::Unavailable("this node is being shut down and takes no sessions; use another one".to_owned())
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for task in self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            task.abort();
+        }
+    }
+}
+
+impl Inner {
+    fn life(&self) -> Arc<Life> {
+        Arc::clone(&lock(&self.life))
+    }
+
+    fn lease(&self, id: &SessionId, life: Arc<Life>, token: i64) -> Arc<dyn Lease> {
+        let claim = Claim { owner: Arc::clone(&life.id), token };
+        let (database, writer) = (Arc::clone(&self.database), Arc::clone(&self.writer));
+        Arc::new(PostgresLease { id: id.clone(), life, claim, database, writer })
+    }
+
+    /// Tries to take a session; none where it changed hands meanwhile.
+    async fn try_acquire(&self, id: &SessionId) -> Result<Option<Acquired>, StoreError> {
+        let life = self.life();
+        let database = &self.database;
+        let dead = || {
+            StoreError::Unavailable(format!(
+                "this node could not say to the database {} that it lives; try again",
+                database.place
+            ))
+        };
+        if !life.holds() {
+            return Err(dead());
+        }
+        let look = || {
+            sqlx::query(
+                "SELECT owner, token, node.name, node.id IS NOT NULL, COALESCE(node.until > clock_timestamp(), false) \
+                 FROM sysop_sessions AS session LEFT JOIN sysop_nodes AS node ON node.id = owner \
+                 WHERE session.id = $1",
+            )
+            .bind(id.as_str())
+            .fetch_optional(&database.pool)
+        };
+        let row = database.retried(look).await?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let found = (|| {
+            let owner: Option<String> = row.try_get(0)?;
+            let token: i64 = row.try_get(1)?;
+            let name: Option<String> = row.try_get(2)?;
+            Ok((owner, token, name, row.try_get::<bool, _>(3)?, row.try_get::<bool, _>(4)?))
+        })();
+        let (owner, token, name, has_row, alive) = found.map_err(|error| database.fault(&error))?;
+        let mine = owner.as_deref() == Some(&*life.id);
+        if alive && !mine {
+            return Ok(Some(Acquired::HeldBy(name.unwrap_or_default())));
+        }
+        if has_row && !mine {
+            // In the same row as its renewal: one of the two is first, and the other sees it.
+            let bury = || {
+                sqlx::query("DELETE FROM sysop_nodes WHERE id = $1 AND until <= clock_timestamp()")
+                    .bind(owner.as_deref())
+                    .execute(&database.pool)
+            };
+            database.retried(bury).await?;
+        }
+        let fresh = random_mark();
+        let take = || {
+            sqlx::query(
+                "UPDATE sysop_sessions SET owner = $2, token = $3 \
+                 WHERE id = $1 AND (token = $3 OR token = $4 AND owner IS NOT DISTINCT FROM $5 \
+                     AND (owner = $2 OR NOT EXISTS (SELECT 1 FROM sysop_nodes WHERE id = owner)))",
+            )
+            .bind(id.as_str())
+            .bind(&*life.id)
+            .bind(fresh)
+            .bind(token)
+            .bind(owner.as_deref())
+            .execute(&database.pool)
+        };
+        let taken = database.retried(take).await?.rows_affected() == 1;
+        if taken && !life.holds() {
+            return Err(dead());
+        }
+        Ok(taken.then(|| Acquired::Owned(self.lease(id, life, fresh))))
+    }
+
+    /// Tells the database who watches, or that this node does not any more.
+    async fn set_watching(&self, id: &SessionId, watching: bool) -> Result<Watched, StoreError> {
+        let database = &self.database;
+        let set = || {
+            sqlx::query(
+                // The row is locked, so that each append either is in `last_seq` or sees the watcher. Those who are
+                // dead are forgotten on the way.
+                "WITH session AS (
+                     UPDATE sysop_sessions SET watchers = ARRAY(
+                         SELECT watcher.channel FROM unnest(watchers) AS watcher (channel)
+                         WHERE watcher.channel <> $2
+                             AND EXISTS (SELECT 1 FROM sysop_nodes AS node WHERE node.channel = watcher.channel)
+                     ) || CASE WHEN $3 THEN ARRAY[$2] ELSE '{}' END
+                     WHERE id = $1 RETURNING id, last_seq, owner
+                 )
+                 SELECT last_seq, node.name,
+                        CASE WHEN $3 AND node.id IS NOT NULL
+                             THEN pg_notify(node.channel, json_build_object('followed', session.id)::text)::text END
+                 FROM session LEFT JOIN sysop_nodes AS node ON node.id = owner AND node.until > clock_timestamp()",
+            )
+            .bind(id.as_str())
+            .bind(&self.channel)
+            .bind(watching)
+            .fetch_optional(&database.pool)
+        };
+        let row = database.retried(set).await?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let watched = (|| Ok(Watched { last: to_seq(row.try_get(0)?), owner: row.try_get(1)? }))();
+        watched.map_err(|error| database.fault(&error))
+    }
+}
+
+#[async_trait]
+impl Cluster for PostgresNode {
+    fn found(&self, id: &SessionId) -> Arc<dyn Lease> {
+        self.inner.lease(id, self.inner.life(), random_mark())
+    }
+
+    async fn acquire(&self, id: &SessionId) -> Result<Acquired, StoreError> {
+        for _ in 0..LOOKS_MAX {
+            if self.inner.leaving.load(Ordering::SeqCst) {
+                return Err(leaving());
+            }
+            if let Some(acquired) = self.inner.try_acquire(id).await? {
+                return Ok(acquired);
+            }
+        }
+        Err(StoreError::Unavailable(format!("session {id} changes hands all the time; try again")))
+    }
+
+    async fn post(&self, id: &SessionId, letter: &Letter) -> Result<(), StoreError> {
+        let database = &self.inner.database;
+        let body = serde_json::to_string(&letter.input).map_err(|error| {
+            StoreError::Corrupt(format!("an input cannot be posted as JSON ({error}); please report this"))
+        })?;
+        let post = || {
+            sqlx::query(
+                "WITH posted AS (
+                     INSERT INTO sysop_letters (id, session, body) SELECT $2, id, $3 FROM sysop_sessions WHERE id = $1
+                     ON CONFLICT (id) DO NOTHING
+                 )
+                 SELECT CASE WHEN node.id IS NOT NULL
+                     THEN pg_notify(node.channel, json_build_object('posted', session.id)::text)::text END
+                 FROM sysop_sessions AS session LEFT JOIN sysop_nodes AS node ON node.id = owner
+                 WHERE session.id = $1",
+            )
+            .bind(id.as_str())
+            .bind(&letter.id)
+            .bind(&body)
+            .fetch_optional(&database.pool)
+        };
+        match database.retried(post).await? {
+            Some(_) => Ok(()),
+            None => Err(StoreError::NotFound(id.clone())),
+        }
+    }
+
+    async fn watch(&self, id: &SessionId) -> Result<Watched, StoreError> {
+        let _one = self.inner.watching.lock().await;
+        let found = self.inner.set_watching(id, true).await?;
+        *lock(&self.inner.watched).entry(id.clone()).or_default() += 1;
+        Ok(found)
+    }
+
+    async fn unwatch(&self, id: &SessionId) {
+        let _one = self.inner.watching.lock().await;
+        {
+            let mut watched = lock(&self.inner.watched);
+            let Some(count) = watched.get_mut(id) else { return };
+            *count -= 1;
+            if *count > 0 {
+                return;
+            }
+            watched.remove(id);
+        }
+        if let Err(error) = self.inner.set_watching(id, false).await {
+            tracing::debug!(session = %id, %error, "words about it still come");
+        }
+    }
+
+    async fn word(&self) -> Word {
+        self.inner.words.next().await
+    }
+
+    async fn leave(&self) -> Result<(), StoreError> {
+        self.inner.leaving.store(true, Ordering::SeqCst);
+        let life = self.inner.life();
+        life.over.store(true, Ordering::SeqCst);
+        let database = &self.inner.database;
+        let leave = || {
+            sqlx::query(
+                "WITH gone AS (DELETE FROM sysop_nodes WHERE id = $1),
+                 free AS (UPDATE sysop_sessions SET owner = NULL, token = 0 WHERE owner = $1 RETURNING id, watchers)
+                 SELECT count(pg_notify(channel, json_build_object('free', id)::text))
+                 FROM free, unnest(watchers) AS channel",
+            )
+            .bind(&*life.id)
+            .execute(&database.pool)
+        };
+        database.retried(leave).await.map(|_| ())
+    }
+}
+
+/// The right of a node to append to one session.
+#[derive(Debug)]
+struct PostgresLease {
+    id: SessionId,
+    life: Arc<Life>,
+    claim: Claim,
+    database: Arc<Database>,
+    writer: Arc<Writer>,
+}
+
+#[async_trait]
+impl Lease for PostgresLease {
+    fn holds(&self) -> bool {
+        self.life.holds()
+    }
+
+    async fn append(
+        &self,
+        after: Seq,
+        events: &[Arc<Logged>],
+        letters: &[LetterNumber],
+    ) -> Result<Seq, StoreError> {
+        if !self.holds() {
+            return Err(StoreError::Taken { id: self.id.clone(), by: String::new() });
+        }
+        let last = check_order(&self.id, after, events)?;
+        let letters = letters.iter().map(|letter| to_integer(letter.0)).collect();
+        match Rows::of(events)? {
+            Some(rows) => {
+                let (id, claim) = (self.id.clone(), self.claim.clone());
+                self.writer.append(Append { id, after, last, rows, claim, letters }).await
+            }
+            None => {
+                self.take(letters).await?;
+                Ok(after)
+            }
+        }
+    }
+
+    async fn letters(&self) -> Result<Vec<Waiting>, StoreError> {
+        let database = &self.database;
+        let read = || {
+            sqlx::query_as::<_, (i64, String)>(
+                "SELECT number, body FROM sysop_letters WHERE session = $1 AND taken IS NULL ORDER BY number LIMIT $2",
+            )
+            .bind(self.id.as_str())
+            .bind(to_integer(LETTERS_MAX as u64))
+            .fetch_all(&database.pool)
+        };
+        let (mut waiting, mut unreadable) = (Vec::new(), Vec::new());
+        for (number, body) in database.retried(read).await? {
+            match serde_json::from_str::<Input>(&body) {
+                Ok(input) => {
+                    let number = LetterNumber(u64::try_from(number).unwrap_or(0));
+                    waiting.push(Waiting { number, input });
+                }
+                Err(_) => unreadable.push(number),
+            }
+        }
+        if !unreadable.is_empty() {
+            tracing::warn!(session = %self.id, ?unreadable, "letters of a later sysop are left out");
+            self.take(unreadable).await?;
+        }
+        Ok(waiting)
+    }
+
+    async fn tell(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError> {
+        let payloads = payloads(&self.id, after, deltas);
+        let database = &self.database;
+        let tell = || {
+            sqlx::query_scalar::<_, i64>(
+                // Nobody waits for a disk here.
+                "WITH fast AS (SELECT set_config('synchronous_commit', 'off', true)),
+                 watcher AS (SELECT unnest(watchers) AS channel FROM sysop_sessions WHERE id = $1)
+                 SELECT count(pg_notify(channel, payload))
+                 FROM fast, watcher, unnest($2::text[]) WITH ORDINALITY AS piece (payload, place)
+                 WHERE EXISTS (SELECT 1 FROM sysop_nodes WHERE sysop_nodes.channel = watcher.channel)",
+            )
+            .bind(self.id.as_str())
+            .bind(&payloads)
+            .fetch_one(&database.pool)
+        };
+        Ok(database.retried(tell).await? > 0)
+    }
+}
+
+impl PostgresLease {
+    /// Marks letters as taken that led to nothing.
+    async fn take(&self, letters: Vec<i64>) -> Result<(), StoreError> {
+        let database = &self.database;
+        let take = || {
+            sqlx::query(
+                "WITH mine AS (SELECT id FROM sysop_sessions WHERE id = $1 AND token = $2 FOR SHARE)
+                 UPDATE sysop_letters SET taken = clock_timestamp()
+                 FROM mine WHERE session = mine.id AND number = ANY ($3)",
+            )
+            .bind(self.id.as_str())
+            .bind(self.claim.token)
+            .bind(&letters)
+            .execute(&database.pool)
+        };
+        match database.retried(take).await?.rows_affected() {
+            0 if !letters.is_empty() => Err(StoreError::Taken { id: self.id.clone(), by: String::new() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Deltas as payloads that PostgreSQL takes, in their order.
+fn payloads(id: &SessionId, after: Seq, deltas: &[Delta]) -> Vec<String> {
+    let mut payloads = Vec::new();
+    let mut waiting: Vec<Delta> = Vec::new();
+    let mut bytes = 0;
+    let write = |deltas: Vec<Delta>| {
+        let payload = Payload::Told { told: id.clone(), after: after.0, deltas };
+        serde_json::to_string(&payload).expect("deltas are plain data")
+    };
+    for delta in deltas.iter().flat_map(pieces) {
+        let length = serde_json::to_string(&delta).expect("deltas are plain data").len() + 1;
+        if bytes + length > PAYLOAD_BYTES_MAX - 300 && !waiting.is_empty() {
+            payloads.push(write(std::mem::take(&mut waiting)));
+            bytes = 0;
+        }
+        bytes += length;
+        waiting.push(delta);
+    }
+    if !waiting.is_empty() {
+        payloads.push(write(waiting));
+    }
+    payloads.retain(|payload| payload.len() <= PAYLOAD_BYTES_MAX);
+    payloads
+}
+
+/// A delta in pieces that fit into a payload.
+fn pieces(delta: &Delta) -> Vec<Delta> {
+    let split = |text: &str, make: &dyn Fn(String) -> Delta| {
+        let (mut pieces, mut left) = (Vec::new(), text);
+        while !left.is_empty() {
+            let (piece, rest) = left.split_at(left.floor_char_boundary(PIECE_BYTES_MAX));
+            pieces.push(make(piece.to_owned()));
+            left = rest;
+        }
+        pieces
+    };
+    match delta {
+        Delta::Text { step, text } => split(text, &|text| Delta::Text { step: *step, text }),
+        Delta::Reasoning { step, text } => split(text, &|text| Delta::Reasoning { step: *step, text }),
+        Delta::Output { call, text } => split(text, &|text| Delta::Output { call: call.clone(), text }),
+        Delta::Restarted { .. }
+        | Delta::Notice { .. }
+        | Delta::Question { .. }
+        | Delta::QuestionClosed { .. }
+        | Delta::Control { .. } => vec![delta.clone()],
+    }
+}
+
+#[cfg(test)]
+mod tests;

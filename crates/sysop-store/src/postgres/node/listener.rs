@@ -1,0 +1,75 @@
+//! Hears what other nodes say. What is said while nobody listens is made up for by `Word::Missed`.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
+use sysop_driver::cluster::Word;
+use sysop_driver::port::StoreError;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::super::database::PATIENCE;
+use super::{BEAT, Inner, Payload};
+
+/// How long a database that fails is left alone.
+const FAILURE_PAUSE: Duration = Duration::from_millis(200);
+
+/// A node speaks to itself at each beat; where it hears nothing for this long, it does not hear others either.
+const SILENCE_MAX: Duration = BEAT.saturating_mul(3);
+
+/// Listens from now on.
+pub(super) async fn start(inner: &Arc<Inner>) -> Result<AbortHandle, StoreError> {
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(PATIENCE)
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .connect_lazy_with((*inner.database.pool.connect_options()).clone());
+    let channel = inner.channel.clone();
+    let listener = inner.database.retried(|| listen(&pool, &channel)).await?;
+    Ok(tokio::spawn(hear(Arc::downgrade(inner), pool, channel, listener)).abort_handle())
+}
+
+async fn listen(pool: &PgPool, channel: &str) -> Result<PgListener, sqlx::Error> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(channel).await?;
+    Ok(listener)
+}
+
+async fn hear(node: Weak<Inner>, pool: PgPool, channel: String, first: PgListener) {
+    let mut listener = Some(first);
+    loop {
+        let heard = match &mut listener {
+            Some(open) => match timeout(SILENCE_MAX, open.try_recv()).await {
+                Ok(heard) => heard,
+                // Not even its own voice: the connection is dead, and nobody said so.
+                Err(_) => Ok(None),
+            },
+            None => match listen(&pool, &channel).await {
+                Ok(open) => {
+                    listener = Some(open);
+                    let Some(inner) = node.upgrade() else { return };
+                    inner.words.say(Word::Missed);
+                    continue;
+                }
+                Err(error) => Err(error),
+            },
+        };
+        let Some(inner) = node.upgrade() else { return };
+        match heard {
+            Ok(Some(notification)) => match serde_json::from_str::<Payload>(notification.payload()) {
+                Ok(payload) => payload.into_word().into_iter().for_each(|word| inner.words.say(word)),
+                Err(error) => tracing::debug!(%error, "a word that this node does not know"),
+            },
+            Ok(None) => listener = None,
+            Err(error) => {
+                tracing::warn!(node = inner.name, %error, "does not hear other nodes for now");
+                listener = None;
+                drop(inner);
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            }
+        }
+    }
+}

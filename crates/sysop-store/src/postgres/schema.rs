@@ -1,0 +1,112 @@
+//! The tables, and how an older database becomes one of today.
+//!
+//! A migration is never changed once it was released; a new one is added at the end.
+
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Executor};
+
+/// Held while the tables are changed, so that of several nodes that start at once only one does it.
+const MIGRATING: i64 = 0x0073_7973_6f70;
+
+/// Each brings the schema from the version of its index to the next.
+///
+/// Texts that are compared here and elsewhere are ordered byte by byte (`COLLATE "C"`), as everywhere else.
+const MIGRATIONS: &[&str] = &[r#"
+    CREATE TABLE sysop_nodes (
+        id      text        COLLATE "C" PRIMARY KEY, -- one life of a process
+        name    text        NOT NULL,                -- for people
+        channel text        NOT NULL,                -- where it listens
+        until   timestamptz NOT NULL                 -- when it counts as dead
+    );
+    CREATE TABLE sysop_sessions (
+        id       text   COLLATE "C" PRIMARY KEY,
+        title    text   NOT NULL,
+        created  bigint NOT NULL, -- milliseconds since 1970-01-01T00:00:00Z
+        changed  bigint NOT NULL, -- as created
+        last_seq bigint NOT NULL,
+        host     text   NOT NULL,
+        root     text   NOT NULL,
+        mark     bigint NOT NULL, -- names the last append, so that one whose answer was lost is known again
+        owner    text   COLLATE "C", -- the node that works on it; it may be dead
+        token    bigint NOT NULL,    -- what the owner has to show; 0 where nobody owns it
+        watchers text[] NOT NULL DEFAULT '{}' -- the channels of the nodes that follow it
+    );
+    CREATE INDEX sysop_sessions_changed ON sysop_sessions (changed DESC, id DESC);
+    CREATE INDEX sysop_sessions_owner ON sysop_sessions (owner) WHERE owner IS NOT NULL;
+    CREATE TABLE sysop_events (
+        session text   COLLATE "C" NOT NULL REFERENCES sysop_sessions (id) ON DELETE CASCADE,
+        seq     bigint NOT NULL,
+        at      bigint NOT NULL, -- milliseconds since 1970-01-01T00:00:00Z
+        body    text   NOT NULL, -- the event as JSON; `jsonb` could not hold every text
+        PRIMARY KEY (session, seq)
+    );
+    CREATE TABLE sysop_letters (
+        number  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id      text   COLLATE "C" NOT NULL UNIQUE, -- chosen by the sender: who posts it again changes nothing
+        session text   COLLATE "C" NOT NULL REFERENCES sysop_sessions (id) ON DELETE CASCADE,
+        body    text   NOT NULL, -- the input as JSON
+        taken   timestamptz      -- when what it led to was logged
+    );
+    CREATE INDEX sysop_letters_waiting ON sysop_letters (session, number) WHERE taken IS NULL;
+    CREATE INDEX sysop_letters_taken ON sysop_letters (taken) WHERE taken IS NOT NULL;
+"#];
+
+/// Why the tables are not those of today.
+#[derive(Debug)]
+pub(super) enum SchemaFault {
+    /// The database did not do it.
+    Sql(sqlx::Error),
+    /// They are of a later day.
+    Newer {
+        /// Their version.
+        found: i32,
+        /// The newest that this program knows.
+        known: i32,
+    },
+}
+
+impl From<sqlx::Error> for SchemaFault {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+/// Brings the tables up to date.
+pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaFault> {
+    if is_current(connection).await? {
+        return Ok(());
+    }
+    let mut work = connection.begin().await?;
+    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATING).execute(&mut *work).await?;
+    // Before it is asked whether the table is there: only this hears of what another node did meanwhile.
+    work.execute("CREATE TABLE IF NOT EXISTS sysop_schema (version int NOT NULL)").await?;
+    let done = version(&mut work).await?;
+    for migration in MIGRATIONS.iter().skip(usize::try_from(done).unwrap_or(0)) {
+        work.execute(*migration).await?;
+    }
+    work.execute("DELETE FROM sysop_schema").await?;
+    sqlx::query("INSERT INTO sysop_schema (version) VALUES ($1)").bind(known()).execute(&mut *work).await?;
+    work.commit().await?;
+    Ok(())
+}
+
+/// Whether the tables are those of today; an error where they are of a later day.
+pub(super) async fn is_current(connection: &mut PgConnection) -> Result<bool, SchemaFault> {
+    let there: bool = sqlx::query_scalar("SELECT to_regclass('sysop_schema') IS NOT NULL")
+        .fetch_one(&mut *connection)
+        .await?;
+    Ok(there && version(connection).await? == known())
+}
+
+async fn version(connection: &mut PgConnection) -> Result<i32, SchemaFault> {
+    let found: Option<i32> =
+        sqlx::query_scalar("SELECT version FROM sysop_schema").fetch_optional(connection).await?;
+    match found.unwrap_or(0) {
+        found if found > known() => Err(SchemaFault::Newer { found, known: known() }),
+        found => Ok(found),
+    }
+}
+
+fn known() -> i32 {
+    i32::try_from(MIGRATIONS.len()).expect("there are few migrations")
+}

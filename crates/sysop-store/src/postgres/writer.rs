@@ -1,0 +1,317 @@
+//! Writes event logs: one connection, one statement at a time, many appends in each.
+//!
+//! Appends that arrive while a statement is on its way to the disk wait and share the next one, so that many sessions
+//! pay for one commit together. Nothing is answered before it is durable. Where a connection breaks, nobody knows
+//! whether its statement was done; it is sent again, and the mark of an append tells one that was done already.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{Connection, Row};
+use sysop_core::id::{Seq, SessionId};
+use sysop_driver::port::StoreError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+
+use super::database::{Database, Patience, within};
+use super::fault::is_passing;
+use crate::row::{Rows, to_integer, to_seq};
+
+/// Writes that may wait; later ones wait before they are queued.
+const JOBS_WAITING_MAX: usize = 1024;
+/// Writes that share one statement.
+const GROUP_JOBS_MAX: usize = 256;
+/// A statement takes no further writes once it holds this many bytes of events.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// After this long without a use a connection may have died without a word.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// How long such a connection has to show that it lives.
+const PING_TIME_MAX: Duration = Duration::from_secs(2);
+
+const APPEND: &str = include_str!("append.sql");
+
+/// One append.
+#[derive(Debug)]
+pub(super) struct Append {
+    pub(super) id: SessionId,
+    pub(super) after: Seq,
+    pub(super) last: Seq,
+    pub(super) rows: Rows,
+    pub(super) claim: Claim,
+    /// The letters that led to it.
+    pub(super) letters: Vec<i64>,
+}
+
+/// With what right a writer appends.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Claim {
+    /// The node that owns the session; empty where nobody does.
+    pub(super) owner: Arc<str>,
+    /// What it has to show; 0 where nobody owns the session.
+    pub(super) token: i64,
+}
+
+/// The sending end of a writer; the task behind it ends with it.
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Job>,
+    database: Arc<Database>,
+}
+
+#[derive(Debug)]
+struct Job {
+    append: Append,
+    /// Tells this append from all others, also when it is sent twice.
+    mark: i64,
+    answer: oneshot::Sender<Result<Seq, StoreError>>,
+}
+
+impl Writer {
+    /// Connects to nothing yet.
+    pub(super) fn new(database: Arc<Database>) -> Self {
+        let (jobs, waiting) = mpsc::channel(JOBS_WAITING_MAX);
+        let work = Work { database: Arc::clone(&database), connection: None, waiting: VecDeque::new() };
+        tokio::spawn(work.run(waiting));
+        Self { jobs, database }
+    }
+
+    /// See `Store::append`. Once it is queued it happens, whether or not the caller still waits.
+    pub(super) async fn append(&self, append: Append) -> Result<Seq, StoreError> {
+        let stopped = || {
+            StoreError::Unavailable(format!(
+                "sysop was stopped while it wrote to the database {}; start it again to see what was stored",
+                self.database.place
+            ))
+        };
+        let (answer, answered) = oneshot::channel();
+        self.jobs.send(Job { append, mark: random_mark(), answer }).await.map_err(|_| stopped())?;
+        answered.await.unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+/// Any number but 0.
+pub(super) fn random_mark() -> i64 {
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    (high ^ low).cast_signed() | 1
+}
+
+/// What the task of a writer works with.
+struct Work {
+    database: Arc<Database>,
+    /// The connection, and when it was last used.
+    connection: Option<(PgConnection, Instant)>,
+    waiting: VecDeque<Job>,
+}
+
+/// What came of each append of a group.
+type Answers = HashMap<SessionId, Result<Seq, StoreError>>;
+
+impl Work {
+    async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        loop {
+            if self.waiting.is_empty() {
+                match jobs.recv().await {
+                    Some(job) => self.waiting.push_back(job),
+                    None => break,
+                }
+            }
+            while self.waiting.len() < JOBS_WAITING_MAX
+                && let Ok(job) = jobs.try_recv()
+            {
+                self.waiting.push_back(job);
+            }
+            let group = take_group(&mut self.waiting);
+            self.write(group).await;
+        }
+        if let Some((connection, _)) = self.connection {
+            connection.close().await.ok(); // nothing is lost with it
+        }
+    }
+
+    /// Writes a group and answers each of its jobs.
+    async fn write(&mut self, group: Vec<Job>) {
+        match self.store(&group).await {
+            Ok(answers) => reply(group, &answers),
+            Err(error) if group.len() == 1 || is_passing(&error) => {
+                let error = self.database.fault(&error);
+                for job in group {
+                    job.answer.send(Err(error.clone())).ok();
+                }
+            }
+            // One job may be the reason; the others must not suffer for it.
+            Err(_) => {
+                for job in group {
+                    let alone = [job];
+                    let answers = self.store(&alone).await;
+                    let [job] = alone;
+                    let answer = match answers {
+                        Ok(mut answers) => answers.remove(&job.append.id).expect("each append has an answer"),
+                        Err(error) => Err(self.database.fault(&error)),
+                    };
+                    job.answer.send(answer).ok();
+                }
+            }
+        }
+    }
+
+    /// Stores a group, over new connections where the old one breaks.
+    async fn store(&mut self, group: &[Job]) -> Result<Answers, sqlx::Error> {
+        let mut patience = Patience::new();
+        loop {
+            match within(self.try_store(group)).await {
+                Ok(answers) => return Ok(answers),
+                Err(error) => {
+                    self.connection = None;
+                    if !is_passing(&error) || !patience.pause().await {
+                        return Err(error);
+                    }
+                    tracing::warn!(database = self.database.place, %error, "appending again");
+                }
+            }
+        }
+    }
+
+    async fn try_store(&mut self, group: &[Job]) -> Result<Answers, sqlx::Error> {
+        // Taken out for as long as a statement runs: where this is given up half-way, it goes too.
+        let mut connection = match self.connection.take() {
+            Some((connection, used)) if used.elapsed() < IDLE_MAX => connection,
+            Some((mut connection, _)) => match timeout(PING_TIME_MAX, connection.ping()).await {
+                Ok(Ok(())) => connection,
+                Ok(Err(_)) | Err(_) => self.database.connect().await?,
+            },
+            None => self.database.connect().await?,
+        };
+        let stored = append(&mut connection, group).await?;
+        let stored: HashSet<&str> = stored.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        let mut answers = Answers::new();
+        let mut refused = Vec::new();
+        for job in group {
+            if stored.contains(job.append.id.as_str()) {
+                answers.insert(job.append.id.clone(), Ok(job.append.last));
+            } else {
+                refused.push(job);
+            }
+        }
+        if !refused.is_empty() {
+            explain(&mut connection, &refused, &mut answers).await?;
+        }
+        self.connection = Some((connection, Instant::now()));
+        Ok(answers)
+    }
+}
+
+/// As many jobs as fit into one statement, one of each session.
+fn take_group(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+    let (mut group, mut left) = (Vec::new(), VecDeque::new());
+    let mut sessions = HashSet::new();
+    let mut bytes = 0;
+    while let Some(job) = waiting.pop_front() {
+        let full = group.len() == GROUP_JOBS_MAX || bytes >= GROUP_BYTES_MAX;
+        if full || !sessions.insert(job.append.id.clone()) {
+            left.push_back(job);
+            continue;
+        }
+        bytes += job.append.rows.events.iter().map(|row| row.body.len()).sum::<usize>();
+        group.push(job);
+    }
+    *waiting = left;
+    group
+}
+
+fn reply(group: Vec<Job>, answers: &Answers) {
+    for job in group {
+        let answer = answers.get(&job.append.id).expect("each append has an answer");
+        // Nobody listens where the caller was dropped; the write stands.
+        job.answer.send(answer.clone()).ok();
+    }
+}
+
+async fn append(connection: &mut PgConnection, group: &[Job]) -> Result<Vec<PgRow>, sqlx::Error> {
+    fn each<T>(group: &[Job], of: impl Fn(&Job) -> T) -> Vec<T> {
+        group.iter().map(of).collect()
+    }
+    let (mut sessions, mut seqs, mut times, mut bodies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut receivers, mut letters) = (Vec::new(), Vec::new());
+    for Job { append, .. } in group {
+        for row in &append.rows.events {
+            sessions.push(append.id.as_str());
+            seqs.push(row.seq);
+            times.push(row.at);
+            bodies.push(&*row.body);
+        }
+        for letter in &append.letters {
+            receivers.push(append.id.as_str());
+            letters.push(*letter);
+        }
+    }
+    sqlx::query(APPEND)
+        .bind(each(group, |job| job.append.id.as_str().to_owned()))
+        .bind(each(group, |job| job.append.claim.token))
+        .bind(each(group, |job| to_integer(job.append.after.0)))
+        .bind(each(group, |job| to_integer(job.append.last.0)))
+        .bind(each(group, |job| job.mark))
+        .bind(each(group, |job| without_nul(&job.append.rows.digest.title)))
+        .bind(each(group, |job| job.append.rows.digest.first_at.0))
+        .bind(each(group, |job| job.append.rows.digest.last_at.0))
+        .bind(each(group, |job| without_nul(&job.append.rows.digest.host)))
+        .bind(each(group, |job| without_nul(&job.append.rows.digest.root)))
+        .bind(each(group, |job| job.append.claim.owner.to_string()))
+        .bind(sessions)
+        .bind(seqs)
+        .bind(times)
+        .bind(bodies)
+        .bind(receivers)
+        .bind(letters)
+        .fetch_all(connection)
+        .await
+}
+
+/// PostgreSQL's texts cannot hold it; events are JSON, which writes it otherwise.
+fn without_nul(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// Says why appends were not stored, or that they had been before.
+async fn explain(
+    connection: &mut PgConnection,
+    refused: &[&Job],
+    answers: &mut Answers,
+) -> Result<(), sqlx::Error> {
+    let ids: Vec<_> = refused.iter().map(|job| job.append.id.as_str()).collect();
+    let rows = sqlx::query(
+        "SELECT session.id, last_seq, mark, token, node.name \
+         FROM sysop_sessions AS session LEFT JOIN sysop_nodes AS node ON node.id = session.owner \
+         WHERE session.id = ANY ($1)",
+    )
+    .bind(ids)
+    .fetch_all(connection)
+    .await?;
+    let mut found: HashMap<String, PgRow> = HashMap::new();
+    for row in rows {
+        found.insert(row.try_get(0)?, row);
+    }
+    for Job { append, mark, .. } in refused {
+        let id = append.id.clone();
+        let answer = match found.get(id.as_str()) {
+            None => Err(StoreError::Conflict { id, expected: append.after, found: Seq(0) }),
+            Some(row) => {
+                let last = to_seq(row.try_get(1)?);
+                if row.try_get::<i64, _>(2)? == *mark {
+                    Ok(append.last)
+                } else if row.try_get::<i64, _>(3)? == append.claim.token || append.after == Seq(0) {
+                    Err(StoreError::Conflict { id, expected: append.after, found: last })
+                } else {
+                    Err(StoreError::Taken {
+                        id,
+                        by: row.try_get::<Option<String>, _>(4)?.unwrap_or_default(),
+                    })
+                }
+            }
+        };
+        answers.insert(append.id.clone(), answer);
+    }
+    Ok(())
+}

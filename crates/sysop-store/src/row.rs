@@ -1,0 +1,82 @@
+//! How events become rows of a database and rows become events, the same in every database.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use sysop_core::event::Logged;
+use sysop_core::id::Seq;
+use sysop_core::text::neutralise;
+use sysop_driver::port::StoreError;
+
+use crate::log::Digest;
+
+/// The longest event as JSON, in bytes.
+const EVENT_BYTES_MAX: usize = 16 << 20;
+/// How much of an unknown event's name is repeated in an error, in characters.
+const KIND_CHARS_MAX: usize = 40;
+
+/// Events as they are stored; never empty.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) digest: Digest,
+    pub(crate) events: Vec<Row>,
+}
+
+/// An event as it is stored.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) seq: i64,
+    pub(crate) at: i64,
+    pub(crate) body: Arc<str>,
+}
+
+impl Rows {
+    /// None where there are no events.
+    pub(crate) fn of(events: &[Arc<Logged>]) -> Result<Option<Self>, StoreError> {
+        let Some(digest) = Digest::of(events) else { return Ok(None) };
+        let events = events.iter().map(encode).collect::<Result<_, _>>()?;
+        Ok(Some(Self { digest, events }))
+    }
+}
+
+fn encode(logged: &Arc<Logged>) -> Result<Row, StoreError> {
+    let body = serde_json::to_string(&logged.event).map_err(|error| {
+        StoreError::Corrupt(format!(
+            "event {} cannot be stored as JSON ({error}); this is a defect of sysop, please report it",
+            logged.seq
+        ))
+    })?;
+    if body.len() > EVENT_BYTES_MAX {
+        return Err(StoreError::Unavailable(format!(
+            "event {} has {} bytes and the longest that can be stored has {EVENT_BYTES_MAX}; send less at once",
+            logged.seq,
+            body.len()
+        )));
+    }
+    Ok(Row { seq: to_integer(logged.seq.0), at: logged.at.0, body: body.into() })
+}
+
+/// The name of an event that cannot be read; nothing else of it is safe to repeat.
+pub(crate) fn kind(body: &str) -> String {
+    #[derive(Deserialize)]
+    struct Kind {
+        r#type: String,
+    }
+    match serde_json::from_str::<Kind>(body) {
+        Ok(kind) => {
+            let short: String = kind.r#type.chars().take(KIND_CHARS_MAX).collect();
+            format!("`{}`", neutralise(&short))
+        }
+        Err(_) => "not an event".to_owned(),
+    }
+}
+
+/// The integers of databases end at 2^63 - 1; what is beyond means "all".
+pub(crate) fn to_integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// No seq is negative; a damaged one counts as "nothing there".
+pub(crate) fn to_seq(integer: i64) -> Seq {
+    Seq(u64::try_from(integer).unwrap_or(0))
+}

@@ -1,0 +1,87 @@
+//! A door to a server that can be shut at the worst moment.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+
+/// What the door does to what passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    Open,
+    /// The next answer of the server is thrown away and its connection closed; then the door is open again.
+    DropNextAnswer,
+    /// Everything that comes is closed, and what was there too.
+    Shut,
+}
+
+/// A relay between a socket of its own and a server's.
+pub(crate) struct Proxy {
+    folder: tempfile::TempDir,
+    door: watch::Sender<Door>,
+    /// Connections so far.
+    pub(crate) connections: Arc<AtomicUsize>,
+}
+
+const SOCKET: &str = ".s.PGSQL.5432";
+
+impl Proxy {
+    pub(crate) fn to(server: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
+        let (door, _) = watch::channel(Door::Open);
+        let (doors, server) = (door.clone(), server.join(SOCKET));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                if *doors.borrow() == Door::Shut {
+                    continue;
+                }
+                let Ok(upstream) = UnixStream::connect(&server).await else { continue };
+                tokio::spawn(relay(client, upstream, doors.clone()));
+            }
+        });
+        Self { folder, door, connections }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn set(&self, door: Door) {
+        self.door.send_replace(door);
+    }
+}
+
+async fn relay(client: UnixStream, server: UnixStream, door: watch::Sender<Door>) {
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let mut doors = door.subscribe();
+    tokio::select! {
+        () = copy(from_client, to_server, |_| true) => {}
+        () = copy(from_server, to_client, |_| !door.send_if_modified(|now| {
+            let dropping = *now == Door::DropNextAnswer;
+            if dropping {
+                *now = Door::Open;
+            }
+            dropping
+        })) => {}
+        _ = doors.wait_for(|now| *now == Door::Shut) => {}
+    }
+}
+
+/// Copies until the end, or until a piece may not pass.
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, may_pass: impl Fn(&[u8]) -> bool) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(length) = from.read(&mut buffer).await
+        && length > 0
+        && may_pass(&buffer[..length])
+        && to.write_all(&buffer[..length]).await.is_ok()
+    {}
+}

@@ -1,0 +1,194 @@
+//! A PostgreSQL server for tests: a private one in a folder of its own, reached by a socket there.
+//!
+//! It is stopped and its folder removed when this process ends, however it ends: a shell that holds the other end of
+//! a pipe does it. Other crates' tests may include this file by its path.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
+
+/// What the shell beside a server does: `$1` is the folder of PostgreSQL's programs, `$2` that of the server.
+const KEEPER: &str = r#"
+start() {
+    "$1/pg_ctl" -s -w -D "$2/data" -l "$2/log" -o "-k '$2' -c listen_addresses= $3" start && echo started || {
+        cat "$2/log" >&2
+        echo failed
+    }
+}
+stop() { "$1/pg_ctl" -s -w -D "$2/data" -m immediate stop; }
+start "$@"
+while read -r word; do
+    case $word in
+        start) start "$@" ;;
+        stop) stop "$@"; echo stopped ;;
+    esac
+done
+stop "$@"
+rm -rf "$2"
+"#;
+
+/// Nothing here outlives the tests, so nothing has to reach a disk.
+const SETTINGS: &str = "-c fsync=off -c full_page_writes=off -c max_connections=300 -c shared_buffers=32MB \
+                        -c autovacuum=off -c log_min_messages=fatal";
+
+/// A running server.
+pub(crate) struct Server {
+    folder: PathBuf,
+    keeper: Mutex<Keeper>,
+    databases: AtomicU32,
+}
+
+struct Keeper {
+    shell: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+/// The server that the tests of this process share.
+pub(crate) fn shared() -> &'static Server {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    SHARED.get_or_init(Server::start)
+}
+
+impl Server {
+    /// Starts one.
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::Builder::new().prefix("sysop-pg-").tempdir().expect("a folder").keep();
+        let programs = programs();
+        let user = server_user();
+        if let Some((user, group)) = user {
+            std::os::unix::fs::chown(&folder, Some(user), Some(group)).expect("root may give a folder away");
+        }
+        let as_user = |program: &Path| {
+            let mut command = Command::new(program);
+            command.current_dir(&folder).process_group(0);
+            if let Some((user, group)) = user {
+                command.uid(user).gid(group);
+            }
+            command
+        };
+        let made = as_user(&programs.join("initdb"))
+            .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"])
+            .arg(folder.join("data"))
+            .stdin(Stdio::null())
+            .output()
+            .expect("initdb starts");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let rules = "local all locked scram-sha-256\nlocal all all trust\n";
+        std::fs::write(folder.join("data/pg_hba.conf"), rules).expect("the server's folder can be written");
+        let mut shell = as_user(Path::new("/bin/sh"))
+            .args(["-c", KEEPER, "keeper"])
+            .args([&programs, &folder])
+            .arg(SETTINGS)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell starts");
+        let answers = BufReader::new(shell.stdout.take().expect("it is piped"));
+        let keeper = Mutex::new(Keeper { shell, answers });
+        let server = Self { folder, keeper, databases: AtomicU32::new(0) };
+        server.expect("started");
+        server
+    }
+
+    /// Stops it as a crash would: no connection is told, nothing is flushed.
+    pub(crate) fn crash(&self) {
+        self.tell("stop");
+        self.expect("stopped");
+    }
+
+    /// Starts it again.
+    pub(crate) fn start_again(&self) {
+        self.tell("start");
+        self.expect("started");
+    }
+
+    /// Where its socket is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Makes an empty database.
+    pub(crate) async fn database(&self) -> String {
+        let name = format!("test_{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        self.admin(&format!("CREATE DATABASE {name}")).await;
+        name
+    }
+
+    /// The URL of a database, through the socket in `folder`.
+    pub(crate) fn url_through(folder: &Path, database: &str) -> String {
+        format!("postgres://postgres@localhost/{database}?host={}", folder.display())
+    }
+
+    /// The URL of a database.
+    pub(crate) fn url(&self, database: &str) -> String {
+        Self::url_through(&self.folder, database)
+    }
+
+    /// Runs SQL as the administrator.
+    pub(crate) async fn admin(&self, sql: &str) {
+        self.run("postgres", sql).await;
+    }
+
+    /// Runs SQL in a database.
+    pub(crate) async fn run(&self, database: &str, sql: &str) {
+        let options: PgConnectOptions = self.url(database).parse().expect("a URL");
+        let mut connection = options.connect().await.expect("the server is there");
+        connection.execute(AssertSqlSafe(sql.to_owned())).await.expect("SQL that is right");
+    }
+
+    fn tell(&self, word: &str) {
+        let mut keeper = self.keeper.lock().expect("no test panics with it");
+        let input = keeper.shell.stdin.as_mut().expect("it is piped");
+        writeln!(input, "{word}").expect("the shell reads");
+    }
+
+    fn expect(&self, word: &str) {
+        let mut line = String::new();
+        let mut keeper = self.keeper.lock().expect("no test panics with it");
+        keeper.answers.read_line(&mut line).expect("the shell answers");
+        assert_eq!(line.trim_end(), word);
+    }
+}
+
+/// Waits until all is gone; the shared server is never dropped, but its pipe ends with the process.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(keeper) = self.keeper.get_mut() {
+            drop(keeper.shell.stdin.take());
+            keeper.shell.wait().ok();
+        }
+    }
+}
+
+/// The folder of the newest PostgreSQL's programs; Debian keeps them off the PATH.
+fn programs() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).find(|folder| folder.join("initdb").is_file());
+    on_path.unwrap_or_else(|| {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        versions
+            .map(|version| version.path().join("bin"))
+            .filter(|folder| folder.join("initdb").is_file())
+            .max_by_key(|folder| folder.parent().and_then(Path::file_name)?.to_str()?.parse::<u32>().ok())
+            .expect("PostgreSQL is needed; `cargo xtask setup` installs it")
+    })
+}
+
+/// PostgreSQL does not run as root: the user that its package made, where we are root.
+fn server_user() -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt;
+    let me = std::fs::metadata("/proc/self").map(|me| me.uid()).expect("Linux has /proc");
+    if me != 0 {
+        return None;
+    }
+    let users = std::fs::read_to_string("/etc/passwd").expect("there are users");
+    let line = users.lines().find(|line| line.starts_with("postgres:")).expect("its package makes a user");
+    let mut numbers = line.split(':').skip(2).map(|number| number.parse().expect("ids are numbers"));
+    Some((numbers.next().expect("a user"), numbers.next().expect("a group")))
+}
