@@ -8,6 +8,7 @@ use reqwest::header::{
 };
 use reqwest::{StatusCode, Upgraded};
 use sysop_core::id::SessionId;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -32,8 +33,8 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 const INSTANCE: HeaderName = HeaderName::from_static("sysop-instance");
 
 /// A socket.
-pub(crate) struct Link {
-    socket: WebSocketStream<Upgraded>,
+pub(crate) struct Link<S = Upgraded> {
+    socket: WebSocketStream<S>,
     /// Which process is at the other end; none where it does not say.
     pub(crate) instance: Option<String>,
 }
@@ -96,7 +97,9 @@ impl Link {
         let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
         Ok(Self { socket, instance })
     }
+}
 
+impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
     /// The next thing that comes; an end where nothing came for too long. Cancel safe, except that the silence is
     /// counted from each call: `since` is when something last came.
     pub(crate) async fn hear(&mut self, since: tokio::time::Instant) -> Result<Heard, Broken> {
@@ -139,4 +142,52 @@ impl Link {
 
 fn number(payload: &[u8]) -> Option<u64> {
     payload.try_into().ok().map(u64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    type Ends = (Link<tokio::io::DuplexStream>, WebSocketStream<tokio::io::DuplexStream>);
+
+    async fn ends(room: usize) -> Ends {
+        let (near, far) = tokio::io::duplex(room);
+        let socket = WebSocketStream::from_raw_socket(near, Role::Client, None).await;
+        let server = WebSocketStream::from_raw_socket(far, Role::Server, None).await;
+        (Link { socket, instance: None }, server)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_says_nothing_is_given_up_within_half_a_minute() {
+        let (mut link, mut server) = ends(1024).await;
+        server.send(Message::text("one")).await.unwrap();
+        let began = Instant::now();
+        assert!(matches!(link.hear(began).await, Ok(Heard::Text(text)) if text == "one"));
+        let why = link.hear(began).await.err().unwrap().0;
+        assert!(why.contains("said nothing"), "{why}");
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_takes_nothing_is_given_up_within_half_a_minute() {
+        let (mut link, _server) = ends(64).await;
+        let began = Instant::now();
+        assert!(link.say("x".repeat(1000)).await.is_err());
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_pong_says_that_all_before_its_ping_was_read() {
+        let (mut link, mut server) = ends(1024).await;
+        link.say("one".to_owned()).await.unwrap();
+        link.ping(7).await.unwrap();
+        assert_eq!(server.next().await.unwrap().unwrap(), Message::text("one"));
+        let reading =
+            tokio::spawn(async move { while server.next().await.is_some_and(|read| read.is_ok()) {} });
+        assert!(matches!(link.hear(Instant::now()).await, Ok(Heard::Pong(7))));
+        link.close().await;
+        reading.await.unwrap();
+    }
 }

@@ -275,11 +275,25 @@ impl Repl {
         if logged.seq > self.replay_until {
             self.introduce()?;
             self.view.update(update, &self.transcript, &mut self.screen)?;
+            self.decided_elsewhere(&logged.event)?;
         }
         if !self.replaying() {
             self.introduce()?;
         }
         Ok(())
+    }
+
+    /// Says who answered the question that is open here.
+    fn decided_elsewhere(&mut self, event: &Event) -> io::Result<()> {
+        let Event::Decided { call, decision, by } = event else { return Ok(()) };
+        if self.asked != Asked::Question(call.clone()) || self.answered.as_ref() == Some(call) {
+            return Ok(());
+        }
+        let what = match decision {
+            Decision::Allow { .. } | Decision::AllowSession { .. } => "allowed it",
+            Decision::Reject { .. } => "rejected it",
+        };
+        self.note(&format!("{by} {what}"))
     }
 
     fn replaying(&self) -> bool {

@@ -74,10 +74,14 @@ struct Server {
 
 impl Server {
     fn start(mock: &Mock) -> Self {
-        let world = World::with_openai(&mock.url()).variable("OPENAI_API_KEY", KEY);
-        let mut server = Self { world, link: Link::new(), running: None, token: String::new() };
+        let mut server = Self::new(mock);
         server.again();
         server
+    }
+
+    fn new(mock: &Mock) -> Self {
+        let world = World::with_openai(&mock.url()).variable("OPENAI_API_KEY", KEY);
+        Self { world, link: Link::new(), running: None, token: String::new() }
     }
 
     /// Starts it, behind the same link.
@@ -335,10 +339,11 @@ fn whatever_the_server_says_this_machine_runs_what_was_allowed_here() {
     let write =
         |name: &str| vec![call("write_file", json!({ "path": name, "content": "x" })), say("So be it.")];
     let mock = Mock::start(&[("first", write("first.md")), ("second", write("second.md"))]);
-    let (server, here) = (Server::start(&mock), client());
+    let (mut server, here) = (Server::new(&mock), client());
+    let other = client().variable("SYSOP_TOKEN", &server.token_of("mallory"));
+    server.again();
     let mut talk = connect(&here, &server, &[]);
     talk.out.wait_for_text("You: ");
-    let other = client().variable("SYSOP_TOKEN", &server.token_of("mallory"));
     let address = format!("http://{}", server.link.address);
     let mut attached = other.start_with_input(&["attach", "--plain", &address]);
     attached.out.wait_for_text("You: ");
@@ -349,7 +354,7 @@ fn whatever_the_server_says_this_machine_runs_what_was_allowed_here() {
     talk.type_text("no\n");
     talk.out.wait_for_text("So be it.");
     assert!(results(&mock)[0].contains("refused"), "{:?}", results(&mock));
-    attached.type_text("second\n");
+    talk.type_text("second\n");
     talk.out.wait_for("the second question", |said| said.matches("nobody allowed it here").count() == 2);
     talk.type_text("yes\n");
     attached.out.wait_for("the second answer", |said| said.matches("So be it.").count() == 2);
@@ -402,26 +407,23 @@ fn only_what_is_lent_can_be_called_and_no_half_file_is_left() {
 #[test]
 fn two_who_are_attached_see_the_same_and_the_first_answer_counts() {
     let mock = Mock::start(&[("make it", vec![bash("touch made"), say("It is made.")])]);
-    let server = Server::start(&mock);
+    let mut server = Server::new(&mock);
+    let [annas, berts] =
+        ["anna", "bert"].map(|name| client().variable("SYSOP_TOKEN", &server.token_of(name)));
+    server.again();
     let address = format!("http://{}", server.link.address);
-    let attach = |name: &str, more: &[&str]| {
-        let world = client().variable("SYSOP_TOKEN", &server.token_of(name));
-        let talk = world.start_with_input(&[&["attach", "--plain", &address], more].concat());
-        talk.out.wait_for_text("You: ");
-        (world, talk)
-    };
-    let (_anna_world, mut anna) = attach("anna", &[]);
+    let mut anna = annas.start_with_input(&["attach", "--plain", &address]);
+    anna.out.wait_for_text("You: ");
     anna.type_text("make it\n");
     anna.out.wait_for_text("touch made");
     let id = server.world.only_session();
-    let world = client().variable("SYSOP_TOKEN", &server.token_of("bert"));
-    let bert = world.start_with_input(&["attach", "--plain", &address, &id[..id.len() - 2]]);
+    let bert = berts.start_with_input(&["attach", "--plain", &address, &id[..id.len() - 2]]);
     bert.out.wait_for_text("touch made");
     anna.type_text("y\n");
     anna.out.wait_for_text("It is made.");
     bert.out.wait_for_text("It is made.");
     let said = bert.kill().out;
-    assert!(said.contains("anna"), "it says who answered: {said}");
+    assert!(said.contains("(anna allowed it)"), "it says who answered: {said}");
     leaves(anna);
     assert!(server.world.has("made"));
     assert_eq!(mock.requests().len(), 2);
@@ -471,7 +473,8 @@ fn requests_and_sockets_go_through_the_proxy_and_trust_the_certificates_of_the_e
     let said = running.out.wait_for("the address", |said| said.contains('\n'));
     let url = said.split_whitespace().find(|word| word.starts_with("https://")).unwrap();
     let (address, token) = url.trim_start_matches("https://").split_once("/?token=").unwrap();
-    let (proxy, asked) = proxy(address.to_owned());
+    let port = address.rsplit(':').next().unwrap();
+    let (proxy, asked) = proxy(format!("127.0.0.1:{port}"));
     let here = client()
         .variable("SYSOP_TOKEN", token)
         .variable("HTTPS_PROXY", &format!("http://{proxy}"))
