@@ -206,11 +206,8 @@ fn read_session(shown: &mut Value) -> Option<(Seq, SessionSpec)> {
     fields.insert("seq".to_owned(), 1.into());
     let created: ServerMessage = serde_json::from_value(shown.clone()).ok()?;
     let Some(Update::Logged(logged)) = Decoder::new().take(created) else { return None };
-    match &logged.event {
-        Event::SessionOpened { spec } => Some((last, spec.clone())),
-        #[expect(clippy::wildcard_enum_match_arm, reason = "it was made of that message")]
-        _ => None,
-    }
+    let Event::SessionOpened { spec } = &logged.event else { return None };
+    Some((last, spec.clone()))
 }
 
 fn id_of(made: &Value) -> Result<SessionId, ClientError> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
+use serde_json::Value;
 use sysop_core::event::{Event, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::message::{Arguments, ToolCall};
@@ -313,10 +314,13 @@ impl Stream {
     }
 }
 
-fn call(id: &CallId, name: &str, arguments: &serde_json::Value) -> ToolCall {
+fn call(id: &CallId, name: &str, arguments: &Value) -> ToolCall {
     let arguments = match arguments {
-        serde_json::Value::Object(map) => Arguments::Object(map.clone()),
-        other => Arguments::Invalid(other.to_string()),
+        Value::Object(map) => Arguments::Object(map.clone()),
+        Value::String(text) => Arguments::Invalid(text.clone()),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+            Arguments::Invalid(other.to_string())
+        }
     };
     ToolCall { id: id.clone(), wire_id: None, name: name.to_owned(), arguments }
 }

@@ -70,15 +70,16 @@ impl Ledger {
         // What a server calls its session is no name for a file.
         let name = blake3::hash(format!("{server}\n{session}").as_bytes()).to_hex();
         let path = folder.join(format!("{name}.jsonl"));
-        Self::at(folder, &path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => ClientError::Ledger(
+        Self::at(folder, &path).map_err(|error| {
+            ClientError::Ledger(if error.kind() == io::ErrorKind::WouldBlock {
                 "another sysop on this machine lends its tools to that session; end it, or begin another session"
-                    .to_owned(),
-            ),
-            _ => ClientError::Ledger(format!(
-                "the ledger of calls cannot be used at {}: {error}; nothing would keep a call from running twice",
-                path.display()
-            )),
+                    .to_owned()
+            } else {
+                let path = path.display();
+                format!(
+                    "the ledger of calls cannot be used at {path}: {error}; nothing would keep a call from running twice"
+                )
+            })
         })
     }
 
