@@ -20,7 +20,7 @@ cargo xtask CHORE
   test    everything that must hold: format, lints, all tests
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
   wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
-  pictures  make the pictures of the full screen in docs/pictures anew, from a real run
+  pictures  make the pictures in docs/pictures anew, from a real run of the full screen [SYSOP]
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Some("demo") => demo::run(&rest),
         Some("test") => test::run(&rest),
         Some("bench") => bench::run(&rest),
-        Some("pictures") => pictures::run(),
+        Some("pictures") => pictures::run(&rest),
         Some("setup") => setup::run(),
         Some("wire") => wire::run(),
         None | Some("help" | "--help" | "-h") => {

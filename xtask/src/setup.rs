@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::chore::{found, step, target};
 
 /// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: [(&str, &str); 19] = [
+const NEEDED: [(&str, &str); 20] = [
     ("cc", "gcc libc6-dev"),
     ("bash", "bash"),
     ("git", "git"),
@@ -20,6 +20,7 @@ const NEEDED: [(&str, &str); 19] = [
     ("busybox", "busybox"),
     ("tcsh", "tcsh"),
     ("ps", "procps"),
+    ("ip", "iproute2"),
     ("sudo", "sudo"),
     ("vim.tiny", "vim-tiny"),
     ("less", "less"),

@@ -196,6 +196,8 @@ pub fn end_words(end: &TurnEnd) -> Option<String> {
 pub fn waiting_for(phase: &Phase, model: &str, what: &str) -> Option<String> {
     match phase {
         Phase::Idle => None,
+        // Before a turn's first step no model is asked, and a command that a person typed has no step.
+        Phase::Thinking { step } if step.step == 0 => None,
         Phase::Thinking { .. } => Some(format!("waiting for {model}")),
         Phase::Running { .. } => Some(format!("running {what}")),
         Phase::Waiting { .. } => Some("waiting for an answer about the plan".to_owned()),

@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -24,6 +24,7 @@ use crate::cluster::{LETTERS_MAX, Lease, LetterNumber};
 use crate::follow::Relaying;
 use crate::hub::{Hub, Updates};
 use crate::people::{Answer, Terminal};
+use crate::placed::{Placed, may_be_posted};
 use crate::port::{CancellationToken, Clock, DeltaSink, Host, ModelEvent, StoreError};
 use crate::questions::{self, Questions, SessionPeople};
 use crate::{DriverError, Ports};
@@ -45,12 +46,16 @@ pub(crate) struct Live {
     /// Ends whatever runs for the session.
     end: CancellationToken,
     pub(crate) relaying: Relaying,
+    /// Who passes on what was said here and not done, where the session goes on elsewhere.
+    heir: Mutex<Weak<Placed>>,
     /// Where it works, whichever thread an input comes from.
     runtime: tokio::runtime::Handle,
 }
 
 struct Inbox {
     inputs: VecDeque<(Input, Option<LetterNumber>)>,
+    /// What people said here and is being worked off, until it is durable.
+    said: Vec<Input>,
     /// Here while no task works on the inputs.
     parked: Option<Worker>,
     /// The last durable event.
@@ -125,6 +130,7 @@ impl Live {
             Worker { session, seq, pending, letters: Vec::new(), model: None, tools: HashMap::new() };
         let inbox = Inbox {
             inputs: VecDeque::new(),
+            said: Vec::new(),
             parked: Some(worker),
             seq,
             active: ports.clock.now(),
@@ -143,6 +149,7 @@ impl Live {
             inbox: Mutex::new(inbox),
             end: CancellationToken::new(),
             relaying: Relaying::default(),
+            heir: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
         });
         live.host.attend(Arc::new(SessionPeople(Arc::downgrade(&live))));
@@ -312,6 +319,7 @@ impl Live {
                 let why = "sysop hit a bug in this session and closed it; what was logged is kept";
                 live.close(Closed { why: why.to_owned(), elsewhere: false });
             }
+            live.hand_over();
         });
     }
 
@@ -328,7 +336,10 @@ impl Live {
                     inbox.parked = Some(worker);
                     return;
                 }
-                std::mem::take(&mut inbox.inputs)
+                let inputs = std::mem::take(&mut inbox.inputs);
+                let said = inputs.iter().filter(|(input, letter)| letter.is_none() && may_be_posted(input));
+                inbox.said = said.map(|(input, _)| input.clone()).collect();
+                inputs
             };
             let mut effects = Vec::new();
             for (input, letter) in inputs {
@@ -343,6 +354,7 @@ impl Live {
                 drop(worker); // and with it what was asked
                 return self.fail(&error);
             }
+            self.inbox().said.clear();
             if !self.lease.holds() {
                 self.lose();
             }
@@ -431,6 +443,30 @@ impl Live {
         Ok(())
     }
 
+    /// Who gets what was said here and not done, if the session goes on elsewhere.
+    pub(crate) fn leave_to(&self, heir: Weak<Placed>) {
+        *self.heir.lock().unwrap_or_else(PoisonError::into_inner) = heir;
+    }
+
+    fn hand_over(&self) {
+        let left: Vec<_> = {
+            let mut inbox = self.inbox();
+            if inbox.closed.is_none() {
+                return;
+            }
+            let said = std::mem::take(&mut inbox.said);
+            let waiting = std::mem::take(&mut inbox.inputs).into_iter();
+            let waiting = waiting.filter(|(input, letter)| letter.is_none() && may_be_posted(input));
+            said.into_iter().chain(waiting.map(|(input, _)| input)).collect()
+        };
+        let heir = self.heir.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(heir) = heir
+            && !left.is_empty()
+        {
+            heir.inherit(left);
+        }
+    }
+
     fn fail(&self, error: &DriverError) {
         let elsewhere =
             matches!(error, DriverError::Store(StoreError::Taken { .. } | StoreError::Conflict { .. }));
@@ -454,8 +490,12 @@ impl Live {
                 }
                 inbox.closed = Some(closed);
             }
-            inbox.inputs.clear();
-            inbox.parked.take()
+            let parked = inbox.parked.take();
+            if parked.is_some() || inbox.closed.as_ref().is_some_and(|closed| !closed.elsewhere) {
+                inbox.inputs.clear();
+                inbox.said.clear();
+            } // else the one who works on them hands them over
+            parked
         };
         drop(parked);
         self.end.cancel();

@@ -71,7 +71,11 @@ impl Placed {
         make_host: MakeHost,
         place: Place,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let here = match &place {
+            Place::Here(handle) => Some(Arc::clone(&handle.live)),
+            Place::There(_) | Place::Gone(_) => None,
+        };
+        let placed = Arc::new(Self {
             id,
             driver: Arc::downgrade(&driver.inner),
             cluster,
@@ -80,7 +84,11 @@ impl Placed {
             settling: tokio::sync::Mutex::default(),
             outbox: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
-        })
+        });
+        if let Some(live) = here {
+            live.leave_to(Arc::downgrade(&placed));
+        }
+        placed
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -142,7 +150,10 @@ impl Placed {
         }
     }
 
-    fn set(&self, place: Place) {
+    fn set(self: &Arc<Self>, place: Place) {
+        if let Place::Here(handle) = &place {
+            handle.live.leave_to(Arc::downgrade(self));
+        }
         let before = std::mem::replace(&mut *lock(&self.place), place);
         if let Place::There(follow) = before {
             follow.close();
@@ -151,31 +162,29 @@ impl Placed {
 
     /// Puts an input on its way to the owner, behind those that are on it already.
     fn post(self: &Arc<Self>, input: Input) -> Result<(), String> {
-        match input {
-            Input::Prompt { .. }
-            | Input::Direct { .. }
-            | Input::Decision { .. }
-            | Input::Cancel
-            | Input::Pause
-            | Input::Resume
-            | Input::Retry
-            | Input::Clear
-            | Input::Configure { .. } => {}
-            Input::Reply { .. }
-            | Input::Outcome { .. }
-            | Input::Timer { .. }
-            | Input::TerminalInput { .. }
-            | Input::Recovered => return Err("only the node of a session can tell it this".to_owned()),
+        if !may_be_posted(&input) {
+            return Err("only the node of a session can tell it this".to_owned());
         }
         {
             let mut outbox = lock(&self.outbox);
             if outbox.letters.len() >= OUTBOX_LETTERS_MAX {
                 return Err("the session's node takes no more inputs for now; try again".to_owned());
             }
-            outbox.letters.push_back(Letter { id: Uuid::new_v4().to_string(), input });
+            outbox.letters.push_back(letter(input));
         }
         self.post_soon();
         Ok(())
+    }
+
+    /// Passes on what was said here while the session was lost; it comes before what was said since.
+    pub(crate) fn inherit(self: &Arc<Self>, inputs: Vec<Input>) {
+        {
+            let mut outbox = lock(&self.outbox);
+            for input in inputs.into_iter().rev() {
+                outbox.letters.push_front(letter(input));
+            }
+        }
+        self.post_soon();
     }
 
     fn post_soon(self: &Arc<Self>) {
@@ -190,32 +199,33 @@ impl Placed {
         self.runtime.spawn(async move { while placed.post_next().await {} });
     }
 
-    /// Posts the oldest; says whether there are more. An order that was given up half-way is not gone on with.
-    async fn post_next(&self) -> bool {
-        let Some(letter) = lock(&self.outbox).letters.front().cloned() else {
-            lock(&self.outbox).posting = false;
-            return false;
+    /// Posts the oldest; says whether there may be more.
+    async fn post_next(self: &Arc<Self>) -> bool {
+        let letter = {
+            let mut outbox = lock(&self.outbox);
+            let letter = outbox.letters.pop_front();
+            outbox.posting = letter.is_some();
+            letter
         };
-        match self.cluster.post(&self.id, &letter).await {
-            Ok(()) => {}
-            Err(StoreError::Unavailable(why)) => {
-                if let Place::Gone(_) = self.place() {
-                    lock(&self.outbox).letters.clear();
+        let Some(letter) = letter else { return false };
+        loop {
+            match self.cluster.post(&self.id, &letter).await {
+                Ok(()) => return true,
+                Err(StoreError::Unavailable(why)) => {
+                    if let Some(follow) = self.follow() {
+                        follow.notice(&format!("not passed on yet: {why}"));
+                    }
                 }
-                if let Some(follow) = self.follow() {
-                    follow.notice(&format!("not passed on yet: {why}"));
-                }
-                return self.wait().await.is_some();
+                Err(error) => self.set(Place::Gone(error.to_string())),
             }
-            Err(error) => {
-                self.set(Place::Gone(error.to_string()));
-                lock(&self.outbox).letters.clear();
+            let gone = matches!(self.place(), Place::Gone(_));
+            if gone || self.wait().await.is_none() {
+                let mut outbox = lock(&self.outbox);
+                outbox.letters.clear();
+                outbox.posting = false;
+                return false;
             }
         }
-        let mut outbox = lock(&self.outbox);
-        outbox.letters.pop_front();
-        outbox.posting = !outbox.letters.is_empty();
-        outbox.posting
     }
 
     /// Leaves a store that fails alone for a while; none where the driver is gone.
@@ -249,6 +259,30 @@ impl Drop for Placed {
             follow.close();
         }
     }
+}
+
+/// Whether a person can have said it, so that another node may pass it on.
+pub(crate) fn may_be_posted(input: &Input) -> bool {
+    match input {
+        Input::Prompt { .. }
+        | Input::Direct { .. }
+        | Input::Decision { .. }
+        | Input::Cancel
+        | Input::Pause
+        | Input::Resume
+        | Input::Retry
+        | Input::Clear
+        | Input::Configure { .. } => true,
+        Input::Reply { .. }
+        | Input::Outcome { .. }
+        | Input::Timer { .. }
+        | Input::TerminalInput { .. }
+        | Input::Recovered => false,
+    }
+}
+
+fn letter(input: Input) -> Letter {
+    Letter { id: Uuid::new_v4().to_string(), input }
 }
 
 /// Takes the session where it can be had, or begins to follow it.
@@ -285,7 +319,10 @@ impl face::Session for Shared {
 
     fn send(&self, input: Input) -> Result<(), String> {
         let placed = &self.0;
-        let on_the_way = !lock(&placed.outbox).letters.is_empty();
+        let on_the_way = {
+            let outbox = lock(&placed.outbox);
+            outbox.posting || !outbox.letters.is_empty()
+        };
         match placed.place() {
             Place::Gone(why) => Err(why),
             Place::Here(handle) if !on_the_way => match handle.send(input.clone()) {

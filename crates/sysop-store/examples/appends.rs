@@ -1,4 +1,5 @@
-//! Prints how fast the SQLite store is on this disk: `cargo run --release -p sysop-store --example appends [FOLDER]`.
+//! Prints how fast the SQLite store is on this disk: `cargo run --release -p sysop-store --example appends [FOLDER]`;
+//! or how fast the store in an empty PostgreSQL database is: `… --example appends postgres://HOST/DATABASE`.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::SessionSpec;
 use sysop_driver::port::{Store, StoreError};
-use sysop_store::SqliteStore;
+use sysop_store::{PostgresStore, SqliteStore};
 
 const SESSIONS: usize = 32;
 const APPENDS: u64 = 500;
@@ -90,7 +91,7 @@ fn logged(seq: u64) -> Arc<Logged> {
 }
 
 async fn append_one_by_one(
-    store: SqliteStore,
+    store: Arc<dyn Store>,
     id: SessionId,
     appends: u64,
 ) -> Result<Vec<Duration>, StoreError> {
@@ -118,7 +119,7 @@ async fn first_append(path: &Path, id: &str) -> Result<(), StoreError> {
 }
 
 /// Opens a session as the driver does.
-async fn open(store: &SqliteStore, id: &SessionId) -> Result<f64, Box<dyn std::error::Error>> {
+async fn open(store: &dyn Store, id: &SessionId) -> Result<f64, Box<dyn std::error::Error>> {
     let start = Instant::now();
     let (session, last) = sysop_driver::replay(store, id).await?;
     let took = ms(start.elapsed());
@@ -138,8 +139,11 @@ fn percentiles(mut times: Vec<Duration>) -> String {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
-    let folder = tempfile::tempdir_in(folder)?;
+    let place = std::env::args().nth(1);
+    if let Some(url) = place.as_deref().filter(|place| place.starts_with("postgres")) {
+        return measure(Arc::new(PostgresStore::connect(url).await?)).await;
+    }
+    let folder = tempfile::tempdir_in(place.map_or_else(std::env::temp_dir, PathBuf::from))?;
     let path = folder.path().join("sysop.db");
     println!("a new database:");
     first_append(&path, "first").await?;
@@ -148,8 +152,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     first_append(&path, "third").await?;
 
     let store = SqliteStore::open(&path)?;
+    measure(Arc::new(store.clone())).await?;
+    store.close().await;
+    println!("{} MB on disk", std::fs::metadata(&path)?.len() >> 20);
+    Ok(())
+}
+
+async fn measure(store: Arc<dyn Store>) -> Result<(), Box<dyn std::error::Error>> {
     let start = Instant::now();
-    let times = append_one_by_one(store.clone(), SessionId::new("alone"), APPENDS).await?;
+    let times = append_one_by_one(Arc::clone(&store), SessionId::new("alone"), APPENDS).await?;
     println!(
         "1 session: {:.0} appends/s, {}",
         APPENDS as f64 / start.elapsed().as_secs_f64(),
@@ -157,9 +168,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
 
     let start = Instant::now();
-    let tasks: Vec<_> = (0..SESSIONS)
-        .map(|n| tokio::spawn(append_one_by_one(store.clone(), SessionId::new(format!("many-{n}")), APPENDS)))
-        .collect();
+    let append = |n| append_one_by_one(Arc::clone(&store), SessionId::new(format!("many-{n}")), APPENDS);
+    let tasks: Vec<_> = (0..SESSIONS).map(|n| tokio::spawn(append(n))).collect();
     let mut times = Vec::new();
     for task in tasks {
         times.extend(task.await??);
@@ -176,15 +186,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("appended {LONG_LOG} events in {:.0} ms; opening the session:", ms(start.elapsed()));
     let mut open_100k = f64::MAX;
     for _ in 0..OPENINGS {
-        open_100k = open_100k.min(open(&store, &id).await?);
+        open_100k = open_100k.min(open(&*store, &id).await?);
     }
 
     let start = Instant::now();
     let count = store.list(100).await?.len();
     println!("list of {count} sessions: {:.2} ms", ms(start.elapsed()));
-    store.close().await;
     println!("appends_per_s {rate:.0}");
     println!("open_100k_ms {open_100k:.1}");
-    println!("{} MB on disk", std::fs::metadata(&path)?.len() >> 20);
     Ok(())
 }

@@ -52,7 +52,7 @@ Examples:
   sysop doctor                       what would be used, and why
 
 Exit codes:
-  0    done
+  0    done; the model was told of each command that failed, or of which nobody knows how it ended
   1    the task failed: a model error, the iteration limit, a routine's command
   2    bad usage or config
   3    an approval was needed and nobody could give it; nothing ran

@@ -28,27 +28,33 @@ const PICTURE_BYTES_MAX: usize = 100 * 1024;
 /// What the model says, and what it is asked.
 const SCENARIO: &str = include_str!("scenario.json");
 const TASK: &str = "the disk of this machine is nearly full: find out why, and make room";
-const SHELL_HOME: &str = "PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w\\$ '\nalias ls='ls --color=always'\n";
+const SHELL_HOME: &str = "PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '\nalias ls='ls --color=always'\n";
 
 /// A person at a terminal that can be looked at.
 struct Person {
     folder: PathBuf,
 }
 
-/// Makes all pictures anew.
-pub(crate) fn run() -> Result<()> {
+/// Makes all pictures anew, with the binary whose path is given or with one that is built.
+pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::need(&[("tmux", "tmux"), ("bash", "bash"), ("git", "git")])?;
-    step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
-    let folder = target().join("pictures");
+    let sysop = match rest {
+        [path] => PathBuf::from(path),
+        _ => {
+            step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
+            target().join("release/sysop")
+        }
+    };
+    // Its path is in the pictures.
+    let folder = std::env::temp_dir().join("sysop-pictures");
     if folder.exists() {
         fs::remove_dir_all(&folder).context("cannot clear the folder of the last run")?;
     }
+    fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let workspace = folder.join("web1");
     fill(&workspace)?;
-    let home = folder.join("home");
-    fs::create_dir_all(&home)?;
+    let home = folder.clone();
     fs::write(home.join(".bashrc"), SHELL_HOME)?;
-    let sysop = target().join("release/sysop");
     let mock = Mock::start(&sysop, &folder, &[SCENARIO.to_owned()])?;
     let person = Person::sits_down(&folder, &workspace, &home)?;
     person.types(&format!(
@@ -83,9 +89,10 @@ fn take_all(person: &Person) -> Result<()> {
     person.sees("What I found")?;
     person.takes("answer", "the answer, with a table and code")?;
     person.presses("C-t")?;
-    person.sees("web1:")?;
-    person.types("ls -la logs; git log --oneline --graph --color | head -5")?;
+    person.sees("web1:~")?;
+    person.types("ls -sh logs; git log --oneline --graph --color | head -5")?;
     person.presses("Enter")?;
+    person.sees("* ")?;
     person.takes("terminal", "the session's terminal beside the conversation")
 }
 
@@ -103,6 +110,8 @@ fn fill(workspace: &Path) -> Result<()> {
             .args(["-c", "user.name=ann", "-c", "user.email=ann@example.org"])
             .args(arguments);
         git.env("GIT_CONFIG_GLOBAL", "/dev/null").stdout(Stdio::null());
+        // So that each run makes the same commits.
+        git.env("GIT_AUTHOR_DATE", "2024-10-01T06:00:00Z").env("GIT_COMMITTER_DATE", "2024-10-01T06:00:00Z");
         git.status().context("cannot start git")
     };
     git(&["init", "-q", "-b", "main"])?;
@@ -124,8 +133,9 @@ impl Person {
             .env("LC_ALL", "C.UTF-8")
             .env("SHELL", "/bin/bash")
             .env("COLORTERM", "truecolor")
-            .current_dir(workspace)
-            .args(["-f", "/dev/null", "new-session", "-d", "-x", &size.0, "-y", &size.1, "bash --norc"]);
+            .args(["-f", "/dev/null", "new-session", "-d", "-x", &size.0, "-y", &size.1, "-c"])
+            .arg(workspace)
+            .arg("bash --norc");
         done(&mut tmux)?;
         done(person.tmux().args(["set", "-g", "status", "off"]))?;
         done(person.tmux().args(["resize-window", "-x", &size.0, "-y", &size.1]))?;

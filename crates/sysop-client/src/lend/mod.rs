@@ -151,7 +151,7 @@ impl Lender {
             .map(|tool| ManifestTool {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
-                parameters: tool.parameters.clone(),
+                parameters: (*tool.parameters).clone(),
             })
             .collect()
     }

@@ -22,12 +22,15 @@ use sysop_driver::{Driver, DriverError, MakeHost, Ports, face};
 use self::memory::{MemoryNode, NodeHost, Reader, Shared, VirtualClock};
 use crate::world::{World, events, spec};
 
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 80;
 const NODES: usize = 3;
 /// How many turns the nodes have, together, while things go wrong.
 const TURNS: u32 = 500;
 /// How many more they have to come to rest.
 const REST_TURNS: u32 = 4000;
+
+/// How many turns without anything new mean that all is done.
+const STILL_TURNS: u32 = 40;
 
 fn session_id() -> SessionId {
     SessionId::new("s")
@@ -42,6 +45,8 @@ struct Node {
     updates: Option<BoxStream<'static, Update>>,
     opening: Option<tokio::task::JoinHandle<Result<Arc<dyn face::Session>, DriverError>>>,
     told: Vec<Arc<Logged>>,
+    /// The prompts that it took from its person, in its whole life.
+    said: Vec<String>,
     /// Until when it stands still.
     asleep: i64,
 }
@@ -67,6 +72,7 @@ impl Node {
             updates: None,
             opening: None,
             told: Vec::new(),
+            said: Vec::new(),
             asleep: 0,
         }
     }
@@ -123,9 +129,15 @@ impl Node {
         }
     }
 
-    fn say(&self, input: Input) -> bool {
+    fn say(&mut self, input: Input) -> bool {
         let _inside = self.runtime.enter();
-        self.session.as_ref().is_some_and(|session| session.send(input).is_ok())
+        let prompt = match &input {
+            Input::Prompt { text } => Some(text.clone()),
+            _ => None,
+        };
+        let taken = self.session.as_ref().is_some_and(|session| session.send(input).is_ok());
+        self.said.extend(prompt.filter(|_| taken));
+        taken
     }
 }
 
@@ -226,6 +238,7 @@ fn simulate(seed: u64) -> Counts {
         check_told(&shared, &node.told);
     }
     check_log(&shared, &mut counts);
+    check_said(&shared, &nodes);
     counts
 }
 
@@ -248,7 +261,7 @@ fn deed(world: &World, node: &Node, turn: u32) -> Input {
 
 /// Nothing goes wrong any more: all comes to an end, and every node is told of it.
 fn rest(shared: &Arc<Shared>, nodes: &mut [Node]) {
-    let mut said = false;
+    let (mut said, mut still) = (false, 0);
     for turn in 0..REST_TURNS {
         shared.now.fetch_add(i64::from(shared.world.below(200)), Ordering::SeqCst);
         let node = &mut nodes[turn as usize % NODES];
@@ -268,7 +281,10 @@ fn rest(shared: &Arc<Shared>, nodes: &mut [Node]) {
         let last_word = |logged: &Logged| matches!(&logged.event, Event::TurnStarted { prompt, .. } if prompt == "the last word");
         let over = log.iter().any(last_word) && session.activity() == Activity::Idle;
         let read = shared.with(|tables| tables.letters.iter().all(|letter| letter.taken));
-        if over && read && nodes.iter().all(|node| node.told.len() == log.len()) {
+        let told = nodes.iter().all(|node| node.told.len() == log.len() && node.asleep <= shared.now());
+        // What a node has taken and not posted yet is seen by nobody: they get time for it.
+        still = if over && read && told { still + 1 } else { 0 };
+        if still == STILL_TURNS {
             return;
         }
         // Whoever is asked answers, and what waits goes on.
@@ -309,6 +325,19 @@ fn check_told(shared: &Shared, told: &[Arc<Logged>]) {
             assert_eq!(log.get(index), Some(&**logged), "told, but not durable");
         }
     });
+}
+
+/// What a node that still lives took from its person is in the log, also where it lost the session meanwhile.
+fn check_said(shared: &Shared, nodes: &[Node]) {
+    let log = shared.with(|tables| tables.logs[&session_id()].log.clone());
+    for text in nodes.iter().flat_map(|node| &node.said) {
+        let found = log.iter().any(|logged| match &logged.event {
+            Event::TurnStarted { prompt, .. } => prompt == text,
+            Event::PromptQueued { text: queued } => queued == text,
+            _ => false,
+        });
+        assert!(found, "{text} was taken and forgotten");
+    }
 }
 
 /// The log is whole, what it says is what the hosts did, and each letter counted once.

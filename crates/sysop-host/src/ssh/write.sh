@@ -31,6 +31,10 @@ else
   m=$(cat 2>&1 >"$new") || system "$m"
 fi
 size "$new" "$7" || no short
+# On the disk before it has the name. A `sync` that takes no file would write all that the machine has.
+case $(sync --help 2>&1 </dev/null) in
+*FILE*) m=$(sync "$new" 2>&1) || system "$m" ;;
+esac
 if [ "$there" ]; then
   # Only root may give a file away; then it stays ours, as with any editor.
   [ "$(stat -c '%u:%g' "$new" 2>/dev/null || stat -f '%u:%g' "$new")" = "${own#* }" ] ||

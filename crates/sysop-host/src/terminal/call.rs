@@ -48,6 +48,9 @@ const PROGRAM_QUIET: Duration = Duration::from_millis(400);
 const QUESTION_QUIET: Duration = Duration::from_secs(3);
 /// How long a shell is silent whose commands have no marks.
 const BLIND_QUIET: Duration = Duration::from_millis(500);
+/// How often in a row, each `LOOK`, it is seen silent after a command. Looks and no time: on a busy
+/// machine much time may pass in which neither that shell nor this process gets to run.
+const BLIND_LOOKS: u32 = 25;
 /// What ends a paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// How often it is looked at what tells of no change by itself.
@@ -585,6 +588,7 @@ impl Use<'_> {
         let mut taken = Vec::new();
         let deadline = Instant::now() + limit;
         let mut noted = None;
+        let mut looks = 0;
         loop {
             changes.mark_unchanged();
             self.live.captured(&mut taken);
@@ -596,7 +600,9 @@ impl Use<'_> {
             if self.cancel.is_cancelled() || self.secret(&mut noted).await == Some(Attended::Cancelled) {
                 return self.stop().await;
             }
-            if self.is_blind_end(&self.live.inner()) {
+            let waits = self.live.shell_waits();
+            looks = if is_blind_rest(&self.live.inner(), waits, LOOK) { looks + 1 } else { 0 };
+            if looks > if waits.is_some() { BLIND_LOOKS } else { 2 * BLIND_LOOKS } {
                 let note = "exit code unknown: this shell cannot tell it";
                 return CallEnd {
                     notes: noted.into_iter().chain([note.to_owned()]).collect(),
@@ -612,11 +618,8 @@ impl Use<'_> {
 
     /// Whether a shell without marks seems to be at its prompt.
     fn is_blind_end(&self, inner: &Inner) -> bool {
-        let in_front = self.live.shell_in_front();
-        let silent = if in_front.is_some() { BLIND_QUIET } else { 2 * BLIND_QUIET };
-        in_front != Some(false)
-            && quiet(inner, silent)
-            && (in_front.is_some() || is_prompt(&inner.screen.line_to_cursor()))
+        let waits = self.live.shell_waits();
+        is_blind_rest(inner, waits, if waits.is_some() { BLIND_QUIET } else { 2 * BLIND_QUIET })
     }
 
     /// Presses keys one line at a time, so that none goes to a prompt for a secret that one of them opens.
@@ -735,6 +738,12 @@ impl Use<'_> {
 
 fn is_enter(stroke: &keys::Stroke) -> bool {
     keys::encode(stroke, keys::KeyMode::default()).ends_with(b"\r")
+}
+
+/// Whether a shell without marks was silent so long, and is at its prompt as far as can be seen; `waits` is what the
+/// system says of it.
+fn is_blind_rest(inner: &Inner, waits: Option<bool>, silent: Duration) -> bool {
+    quiet(inner, silent) && waits.unwrap_or_else(|| is_prompt(&inner.screen.line_to_cursor()))
 }
 
 /// The interactive shell that is in the foreground of a terminal of this machine, where it is not the first one.

@@ -237,6 +237,23 @@ impl Live {
         Some(self.foreground()? == self.pid?)
     }
 
+    /// Whether the shell, in the foreground, waits for input: it sleeps, and no child of it is still on its way to a
+    /// foreground of its own. On a busy machine a shell may be in front for long before it gets to run the command
+    /// that it was given. None where nobody can tell.
+    pub(super) fn shell_waits(&self) -> Option<bool> {
+        if !self.shell_in_front()? {
+            return Some(false);
+        }
+        let shell = self.pid?.as_raw_nonzero().get();
+        let Some(found) = Stat::of(shell) else { return Some(true) };
+        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
+        let children = children.unwrap_or_default();
+        let mut children = children.split(' ').filter_map(|child| Stat::of(child.parse().ok()?));
+        // Just forked, a child has the shell's group, then one of its own, and at last a program of its own.
+        let begins = |child: &Stat| child.group == found.group || child.name == found.name && !child.sleeps;
+        Some(found.sleeps && !children.any(|child| begins(&child)))
+    }
+
     pub(super) fn pid(&self) -> Option<Pid> {
         self.pid
     }
@@ -356,5 +373,27 @@ async fn write_typed(
         if written.is_err() {
             return;
         }
+    }
+}
+
+/// What the system says of a process of this machine.
+struct Stat {
+    /// Of its program.
+    name: String,
+    sleeps: bool,
+    /// Its process group.
+    group: i32,
+}
+
+impl Stat {
+    /// None where there is no such process, or no `/proc`.
+    fn of(process: i32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // The name, in brackets, may hold anything.
+        let (name, fields) = stat.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        let sleeps = fields.next()? == "S";
+        let group = fields.nth(1)?.parse().ok()?;
+        Some(Self { name: name.split_once(" (")?.1.to_owned(), sleeps, group })
     }
 }

@@ -8,6 +8,7 @@ mod fleet;
 mod git;
 mod limits;
 mod local;
+mod network;
 mod paths;
 mod properties;
 mod proxy;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sysop_core::catalogue::Profile;
@@ -22,11 +22,11 @@ use crate::sshd::{Login, Sshd, shared};
 use crate::world::{DEADLINE, pids, wait_until_gone};
 
 /// A host over a connection, in the home there; for what changes no files.
-fn host(connection: &SshConnection) -> SshHost {
+pub(crate) fn host(connection: &SshConnection) -> SshHost {
     rooted(connection, None, "/nowhere".into())
 }
 
-fn rooted(connection: &SshConnection, root: Option<String>, artefacts: PathBuf) -> SshHost {
+pub(crate) fn rooted(connection: &SshConnection, root: Option<String>, artefacts: PathBuf) -> SshHost {
     SshHost::open(RemoteSettings::new(connection.clone(), root, artefacts)).unwrap()
 }
 
@@ -40,17 +40,21 @@ fn tool_call(tool: &str, arguments: Value) -> ToolCall {
     }
 }
 
-async fn call(host: &SshHost, tool: &str, arguments: Value) -> Outcome {
+pub(crate) async fn call(host: &SshHost, tool: &str, arguments: Value) -> Outcome {
     let run = host.run(tool_call(tool, arguments), DeltaSink::none(), CancellationToken::new());
     tokio::time::timeout(DEADLINE * 2, run).await.expect("the call ends in time")
 }
 
-async fn bash(host: &SshHost, command: &str) -> Outcome {
+pub(crate) async fn bash(host: &SshHost, command: &str) -> Outcome {
     call(host, "bash", json!({ "command": command })).await
 }
 
 /// Runs a command, and does something as soon as it has printed `ready`.
-async fn bash_and(host: &SshHost, arguments: Value, act: impl FnOnce() + Send + 'static) -> Outcome {
+pub(crate) async fn bash_and(
+    host: &SshHost,
+    arguments: Value,
+    act: impl FnOnce() + Send + 'static,
+) -> Outcome {
     let act = std::sync::Mutex::new(Some(act));
     let shown = std::sync::Mutex::new(String::new());
     let sink = DeltaSink::new(move |text| {
@@ -67,7 +71,7 @@ async fn bash_and(host: &SshHost, arguments: Value, act: impl FnOnce() + Send + 
 }
 
 /// Ends what a lost connection left behind.
-fn end_all(output: &str) {
+pub(crate) fn end_all(output: &str) {
     let started = pids(output);
     assert!(!started.is_empty(), "{output}");
     for pid in started {
@@ -224,57 +228,6 @@ async fn a_command_whose_connection_is_lost_is_unknown_and_never_run_again() {
 async fn a_session_that_is_ended_from_outside_is_unknown() {
     let outcome = bash(&host(&shared(Login::Own)), "echo a; kill -9 $PPID").await;
     assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
-}
-
-#[tokio::test]
-async fn a_frozen_network_does_not_hold_a_call_beyond_its_time() {
-    let server = Sshd::start(Login::Own);
-    let proxy = Proxy::start(server.port());
-    let mut settings = server.settings();
-    settings.port = Some(proxy.port());
-    server.configure("NoHostAuthenticationForLocalhost yes");
-    let connection = SshConnection::new(settings).unwrap();
-    let host = host(&connection);
-    let freezer = proxy.clone();
-    let arguments = json!({ "command": "echo pid $$; echo ready; exec sleep 1000", "timeout_s": 1 });
-    let started = Instant::now();
-    let outcome = bash_and(&host, arguments, move || freezer.freeze()).await;
-    assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
-    assert!(outcome.output.contains("may still run"), "{}", outcome.output);
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
-    end_all(&outcome.output);
-    proxy.thaw();
-    assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
-}
-
-#[tokio::test]
-async fn a_file_that_is_cut_on_its_way_does_not_appear() {
-    let server = Sshd::start(Login::Own);
-    let proxy = Proxy::cut_after(server.port(), 2_000_000);
-    server.configure("NoHostAuthenticationForLocalhost yes");
-    let mut settings = server.settings();
-    settings.port = Some(proxy.port());
-    let root = server.path("root");
-    fs::create_dir(&root).unwrap();
-    fs::write(root.join("f"), "old\n").unwrap();
-    let host = rooted(
-        &SshConnection::new(settings).unwrap(),
-        Some(root.display().to_string()),
-        server.path("artefacts"),
-    );
-    let content = "new line\n".repeat(500_000);
-    for path in ["f", "g"] {
-        let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
-        assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
-        assert!(outcome.output.starts_with("it is not known whether this was done: "), "{}", outcome.output);
-    }
-    // The far side clears up when it notices.
-    let started = Instant::now();
-    while fs::read_dir(&root).unwrap().count() > 1 {
-        assert!(started.elapsed() < DEADLINE, "a rest is left");
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(fs::read_to_string(root.join("f")).unwrap(), "old\n");
 }
 
 /// Set for the process that the test below kills.
@@ -494,6 +447,29 @@ impl Drop for Full {
         let unmounted = Command::new("umount").arg("-l").arg(&self.folder).status();
         assert!(unmounted.unwrap().success());
     }
+}
+
+#[tokio::test]
+async fn a_file_is_on_the_disk_there_before_it_has_its_name() {
+    let force = r#"ForceCommand env PATH="$HOME/own:$PATH" sh -c "$SSH_ORIGINAL_COMMAND""#;
+    let server = Sshd::with(Login::Own, force);
+    let (sync, file) = (server.path("home/own/sync"), server.path("home/f"));
+    fs::create_dir(sync.parent().unwrap()).unwrap();
+    let script = "#!/bin/sh\n[ \"$1\" != --help ] || exec echo 'Usage: sync [OPTION] [FILE]...'\n\
+                  [ ! -e ~/f ] || { echo 'the disk is gone' >&2; exit 1; }\ncat \"$1\" >~/synced\n";
+    fs::write(&sync, script).unwrap();
+    fs::set_permissions(&sync, fs::Permissions::from_mode(0o755)).unwrap();
+    let host =
+        rooted(&server.connection(), Some(server.path("home").display().to_string()), server.path("kept"));
+    let write = async |content: &str| {
+        let outcome = call(&host, "write_file", json!({ "path": "f", "content": content })).await;
+        (outcome.status, outcome.output)
+    };
+    assert_eq!(write("new").await.0, Status::Ok);
+    assert_eq!(fs::read_to_string(server.path("home/synced")).unwrap(), "new");
+    let (status, told) = write("newer").await;
+    assert!(status == Status::Failed && told.contains("the disk is gone"), "{told}");
+    assert_eq!(fs::read_to_string(file).unwrap(), "new");
 }
 
 #[tokio::test]

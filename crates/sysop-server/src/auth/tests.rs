@@ -32,7 +32,7 @@ impl Clock for StoppedClock {
     }
 
     async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
+        sysop_driver::system_clock().sleep(duration).await;
     }
 }
 

@@ -160,21 +160,23 @@ impl Work {
     /// Stores a group, over new connections where the old one breaks.
     async fn store(&mut self, group: &[Job]) -> Result<Answers, sqlx::Error> {
         let mut patience = Patience::new();
+        let mut again = false;
         loop {
-            match within(self.try_store(group)).await {
+            match within(self.try_store(group, again)).await {
                 Ok(answers) => return Ok(answers),
                 Err(error) => {
                     self.connection = None;
                     if !is_passing(&error) || !patience.pause().await {
                         return Err(error);
                     }
+                    again = true;
                     tracing::warn!(database = self.database.place, %error, "appending again");
                 }
             }
         }
     }
 
-    async fn try_store(&mut self, group: &[Job]) -> Result<Answers, sqlx::Error> {
+    async fn try_store(&mut self, group: &[Job], again: bool) -> Result<Answers, sqlx::Error> {
         // Taken out for as long as a statement runs: where this is given up half-way, it goes too.
         let mut connection = match self.connection.take() {
             Some((connection, used)) if used.elapsed() < IDLE_MAX => connection,
@@ -197,6 +199,9 @@ impl Work {
         }
         if !refused.is_empty() {
             explain(&mut connection, &refused, &mut answers).await?;
+            if again {
+                find_stored(&mut connection, &refused, &mut answers).await?;
+            }
         }
         self.connection = Some((connection, Instant::now()));
         Ok(answers)
@@ -312,6 +317,31 @@ async fn explain(
             }
         };
         answers.insert(append.id.clone(), answer);
+    }
+    Ok(())
+}
+
+/// Of appends that were sent more than once, finds those that were stored and followed by a new owner's: no other mark
+/// tells of them any more.
+async fn find_stored(
+    connection: &mut PgConnection,
+    refused: &[&Job],
+    answers: &mut Answers,
+) -> Result<(), sqlx::Error> {
+    for Job { append, .. } in refused.iter().filter(|job| job.append.claim.token != 0) {
+        let Some(row) = append.rows.events.last() else { continue };
+        let stored: bool = sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM sysop_events WHERE session = $1 AND seq = $2 AND at = $3 AND body = $4)",
+        )
+        .bind(append.id.as_str())
+        .bind(row.seq)
+        .bind(row.at)
+        .bind(&*row.body)
+        .fetch_one(&mut *connection)
+        .await?;
+        if stored {
+            answers.insert(append.id.clone(), Ok(append.last));
+        }
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
+mod chaos;
 mod events;
 mod memory;
 mod nodes;

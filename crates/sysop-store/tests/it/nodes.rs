@@ -15,7 +15,7 @@ use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::cluster::{Acquired, Cluster, Lease, Letter};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store, StoreError};
-use sysop_driver::{Driver, MakeHost, Ports, face, system_clock};
+use sysop_driver::{Driver, DriverError, MakeHost, Ports, face, system_clock};
 use sysop_store::{PostgresNode, PostgresStore};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, Semaphore};
@@ -24,7 +24,7 @@ use crate::events::{id, opened, queued};
 use crate::server::shared;
 
 /// Longer than anything here takes.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 /// What the product promises.
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
@@ -34,9 +34,9 @@ const PIECES: usize = 1000;
 const PIECE_TIME: Duration = Duration::from_millis(500);
 
 /// What the nodes of a test have in common besides their database.
-struct World {
+pub(crate) struct World {
     /// Every call that a host has begun, on any node.
-    ran: Mutex<Vec<CallId>>,
+    pub(crate) ran: Mutex<Vec<(String, CallId)>>,
     /// A tool began to wait.
     waits: Notify,
     /// A model says a piece for each permit.
@@ -70,19 +70,23 @@ impl Provider for Model {
 }
 
 /// Runs nothing; `wait` ends only when it is cancelled.
-struct Tools(Arc<World>, Vec<ToolSpec>);
+struct Tools {
+    world: Arc<World>,
+    session: String,
+    tools: Vec<ToolSpec>,
+}
 
 #[async_trait]
 impl Host for Tools {
     fn tools(&self) -> &[ToolSpec] {
-        &self.1
+        &self.tools
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        self.0.ran.lock().unwrap().push(call.id.clone());
+        self.world.ran.lock().unwrap().push((self.session.clone(), call.id.clone()));
         sink.output("begun\n");
         if call.text_argument("command") == Some("wait") {
-            self.0.waits.notify_one();
+            self.world.waits.notify_one();
             cancel.cancelled().await;
             return Outcome::new(Status::Cancelled, "stopped");
         }
@@ -94,7 +98,7 @@ fn bash() -> ToolSpec {
     ToolSpec {
         name: "bash".into(),
         description: String::new(),
-        parameters: json!({"type": "object"}),
+        parameters: json!({"type": "object"}).into(),
         effect: ToolEffect::Command,
     }
 }
@@ -105,15 +109,15 @@ fn spec() -> SessionSpec {
 }
 
 /// A node that can die.
-struct Node {
+pub(crate) struct Node {
     runtime: Option<Runtime>,
     driver: Driver,
     cluster: PostgresNode,
-    make_host: MakeHost,
+    world: Arc<World>,
 }
 
 impl Node {
-    async fn start(name: &'static str, url: &str, world: &Arc<World>) -> Self {
+    pub(crate) async fn start(name: &'static str, url: &str, world: &Arc<World>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (url, provider) = (url.to_owned(), Arc::new(Model(Arc::clone(world))));
@@ -124,19 +128,23 @@ impl Node {
             (Driver::among(ports, Arc::new(cluster.clone())), cluster)
         });
         let (driver, cluster) = started.await.unwrap();
-        let world = Arc::clone(world);
-        let make_host: MakeHost = Arc::new(move || Arc::new(Tools(Arc::clone(&world), vec![bash()])));
-        Self { runtime: Some(runtime), driver, cluster, make_host }
+        Self { runtime: Some(runtime), driver, cluster, world: Arc::clone(world) }
+    }
+
+    fn make_host(&self, name: &str) -> MakeHost {
+        let (world, session) = (Arc::clone(&self.world), name.to_owned());
+        Arc::new(move || {
+            Arc::new(Tools { world: Arc::clone(&world), session: session.clone(), tools: vec![bash()] })
+        })
     }
 
     /// All that it does stops where it is, as by `kill -9`.
-    fn die(mut self) {
+    pub(crate) fn die(mut self) {
         self.runtime.take().unwrap().shutdown_background();
     }
 
-    async fn create(&self, name: &str) -> Face {
-        let (driver, id, make_host) =
-            (self.driver.clone(), SessionId::new(name), Arc::clone(&self.make_host));
+    pub(crate) async fn create(&self, name: &str) -> Face {
+        let (driver, id, make_host) = (self.driver.clone(), SessionId::new(name), self.make_host(name));
         let created = self.runtime.as_ref().unwrap().spawn(async move {
             let handle = driver.create(id, spec(), make_host()).await.unwrap();
             driver.share(handle, make_host)
@@ -144,12 +152,14 @@ impl Node {
         Face::new(created.await.unwrap())
     }
 
-    async fn open(&self, name: &str) -> Face {
-        let (driver, id, make_host) =
-            (self.driver.clone(), SessionId::new(name), Arc::clone(&self.make_host));
-        let open =
-            self.runtime.as_ref().unwrap().spawn(async move { driver.open(&id, make_host).await.unwrap() });
-        Face::new(open.await.unwrap())
+    pub(crate) async fn open(&self, name: &str) -> Face {
+        self.try_open(name).await.unwrap()
+    }
+
+    pub(crate) async fn try_open(&self, name: &str) -> Result<Face, DriverError> {
+        let (driver, id, make_host) = (self.driver.clone(), SessionId::new(name), self.make_host(name));
+        let open = self.runtime.as_ref().unwrap().spawn(async move { driver.open(&id, make_host).await });
+        Ok(Face::new(open.await.unwrap()?))
     }
 }
 
@@ -162,10 +172,10 @@ impl Drop for Node {
 }
 
 /// What a person at a node sees.
-struct Face {
-    session: Arc<dyn face::Session>,
-    updates: BoxStream<'static, Update>,
-    log: Vec<Arc<Logged>>,
+pub(crate) struct Face {
+    pub(crate) session: Arc<dyn face::Session>,
+    pub(crate) updates: BoxStream<'static, Update>,
+    pub(crate) log: Vec<Arc<Logged>>,
     text: String,
     output: String,
 }
@@ -176,25 +186,32 @@ impl Face {
         Self { session, updates, log: Vec::new(), text: String::new(), output: String::new() }
     }
 
-    fn say(&self, input: Input) {
+    pub(crate) fn say(&self, input: Input) {
         self.session.send(input).unwrap();
     }
 
-    async fn see(&mut self) {
-        let update = tokio::time::timeout(DEADLINE, self.updates.next()).await.expect("an update comes");
-        match update.unwrap_or_else(|| panic!("the session is gone: {:?}", self.session.last_error())) {
+    pub(crate) async fn see(&mut self) {
+        let seen = tokio::time::timeout(DEADLINE, self.next()).await.expect("an update comes");
+        assert!(seen.is_some(), "the session is gone: {:?}", self.session.last_error());
+    }
+
+    /// The next update, if it is logged; nothing at all once the session is gone.
+    pub(crate) async fn next(&mut self) -> Option<Option<Arc<Logged>>> {
+        match self.updates.next().await? {
             Update::Logged(logged) => {
                 assert_eq!(logged.seq, Seq(self.log.len() as u64 + 1), "each once, in order");
-                self.log.push(logged);
+                self.log.push(Arc::clone(&logged));
+                return Some(Some(logged));
             }
             Update::Delta(Delta::Text { text, .. }) => self.text.push_str(&text),
             Update::Delta(Delta::Output { text, .. }) => self.output.push_str(&text),
             Update::Delta(_) => {}
         }
+        Some(None)
     }
 
     /// Looks on until an event is there; returns it.
-    async fn until<T>(&mut self, wanted: impl Fn(&Event) -> Option<T>) -> T {
+    pub(crate) async fn until<T>(&mut self, wanted: impl Fn(&Event) -> Option<T>) -> T {
         let mut looked_at = 0;
         loop {
             for logged in &self.log[looked_at..] {
@@ -208,7 +225,7 @@ impl Face {
     }
 
     /// Looks on until a prompt had its answer.
-    async fn until_answered(&mut self, prompt: &str) {
+    pub(crate) async fn until_answered(&mut self, prompt: &str) {
         let turn = self
             .until(|event| match event {
                 Event::TurnStarted { turn, prompt: asked, .. } if asked == prompt => Some(*turn),
@@ -222,22 +239,22 @@ impl Face {
     }
 }
 
-fn prompt(text: impl Into<String>) -> Input {
+pub(crate) fn prompt(text: impl Into<String>) -> Input {
     Input::Prompt { text: text.into() }
 }
 
-fn direct(command: &str) -> Input {
+pub(crate) fn direct(command: &str) -> Input {
     let arguments = Map::from_iter([("command".to_owned(), Value::from(command))]);
     Input::Direct { tool: "bash".into(), arguments, origin: Origin::Typed }
 }
 
-async fn database() -> (String, String) {
+pub(crate) async fn database() -> (String, String) {
     let name = shared().database().await;
     let url = shared().url(&name);
     (name, url)
 }
 
-fn new_world() -> Arc<World> {
+pub(crate) fn new_world() -> Arc<World> {
     Arc::new(World { ran: Mutex::default(), waits: Notify::new(), pieces: Semaphore::new(0) })
 }
 
@@ -557,5 +574,5 @@ async fn an_approval_may_be_answered_on_any_node_and_the_first_answer_counts() {
     };
     assert_eq!(here.until(decided).await, "first");
     there.until(|event| matches!(event, Event::TurnEnded { .. }).then_some(())).await;
-    assert_eq!(*world.ran.lock().unwrap(), [call]);
+    assert_eq!(*world.ran.lock().unwrap(), [("s".to_owned(), call)]);
 }

@@ -15,6 +15,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
 /// What the shell beside a server does: `$1` is the folder of PostgreSQL's programs, `$2` that of the server.
 const KEEPER: &str = r#"
+trap '' PIPE # who is killed while it starts reads no answer
 start() {
     "$1/pg_ctl" -s -w -D "$2/data" -l "$2/log" -o "-k '$2' -c listen_addresses= $3" start && echo started || {
         cat "$2/log" >&2
@@ -22,6 +23,8 @@ start() {
     }
 }
 stop() { "$1/pg_ctl" -s -w -D "$2/data" -m immediate stop; }
+"$1/initdb" -U postgres -A trust -E UTF8 --locale=C --no-sync -D "$2/data" >"$2/log" 2>&1 &&
+    printf 'local all locked scram-sha-256\nlocal all all trust\n' >"$2/data/pg_hba.conf"
 start "$@"
 while read -r word; do
     case $word in
@@ -64,24 +67,12 @@ impl Server {
         if let Some((user, group)) = user {
             std::os::unix::fs::chown(&folder, Some(user), Some(group)).expect("root may give a folder away");
         }
-        let as_user = |program: &Path| {
-            let mut command = Command::new(program);
-            command.current_dir(&folder).process_group(0);
-            if let Some((user, group)) = user {
-                command.uid(user).gid(group);
-            }
-            command
-        };
-        let made = as_user(&programs.join("initdb"))
-            .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"])
-            .arg(folder.join("data"))
-            .stdin(Stdio::null())
-            .output()
-            .expect("initdb starts");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let rules = "local all locked scram-sha-256\nlocal all all trust\n";
-        std::fs::write(folder.join("data/pg_hba.conf"), rules).expect("the server's folder can be written");
-        let mut shell = as_user(Path::new("/bin/sh"))
+        let mut shell = Command::new("/bin/sh");
+        shell.current_dir(&folder).process_group(0);
+        if let Some((user, group)) = user {
+            shell.uid(user).gid(group);
+        }
+        let mut shell = shell
             .args(["-c", KEEPER, "keeper"])
             .args([&programs, &folder])
             .arg(SETTINGS)

@@ -170,11 +170,11 @@ impl Pane {
         true
     }
 
-    /// What the program in it wants of the mouse.
+    /// What it wants of the mouse: its wheel, and what the program in it wants.
     pub fn wanted_mouse(&self) -> Mouse {
         match &self.state {
-            State::Open { grid, .. } => grid.wishes().mouse,
-            State::Opening(_) | State::Over(..) => Mouse::Off,
+            State::Open { grid, .. } => grid.wishes().mouse.max(Mouse::Clicks),
+            State::Opening(_) | State::Over(..) => Mouse::Clicks,
         }
     }
 

@@ -210,7 +210,7 @@ async fn the_mouse_is_for_programs_that_asked() {
     let (click, wheel) = (MouseEventKind::Down(MouseButton::Left), MouseEventKind::ScrollUp);
     assert!(!pane.mouse(event(click, 1, 3)));
     assert!(pane.mouse(event(click, 2, 3)));
-    assert_eq!(pane.wanted_mouse(), Mouse::Off);
+    assert_eq!(pane.wanted_mouse(), Mouse::Clicks);
     sender.send(bytes("\x1b[?1049h")).unwrap();
     pane.came().await;
     pane.mouse(event(wheel, 2, 3));

@@ -67,6 +67,7 @@ fn check(picker: &mut Picker, (width, height): (u16, u16), expected: &Expect) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "pictures")]
 fn a_list_of_sessions() {
     let mut picker = sessions();
     check(

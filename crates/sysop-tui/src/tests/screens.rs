@@ -171,10 +171,13 @@ fn opening() -> World {
     world
 }
 
+/// Makes a world in the state of a picture.
+type Scene = fn() -> World;
+
 /// Run with `UPDATE_EXPECT=1` after a change that is meant, and look at what changed.
 #[test]
 fn every_state_looks_as_it_should() {
-    let states: [(&str, fn() -> World); 23] = [
+    let states: [(&str, Scene); 23] = [
         ("opening", opening),
         ("input", input),
         ("multi_line", multi_line),

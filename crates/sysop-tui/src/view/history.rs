@@ -16,7 +16,7 @@ use super::item::{Laid, Look, Place};
 use super::theme::{Ink, Theme};
 
 /// Rows that are kept laid out, at most, beside those on the screen.
-pub const ROWS_KEPT_MAX: usize = 20_000;
+pub const ROWS_KEPT_MAX: usize = 10_000;
 
 /// How a history is looked at.
 #[derive(Debug, Default)]

@@ -93,7 +93,7 @@ fn a_command_with_a_slip_is_no_task() {
     assert!(complaint(&["sesions"]).contains("did you mean `sessions`?"));
     assert!(complaint(&["desktop"]).contains("this build has no command `desktop`"));
     assert!(complaint(&["fix it", "doctor"]).contains("stands before a command"));
-    assert_eq!(parsed(&["chat", "serve"]).task, None);
+    assert_eq!(parsed(&["chat", "connect"]).task, None);
 }
 
 #[test]

@@ -6,11 +6,11 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::json;
 use sysop_core::event::Origin;
-use sysop_core::id::CallId;
+use sysop_core::id::{CallId, StepId, TurnId};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{Class, Finding, Grant, Risk};
 use sysop_core::text::neutralise_line;
-use sysop_core::transcript::{Plan, PlanState};
+use sysop_core::transcript::{Phase, Plan, PlanState};
 
 use super::cells::{row_width, truncate, width, wrap, wrap_exact};
 use super::markdown::Markdown;
@@ -116,6 +116,13 @@ fn check_plan(columns: usize, expected: Expect) {
     let finding = Finding { start: 0, end: 6, class: Class::Dangerous, why: "recursive delete".into() };
     expected
         .assert_eq(&shown(&boxed(&plan("rm -rf /var/cache/日本語 && echo\tdone", vec![finding]), columns)));
+}
+
+#[test]
+fn a_command_that_a_person_typed_waits_for_no_model() {
+    let thinking = |step| Phase::Thinking { step: StepId { turn: TurnId(1), step } };
+    assert_eq!(super::words::waiting_for(&thinking(0), "phi3", ""), None);
+    assert_eq!(super::words::waiting_for(&thinking(1), "phi3", "").as_deref(), Some("waiting for phi3"));
 }
 
 #[test]

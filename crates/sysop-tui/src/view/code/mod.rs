@@ -215,10 +215,8 @@ fn word(language: &Language, line: &str, at: usize) -> Token {
         Form::Assignments => first && after.trim_start().starts_with(['=', ':']),
         Form::Code | Form::Json | Form::Diff | Form::Directives => false,
     };
-    let said = |words: &[&str]| {
-        words
-            .iter()
-            .any(|known| if language.any_case { known.eq_ignore_ascii_case(word) } else { *known == word })
+    let said = |words: &str| {
+        words.split(' ').any(|known| known == word || language.any_case && known.eq_ignore_ascii_case(word))
     };
     let ink = if keyed {
         Some(Ink::Key)

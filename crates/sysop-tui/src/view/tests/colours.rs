@@ -7,6 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use super::super::theme::{Ink, Theme, ThemeName};
 use super::{Story, bash};
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the colours that a terminal chooses by itself")]
 fn channels(colour: Color) -> Option<[f64; 3]> {
     let levels = [0, 95, 135, 175, 215, 255];
     let rgb = match colour {
@@ -71,7 +72,6 @@ fn what_warns_is_set_off_also_without_colours() {
     assert!(none.style(Ink::Link).add_modifier.contains(Modifier::UNDERLINED));
 }
 
-// Feature: agent-rs, Property 12: Message Role Styling Distinction
 #[test]
 fn who_says_it_can_be_told_without_colours() {
     let mut story = Story::new();

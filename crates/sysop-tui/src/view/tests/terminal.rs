@@ -88,14 +88,14 @@ fn what_we_think_is_a_cell_takes_a_cell() {
             0,
             60,
         );
-        compare(&buffer, &shown(&[buffer.clone()]));
+        compare(&buffer, &shown(std::slice::from_ref(&buffer)));
     }
 }
 
 #[test]
 fn a_link_is_one_for_the_terminal_and_ends_where_it_ends() {
     let buffer = page("see https://docs.rs/a_b and 日本 [text](http://x.y/)", 40);
-    let term = shown(&[buffer.clone()]);
+    let term = shown(std::slice::from_ref(&buffer));
     compare(&buffer, &term);
     let leads = |x: &usize| {
         term.grid()[Line(0)][Column(*x)].hyperlink().is_some_and(|link| link.uri().contains("docs"))

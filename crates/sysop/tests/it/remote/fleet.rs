@@ -192,3 +192,59 @@ fn a_passphrase_is_asked_for_each_host_that_wants_one() {
     let told = results(&fleet.mock.last_body()).pop().unwrap();
     assert_eq!(told, "== alpha, beta, gamma (3 of 3): exit code 0 ==\ninside\n[exit code 0]");
 }
+
+#[test]
+fn a_fleet_goes_on_in_the_root_that_it_had() {
+    let fleet = Fleet::with(&[("where", vec![bash("pwd"), say("There.")])]);
+    let root = text(&fleet.machines[0].path("home/one"));
+    fs::create_dir(&root).unwrap();
+    let told = |place: &[&str]| {
+        let run = fleet.world.finish(&[&["exec", "--approve", "auto"], place, &["where is it?"]].concat());
+        assert_eq!(run.code, Some(0), "{run:?}");
+        results(&fleet.mock.last_body()).pop().unwrap()
+    };
+    let begun = told(&["--host", "alpha,beta", "--root", &root]);
+    assert_eq!(begun, format!("== alpha, beta (2 of 2): exit code 0 ==\n{root}\n[exit code 0]"));
+    assert_eq!(told(&[&format!("--resume={}", fleet.world.only_session())]), begun);
+}
+
+#[test]
+fn a_fleet_whose_roots_have_moved_does_not_go_on() {
+    let mut fleet = Fleet::with(&[("where", vec![bash("pwd"), say("There.")])]);
+    let run = fleet.world.finish(&["exec", "--host", "alpha,beta", "--approve", "auto", "where is it?"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let resume = format!("--resume={}", fleet.world.only_session());
+    let path = ".config/sysop/config.toml";
+    let config = fs::read_to_string(fleet.world.home().join(path)).unwrap();
+    let (was, is) = (text(&fleet.machines[0].path("home")), text(&fleet.machines[2].path("home")));
+    fleet.world = fleet.world.file(path, &config.replace(&was, &is));
+    let asked = fleet.mock.requests().len();
+    let run = fleet.world.finish(&["exec", &resume, "--approve", "auto", "where is it?"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.err.contains(&format!("this session worked in {was}, ")), "{run:?}");
+    assert_eq!(fleet.mock.requests().len(), asked, "nothing was asked");
+}
+
+#[test]
+fn a_fleet_has_no_shell_and_one_of_it_has() {
+    let fleet = Fleet::with(&[]);
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&fleet.world, &["chat", "--host", "@all"]);
+        person.sees("›").await;
+        person.types("/shell\r").await;
+        person.sees("several hosts have no terminal in common").await;
+        person.sees("›").await;
+        person.types("/host beta\r").await;
+        person.sees("host beta").await;
+        person.sees("›").await;
+        person.types("/shell\r").await;
+        person.sees("the terminal of beta").await;
+        person.types("cat kind\r").await;
+        person.sees("old").await;
+        person.types("\u{1d}").await;
+        person.sees("›").await;
+        person.types("\u{4}").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 0, "{seen}");
+    });
+}

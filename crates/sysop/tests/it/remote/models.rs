@@ -60,6 +60,29 @@ fn a_model_there_is_reached_through_the_connection() {
 }
 
 #[test]
+fn a_session_that_goes_on_asks_the_models_of_its_host() {
+    let mut far = with_server(&[("count", vec![bash("echo 4 files"), say("There are four.")])]);
+    // Where a new session would work.
+    let path = ".config/sysop/config.toml";
+    let config = fs::read_to_string(far.world.home().join(path)).unwrap();
+    far.world = far.world.file(path, &format!("{config}[connection]\nhost = 'nowhere.invalid'\n"));
+    let begun = far.world.finish(&["exec", "--host", "far", "--model", "openai/test-model", "count them"]);
+    assert_eq!(begun.code, Some(3), "{begun:?}");
+    let resume = format!("--resume={}", far.world.only_session());
+    let before = far.mock.requests().len();
+    let line = ["exec", &resume, "--model", "ollama+ssh/qwen3", "--approve", "auto", "count them"];
+    let run = far.world.finish(&line);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "There are four.\n"), "{run:?}");
+    let requests = far.mock.requests();
+    assert!(requests.len() > before);
+    assert!(
+        requests[before..].iter().all(|request| request.path.starts_with("/api/")),
+        "over its connection"
+    );
+    far.nothing_is_left();
+}
+
+#[test]
 fn where_nothing_is_forwarded_the_program_there_is_asked() {
     let shell = json!({ "type": "shell", "command": "echo 4 files", "reason": "to count" }).to_string();
     let answer = json!({ "type": "answer", "text": "There are four." }).to_string();

@@ -1,0 +1,187 @@
+//! A network that goes away in the middle of a command: a real one, between two network namespaces of the test's own,
+//! and one that a proxy plays.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::json;
+use sysop_core::outcome::Status;
+use sysop_host::{SshConnection, SshSettings};
+
+use crate::proxy::Proxy;
+use crate::ssh::{bash, bash_and, call, end_all, host, rooted};
+use crate::sshd::{Login, Sshd};
+use crate::world::DEADLINE;
+
+/// The two ends of the cable, from the addresses for documentation; they exist in the namespaces only.
+const NEAR: &str = "192.0.2.1";
+const FAR: &str = "192.0.2.2";
+const PORT: u16 = 2222;
+
+/// A network of its own. It ends with this value.
+struct Namespace(Child);
+
+impl Namespace {
+    /// An error where the kernel does not let this process make one.
+    fn new() -> io::Result<Self> {
+        let script = "ip link set lo up && echo made && exec cat";
+        let mut holder = Command::new("unshare")
+            .args(["--net", "sh", "-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut said = String::new();
+        BufReader::new(holder.stdout.take().expect("it is a pipe")).read_line(&mut said)?;
+        if said == "made\n" {
+            return Ok(Self(holder));
+        }
+        let output = holder.wait_with_output()?;
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/ns/net", self.0.id())
+    }
+
+    /// Runs `ip` in it.
+    fn ip(&self, arguments: &str) -> io::Result<()> {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.path())).arg("ip").args(arguments.split(' '));
+        let output = command.output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("ip {arguments}: {said}")))
+        }
+    }
+
+    /// Does something in it, with all that it starts.
+    fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        let entered = File::open(self.path()).unwrap();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                move_into_link_name_space(entered.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                act()
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+/// Two networks with a cable between them.
+fn cable() -> io::Result<(Namespace, Namespace)> {
+    let (near, far) = (Namespace::new()?, Namespace::new()?);
+    near.ip(&format!("link add near type veth peer name far netns {}", far.0.id()))?;
+    near.ip(&format!("addr add {NEAR}/30 dev near"))?;
+    far.ip(&format!("addr add {FAR}/30 dev far"))?;
+    near.ip("link set near up")?;
+    far.ip("link set far up")?;
+    Ok((near, far))
+}
+
+/// The network goes in the middle of a command, without a word, and comes back.
+async fn survives_a_cut(
+    server: &Sshd,
+    settings: SshSettings,
+    cut: impl FnOnce() + Send + 'static,
+    mend: impl FnOnce(),
+) {
+    let connection = SshConnection::new(settings).unwrap();
+    let host = host(&connection);
+    let command = "echo run >>~/runs; echo pid $$; echo ready; exec sleep 1000";
+    let started = Instant::now();
+    let outcome = bash_and(&host, json!({ "command": command, "timeout_s": 1 }), cut).await;
+    assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
+    assert!(outcome.output.contains("may still run"), "{}", outcome.output);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    end_all(&outcome.output);
+    mend();
+    assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
+    assert_eq!(fs::read_to_string(server.path("home/runs")).unwrap(), "run\n", "it ran once");
+    connection.close().await;
+}
+
+#[tokio::test]
+async fn a_frozen_network_does_not_hold_a_call_beyond_its_time() {
+    let server = Sshd::start(Login::Own);
+    let proxy = Proxy::start(server.port());
+    let mut settings = server.settings();
+    settings.port = Some(proxy.port());
+    server.configure("NoHostAuthenticationForLocalhost yes");
+    let freezer = proxy.clone();
+    survives_a_cut(&server, settings, move || freezer.freeze(), || proxy.thaw()).await;
+}
+
+#[test]
+fn a_cable_that_is_pulled_does_not_hold_a_call_beyond_its_time() {
+    let (near, far) = match cable() {
+        Ok(cable) => cable,
+        Err(error) => {
+            // Past the test harness, which would keep it to itself.
+            let note = format!(
+                "\nNOT TESTED: a cable that is pulled. This process may make no network namespaces ({error}): run it as \
+                 root, in a container with `--privileged`. A proxy that freezes was tested in its place.\n"
+            );
+            io::stderr().write_all(note.as_bytes()).unwrap();
+            return;
+        }
+    };
+    let server = far.within(|| Sshd::with(Login::Own, &format!("ListenAddress {FAR}:{PORT}")));
+    server.configure(&format!("Host far\n  HostName {FAR}\n  HostKeyAlias cable\n"));
+    let key = fs::read_to_string(server.path("host.pub")).unwrap();
+    fs::write(server.path("known_hosts"), format!("cable {key}")).unwrap();
+    let mut settings = server.settings();
+    settings.port = Some(PORT);
+    let near = Arc::new(near);
+    let puller = Arc::clone(&near);
+    let pull = move || puller.ip("link set near down").unwrap();
+    near.within(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mend = || near.ip("link set near up").unwrap();
+        runtime.block_on(survives_a_cut(&server, settings, pull, mend));
+    });
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_on_its_way_does_not_appear() {
+    let server = Sshd::start(Login::Own);
+    let proxy = Proxy::cut_after(server.port(), 2_000_000);
+    server.configure("NoHostAuthenticationForLocalhost yes");
+    let mut settings = server.settings();
+    settings.port = Some(proxy.port());
+    let root = server.path("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("f"), "old\n").unwrap();
+    let host = rooted(
+        &SshConnection::new(settings).unwrap(),
+        Some(root.display().to_string()),
+        server.path("artefacts"),
+    );
+    let content = "new line\n".repeat(500_000);
+    for path in ["f", "g"] {
+        let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
+        assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
+        assert!(outcome.output.starts_with("it is not known whether this was done: "), "{}", outcome.output);
+    }
+    // The far side clears up when it notices.
+    let started = Instant::now();
+    while fs::read_dir(&root).unwrap().count() > 1 {
+        assert!(started.elapsed() < DEADLINE, "a rest is left");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fs::read_to_string(root.join("f")).unwrap(), "old\n");
+}
