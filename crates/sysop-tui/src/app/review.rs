@@ -11,6 +11,7 @@ use sysop_core::transcript::Plan;
 
 use super::edit;
 use super::guard::Guard;
+use crate::view::plan::is_command;
 
 /// What the keys do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl Review {
         Self {
             call: plan.call.id.clone(),
             proposed: plan.command.clone(),
-            editable: plan.call.text_argument("command").is_some(),
+            editable: is_command(plan),
             mode: ReviewMode::Looking,
             area: edit::area(&plan.command),
             word: edit::area(""),

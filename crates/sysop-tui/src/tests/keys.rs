@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use secrecy::ExposeSecret as _;
+use serde_json::json;
 use sysop_core::event::{Decision, Delta, Event, Input, StopReason};
 use sysop_core::id::TurnId;
-use sysop_core::message::ModelRef;
+use sysop_core::message::{ModelRef, Reply};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionKind;
@@ -515,4 +516,19 @@ fn what_a_box_would_hide_does_not_run_from_it() {
     assert!(world.screen(120, 24).contains("invisible characters were taken out"));
     world.pastes("e\u{200b}f").press(KeyCode::Enter);
     assert_eq!(running(&world), Some("rm abc\tdef"));
+}
+
+#[test]
+fn every_argument_of_what_is_proposed_is_shown() {
+    let proposed = |name: &str, arguments: serde_json::Value| {
+        let mut world = World::new();
+        let calls = vec![super::world::call("c1", name, arguments)];
+        world.says("go").replies(Reply { calls, ..Reply::default() }).is_read().screen(100, 24)
+    };
+    let screen = proposed("bash", json!({ "command": "ls", "folder": "/etc/secret" }));
+    assert!(screen.contains("$ ls") && screen.contains("folder: /etc/secret"), "{screen}");
+    // A tool that is no shell, with an argument that is called like a command.
+    let screen = proposed("edit_file", json!({ "path": "a", "command": "ls", "mode": "all" }));
+    assert!(screen.contains("command: ls") && screen.contains("mode: all"), "{screen}");
+    assert!(screen.contains("path: a") && !screen.contains("$ ") && !screen.contains("i edit"), "{screen}");
 }

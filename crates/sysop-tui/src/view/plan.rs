@@ -19,12 +19,24 @@ const COMMAND_ROWS_MAX: usize = 8;
 /// Rows of an edit in the history before it is folded.
 const EDIT_ROWS_MAX: usize = 16;
 
+/// Whether what waits is a command. A tool that a client lends may have an argument of that name and do something
+/// else; the session then tells the call in another way.
+pub fn is_command(plan: &Plan) -> bool {
+    plan.call.text_argument("command") == Some(plan.command.as_str())
+}
+
 /// What runs, in full: a command as it would run, or a call with all its arguments; an edit as what goes and comes.
 pub fn subject(plan: &Plan, command: &str, findings: &[Finding], theme: Theme, columns: usize) -> Vec<Row> {
-    if plan.call.text_argument("command").is_none() {
+    if !is_command(plan) {
         return call_rows(plan, columns, theme);
     }
     let mut rows = command_rows(command, findings, columns, theme);
+    if let Arguments::Object(map) = &plan.call.arguments {
+        // The reason stands above.
+        let others =
+            map.iter().filter(|(name, _)| !matches!(name.as_str(), "command" | "reason" | "reasoning"));
+        rows.extend(others.flat_map(|(name, value)| argument_rows(name, value, columns, theme)));
+    }
     let alike = words::look_alikes(command);
     if !alike.is_empty() {
         let text = format!("! letters that only look Latin: {}", alike.join(" "));
