@@ -338,10 +338,8 @@ impl Face {
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 self.page(&text).await?;
             }
-            Came::Opened(Err(why))
-            | Came::Sessions(Err(why))
-            | Came::Artefact(Err(why))
-            | Came::Failed(why) => {
+            Came::Opened(Err(why)) => self.app.not_opened(why, now),
+            Came::Sessions(Err(why)) | Came::Artefact(Err(why)) | Came::Failed(why) => {
                 self.app.say(why, now);
             }
         }

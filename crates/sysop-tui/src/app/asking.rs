@@ -66,6 +66,11 @@ impl Asking {
         }
     }
 
+    /// Whether the person has begun to answer.
+    pub(super) fn is_begun(&self) -> bool {
+        !self.line.0.is_empty()
+    }
+
     pub(super) fn paste(&mut self, text: &str, now: Duration) {
         if self.guard.takes(now) && !self.doubtful {
             let first = text.lines().next().unwrap_or_default();

@@ -13,6 +13,7 @@ use sysop_driver::people::Answer;
 use super::asking;
 use super::complete::{self, Completion};
 use super::edit::{self, Edit};
+use super::guard::WRITING_GUARD;
 use super::overlay::Overlay;
 use super::review::{self, ReviewMode};
 use super::{Act, App, Edited, Expected, Focus, Left, State};
@@ -44,6 +45,9 @@ impl App {
             return self.interrupt(now);
         }
         self.leave_asked = None;
+        if self.is_deaf(now) {
+            return Vec::new();
+        }
         let acts = if let Some(acts) = self.everywhere(key, now) {
             acts
         } else if self.overlay.is_some() {
@@ -61,9 +65,18 @@ impl App {
         acts
     }
 
+    /// Whether what is typed is the rest of an answer that nobody waits for any more; ends when the keys rest.
+    fn is_deaf(&mut self, now: Duration) -> bool {
+        self.deaf = self.deaf.filter(|until| now < *until).map(|_| now + WRITING_GUARD);
+        self.deaf.is_some()
+    }
+
     /// Takes in a paste.
     pub fn paste(&mut self, text: &str, now: Duration) -> Vec<Act> {
         self.done = false;
+        if self.is_deaf(now) {
+            return Vec::new();
+        }
         if let Some(overlay) = &mut self.overlay {
             overlay.paste(text);
         } else if let Some(asking) = &mut self.asking {
@@ -220,6 +233,7 @@ impl App {
     fn answer(&mut self, id: sysop_core::question::QuestionId, answer: Answer, now: Duration) -> Vec<Act> {
         self.settled.insert(id);
         self.asking = None;
+        self.hidden();
         let mut acts = Vec::new();
         match &answer {
             // Who says so knows what to type instead.

@@ -107,6 +107,8 @@ pub struct App {
     /// The call that was decided here, and what that leads to before the log says so.
     decided: Option<(CallId, State)>,
     asking: Option<Asking>,
+    /// Until when keys go nowhere: a question ended while the person was answering it.
+    deaf: Option<Duration>,
     /// Questions that were answered here.
     settled: HashSet<QuestionId>,
     overlay: Option<Overlay>,
@@ -158,6 +160,7 @@ impl App {
             review: None,
             decided: None,
             asking: None,
+            deaf: None,
             settled: HashSet::new(),
             overlay: None,
             theme_before: None,
@@ -208,6 +211,12 @@ impl App {
         self.focus = Focus::Box;
         self.history = crate::view::History::default();
         self.settle();
+    }
+
+    /// A session that was asked for could not be opened; one sentence.
+    pub fn not_opened(&mut self, why: String, now: Duration) {
+        self.fork_next = false;
+        self.say(why, now);
     }
 
     /// What is known of the session.
@@ -455,7 +464,13 @@ impl App {
             (Some(_), _)
                 if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Looking) => {}
             (Some(question), _) => self.asking = Some(Asking::of(question)),
-            (None, _) => self.asking = None,
+            (None, Some(asking)) => {
+                // The rest of what was being typed is for nobody: it may be a secret.
+                self.deaf = asking.is_begun().then_some(now + guard::WRITING_GUARD);
+                self.asking = None;
+                self.hidden();
+            }
+            (None, None) => {}
         }
     }
 

@@ -7,14 +7,15 @@ use crossterm::event::KeyCode;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use sysop_core::event::{Decision, Delta, Event, Input, StopReason};
-use sysop_core::id::TurnId;
+use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::{ModelRef, Reply};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
-use sysop_core::question::QuestionKind;
+use sysop_core::question::{QuestionId, QuestionKind};
 use sysop_core::transcript::Phase;
 use sysop_driver::face::Which;
 use sysop_driver::people::Answer;
+use sysop_driver::port::SessionSummary;
 
 use super::world::{World, bash, control, key, says};
 use crate::app::{Act, Edited, GUARD, Left, Past, ReviewMode, State};
@@ -531,4 +532,41 @@ fn every_argument_of_what_is_proposed_is_shown() {
     let screen = proposed("edit_file", json!({ "path": "a", "command": "ls", "mode": "all" }));
     assert!(screen.contains("command: ls") && screen.contains("mode: all"), "{screen}");
     assert!(screen.contains("path: a") && !screen.contains("$ ") && !screen.contains("i edit"), "{screen}");
+}
+
+#[test]
+fn the_rest_of_an_answer_that_nobody_waits_for_goes_nowhere() {
+    let mut world = in_review("sudo ls");
+    world.press(KeyCode::Enter).asks(7, QuestionKind::Secret, "Password: ").is_read().types("gehei");
+    // The command was ended for having taken too long.
+    world.delta(Delta::QuestionClosed { id: QuestionId(7), by: None });
+    for sign in "mnis".chars() {
+        world.passes(Duration::from_millis(500)).press(KeyCode::Char(sign));
+    }
+    world.pastes("geheim").press(KeyCode::Enter);
+    assert!(world.answers.is_empty() && world.app.composer().text().is_empty());
+    assert!(!world.acts.iter().any(|act| matches!(act, Act::Remember(text) if text != "go")));
+    world.passes(Duration::from_secs(1)).types("and then");
+    assert_eq!(world.app.composer().text(), "and then");
+}
+
+#[test]
+fn a_list_of_messages_does_not_open_for_a_session_that_could_not_be() {
+    let mut world = World::new();
+    world.says("first").replies(says("1"));
+    let other = SessionSummary {
+        id: SessionId::new("s2"),
+        title: "other".to_owned(),
+        created: Timestamp(0),
+        changed: Timestamp(0),
+        last_seq: Seq(1),
+        host: "web1".to_owned(),
+        root: "/srv".to_owned(),
+    };
+    world.app.pick_session(vec![other], |_| String::new(), world.now);
+    world.press(KeyCode::Tab);
+    assert!(world.acts.iter().any(|act| matches!(act, Act::Open(Which::Earlier(_)))));
+    world.app.not_opened("it is gone".to_owned(), world.now);
+    world.says("second");
+    assert!(world.app.overlay().is_none());
 }
