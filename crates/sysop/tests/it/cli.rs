@@ -91,7 +91,7 @@ fn an_error_is_one_sentence_that_says_what_to_do_next() {
 
 #[test]
 fn without_a_model_three_lines_say_how_to_get_one() {
-    for line in [&["exec", "hello"][..], &["chat"], &[], &["hello there"]] {
+    for line in [&["exec", "hello"][..], &["chat"], &["chat", "hello there"]] {
         let run = World::new().run(line);
         assert_eq!(run.code, Some(2), "{run:?}");
         assert_eq!(run.err.lines().count(), 3, "{run:?}");
