@@ -36,16 +36,23 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
 /// Like [`neutralise`], for a place of one line where each byte counts, such as a command to be approved: newline and
 /// tab are shown as `\n` and `\t`, and so are every carriage return, emoji selectors, and blanks that are not the space.
 pub fn neutralise_line(text: &str) -> Cow<'_, str> {
-    let odd = |sign: char| {
-        is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
-    };
-    let Some(first) = first_match(text, odd) else { return Cow::Borrowed(text) };
+    let Some(first) = first_match(text, is_odd) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);
     out.push_str(&text[..first]);
     for sign in text[first..].chars() {
-        if odd(sign) { show(sign, &mut out) } else { out.push(sign) }
+        if is_odd(sign) { show(sign, &mut out) } else { out.push(sign) }
     }
     Cow::Owned(out)
+}
+
+/// Leaves out all that `neutralise_line` would have to show, but line feeds and tabs: what is left is all there is.
+pub fn only_seen(text: &str) -> String {
+    text.chars().filter(|sign| matches!(sign, '\n' | '\t') || !is_odd(*sign)).collect()
+}
+
+/// What has to be shown where a text has one line and each byte counts.
+fn is_odd(sign: char) -> bool {
+    is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
 }
 
 /// [`neutralise`] for text that comes in pieces, split anywhere.

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::prelude::{Strategy, any, prop, proptest};
 
-use super::{Neutraliser, STRING_BYTES_MAX, Stripper, neutralise, neutralise_line, strip_controls};
+use super::{
+    Neutraliser, STRING_BYTES_MAX, Stripper, neutralise, neutralise_line, only_seen, strip_controls,
+};
 
 #[test]
 fn every_sequence_that_a_terminal_obeys_is_shown() {
@@ -204,4 +206,10 @@ proptest! {
             prop_assert!(strip_controls(&text).contains(word.as_str()));
         }
     }
+}
+
+#[test]
+fn what_would_not_be_seen_in_a_command_is_left_out_of_its_copy() {
+    let hidden = "rm\u{200b} -r\u{202e}f\u{e0041} a\u{ad}b\u{a0}c\x1b[2J\r\tx\ny";
+    assert_eq!(only_seen(hidden), "rm -rf abc[2J\tx\ny");
 }

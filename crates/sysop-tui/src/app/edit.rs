@@ -1,12 +1,10 @@
 //! One set of editing keys for every box that a person writes in.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
-use std::borrow::Cow;
-
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
-use sysop_core::text::neutralise_line;
+use sysop_core::text::only_seen;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -163,10 +161,5 @@ pub(super) fn harmless(text: &str) -> String {
 
 /// Takes out of a command all that a box would hide, so that what is seen in it is what runs.
 pub(super) fn seen(command: &str) -> String {
-    let is_seen = |sign: &char| {
-        let mut bytes = [0; 4];
-        matches!(sign, '\n' | '\t')
-            || matches!(neutralise_line(sign.encode_utf8(&mut bytes)), Cow::Borrowed(_))
-    };
-    harmless(command).chars().filter(is_seen).collect()
+    only_seen(&harmless(command))
 }

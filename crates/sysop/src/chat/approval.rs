@@ -13,6 +13,7 @@ use crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
 use crossterm::terminal;
+use sysop_core::text::only_seen;
 
 use super::editor::edit_once;
 use crate::render::cells::wrap;
@@ -104,9 +105,9 @@ fn edited(console: &mut impl Console, question: &Question) -> io::Result<Option<
         say(console, "only a command can be edited; n says in words what should be different", Ink::Dim)?;
         return Ok(None);
     };
-    let clean: String = command.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
+    let clean = only_seen(command);
     if clean != *command {
-        say(console, "control characters were taken out of the command that you edit", Ink::Warn)?;
+        say(console, "invisible characters were taken out of the command that you edit", Ink::Warn)?;
     }
     let text = console.edit("command", &clean)?;
     Ok(match text {
