@@ -74,6 +74,11 @@ impl Follow {
         self.hub.subscribe(Arc::clone(&self.store), self.id.clone(), after, seen)
     }
 
+    /// The last event that was published here.
+    pub(crate) fn last_seq(&self) -> Seq {
+        self.state().seen
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }

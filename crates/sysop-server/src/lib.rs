@@ -130,6 +130,8 @@ impl Server {
             () = served => {}
             () = drain => {}
         }
+        // Where the last socket ended first.
+        self.inner.house.rooms.leave().await;
     }
 }
 
@@ -156,5 +158,6 @@ impl Inner {
         tokio::time::sleep(self.settings.notice).await;
         self.sockets.close();
         self.closing.cancel();
+        self.house.rooms.leave().await;
     }
 }

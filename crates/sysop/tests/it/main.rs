@@ -7,7 +7,11 @@ mod config;
 mod demo;
 mod exposed;
 mod kill;
+mod nodes;
 mod person;
+#[path = "../../../sysop-store/tests/it/server.rs"]
+#[expect(dead_code, reason = "the tests of the store use all of it")]
+mod pg;
 mod remote;
 mod screen;
 mod serve;
