@@ -232,6 +232,11 @@ impl Relaying {
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(IDLE)
     }
 
+    /// Whether a relay watches the session.
+    pub(crate) fn runs(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != IDLE
+    }
+
     fn look(&self) {
         self.0.store(RUNNING, Ordering::SeqCst);
     }

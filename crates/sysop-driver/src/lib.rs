@@ -310,24 +310,18 @@ impl Driver {
 
     /// Lets go of sessions that nobody holds or watches and that have had nothing to do for so long: they are opened
     /// from their logs when they are next wanted.
+    ///
+    /// Among nodes they are given back, and at once: they are worked on where somebody holds them.
     pub fn rest(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
+        let idle = if self.inner.cluster.is_some() { Duration::ZERO } else { idle };
         let resting: Vec<_> = {
             let mut sessions = lock(&self.inner.sessions);
             sessions.extract_if(|_, live| Arc::strong_count(live) == 1 && live.rests(now, idle)).collect()
         };
-        if self.inner.cluster.is_some() {
-            // What is said elsewhere to a session that nobody here holds would be heard by nobody.
-            for live in resting.iter().map(|(_, live)| live).filter(|live| live.closed().is_none()) {
-                let lease = Arc::clone(live.lease());
-                tokio::spawn(async move {
-                    if let Err(error) = lease.release().await {
-                        tracing::debug!(%error, "a session that rests is given back with the node only");
-                    }
-                });
-            }
+        for (_, live) in resting {
+            self.inner.give_back(&live); // its host may have something to end, and needs no lock for it
         }
-        drop(resting); // their hosts may have something to end, and need no lock for it
     }
 
     /// Ends a session here for good, whatever it does: nothing more is told or logged.
@@ -418,6 +412,39 @@ impl Inner {
 
     fn live(&self, id: &SessionId) -> Option<Arc<Live>> {
         lock(&self.sessions).get(id).cloned()
+    }
+
+    /// Lets go of a session that nobody here holds any more, if it has nothing to do; says whether it is gone.
+    fn rest_one(&self, id: &SessionId) -> bool {
+        let now = self.ports.clock.now();
+        let resting = {
+            let mut sessions = lock(&self.sessions);
+            match sessions.get(id) {
+                None => return true,
+                Some(live) if Arc::strong_count(live) > 1 || !live.rests(now, Duration::ZERO) => {
+                    return false;
+                }
+                Some(_) => sessions.remove(id),
+            }
+        };
+        if let Some(live) = resting {
+            self.give_back(&live);
+        }
+        true
+    }
+
+    /// Gives a session that rests to whoever wants it: what is said to it elsewhere would be heard by nobody here.
+    fn give_back(&self, live: &Live) {
+        if self.cluster.is_none() || live.closed().is_some() {
+            return;
+        }
+        live.hub.close(); // and with it the telling of others
+        let lease = Arc::clone(live.lease());
+        live.runtime().spawn(async move {
+            if let Err(error) = lease.release().await {
+                tracing::debug!(%error, "a session that rests is given back with the node only");
+            }
+        });
     }
 
     fn lose_all(&self) {

@@ -21,6 +21,9 @@ use crate::exit::{Exit, Failure};
 use crate::settings::{Settings, Verbosity};
 use crate::wiring::{Kept, Parts, ServedRooms};
 
+/// How long a node keeps a session that nobody is connected to there.
+const NODE_IDLE: Duration = Duration::from_secs(4);
+
 /// Serves until it is asked to end.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     log_to_stderr(settings.verbosity, settings.environment.value("SYSOP_LOG"));
@@ -72,8 +75,11 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
         Kept::Shared(store) => Some(join(store, address).await?),
     };
     let gate = exposure.gate(address, Arc::clone(&tokens));
+    let usual = ServerSettings::default();
+    // What nobody here holds may be worked on where somebody does.
+    let idle = if node.is_some() { NODE_IDLE } else { usual.idle };
     let rooms = Arc::new(ServedRooms::new(parts.clone(), audited, node));
-    let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, ..ServerSettings::default() });
+    let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, idle, ..usual });
     tell(&format!("sysop serves on {}", exposure.page(address, &token)))?;
     tracing::info!(%address, "serving");
 
