@@ -1,3 +1,48 @@
-//! A session that lives on a server, seen from here: the same handle over a socket; and the tools of this machine,
-//! lent to it.
+//! A session on a server, seen from here: the same [`Session`](sysop_driver::face::Session) and
+//! [`Desk`](sysop_driver::face::Desk) that a face holds of a session of its own process, over one WebSocket and the
+//! server's HTTP; and this machine's tools, lent to that session.
+//!
+//! It draws nothing and knows no tool: what runs is given to it as a [`Host`](sysop_driver::port::Host). What it is
+//! told comes from a server: nothing of it runs here but through [`lend`].
 #![warn(missing_docs)]
+
+mod address;
+mod api;
+mod desk;
+mod hub;
+pub mod lend;
+mod link;
+mod outbox;
+mod remote;
+mod stream;
+mod terminal;
+
+pub use self::address::Server;
+pub use self::desk::{RemoteDesk, Wish, WishedPlace};
+pub use self::remote::Remote;
+
+/// Why a server cannot be used. `Display` is one sentence that says what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The address cannot be used.
+    #[error("{0}")]
+    Address(String),
+    /// There is no token.
+    #[error("the server wants a token: give the URL that `sysop serve` printed, or set SYSOP_TOKEN")]
+    NoToken,
+    /// The token is not accepted, or allows less than is needed.
+    #[error("{0}")]
+    Refused(String),
+    /// There is no such session, host, model or whatever was named.
+    #[error("{0}")]
+    Unknown(String),
+    /// The server cannot be reached, or does not answer as one.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The server did not do it, or not now.
+    #[error("{0}")]
+    Failed(String),
+    /// This machine's own ledger of calls cannot be used.
+    #[error("{0}")]
+    Ledger(String),
+}

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -77,8 +78,23 @@ impl FromStr for Profile {
     }
 }
 
+/// The tools of all profiles, made once.
+static MADE: LazyLock<Vec<(Profile, Vec<ToolSpec>)>> =
+    LazyLock::new(|| Profile::ALL.into_iter().map(|profile| (profile, made(profile))).collect());
+
 /// The tools of a profile.
 pub fn tools(profile: Profile) -> Vec<ToolSpec> {
+    let of = |(made, tools): &(Profile, Vec<ToolSpec>)| (*made == profile).then(|| tools.clone());
+    MADE.iter().find_map(of).unwrap_or_default()
+}
+
+/// A schema that is kept once where it is one of this catalogue.
+pub(crate) fn shared(schema: Value) -> Arc<Value> {
+    let known = MADE.iter().flat_map(|(_, tools)| tools).find(|tool| *tool.parameters == schema);
+    known.map_or_else(|| Arc::new(schema), |tool| Arc::clone(&tool.parameters))
+}
+
+fn made(profile: Profile) -> Vec<ToolSpec> {
     match profile {
         Profile::Coder => vec![read_file(), write_file(), edit_file(), bash()],
         Profile::Operator => operator(),
@@ -370,12 +386,12 @@ fn spec(
     ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
-        parameters: json!({
+        parameters: Arc::new(json!({
             "type": "object",
             "properties": properties,
             "required": required,
             "additionalProperties": false,
-        }),
+        })),
         effect,
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! Which tools exist and how they run is the host's business; the catalogue of our own is in `catalogue`.
 
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+
+use crate::catalogue;
 
 /// One tool on offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,10 +17,17 @@ pub struct ToolSpec {
     /// What it does, for the model.
     pub description: String,
     /// JSON Schema of its arguments; always of type `object`.
-    pub parameters: Value,
+    ///
+    /// Shared by all who have the tool: thousands of sessions may have the same ones.
+    #[serde(deserialize_with = "shared")]
+    pub parameters: Arc<Value>,
     /// What a call may do.
     #[serde(default)]
     pub effect: ToolEffect,
+}
+
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Value>, D::Error> {
+    Value::deserialize(deserializer).map(catalogue::shared)
 }
 
 /// Tools that a client lends to a session: they run on its machine.

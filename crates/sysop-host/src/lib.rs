@@ -63,7 +63,9 @@ impl LocalHost {
         let profile = settings.profile;
         let secrets = Arc::new(Secrets::new(&settings.secrets));
         let machine = LocalMachine::open(&settings.root, &settings.scrub_env, &secrets)?;
-        let machine: Arc<dyn Machine> = Arc::new(machine.with_terminal_shell(settings.shell));
+        let machine: Arc<dyn Machine> = Arc::new(
+            machine.with_terminal_shell(settings.shell).with_file_bytes_max(settings.file_bytes_max),
+        );
         let artefacts = Artefacts::new(settings.artefacts, settings.artefact_bytes_max);
         let specs = specs(profile, settings.allow_delete);
         let toolbox = toolbox(machine, specs, settings.limits, artefacts, secrets);

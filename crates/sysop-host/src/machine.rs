@@ -214,8 +214,8 @@ pub(crate) enum MachineError {
     Special(String),
     #[error("{0} is a link to nothing; file tools do not create what a link points to")]
     Dangling(String),
-    #[error("{path} has {bytes} bytes; file tools take at most {FILE_BYTES_MAX}")]
-    TooLarge { path: String, bytes: u64 },
+    #[error("{path} has {bytes} bytes; file tools take at most {most}")]
+    TooLarge { path: String, bytes: u64, most: u64 },
     #[error("{0} was changed by someone else in the meantime; read it again")]
     Changed(String),
     #[error("{0}")]

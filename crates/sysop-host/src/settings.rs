@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 use sysop_core::catalogue::Profile;
 
+use crate::machine::FILE_BYTES_MAX;
 use crate::output::OutputLimits;
 use crate::ssh::SshConnection;
 
@@ -31,6 +32,8 @@ pub struct LocalSettings {
     pub secrets: Vec<SecretString>,
     /// Whether there is a tool that deletes files.
     pub allow_delete: bool,
+    /// The most bytes of a file that file tools write.
+    pub file_bytes_max: u64,
     /// The shell of the session's terminal; `$SHELL` where it is not said.
     pub shell: Option<PathBuf>,
 }
@@ -47,6 +50,7 @@ impl LocalSettings {
             scrub_env: Vec::new(),
             secrets: Vec::new(),
             allow_delete: false,
+            file_bytes_max: FILE_BYTES_MAX,
             shell: None,
         }
     }

@@ -27,7 +27,7 @@ fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
         description: "does it".to_owned(),
-        parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}),
+        parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}).into(),
         effect: ToolEffect::Command,
     };
     ModelRequest {

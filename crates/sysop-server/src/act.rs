@@ -91,6 +91,11 @@ pub(crate) async fn act(
         | ClientMessage::TerminalDetach { .. }
         | ClientMessage::Heartbeat {} => {}
     }
+    if let Some(name) = message.envelope().and_then(|envelope| envelope.message_id.as_deref())
+        && !inner.house.is_news(&room.state.id, &caller.key, name)
+    {
+        return Ok(Acted::Ignored);
+    }
     inner.house.rooms.acts(&room.state.id, by, room.state.trace().map(|trace| trace.to_string()).as_deref());
     send(inner, room, message.inputs(by))
 }

@@ -1,6 +1,6 @@
 //! The sessions that are open here, and what the server keeps beside each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use sysop_core::id::SessionId;
@@ -13,12 +13,24 @@ use crate::metrics::Metrics;
 use crate::rooms::{Found, RoomError, Rooms, Wish, Wrap};
 use crate::trace::TraceParent;
 
+/// How many messages with names of their own are remembered.
+const HEARD_MAX: usize = 16_384;
+
 /// All rooms.
 pub(crate) struct House {
     pub(crate) rooms: Arc<dyn Rooms>,
     lent: LentSettings,
     metrics: Arc<Metrics>,
     states: Mutex<HashMap<SessionId, Weak<RoomState>>>,
+    /// The messages with names of their own that were acted on.
+    heard: Mutex<Heard>,
+}
+
+/// The newest messages that were acted on, by session, caller and name.
+#[derive(Default)]
+struct Heard {
+    names: HashSet<blake3::Hash>,
+    order: VecDeque<blake3::Hash>,
 }
 
 /// What the server keeps of a session for as long as its host lives or somebody is connected to it.
@@ -43,7 +55,7 @@ pub(crate) struct Room {
 
 impl House {
     pub(crate) fn new(rooms: Arc<dyn Rooms>, lent: LentSettings, metrics: Arc<Metrics>) -> Self {
-        Self { rooms, lent, metrics, states: Mutex::default() }
+        Self { rooms, lent, metrics, states: Mutex::default(), heard: Mutex::default() }
     }
 
     /// Opens a new session.
@@ -60,6 +72,23 @@ impl House {
         let state = self.state_of(id);
         let opened = self.rooms.open(id, wrap(&state)).await?;
         Ok(Room { opened, state })
+    }
+
+    /// Whether a message comes for the first time: who does not know whether it arrived may send it again by the same
+    /// name, and it is acted on once.
+    pub(crate) fn is_news(&self, session: &SessionId, key: &str, name: &str) -> bool {
+        let name = blake3::hash(format!("{session}\n{key}\n{name}").as_bytes());
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if !heard.names.insert(name) {
+            return false;
+        }
+        heard.order.push_back(name);
+        if heard.order.len() > HEARD_MAX
+            && let Some(oldest) = heard.order.pop_front()
+        {
+            heard.names.remove(&oldest);
+        }
+        true
     }
 
     /// Lets go of what nobody needs.

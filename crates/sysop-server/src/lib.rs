@@ -83,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) settings: ServerSettings,
+    /// Which process this is, for clients that come back.
+    pub(crate) instance: String,
     /// No new work: the server is about to end.
     draining: AtomicBool,
     /// Sockets and streams come to their end.
@@ -101,6 +103,7 @@ impl Server {
             metrics,
             guard,
             settings,
+            instance: uuid::Uuid::new_v4().to_string(),
             draining: AtomicBool::new(false),
             closing: CancellationToken::new(),
             sockets: TaskTracker::new(),

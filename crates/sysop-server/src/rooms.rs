@@ -7,11 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use sysop_core::event::Change;
-use sysop_core::id::Seq;
-use sysop_core::id::SessionId;
+use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::policy::ApprovalMode;
-use sysop_driver::face::Session;
+use sysop_driver::face::{Named, Session};
 use sysop_driver::port::{Host, ModelEvent, SessionSummary};
 
 /// What a new session is to be like; what is left out is as the server's own settings say.
@@ -58,6 +57,28 @@ pub trait Rooms: Send + Sync {
 
     /// The whole output of a call, as its artefact has it.
     async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError>;
+
+    /// Gives a new session the log of an earlier one up to the prompt of a turn, which is left out.
+    async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), RoomError> {
+        let _ = (before, id);
+        Err(RoomError::Bad(format!("session {from} cannot be forked here")))
+    }
+
+    /// Paths below the root of a session's file tools that hold `word`; nothing where they cannot be told quickly.
+    async fn paths(&self, id: &SessionId, word: &str, limit: usize) -> Result<Vec<String>, RoomError> {
+        let _ = (id, word, limit);
+        Ok(Vec::new())
+    }
+
+    /// The hosts that are known by a name.
+    fn hosts(&self) -> Vec<Named> {
+        Vec::new()
+    }
+
+    /// The models that are known and can be asked, the one of the settings first.
+    async fn models(&self) -> Vec<ModelRef> {
+        vec![self.model(None)]
+    }
 
     /// Whether a client may change this; the error is one sentence.
     fn permits(&self, change: &Change) -> Result<(), String>;

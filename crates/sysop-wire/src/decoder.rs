@@ -201,7 +201,12 @@ fn change(configured: ServerMessage) -> Option<Change> {
 
 fn tool(offered: OfferedTool) -> ToolSpec {
     let parameters = serde_json::Value::Object(serde_json::Map::new());
-    ToolSpec { name: offered.name, description: String::new(), parameters, effect: offered.effect }
+    ToolSpec {
+        name: offered.name,
+        description: String::new(),
+        parameters: parameters.into(),
+        effect: offered.effect,
+    }
 }
 
 fn call_event(message: ServerMessage) -> Option<Event> {

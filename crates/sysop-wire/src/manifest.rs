@@ -106,6 +106,7 @@ fn spec(tool: &ManifestTool, known: &[ToolSpec]) -> Result<ToolSpec, BadManifest
     }
     let effect =
         known.iter().find(|known| known.name == *name).map_or(ToolEffect::Writes, |known| known.effect);
+    let parameters = parameters.into();
     Ok(ToolSpec { name: name.clone(), description: tool.description.clone(), parameters, effect })
 }
 

@@ -163,6 +163,24 @@ pub(crate) enum Command {
                             the address in it opens the page once."
     )]
     Serve(ServeArguments),
+    /// Talk with a session that lives on a server, and let its tools run here
+    #[command(
+        after_help = "Examples:\n  sysop connect 'http://127.0.0.1:8765/?token=…'\n  SYSOP_TOKEN=… sysop connect \
+                            https://ops.example.org --root ~/project \"tidy the docs\"\n  SYSOP_TOKEN=… sysop connect \
+                            https://ops.example.org --tools ls,cat,read_file\n\nNo model and no key is needed here. Tools run \
+                            below --root, of the profile `workspace` unless --profile names another. Whatever the server \
+                            says, a call that changes something runs only if --approve lets it, or if you allow it here. A \
+                            token in the address can be read by others on this machine while sysop runs; SYSOP_TOKEN cannot."
+    )]
+    Connect(ConnectArguments),
+    /// Open a session that lives on a server
+    #[command(
+        after_help = "Examples:\n  sysop attach 'http://127.0.0.1:8765/?token=…'\n  SYSOP_TOKEN=… sysop attach \
+                            https://ops.example.org 0198c2f1\n  SYSOP_TOKEN=… sysop attach https://ops.example.org \
+                            --plain\n\nWithout SESSION, the latest one. Several may be attached to one session: all see all, \
+                            and the first answer to a question counts. Leaving stops nothing."
+    )]
+    Attach(AttachArguments),
     /// Look at what was done before
     #[command(after_help = "Examples:\n  sysop sessions list\n  sysop sessions export ID > session.jsonl")]
     Sessions(SessionsArguments),
@@ -286,6 +304,46 @@ pub(crate) struct TokenArguments {
     /// Where they are.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
+}
+
+/// `sysop connect`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConnectArguments {
+    /// The server, as `sysop serve` prints it; without its token, SYSOP_TOKEN is taken
+    #[arg(value_name = "URL", value_parser = word)]
+    pub(crate) url: String,
+    /// What you want done first
+    #[arg(value_name = "TASK", value_parser = task)]
+    pub(crate) task: Option<String>,
+    /// Draw nothing: plain lines, for pipes and dumb terminals
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Lend only these tools of the profile
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) tools: Vec<String>,
+    /// Lend a tool that deletes files, too
+    #[arg(long)]
+    pub(crate) allow_delete: bool,
+    /// The most bytes of a file that tools write here: 4096, 64K, 2M [default: 16M]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_file_size: Option<u64>,
+}
+
+/// `sysop attach`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AttachArguments {
+    /// The server, as `sysop serve` prints it; without its token, SYSOP_TOKEN is taken
+    #[arg(value_name = "URL", value_parser = word)]
+    pub(crate) url: String,
+    /// Which session: its id or the beginning of it [default: the latest]
+    #[arg(value_name = "SESSION", value_parser = word)]
+    pub(crate) session: Option<String>,
+    /// Talk line by line instead of on the full screen
+    #[arg(long)]
+    pub(crate) chat: bool,
+    /// Draw nothing: plain lines, for pipes and dumb terminals
+    #[arg(long)]
+    pub(crate) plain: bool,
 }
 
 /// `sysop sessions`.
@@ -419,6 +477,16 @@ impl Approve {
     }
 }
 
+impl From<Approve> for sysop_core::policy::ApprovalMode {
+    fn from(approve: Approve) -> Self {
+        match approve {
+            Approve::Ask => Self::Ask,
+            Approve::Auto => Self::Auto,
+            Approve::Never => Self::Never,
+        }
+    }
+}
+
 /// `--profile`: which tools are on offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
@@ -498,6 +566,8 @@ const COMMANDS: &[&str] = &[
     "exec",
     "run",
     "serve",
+    "connect",
+    "attach",
     "sessions",
     "token",
     "audit",
@@ -510,7 +580,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// Words that are commands in some build, and would be odd tasks.
-const OTHER_COMMANDS: &[&str] = &["connect", "attach", "desktop", "acp"];
+const OTHER_COMMANDS: &[&str] = &["desktop", "acp"];
 
 /// A task of one word that was hardly meant as one: a command with a slip, or one that this build does not have.
 fn mistyped_command(task: &str) -> Option<String> {
@@ -586,6 +656,20 @@ fn model(text: &str) -> Result<ModelRef, String> {
         return Ok(model);
     }
     Err(unknown_provider(&model.provider))
+}
+
+/// A number of bytes, with K or M for 1024 times as many, once or twice.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, times) = match text.trim_end_matches(['B', 'b']).to_ascii_uppercase() {
+        text if text.ends_with('K') => (text[..text.len() - 1].to_owned(), 1024),
+        text if text.ends_with('M') => (text[..text.len() - 1].to_owned(), 1024 * 1024),
+        text => (text, 1),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(times));
+    let most = sysop_host::FILE_BYTES_MAX;
+    bytes
+        .filter(|bytes| (1..=most).contains(bytes))
+        .ok_or_else(|| format!("a size from 1 to {most} bytes: 4096, 64K, 2M"))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "clap wants a parser that can fail")]

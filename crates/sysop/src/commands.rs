@@ -30,12 +30,7 @@ pub(crate) const HISTORY: &str = "history";
 
 /// A conversation, line by line.
 pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArguments) -> Result<Exit> {
-    let form = chat::Form::choose(Surroundings {
-        plain: arguments.plain,
-        no_colour: settings.colour == Colour::Off,
-        term: settings.environment.value("TERM").unwrap_or_default(),
-        terminal: io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal(),
-    });
+    let form = chat_form(&settings, arguments.plain);
     let history = settings.folders.data.join(HISTORY);
     let root = settings.root.clone();
     let parts = Parts::new(settings, pick.model)?;
@@ -51,10 +46,22 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
         }),
         history: Some(history),
         form,
+        again: "sysop chat --resume ".to_owned(),
+        leaving: chat::Leaving::StopsIt,
     };
     let exit = chat::run(context).await;
     parts.close().await;
     exit
+}
+
+/// How a conversation looks, line by line.
+pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::Form {
+    chat::Form::choose(Surroundings {
+        plain,
+        no_colour: settings.colour == Colour::Off,
+        term: settings.environment.value("TERM").unwrap_or_default(),
+        terminal: io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal(),
+    })
 }
 
 /// One task without a screen.

@@ -12,6 +12,7 @@ mod doctor;
 mod exec;
 mod exit;
 mod exposure;
+mod far;
 mod help;
 mod pick;
 mod prompt;
@@ -97,6 +98,8 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             let settings = settings.with_database(arguments.database.database.clone());
             serve::run(settings, pick.model, &arguments)
         }
+        Command::Connect(arguments) => wait_for(far::connect(load_after_asking(&flags)?, &flags, arguments)),
+        Command::Attach(arguments) => wait_for(far::attach(load(&flags)?, &flags, arguments)),
         Command::Run(arguments) => routine(load(&flags)?, &arguments),
         Command::Chat(arguments) => {
             let (settings, pick) = with_model(load_after_asking(&flags)?)?;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use sysop_driver::face::Desk;
 use sysop_tui::app::Left;
 use sysop_tui::screen::Kind;
-use sysop_tui::{Leaving, OpenError, Programs, TuiContext};
+use sysop_tui::{Ended, Leaving, OpenError, Programs, TuiContext};
 
 use crate::cli::GlobalFlags;
 use crate::exit::{Exit, Failure};
@@ -38,12 +38,29 @@ pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
 }
 
 async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
+    let opened: Arc<Mutex<Option<Parts>>> = Arc::default();
+    let kept = Arc::clone(&opened);
+    let context = context(&settings, task);
+    let open = Box::pin(async move {
+        let parts = open(settings).await.map_err(from_anyhow)?;
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts.clone());
+        let session = parts.open().await.map_err(from_anyhow)?;
+        Ok((Arc::new(parts) as Arc<dyn Desk>, session))
+    });
+    let ended = sysop_tui::run(TuiContext { open, ..context }).await;
+    let parts = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(parts) = parts {
+        parts.close().await;
+    }
+    leave(ended, "sysop --resume=")
+}
+
+/// All that the face needs but a session.
+pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
     let environment = &settings.environment;
     let program = |names: &[&'static str]| environment.first(names).map(|(_, value)| value.into());
     let notice = (settings.verbosity != Verbosity::Quiet).then(|| settings.warnings().first()).flatten();
-    let opened: Arc<Mutex<Option<Parts>>> = Arc::default();
-    let kept = Arc::clone(&opened);
-    let context = TuiContext {
+    TuiContext {
         task,
         history: Some(settings.folders.data.join(crate::commands::HISTORY)),
         notice: notice.map(|warning| format!("config: {warning}")),
@@ -53,21 +70,15 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
         drafts: settings.folders.data.join(DRAFTS),
         kind: Kind::of(environment.value("TERM").unwrap_or_default()),
         leaving: Leaving::Stops,
-        open: Box::pin(async move {
-            let parts = open(settings).await.map_err(from_anyhow)?;
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts.clone());
-            let session = parts.open().await.map_err(from_anyhow)?;
-            Ok((Arc::new(parts) as Arc<dyn Desk>, session))
-        }),
-    };
-    let ended = sysop_tui::run(context).await;
-    let parts = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(parts) = parts {
-        parts.close().await;
+        open: Box::pin(async { Err("nothing was opened".into()) }),
     }
+}
+
+/// Says how to go on, and how it ended; `again` is the command that goes on, up to the session's id.
+pub(crate) fn leave(ended: Result<Ended, OpenError>, again: &str) -> Result<Exit> {
     let ended = ended.map_err(into_anyhow)?;
     if let Some(session) = ended.to_resume {
-        crate::tell(&format!("`sysop --resume={session}` goes on from here"));
+        crate::tell(&format!("`{again}{session}` goes on from here"));
     }
     match ended.left {
         Left::Done => Ok(Exit::Done),
@@ -85,7 +96,7 @@ async fn open(settings: Settings) -> Result<Parts> {
     Parts::new(settings, pick.model)
 }
 
-fn from_anyhow(error: anyhow::Error) -> OpenError {
+pub(crate) fn from_anyhow(error: anyhow::Error) -> OpenError {
     match error.downcast::<Failure>() {
         Ok(failure) => Box::new(failure),
         Err(error) => error.into(),

@@ -45,7 +45,7 @@ const ABSENCES: [(&str, &[&str]); 8] = [
     ("sysop-store", &["reqwest", "axum", "clap", "rustix"]),
     ("sysop-tui", &["reqwest", "sqlx", "axum", "clap", "tokio-tungstenite"]),
     ("sysop-server", &["reqwest", "sqlx", "clap", "ratatui"]),
-    ("sysop-client", &["reqwest", "sqlx", "axum", "clap", "ratatui"]),
+    ("sysop-client", &["sqlx", "axum", "clap", "ratatui", "rustix"]),
 ];
 
 fn metadata() -> Value {

@@ -12,6 +12,7 @@ use crate::message::Arguments;
 use crate::tool::{ToolEffect, ToolSpec};
 
 fn tool(name: &str, effect: ToolEffect, parameters: Value) -> ToolSpec {
+    let parameters = parameters.into();
     ToolSpec { name: name.to_owned(), description: format!("Does {name}. More of it."), parameters, effect }
 }
 

@@ -22,13 +22,13 @@ fn spec() -> SessionSpec {
             ToolSpec {
                 name: "bash".into(),
                 description: String::new(),
-                parameters: json!({}),
+                parameters: json!({}).into(),
                 effect: ToolEffect::Command,
             },
             ToolSpec {
                 name: "task_complete".into(),
                 description: String::new(),
-                parameters: json!({}),
+                parameters: json!({}).into(),
                 effect: ToolEffect::Completes,
             },
         ],

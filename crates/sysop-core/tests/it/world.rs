@@ -33,7 +33,9 @@ pub(crate) fn tool(name: &str, effect: ToolEffect, required: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: String::new(),
-        parameters: json!({"type": "object", "properties": {required: {"type": "string"}}, "required": [required]}),
+        parameters:
+            json!({"type": "object", "properties": {required: {"type": "string"}}, "required": [required]})
+                .into(),
         effect,
     }
 }

@@ -115,7 +115,7 @@ pub(crate) fn spec() -> SessionSpec {
     let tool = |name: &str, effect| ToolSpec {
         name: name.to_owned(),
         description: String::new(),
-        parameters: json!({"type": "object"}),
+        parameters: json!({"type": "object"}).into(),
         effect,
     };
     SessionSpec {

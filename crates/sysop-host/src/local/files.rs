@@ -181,7 +181,7 @@ fn read_name(dir: &Dir, name: &str, follow: FollowSymlinks, told: &str) -> Resul
     if !found.is_file() {
         return Err(MachineError::Special(told.to_owned()));
     }
-    let too_large = |bytes| MachineError::TooLarge { path: told.to_owned(), bytes };
+    let too_large = |bytes| MachineError::TooLarge { path: told.to_owned(), bytes, most: FILE_BYTES_MAX };
     if found.len() > FILE_BYTES_MAX {
         return Err(too_large(found.len()));
     }

@@ -19,7 +19,8 @@ use sysop_driver::port::CancellationToken;
 use self::process::Processes;
 use crate::environment::{Environment, GIT_VARIABLES};
 use crate::machine::{
-    Before, Echo, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat, TerminalStart,
+    Before, Echo, Exec, FILE_BYTES_MAX, Found, Listing, Machine, MachineError, Program, Search, Stat,
+    TerminalStart,
 };
 use crate::output::capture::Capture;
 use crate::output::redact::Secrets;
@@ -37,6 +38,8 @@ pub(crate) struct LocalMachine {
     processes: Processes,
     /// The shell of the terminal, where it was said.
     terminal_shell: Option<PathBuf>,
+    /// The most bytes of a file that file tools write.
+    file_bytes_max: u64,
 }
 
 impl LocalMachine {
@@ -58,12 +61,18 @@ impl LocalMachine {
             processes: Processes::new(folder, shell.clone()),
             shell,
             terminal_shell: None,
+            file_bytes_max: FILE_BYTES_MAX,
         })
     }
 
     /// The same with a shell for its terminal.
     pub(crate) fn with_terminal_shell(self, shell: Option<PathBuf>) -> Self {
         Self { terminal_shell: shell, ..self }
+    }
+
+    /// The same with another bound for files that are written.
+    pub(crate) fn with_file_bytes_max(self, most: u64) -> Self {
+        Self { file_bytes_max: most, ..self }
     }
 
     /// The shell that people use here.
@@ -165,6 +174,10 @@ impl Machine for LocalMachine {
     }
 
     async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Before) -> Result<(), MachineError> {
+        let (length, most) = (bytes.len() as u64, self.file_bytes_max);
+        if length > most {
+            return Err(MachineError::TooLarge { path: path.to_string(), bytes: length, most });
+        }
         self.on_files(path, move |root, path| files::write(root, path, &bytes, &before)).await
     }
 

@@ -56,7 +56,11 @@ impl Files<'_> {
         let max = FILE_BYTES_MAX.to_string();
         let bytes = self.looking(READ, &[folder, name, &max], FILE_BYTES_MAX as usize + 1, &told).await?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(MachineError::TooLarge { path: told, bytes: bytes.len() as u64 });
+            return Err(MachineError::TooLarge {
+                path: told,
+                bytes: bytes.len() as u64,
+                most: FILE_BYTES_MAX,
+            });
         }
         Ok(bytes)
     }
@@ -168,7 +172,11 @@ impl Files<'_> {
         // A tool may have said something before.
         let word = word.lines().last().unwrap_or_default();
         if let Some((_, bytes)) = word.split_once("large ") {
-            return MachineError::TooLarge { path: told, bytes: bytes.trim().parse().unwrap_or(u64::MAX) };
+            return MachineError::TooLarge {
+                path: told,
+                bytes: bytes.trim().parse().unwrap_or(u64::MAX),
+                most: FILE_BYTES_MAX,
+            };
         }
         match word {
             "missing" => MachineError::NotFound(told),

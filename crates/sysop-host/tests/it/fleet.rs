@@ -128,7 +128,7 @@ fn the_tools_are_those_of_all_without_the_terminal() {
         ["read_file", "write_file", "edit_file", "bash", "task_complete"],
         "a tool that one host lacks is none of the fleet's"
     );
-    let other = ToolSpec { parameters: json!({ "type": "object" }), ..end.clone() };
+    let other = ToolSpec { parameters: json!({ "type": "object" }).into(), ..end.clone() };
     let fleet = self::fleet([("web1", with(&[end])), ("web2", with(&[other]))]);
     assert!(!fleet.tools().iter().any(|spec| spec.name == "task_complete"), "it takes something else there");
     assert!(fleet.terminal().is_none());

@@ -64,7 +64,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
         description: "runs a command".to_owned(),
-        parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}),
+        parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}).into(),
         effect: ToolEffect::Command,
     };
     ModelRequest {

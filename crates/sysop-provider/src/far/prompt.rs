@@ -202,7 +202,7 @@ mod tests {
         let bash = ToolSpec {
             name: "bash".to_owned(),
             description: "Runs a command.".to_owned(),
-            parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}),
+            parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}).into(),
             effect: ToolEffect::Command,
         };
         ModelRequest {

@@ -129,7 +129,7 @@ fn tools(request: &ModelRequest) -> Option<Value> {
         .map(|tool| {
             let mut function = json!({"name": tool.name, "description": tool.description});
             if tool.parameters["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
-                function["parametersJsonSchema"] = tool.parameters.clone();
+                function["parametersJsonSchema"] = Value::clone(&tool.parameters);
             }
             function
         })

@@ -72,7 +72,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
     let tool = |name: &str, parameters: Value| ToolSpec {
         name: name.to_owned(),
         description: "does it".to_owned(),
-        parameters,
+        parameters: parameters.into(),
         effect: ToolEffect::Command,
     };
     let object = json!({"type": "object", "properties": {"command": {"type": "string"}},

@@ -44,7 +44,9 @@ pub(crate) fn bash() -> ToolSpec {
     ToolSpec {
         name: "bash".to_owned(),
         description: "Runs a command.".to_owned(),
-        parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}),
+        parameters:
+            json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]})
+                .into(),
         effect: sysop_core::tool::ToolEffect::Command,
     }
 }

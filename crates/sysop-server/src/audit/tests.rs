@@ -208,7 +208,7 @@ impl World {
         let bash = ToolSpec {
             name: "bash".to_owned(),
             description: String::new(),
-            parameters: serde_json::json!({ "type": "object" }),
+            parameters: serde_json::json!({ "type": "object" }).into(),
             effect: ToolEffect::Command,
         };
         let machine = Arc::new(Machine { tools: vec![bash], ran: Default::default() });

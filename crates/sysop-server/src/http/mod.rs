@@ -3,6 +3,7 @@
 
 mod body;
 mod chat;
+mod desk;
 mod gemini;
 mod health;
 mod log_in;
@@ -125,6 +126,39 @@ fn routes() -> Vec<Route> {
             Scope::Read,
             Doc::of("The whole output of a call", Answers::Artefact),
             get(sessions::artefact),
+        ),
+        at(
+            "post",
+            "/api/agent/sessions/{id}/fork",
+            Scope::Operate,
+            Doc::of(
+                "Make a session with the log of this one up to a prompt, which is left out",
+                Answers::Made,
+            )
+            .taking(Body::Fork),
+            post(desk::fork),
+        ),
+        at(
+            "get",
+            "/api/agent/sessions/{id}/paths",
+            Scope::Read,
+            Doc::of("Paths below the session's root that hold a word", Answers::Paths)
+                .asking(&["word", "limit"]),
+            get(desk::paths),
+        ),
+        at(
+            "get",
+            "/api/hosts",
+            Scope::Read,
+            Doc::of("The hosts that are known by a name", Answers::Hosts),
+            get(desk::hosts),
+        ),
+        at(
+            "get",
+            "/api/models",
+            Scope::Read,
+            Doc::of("The models that can be asked, that of the settings first", Answers::Models),
+            get(desk::models),
         ),
         at(
             "post",

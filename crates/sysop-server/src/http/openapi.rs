@@ -36,6 +36,9 @@ pub(super) enum Answers {
     Socket,
     Events,
     Artefact,
+    Paths,
+    Hosts,
+    Models,
     Accepted,
     Chat,
     Parts,
@@ -47,6 +50,7 @@ pub(super) enum Answers {
 pub(super) enum Body {
     Nothing,
     NewSession,
+    Fork,
     /// A client's message of this type, without its `type`.
     Message(&'static str),
     Chat,
@@ -155,6 +159,7 @@ fn operation(route: &Route, client: &Value) -> Value {
             Body::LogIn => "application/x-www-form-urlencoded",
             Body::Nothing
             | Body::NewSession
+            | Body::Fork
             | Body::Message(_)
             | Body::Chat
             | Body::GeminiAgent
@@ -182,6 +187,9 @@ fn parameters(route: &Route) -> Vec<Value> {
         }
         "limit" => {
             json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } })
+        }
+        "word" => {
+            json!({ "name": name, "in": "query", "schema": { "type": "string", "maxLength": 4096 }, "description": "What the paths hold" })
         }
         _ => json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0 } }),
     });
@@ -297,6 +305,18 @@ fn good(answers: Answers) -> (&'static str, Value) {
         Answers::Artefact => {
             ("200", json!({ "description": "The bytes", "content": { "application/octet-stream": {} } }))
         }
+        Answers::Paths => {
+            let paths = json!({ "type": "array", "items": { "type": "string" } });
+            ("200", json("They are, folders with a `/` at their end", object(json!({ "paths": paths }))))
+        }
+        Answers::Hosts => {
+            let host = object(json!({ "name": { "type": "string" }, "description": { "type": "string" } }));
+            ("200", json("They are", object(json!({ "hosts": { "type": "array", "items": host } }))))
+        }
+        Answers::Models => {
+            let models = json!({ "type": "array", "items": { "$ref": "#/components/schemas/ModelRef" } });
+            ("200", json("They are", object(json!({ "models": models }))))
+        }
         Answers::Accepted => {
             let status =
                 json!({ "enum": ["accepted", "ignored"], "description": "`ignored`: nobody waits for it" });
@@ -330,6 +350,15 @@ fn body_schema(body: Body, client: &Value) -> Option<(Value, bool)> {
     let schema = match body {
         Body::Nothing => return None,
         Body::NewSession => (new_session(), false),
+        Body::Fork => (
+            json!({
+                "type": "object",
+                "required": ["before"],
+                "additionalProperties": false,
+                "properties": { "before": { "type": "integer", "minimum": 0, "maximum": u32::MAX } },
+            }),
+            true,
+        ),
         Body::Message(kind) => message(client, kind),
         Body::Chat => (
             json!({ "type": "object", "required": ["message"], "properties": { "message": { "type": "string", "pattern": "\\S" } } }),

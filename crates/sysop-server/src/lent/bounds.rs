@@ -19,8 +19,8 @@ pub(super) fn checked(mut outcome: Outcome, settings: &LentSettings) -> Outcome 
     let (text, cut) = shortened(&text, settings.output_bytes, settings.output_lines);
     outcome.truncated |= cut;
     outcome.output = text;
-    // A client tells how its own call ended; what only this server can know it cannot say.
-    if matches!(outcome.status, Status::Interrupted | Status::Rejected) {
+    // A client tells how its own call ended; that nobody allowed it, only this server can say.
+    if outcome.status == Status::Rejected {
         outcome.status = Status::Failed;
     }
     outcome
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_client_cannot_say_what_only_the_server_knows_nor_draw_on_screens() {
-        let outcome = checked(Outcome::new(Status::Interrupted, "a\u{1b}[2Jb"), &settings());
+        let outcome = checked(Outcome::new(Status::Rejected, "a\u{1b}[2Jb"), &settings());
         assert_eq!((outcome.status, outcome.output.as_str()), (Status::Failed, "ab"));
     }
 }

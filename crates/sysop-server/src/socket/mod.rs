@@ -13,7 +13,7 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use sysop_core::id::SessionId;
 use sysop_core::tool::Lent;
@@ -33,6 +33,8 @@ const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Buffers of one connection.
 const BUFFER_BYTES: usize = 4 * 1024;
+/// Says which process this is: only to the same one may a client repeat what it was not told to have arrived.
+const INSTANCE: &str = "sysop-instance";
 /// How many answers may wait for a client that does not read.
 const WAITING_MAX: usize = 32;
 
@@ -96,7 +98,8 @@ pub(crate) async fn open(
         Ok(room) => room,
         Err(error) => return problem::room(&error),
     };
-    upgrade
+    let instance = [(INSTANCE, shared.instance.clone())];
+    let upgraded = upgrade
         .max_message_size(READ_BYTES_MAX)
         .max_frame_size(READ_BYTES_MAX)
         .read_buffer_size(BUFFER_BYTES)
@@ -104,7 +107,8 @@ pub(crate) async fn open(
         .on_upgrade(move |socket| {
             let sockets = shared.sockets.clone();
             sockets.track_future(serve(shared, room, caller, socket))
-        })
+        });
+    (instance, upgraded).into_response()
 }
 
 async fn serve(shared: Shared, room: Room, caller: Caller, socket: WebSocket) {

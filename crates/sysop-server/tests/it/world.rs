@@ -218,7 +218,8 @@ impl Rooms for TestRooms {
 
 fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
     let parameters = json!({"type": "object", "properties": {"command": {"type": "string"}}});
-    ToolSpec { name: name.to_owned(), description: String::new(), parameters, effect }
+    let (name, parameters) = (name.to_owned(), parameters.into());
+    ToolSpec { name, description: String::new(), parameters, effect }
 }
 
 fn spec() -> SessionSpec {

@@ -222,7 +222,7 @@ fn tool() -> impl Strategy<Value = ToolSpec> {
     (text(), text(), value(), effect).prop_map(|(name, description, parameters, effect)| ToolSpec {
         name,
         description,
-        parameters,
+        parameters: parameters.into(),
         effect,
     })
 }

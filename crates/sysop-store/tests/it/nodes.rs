@@ -98,7 +98,7 @@ fn bash() -> ToolSpec {
     ToolSpec {
         name: "bash".into(),
         description: String::new(),
-        parameters: json!({"type": "object"}),
+        parameters: json!({"type": "object"}).into(),
         effect: ToolEffect::Command,
     }
 }

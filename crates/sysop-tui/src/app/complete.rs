@@ -70,10 +70,16 @@ pub(super) fn wanted(before: &str, whole: bool, known: &Known) -> Wanted {
     if !whole || !before.starts_with('/') {
         return Wanted::Nothing;
     }
-    let offers: Vec<Named> = command::completions(before, known)
+    let mut offers: Vec<Named> = command::completions(before, known)
         .into_iter()
         .map(|(name, description)| Named { name, description })
         .collect();
+    if !before.contains(' ') {
+        let more = command::FULL_SCREEN_COMMANDS.iter().filter(|(name, ..)| name.starts_with(word));
+        offers.extend(
+            more.map(|(name, _, what)| Named { name: (*name).to_owned(), description: (*what).to_owned() }),
+        );
+    }
     // Nothing is to be completed where the only offer is what is there.
     if offers.is_empty() || matches!(offers.as_slice(), [only] if only.name == word) {
         return Wanted::Nothing;

@@ -252,6 +252,7 @@ impl App {
                 Vec::new()
             }
             review::Came::Editor => vec![Act::OpenEditor(Edited::Proposal, review.command())],
+            review::Came::Cancelled => self.stop(),
             review::Came::Decided(decision) => {
                 let call = review.call().clone();
                 self.decide(call, decision, now)
@@ -419,9 +420,25 @@ impl App {
                 return Some(self.accept());
             }
             KeyCode::BackTab => completion.choose(-1),
+            KeyCode::Enter if !edit::is_newline(key) => {
+                self.take_first_command();
+                return None;
+            }
             _ => return None,
         }
         Some(Vec::new())
+    }
+
+    /// The beginning of a command's name means the first that begins so.
+    fn take_first_command(&mut self) {
+        let Some(completion) = self.completion.take() else { return };
+        let shown = self.composer().shown();
+        if let Some(first) =
+            completion.offers.first().filter(|_| completion.word == shown && shown.starts_with('/'))
+            && !completion.offers.iter().any(|offer| offer.name == shown)
+        {
+            self.composer_mut().replace_word(&first.name);
+        }
     }
 
     fn accept(&mut self) -> Vec<Act> {

@@ -17,6 +17,7 @@ mod review;
 mod state;
 mod status;
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ pub struct App {
     /// The last event that was in the log when the session was opened.
     replay_until: Seq,
     rules: (Vec<String>, Vec<String>),
+    /// Made of the rules when it is needed.
+    policy: OnceCell<Policy>,
     desk: AtDesk,
     known: Known,
     theme: ThemeName,
@@ -143,6 +146,7 @@ impl App {
             session: None,
             replay_until: Seq(0),
             rules: Default::default(),
+            policy: OnceCell::new(),
             desk: AtDesk::default(),
             known: Known::default(),
             theme: setup.theme,
@@ -190,6 +194,7 @@ impl App {
     pub fn opened(&mut self, id: SessionId, last: Seq, spec: &SessionSpec) {
         self.transcript = if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() };
         self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
+        self.policy = OnceCell::new();
         self.replay_until = last;
         self.session = Some(id);
         self.review = None;
@@ -315,7 +320,8 @@ impl App {
     pub fn risk(&self) -> Option<Risk> {
         let review = self.review.as_ref()?;
         if review.is_edited() {
-            return Some(Policy::new(&self.rules.0, &self.rules.1).risk(&review.command()));
+            let policy = self.policy.get_or_init(|| Policy::new(&self.rules.0, &self.rules.1));
+            return Some(policy.risk(&review.command()));
         }
         Some(self.transcript.plan(review.call())?.risk.clone())
     }
@@ -351,10 +357,12 @@ impl App {
         match &logged.event {
             Event::SessionOpened { spec } => {
                 self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
+                self.policy = OnceCell::new();
             }
             Event::Configured { change: Change::Rules { dangerous, deny } } => {
                 self.rules.0.extend(dangerous.iter().cloned());
                 self.rules.1.extend(deny.iter().cloned());
+                self.policy = OnceCell::new();
             }
             Event::PromptQueued { text } => self.queued.push(text.clone()),
             Event::TurnStarted { prompt, .. } => {

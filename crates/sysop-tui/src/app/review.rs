@@ -47,6 +47,8 @@ pub(super) enum Came {
     Nothing,
     /// A decision.
     Decided(Decision),
+    /// The turn is to end here.
+    Cancelled,
     /// The person wants the command in their editor.
     Editor,
     /// Something to tell them.
@@ -176,7 +178,7 @@ impl Review {
             KeyCode::Char('i' | 'I') | KeyCode::Tab => self.begin_edit(),
             KeyCode::Char('e' | 'E') if self.editable => Came::Editor,
             KeyCode::Char('e' | 'E') => Came::Said(NOT_EDITABLE),
-            KeyCode::Esc => Came::Decided(Decision::Reject { reason: "stop".to_owned() }),
+            KeyCode::Esc => Came::Cancelled,
             KeyCode::Down | KeyCode::Char('j') => self.down(1),
             KeyCode::Up | KeyCode::Char('k') => {
                 self.scroll = self.scroll.saturating_sub(1);

@@ -44,7 +44,6 @@ impl State {
     pub(super) fn after(decision: &Decision) -> Self {
         match decision {
             Decision::Allow { .. } | Decision::AllowSession { .. } => Self::Executing,
-            Decision::Reject { reason } if reason == "stop" => Self::Input,
             Decision::Reject { .. } => Self::Thinking,
         }
     }

@@ -290,6 +290,9 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
     assert_eq!(opened, [&Which::New, &Which::Earlier("abc".to_owned()), &Which::On("db1".to_owned())]);
     assert!(world.acts.iter().any(|act| matches!(act, Act::ListModels)));
     assert!(world.acts.iter().any(|act| matches!(act, Act::ListSessions)));
+    // The beginning of a name is enough where it is offered.
+    world.says("/sess");
+    assert!(matches!(world.acts.last(), Some(Act::ListSessions)));
     world.says("/frobnicate");
     assert!(world.screen(80, 24).contains("there is no /frobnicate"));
     world.says("!touch x");

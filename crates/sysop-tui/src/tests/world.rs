@@ -47,7 +47,8 @@ fn tool(name: &str, effect: ToolEffect, required: &str) -> ToolSpec {
             "type": "object",
             "properties": { required: { "type": "string" } },
             "required": [required],
-        }),
+        })
+        .into(),
         effect,
     }
 }

@@ -22,7 +22,7 @@ fn opened() -> Event {
             tools: vec![ToolSpec {
                 name: "bash".into(),
                 description: "runs".into(),
-                parameters: json!({}),
+                parameters: json!({}).into(),
                 effect: ToolEffect::Command,
             }],
             approve: ApprovalMode::Ask,
@@ -319,7 +319,7 @@ fn lent_tools_are_told_and_who_comes_later_is_told_too() {
     let tool = ToolSpec {
         name: "cat".into(),
         description: "shows".into(),
-        parameters: json!({"type": "object"}),
+        parameters: json!({"type": "object"}).into(),
         effect: ToolEffect::Reads,
     };
     let lent = Lent { tools: vec![tool], root: "/home/me".into() };

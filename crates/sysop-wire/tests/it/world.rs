@@ -24,7 +24,12 @@ pub(crate) struct World {
 }
 
 fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
-    ToolSpec { name: name.into(), description: "d".into(), parameters: json!({"type": "object"}), effect }
+    ToolSpec {
+        name: name.into(),
+        description: "d".into(),
+        parameters: json!({"type": "object"}).into(),
+        effect,
+    }
 }
 
 fn text(u: &mut Unstructured<'_>) -> Result<String> {

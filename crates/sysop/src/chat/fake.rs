@@ -241,7 +241,7 @@ fn spec(host: &str) -> SessionSpec {
     let tool = |name: &str, effect| ToolSpec {
         name: name.into(),
         description: String::new(),
-        parameters: json!({}),
+        parameters: json!({}).into(),
         effect,
     };
     SessionSpec {

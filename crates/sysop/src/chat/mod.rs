@@ -83,6 +83,19 @@ pub(crate) struct ChatContext {
     pub(crate) history: Option<PathBuf>,
     /// How it looks.
     pub(crate) form: Form,
+    /// The command that goes on with a session, up to its id.
+    pub(crate) again: String,
+    /// What becomes of a turn that runs when the person leaves.
+    pub(crate) leaving: Leaving,
+}
+
+/// What becomes of a turn that runs when the person leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// It is stopped: it works with this process.
+    StopsIt,
+    /// It goes on without them.
+    LetsItRun,
 }
 
 /// Runs the REPL until the person leaves; returns how it ended: `Failed` when the session is gone, `Interrupted`

@@ -32,7 +32,7 @@ use super::rich::Rich;
 use super::screen::{Owner, Screen};
 use super::terminal::Quiet;
 use super::view::View;
-use super::{BY, ChatContext, Form, Known};
+use super::{BY, ChatContext, Form, Known, Leaving};
 use crate::exit::Exit;
 use crate::render::terminal_width;
 use crate::render::{Ink, Look, safe, words};
@@ -275,11 +275,25 @@ impl Repl {
         if logged.seq > self.replay_until {
             self.introduce()?;
             self.view.update(update, &self.transcript, &mut self.screen)?;
+            self.decided_elsewhere(&logged.event)?;
         }
         if !self.replaying() {
             self.introduce()?;
         }
         Ok(())
+    }
+
+    /// Says who answered the question that is open here.
+    fn decided_elsewhere(&mut self, event: &Event) -> io::Result<()> {
+        let Event::Decided { call, decision, by } = event else { return Ok(()) };
+        if self.asked != Asked::Question(call.clone()) || self.answered.as_ref() == Some(call) {
+            return Ok(());
+        }
+        let what = match decision {
+            Decision::Allow { .. } | Decision::AllowSession { .. } => "allowed it",
+            Decision::Reject { .. } => "rejected it",
+        };
+        self.note(&format!("{by} {what}"))
     }
 
     fn replaying(&self) -> bool {
@@ -438,9 +452,6 @@ impl Repl {
             }
             Said::Interrupt => self.interrupted_at_prompt()?,
             Said::End => {
-                if self.running() {
-                    self.send(Input::Cancel)?;
-                }
                 self.leaving = Some(Exit::Done);
             }
             Said::Withdrawn(draft) => self.draft = draft,
@@ -643,7 +654,10 @@ impl Repl {
 
     async fn open(&mut self, which: Which) -> io::Result<()> {
         match self.context.desk.open(which).await {
-            Ok(Opened { session, last, spec }) => {
+            Ok(opened) => {
+                // Of the one before nothing is kept: one that lives on a server would go on lending its tools.
+                self.context.opened = opened.clone();
+                let Opened { session, last, spec } = opened;
                 self.updates = session.subscribe(Seq(0));
                 self.session = session;
                 self.transcript = transcript_of(&spec, last);
@@ -696,7 +710,7 @@ impl Repl {
     }
 
     async fn leave(mut self, exit: Exit) -> anyhow::Result<Exit> {
-        if self.running() && !self.turn_interrupted {
+        if self.context.leaving == Leaving::StopsIt && self.running() && !self.turn_interrupted {
             self.send(Input::Cancel)?;
         }
         self.window = None;
@@ -714,7 +728,7 @@ impl Repl {
         }
         self.screen.last_row(None)?;
         if self.transcript.turn().0 > 0 && matches!(self.context.form, Form::Panels { .. }) {
-            let text = format!("`sysop chat --resume {}` goes on from here", self.session.id());
+            let text = format!("`{}{}` goes on from here", self.context.again, self.session.id());
             self.note(&text)?;
         }
         Ok(exit)

@@ -98,6 +98,8 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
         }),
         history: std::env::var_os(HISTORY).map(PathBuf::from),
         form,
+        again: "sysop chat --resume ".to_owned(),
+        leaving: super::Leaving::StopsIt,
     }
 }
 

@@ -91,9 +91,19 @@ fn no_command_is_a_conversation() {
 fn a_command_with_a_slip_is_no_task() {
     assert!(complaint(&["doctr"]).contains("did you mean `doctor`?"));
     assert!(complaint(&["sesions"]).contains("did you mean `sessions`?"));
-    assert!(complaint(&["acp"]).contains("this build has no command `acp`"));
+    assert!(complaint(&["desktop"]).contains("this build has no command `desktop`"));
     assert!(complaint(&["fix it", "doctor"]).contains("stands before a command"));
-    assert_eq!(parsed(&["chat", "serve"]).task, None);
+    assert_eq!(parsed(&["chat", "connect"]).task, None);
+}
+
+#[test]
+fn sizes_are_bytes_or_more() {
+    for (text, bytes) in [("1", 1), ("4096", 4096), ("64K", 65_536), ("2m", 2 << 20), ("2MB", 2 << 20)] {
+        assert_eq!(super::size(text), Ok(bytes), "{text}");
+    }
+    for text in ["", "0", "K", "-1", "1T", "17M", "99999999999999999999", "18446744073709551615K"] {
+        assert!(super::size(text).is_err(), "{text}");
+    }
 }
 
 #[test]

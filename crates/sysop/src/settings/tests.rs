@@ -6,6 +6,8 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
+use sysop_tui::Price;
+use sysop_tui::view::theme::ThemeName;
 
 use super::{Colour, HostChoice, Settings, colour};
 use crate::cli::{Approve, GlobalFlags, Profile};
@@ -73,6 +75,22 @@ fn a_whole_config_is_read() {
     assert_eq!(service.vars["name"].pattern.as_deref(), Some("^x$"));
     assert!(settings.warnings()[0].message.contains("\"empty\" has no `cmd`"), "{:?}", settings.warnings());
     assert!(settings.routine("servce").unwrap_err().message.contains("did you mean `service`?"));
+}
+
+#[test]
+fn colours_and_prices_of_the_full_screen_are_read() {
+    let written = settings(
+        "theme = \"light\"\n[prices.\"anthropic/claude.x\"]\ninput = 3.0\noutput = 15\n[prices.\"ollama/q\"]\ncached = 0.3\n",
+        &[],
+    );
+    assert_eq!(written.theme, ThemeName::Light);
+    assert_eq!(written.prices["anthropic/claude.x"], Price { input: 3.0, output: 15.0, cached: None });
+    assert_eq!(written.prices["ollama/q"], Price { input: 0.0, output: 0.0, cached: Some(0.3) });
+    assert!(written.warnings().is_empty(), "{:?}", written.warnings());
+    assert_eq!(settings("", &[]).theme, ThemeName::Dark);
+    assert_eq!(settings("", &[("COLORFGBG", "0;15")]).theme, ThemeName::Light);
+    assert_eq!(settings("theme = \"light\"", &[("NO_COLOR", "1")]).theme, ThemeName::None);
+    assert_eq!(settings("theme = \"pink\"", &[]).warnings().len(), 1);
 }
 
 #[test]

@@ -66,15 +66,35 @@ impl Machines {
         }
     }
 
+    /// This machine's tools as they are lent to a server.
+    ///
+    /// # Errors
+    /// The root cannot be used.
+    pub(crate) fn lent(
+        &self,
+        root: PathBuf,
+        profile: Profile,
+        allow_delete: bool,
+        file_bytes_max: u64,
+    ) -> Result<Arc<dyn Host>> {
+        let settings = LocalSettings { allow_delete, file_bytes_max, ..self.local_settings(root, profile) };
+        let host = LocalHost::open(settings).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Arc::new(host))
+    }
+
     fn local(&self, root: PathBuf, profile: Profile) -> Result<LocalHost> {
-        let settings = LocalSettings {
+        let settings = self.local_settings(root, profile);
+        LocalHost::open(settings).map_err(|error| Failure::usage(error.to_string()).into())
+    }
+
+    fn local_settings(&self, root: PathBuf, profile: Profile) -> LocalSettings {
+        LocalSettings {
             profile,
             limits: self.limits(),
             scrub_env: self.settings.secret_variables.clone(),
             secrets: self.secrets(),
             ..LocalSettings::new(root, self.artefacts())
-        };
-        LocalHost::open(settings).map_err(|error| Failure::usage(error.to_string()).into())
+        }
     }
 
     fn far(&self, target: &Target, profile: Profile) -> Result<SshHost> {

@@ -9,14 +9,14 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use sysop_core::catalogue::Profile;
 use sysop_core::event::{Change, Event, Input};
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster;
-use sysop_driver::face::{Desk, Session};
+use sysop_driver::face::{Desk, Named, Session};
 use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
@@ -223,6 +223,29 @@ impl Rooms for ServedRooms {
     async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError> {
         self.spec_of(id).await?;
         self.parts.artefact(id, name).await.map_err(RoomError::Bad)
+    }
+
+    async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), RoomError> {
+        self.spec_of(from).await?;
+        match self.driver(None).fork(from, before, id).await {
+            Err(DriverError::NoTurn(..)) => {
+                Err(RoomError::Bad(format!("session {from} has no turn {before}")))
+            }
+            done => done.map_err(failed),
+        }
+    }
+
+    async fn paths(&self, id: &SessionId, word: &str, limit: usize) -> Result<Vec<String>, RoomError> {
+        self.spec_of(id).await?;
+        Ok(Desk::paths(&self.parts, id, word, limit).await)
+    }
+
+    fn hosts(&self) -> Vec<Named> {
+        Desk::hosts(&self.parts)
+    }
+
+    async fn models(&self) -> Vec<ModelRef> {
+        Desk::models(&self.parts).await
     }
 
     fn permits(&self, change: &Change) -> Result<(), String> {

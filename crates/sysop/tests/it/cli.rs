@@ -9,14 +9,27 @@ use crate::World;
 fn help_lists_what_this_build_does_with_examples() {
     let help = World::new().run(&["--help"]);
     assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
-    for command in ["chat", "exec", "run", "sessions", "mock-llm", "doctor", "config", "completions", "man"] {
+    for command in [
+        "chat",
+        "exec",
+        "run",
+        "serve",
+        "connect",
+        "attach",
+        "sessions",
+        "mock-llm",
+        "doctor",
+        "config",
+        "completions",
+        "man",
+    ] {
         assert!(help.out.contains(&format!("\n  {command} ")), "{command} is missing:\n{}", help.out);
         let own = World::new().run(&[command, "--help"]);
         assert_eq!(own.code, Some(0), "{own:?}");
         assert!(own.out.contains("Example"), "{command} has no example:\n{}", own.out);
         assert!(own.out.contains("--approve"), "{command}:\n{}", own.out);
     }
-    for later in ["serve", "connect", "attach", "desktop", "acp"] {
+    for later in ["desktop", "acp"] {
         assert!(!help.out.contains(&format!("\n  {later} ")), "{later} is listed:\n{}", help.out);
     }
 }
@@ -52,7 +65,11 @@ fn bad_usage_is_2() {
         &["--config", "/no/such/file", "config", "show"],
         &["--host", "web1,web1", "exec", "x", "--model", "demo"],
         &["run", "no-such-routine"],
-        &["serve"],
+        &["desktop"],
+        &["connect"],
+        &["attach"],
+        &["connect", "http://127.0.0.1:1"],
+        &["connect", "http://127.0.0.1:1/?token=x", "--max-file-size", "1T"],
     ] {
         let run = World::new().run(line);
         assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{line:?}: {run:?}");

@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod demo;
 mod exposed;
+mod far;
 mod kill;
 mod nodes;
 mod person;

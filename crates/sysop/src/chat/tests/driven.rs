@@ -87,7 +87,7 @@ pub(super) fn session(file: &Path) -> Opened {
     let tool = ToolSpec {
         name: "bash".into(),
         description: String::new(),
-        parameters: json!({}),
+        parameters: json!({}).into(),
         effect: ToolEffect::Command,
     };
     let spec = SessionSpec {

@@ -1,0 +1,126 @@
+//! Where a server is, and the token for it.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use secrecy::SecretString;
+use url::{Host, Url};
+
+use crate::ClientError;
+
+/// A server and the token for it. `Debug` and [`Server::shown`] hide the token.
+#[derive(Clone)]
+pub struct Server {
+    base: Url,
+    token: SecretString,
+}
+
+impl Server {
+    /// Reads an address as `sysop serve` prints it, with `?token=`; without one, `token` is taken.
+    ///
+    /// # Errors
+    /// When it is no address of a server, or there is no token.
+    pub fn parse(address: &str, token: Option<SecretString>) -> Result<Self, ClientError> {
+        let bad = || {
+            // What was typed may hold a token: it is not repeated.
+            let example = "http://127.0.0.1:8765/?token=…";
+            ClientError::Address(format!("this is no address of a server; it looks like {example}"))
+        };
+        let written = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+        let written = match written.split_once("://") {
+            Some(("ws", rest)) => format!("http://{rest}"),
+            Some(("wss", rest)) => format!("https://{rest}"),
+            Some(_) | None => written,
+        };
+        let mut base = Url::parse(&written).map_err(|_| bad())?;
+        let usable = matches!(base.scheme(), "http" | "https") && base.has_host();
+        if !usable || !base.username().is_empty() || base.password().is_some() {
+            return Err(bad());
+        }
+        let in_url =
+            base.query_pairs().find(|(name, _)| name == "token").map(|(_, value)| value.into_owned());
+        let in_url = in_url.filter(|token| !token.is_empty()).map(SecretString::from);
+        base.set_query(None);
+        base.set_fragment(None);
+        let token = in_url.or(token).ok_or(ClientError::NoToken)?;
+        Ok(Self { base, token })
+    }
+
+    /// The address without the token.
+    pub fn shown(&self) -> String {
+        self.base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// Whether what is said to it can be read on the way: plain HTTP to another machine.
+    pub fn is_plain(&self) -> bool {
+        self.base.scheme() == "http" && !self.is_here()
+    }
+
+    /// Whether it is on this machine.
+    pub(crate) fn is_here(&self) -> bool {
+        match self.base.host() {
+            Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
+            Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            None => false,
+        }
+    }
+
+    pub(crate) fn is_http(&self) -> bool {
+        self.base.scheme() == "http"
+    }
+
+    pub(crate) fn token(&self) -> &SecretString {
+        &self.token
+    }
+
+    /// The address of something on it; each part is one segment of the path, whatever is in it.
+    pub(crate) fn at(&self, parts: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(parts);
+        }
+        url
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.shown()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    fn parse(address: &str) -> Result<Server, ClientError> {
+        Server::parse(address, None)
+    }
+
+    #[test]
+    fn takes_what_serve_prints_and_hides_the_token() {
+        let server = parse("http://127.0.0.1:8765/?token=sysop_abc").unwrap();
+        assert_eq!(server.shown(), "http://127.0.0.1:8765");
+        assert_eq!(server.token().expose_secret(), "sysop_abc");
+        assert!(!format!("{server:?}").contains("abc"));
+        assert!(server.is_here() && !server.is_plain());
+        let other = Server::parse("wss://ops.example.org/sysop/", Some("t".to_owned().into())).unwrap();
+        assert_eq!(other.at(&["api", "a/../b"]).as_str(), "https://ops.example.org/sysop/api/a%2F..%2Fb");
+        assert!(!other.is_plain());
+        assert!(Server::parse("10.0.0.1:80", Some("t".to_owned().into())).unwrap().is_plain());
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused_without_repeating_the_token() {
+        for bad in ["", "ftp://x/?token=hush", "http://", "http://me:hush@host/?token=hush", "file:///x"] {
+            let error = Server::parse(bad, Some("t".to_owned().into())).unwrap_err();
+            assert!(matches!(error, ClientError::Address(_)), "{bad}: {error:?}");
+            assert!(!error.to_string().contains("hush"), "{error}");
+        }
+        assert_eq!(parse("http://127.0.0.1:1").unwrap_err(), ClientError::NoToken);
+        assert_eq!(parse("http://127.0.0.1:1/?token=").unwrap_err(), ClientError::NoToken);
+    }
+}

@@ -1,0 +1,164 @@
+//! The server's HTTP: requests with the token, answers as JSON, refusals as sentences.
+//!
+//! One kind of client for requests and sockets, so that proxies (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`,
+//! `NO_PROXY`), the system's certificates and `SSL_CERT_FILE` hold for both.
+
+use std::error::Error;
+use std::time::Duration;
+
+use reqwest::{Method, Response, StatusCode};
+use secrecy::ExposeSecret;
+use serde_json::Value;
+use sysop_core::text::neutralise_line;
+use url::Url;
+
+use crate::{ClientError, Server};
+
+/// The longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest a request may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most bytes of an answer: the whole output of one call, and some.
+const ANSWER_BYTES_MAX: usize = 80 * 1024 * 1024;
+/// The most characters of a server's sentence.
+const SENTENCE_CHARS_MAX: usize = 400;
+
+/// A server's HTTP. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Api {
+    server: Server,
+    requests: reqwest::Client,
+    sockets: reqwest::Client,
+}
+
+impl Api {
+    pub(crate) fn new(server: Server) -> Result<Self, ClientError> {
+        let no_client = |error: reqwest::Error| {
+            let why = causes(&error);
+            ClientError::Failed(format!(
+                "no HTTP client can be made: {why}; check the proxy variables and the system's certificates"
+            ))
+        };
+        let requests = builder(&server).timeout(REQUEST_TIMEOUT).build().map_err(no_client)?;
+        // A socket begins as HTTP/1.1; where a server speaks both, it must not be asked in HTTP/2.
+        let sockets = builder(&server).http1_only().build().map_err(no_client)?;
+        Ok(Self { server, requests, sockets })
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The client for sockets, with the token in the request.
+    pub(crate) fn socket(&self, url: Url) -> reqwest::RequestBuilder {
+        self.sockets.get(url).bearer_auth(self.server.token().expose_secret())
+    }
+
+    pub(crate) async fn get(&self, parts: &[&str], query: &[(&str, &str)]) -> Result<Value, ClientError> {
+        let mut url = self.server.at(parts);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        json(&self.request(Method::GET, url, None).await?)
+    }
+
+    pub(crate) async fn post(&self, parts: &[&str], body: &Value) -> Result<Value, ClientError> {
+        json(&self.request(Method::POST, self.server.at(parts), Some(body)).await?)
+    }
+
+    pub(crate) async fn bytes(&self, parts: &[&str]) -> Result<Vec<u8>, ClientError> {
+        self.request(Method::GET, self.server.at(parts), None).await
+    }
+
+    async fn request(&self, method: Method, url: Url, body: Option<&Value>) -> Result<Vec<u8>, ClientError> {
+        let mut request = self.requests.request(method, url).bearer_auth(self.server.token().expose_secret());
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let answer = read(response).await.map_err(|error| self.unreachable(&error))?;
+        let answer = answer.ok_or_else(|| {
+            ClientError::Failed(format!("the server's answer is longer than {ANSWER_BYTES_MAX} bytes"))
+        })?;
+        if status.is_success() { Ok(answer) } else { Err(refusal(status, &answer)) }
+    }
+
+    /// What to say where no connection comes about.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
+        let (server, why) = (self.server.shown(), causes(error));
+        ClientError::Unreachable(format!("{server} cannot be reached: {why}"))
+    }
+}
+
+fn builder(server: &Server) -> reqwest::ClientBuilder {
+    // Fails only where the process has a provider already, which is as good.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .user_agent(concat!("sysop/", env!("CARGO_PKG_VERSION")));
+    match (server.is_here(), server.is_http()) {
+        // Reading the system's certificates takes milliseconds.
+        (true, true) => builder.no_proxy().tls_certs_only([]),
+        (true, false) => builder.no_proxy(),
+        (false, _) => builder, // with the proxies of the environment and the system's certificates
+    }
+}
+
+/// The whole answer; nothing of one that is too long.
+async fn read(mut response: Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
+    let mut answer = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if answer.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Ok(None);
+        }
+        answer.extend_from_slice(&chunk);
+    }
+    Ok(Some(answer))
+}
+
+fn json(answer: &[u8]) -> Result<Value, ClientError> {
+    serde_json::from_slice(answer).map_err(|_| ClientError::Unreachable(no_server()))
+}
+
+fn no_server() -> String {
+    "what answers there is no sysop server; check the address".to_owned()
+}
+
+/// A refusal as a sentence.
+pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
+    let said: Option<Value> = serde_json::from_slice(answer).ok();
+    let said = said.as_ref().and_then(|said| said["error"].as_str()).map(sentence);
+    let told = |otherwise: &str| said.clone().unwrap_or_else(|| otherwise.to_owned());
+    match status {
+        StatusCode::UNAUTHORIZED => ClientError::Refused(told(
+            "the server does not know this token; `sysop token list` there shows those that it knows",
+        )),
+        StatusCode::FORBIDDEN => ClientError::Refused(told("this token may not do that")),
+        StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
+            ClientError::Unknown(said.unwrap_or_else(no_server))
+        }
+        _ if status.is_redirection() => {
+            ClientError::Unreachable("the server is elsewhere; give its own address".to_owned())
+        }
+        _ => ClientError::Failed(told(&format!("the server answered with {status}"))),
+    }
+}
+
+/// A text of the server as one bounded line that is safe to show.
+pub(crate) fn sentence(text: &str) -> String {
+    let short: String = text.chars().take(SENTENCE_CHARS_MAX).collect();
+    neutralise_line(&short).to_string()
+}
+
+/// What is at the bottom of an error; the address is not repeated.
+fn causes(error: &reqwest::Error) -> String {
+    let mut last: &dyn Error = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    if error.is_timeout() { "it does not answer in time".to_owned() } else { sentence(&last.to_string()) }
+}

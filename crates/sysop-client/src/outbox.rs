@@ -1,0 +1,149 @@
+//! What is on its way to the server: each message is acted on at most once.
+//!
+//! A message that was written and not confirmed may have arrived. It is sent again only to the same process of the
+//! server, which knows its name and acts on it once; another process may have it in its log without the name, and is
+//! not sent it again.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+use sysop_wire::{ClientMessage, to_line};
+
+/// How many messages may wait.
+pub(crate) const WAITING_MAX: usize = 256;
+
+/// Messages that the server has yet to confirm.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    waiting: VecDeque<Waiting>,
+    pings: u64,
+    /// The process that those were written to.
+    instance: Option<String>,
+}
+
+struct Waiting {
+    line: String,
+    /// For people, where it is lost.
+    what: &'static str,
+    /// The ping that followed it; none where it has not been written.
+    written: Option<u64>,
+}
+
+impl Outbox {
+    /// Takes a message, under a name of its own.
+    pub(crate) fn push(&mut self, message: &ClientMessage) {
+        let mut value = serde_json::to_value(message).expect("messages are plain structs with text keys");
+        if let Value::Object(fields) = &mut value {
+            fields.insert("messageId".to_owned(), uuid::Uuid::new_v4().to_string().into());
+        }
+        self.waiting.push_back(Waiting { line: to_line(&value), what: what(message), written: None });
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+
+    /// A connection to this process begins. Gives what may have arrived elsewhere, and is not sent again.
+    pub(crate) fn connected(&mut self, instance: Option<&str>) -> Vec<&'static str> {
+        let same = instance.is_some() && self.instance.as_deref() == instance;
+        self.instance = instance.map(str::to_owned);
+        if same {
+            self.waiting.iter_mut().for_each(|waiting| waiting.written = None);
+            return Vec::new();
+        }
+        let lost =
+            self.waiting.iter().filter(|waiting| waiting.written.is_some()).map(|lost| lost.what).collect();
+        self.waiting.retain(|waiting| waiting.written.is_none());
+        lost
+    }
+
+    /// The next message to write, and the number of the ping that is to follow it. It counts as written.
+    pub(crate) fn next(&mut self) -> Option<(String, u64)> {
+        let next = self.waiting.iter_mut().find(|waiting| waiting.written.is_none())?;
+        self.pings += 1;
+        next.written = Some(self.pings);
+        Some((next.line.clone(), self.pings))
+    }
+
+    /// All that was written before this ping was acted on.
+    pub(crate) fn confirmed(&mut self, ping: u64) {
+        while self
+            .waiting
+            .front()
+            .is_some_and(|waiting| waiting.written.is_some_and(|written| written <= ping))
+        {
+            self.waiting.pop_front();
+        }
+    }
+}
+
+fn what(message: &ClientMessage) -> &'static str {
+    match message {
+        ClientMessage::UserMessage { .. } => "what you said",
+        ClientMessage::ApprovalDecision { .. } => "your decision",
+        ClientMessage::Direct { .. } => "your command",
+        ClientMessage::Cancel { .. } => "your stop",
+        ClientMessage::Pause { .. } => "your pause",
+        ClientMessage::Resume { .. } => "your resume",
+        ClientMessage::Retry { .. } => "your retry",
+        ClientMessage::Clear { .. } => "your clear",
+        ClientMessage::Configure { .. } => "your change",
+        ClientMessage::QuestionAnswer { .. } => "your answer",
+        ClientMessage::Hello(_)
+        | ClientMessage::ToolResult(_)
+        | ClientMessage::ToolOutput { .. }
+        | ClientMessage::TerminalAttach { .. }
+        | ClientMessage::TerminalDetach { .. }
+        | ClientMessage::TerminalInput { .. }
+        | ClientMessage::TerminalResize { .. }
+        | ClientMessage::TerminalRelease { .. }
+        | ClientMessage::Heartbeat {} => "a message",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_wire::Envelope;
+
+    use super::*;
+
+    fn say(text: &str) -> ClientMessage {
+        ClientMessage::UserMessage { envelope: Envelope::default(), content: text.to_owned() }
+    }
+
+    fn written(outbox: &mut Outbox) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        while let Some((line, _)) = outbox.next() {
+            let value: Value = serde_json::from_str(&line).unwrap();
+            let text = |name: &str| value[name].as_str().unwrap().to_owned();
+            lines.push((text("content"), text("messageId")));
+        }
+        lines
+    }
+
+    #[test]
+    fn the_same_process_is_sent_what_it_did_not_confirm_under_the_same_name() {
+        let mut outbox = Outbox::default();
+        assert!(outbox.connected(Some("a")).is_empty());
+        outbox.push(&say("one"));
+        outbox.push(&say("two"));
+        let first = written(&mut outbox);
+        outbox.confirmed(1);
+        assert!(outbox.connected(Some("a")).is_empty());
+        assert_eq!(written(&mut outbox), first[1..]);
+        outbox.confirmed(3);
+        assert!(outbox.waiting.is_empty());
+    }
+
+    #[test]
+    fn another_process_is_sent_only_what_nobody_can_have() {
+        let mut outbox = Outbox::default();
+        outbox.connected(Some("a"));
+        outbox.push(&say("one"));
+        written(&mut outbox);
+        outbox.push(&say("two"));
+        assert_eq!(outbox.connected(Some("b")), ["what you said"]);
+        assert_eq!(written(&mut outbox)[0].0, "two");
+        assert_eq!(outbox.connected(None), ["what you said"], "who does not say who it is, is another one");
+    }
+}

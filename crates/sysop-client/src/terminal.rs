@@ -1,0 +1,183 @@
+//! The live terminal of a session on a server: one picture, then what comes; keys are sent as they are typed, and
+//! never later.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use sysop_driver::people::{Terminal, TerminalOutput, TerminalSize, TerminalView};
+use sysop_wire::{ClientMessage, Envelope, Secret};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::lend::Line;
+
+/// How long the server may take to open a shell.
+const OPEN: Duration = Duration::from_secs(30);
+/// How many pieces of output may wait for a watcher; past it, it gets a picture.
+const WAITING_MAX: usize = 1_024;
+
+/// The terminal.
+pub(crate) struct FarTerminal {
+    state: Mutex<State>,
+    line: Mutex<Weak<dyn Line>>,
+}
+
+#[derive(Default)]
+struct State {
+    watchers: Vec<Watcher>,
+    opening: Vec<oneshot::Sender<Result<(TerminalSize, Bytes), String>>>,
+    size: Option<TerminalSize>,
+}
+
+struct Watcher {
+    sender: mpsc::Sender<TerminalOutput>,
+    /// It missed something: only a picture helps.
+    lost: bool,
+}
+
+/// One message about it.
+pub(crate) struct Output {
+    pub(crate) data: String,
+    pub(crate) reset: bool,
+    pub(crate) size: Option<TerminalSize>,
+    pub(crate) ended: Option<String>,
+}
+
+/// Nobody to tell.
+struct NoLine;
+
+impl Line for NoLine {
+    fn say_now(&self, _: ClientMessage) {}
+}
+
+impl FarTerminal {
+    pub(crate) fn new() -> Self {
+        Self { state: Mutex::default(), line: Mutex::new(Weak::<NoLine>::new()) }
+    }
+
+    /// Takes the way to the server.
+    pub(crate) fn connect(&self, line: &Arc<dyn Line>) {
+        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(line);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, message: ClientMessage) {
+        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(line) = line {
+            line.say_now(message);
+        }
+    }
+
+    fn attach(&self) {
+        let envelope = Envelope::default();
+        self.say(ClientMessage::TerminalAttach { envelope, cols: None, rows: None });
+    }
+
+    /// A connection began: whoever watched goes on watching.
+    pub(crate) fn connected(&self) {
+        let watched = {
+            let mut state = self.state();
+            state.watchers.retain(|watcher| !watcher.sender.is_closed());
+            !state.watchers.is_empty() || !state.opening.is_empty()
+        };
+        if watched {
+            self.attach();
+        }
+    }
+
+    /// The server has none, or cannot open it.
+    pub(crate) fn failed(&self, why: &str) -> bool {
+        let opening = std::mem::take(&mut self.state().opening);
+        let waited = !opening.is_empty();
+        opening.into_iter().for_each(|waits| drop(waits.send(Err(why.to_owned()))));
+        waited
+    }
+
+    /// Takes what the server told of it.
+    pub(crate) fn take(&self, output: Output) {
+        let Output { data, reset, size, ended } = output;
+        let bytes = Bytes::from(data);
+        let mut state = self.state();
+        if let Some(size) = size {
+            state.size = Some(size);
+        }
+        if reset {
+            let size = state.size.unwrap_or(TerminalSize { columns: 80, rows: 24 });
+            for waits in std::mem::take(&mut state.opening) {
+                // Who no longer waits has no use for it.
+                let _ = waits.send(Ok((size, bytes.clone())));
+            }
+        }
+        let told = size.map(TerminalOutput::Resized).into_iter();
+        let told = told.chain((reset || !bytes.is_empty()).then(|| {
+            if reset { TerminalOutput::Redrawn(bytes.clone()) } else { TerminalOutput::Bytes(bytes.clone()) }
+        }));
+        let told: Vec<_> = told.chain(ended.map(TerminalOutput::Ended)).collect();
+        let mut lost = false;
+        state.watchers.retain_mut(|watcher| {
+            if reset {
+                watcher.lost = false;
+            }
+            if watcher.lost {
+                lost |= watcher.sender.capacity() > WAITING_MAX / 2;
+                return !watcher.sender.is_closed();
+            }
+            for piece in &told {
+                if watcher.sender.try_send(piece.clone()).is_err() {
+                    watcher.lost = true;
+                }
+            }
+            !watcher.sender.is_closed()
+        });
+        let unwatched = state.watchers.is_empty() && state.opening.is_empty();
+        drop(state);
+        if lost {
+            self.attach();
+        } else if unwatched {
+            self.say(ClientMessage::TerminalDetach { envelope: Envelope::default() });
+        }
+    }
+}
+
+#[async_trait]
+impl Terminal for FarTerminal {
+    async fn watch(&self) -> Result<TerminalView, String> {
+        let (opened, opening) = oneshot::channel();
+        let (sender, live) = mpsc::channel(WAITING_MAX);
+        self.state().opening.push(opened);
+        self.attach();
+        let opened = match tokio::time::timeout(OPEN, opening).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(_)) => Err("the connection to the server ended".to_owned()),
+            Err(_) => Err("the server does not show the terminal; try again when it is connected".to_owned()),
+        };
+        let (size, picture) = opened?;
+        // What came since the picture is missing here; another picture makes up for it.
+        self.state().watchers.push(Watcher { sender, lost: false });
+        self.attach();
+        let live = futures::stream::unfold(live, |mut live| async {
+            let output = live.recv().await?;
+            Some((output, live))
+        });
+        Ok(TerminalView { size, picture, live: live.boxed() })
+    }
+
+    fn input(&self, _: &str, bytes: &[u8]) {
+        let data = Secret::from(String::from_utf8_lossy(bytes).into_owned());
+        self.say(ClientMessage::TerminalInput { envelope: Envelope::default(), data });
+    }
+
+    fn release(&self, _: &str) {
+        self.say(ClientMessage::TerminalRelease { envelope: Envelope::default() });
+    }
+
+    fn resize(&self, size: TerminalSize) {
+        let (cols, rows) = (size.columns, size.rows);
+        self.say(ClientMessage::TerminalResize { envelope: Envelope::default(), cols, rows });
+    }
+}
