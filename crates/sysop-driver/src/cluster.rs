@@ -79,6 +79,9 @@ pub trait Lease: Send + Sync {
     /// Tells those who follow something for the moment, as well as may be; what came before it in the log is `after`.
     /// Says whether anybody follows.
     async fn tell(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError>;
+
+    /// Gives the session back, if the lease is its newest: whoever wants it may have it at once.
+    async fn release(&self) -> Result<(), StoreError>;
 }
 
 /// A place in a session's letters.
@@ -170,5 +173,9 @@ impl Lease for Alone {
 
     async fn tell(&self, _: Seq, _: &[Delta]) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }

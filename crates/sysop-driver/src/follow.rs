@@ -74,6 +74,11 @@ impl Follow {
         self.hub.subscribe(Arc::clone(&self.store), self.id.clone(), after, seen)
     }
 
+    /// The last event that was published here.
+    pub(crate) fn last_seq(&self) -> Seq {
+        self.state().seen
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }
@@ -225,6 +230,11 @@ impl Relaying {
     fn want(&self) -> bool {
         let next = |now| Some(if now == IDLE { RUNNING } else { WANTED });
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(IDLE)
+    }
+
+    /// Whether a relay watches the session.
+    pub(crate) fn runs(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != IDLE
     }
 
     fn look(&self) {

@@ -114,9 +114,9 @@ impl Hub {
         state.each(|face| face.questions.push_back(Delta::QuestionClosed { id, by: by.clone() }));
     }
 
-    /// Whether a face still reads.
-    pub(crate) fn is_watched(&self) -> bool {
-        lock(&self.state).faces.iter().any(|face| face.strong_count() > 0)
+    /// How many faces still read.
+    pub(crate) fn watching(&self) -> usize {
+        lock(&self.state).faces.iter().filter(|face| face.strong_count() > 0).count()
     }
 
     /// Ends all subscriptions, once what waits is taken.

@@ -21,7 +21,7 @@ pub mod tokens;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use sysop_core::event::{Event, Input, Logged};
@@ -90,6 +90,8 @@ struct Inner {
     /// Of several who open the same session, one at a time does.
     doors: [tokio::sync::Mutex<()>; DOORS],
     leaving: AtomicBool,
+    /// What each session is told when it comes to this node.
+    first: OnceLock<Vec<Input>>,
     /// Ends the task that listens to the other nodes.
     _listening: Option<DropGuard>,
 }
@@ -119,6 +121,12 @@ impl Driver {
         Self { inner }
     }
 
+    /// From now on each session that comes to this node from a log is told this before anything else: what the node
+    /// allows holds wherever the session was before. The first call counts.
+    pub fn begin_with(&self, inputs: Vec<Input>) {
+        let _ = self.inner.first.set(inputs);
+    }
+
     /// Opens a session from its log wherever it is: here if no other node has it, else it is followed, and taken
     /// over when its node is gone. Faces that open the same session get the same one.
     ///
@@ -137,6 +145,25 @@ impl Driver {
         }
         let place = placed::find(self, cluster, id, &make_host).await?;
         Ok(Arc::new(Shared(self.place(id, make_host, place))))
+    }
+
+    /// A session that is open here already, wherever it runs.
+    pub fn opened(&self, id: &SessionId) -> Option<Arc<dyn face::Session>> {
+        match self.inner.placed(id) {
+            Some(placed) => Some(Arc::new(Shared(placed))),
+            None if self.inner.cluster.is_some() => None,
+            None => self.live(id).map(|handle| Arc::new(handle) as Arc<dyn face::Session>),
+        }
+    }
+
+    /// The last event that is known here of a session that is open.
+    pub fn last_seq(&self, id: &SessionId) -> Option<Seq> {
+        match self.inner.placed(id).map(|placed| placed.place()) {
+            Some(Place::Here(handle)) => Some(handle.last_seq()),
+            Some(Place::There(follow)) => Some(follow.last_seq()),
+            Some(Place::Gone(_)) => None,
+            None => self.live(id).map(|handle| handle.last_seq()),
+        }
     }
 
     /// A new session of this node that stays open where the node loses it.
@@ -244,6 +271,9 @@ impl Driver {
         let live = Live::new(id.clone(), self.inner.ports.clone(), lease, make_host(), start);
         match self.keep(live, Some(Input::Recovered)) {
             Kept::New(live) => {
+                for input in self.inner.first.get().into_iter().flatten() {
+                    live.send(input.clone())?;
+                }
                 if self.inner.cluster.is_some() {
                     live.collect_letters();
                     follow::relay(&live);
@@ -280,13 +310,18 @@ impl Driver {
 
     /// Lets go of sessions that nobody holds or watches and that have had nothing to do for so long: they are opened
     /// from their logs when they are next wanted.
+    ///
+    /// Among nodes they are given back, and at once: they are worked on where somebody holds them.
     pub fn rest(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
+        let idle = if self.inner.cluster.is_some() { Duration::ZERO } else { idle };
         let resting: Vec<_> = {
             let mut sessions = lock(&self.inner.sessions);
             sessions.extract_if(|_, live| Arc::strong_count(live) == 1 && live.rests(now, idle)).collect()
         };
-        drop(resting); // their hosts may have something to end, and need no lock for it
+        for (_, live) in resting {
+            self.inner.give_back(&live); // its host may have something to end, and needs no lock for it
+        }
     }
 
     /// Ends a session here for good, whatever it does: nothing more is told or logged.
@@ -340,6 +375,7 @@ impl Inner {
             placed: Mutex::default(),
             doors: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             leaving: AtomicBool::new(false),
+            first: OnceLock::new(),
             _listening: listening,
         }
     }
@@ -376,6 +412,39 @@ impl Inner {
 
     fn live(&self, id: &SessionId) -> Option<Arc<Live>> {
         lock(&self.sessions).get(id).cloned()
+    }
+
+    /// Lets go of a session that nobody here holds any more, if it has nothing to do; says whether it is gone.
+    fn rest_one(&self, id: &SessionId) -> bool {
+        let now = self.ports.clock.now();
+        let resting = {
+            let mut sessions = lock(&self.sessions);
+            match sessions.get(id) {
+                None => return true,
+                Some(live) if Arc::strong_count(live) > 1 || !live.rests(now, Duration::ZERO) => {
+                    return false;
+                }
+                Some(_) => sessions.remove(id),
+            }
+        };
+        if let Some(live) = resting {
+            self.give_back(&live);
+        }
+        true
+    }
+
+    /// Gives a session that rests to whoever wants it: what is said to it elsewhere would be heard by nobody here.
+    fn give_back(&self, live: &Live) {
+        if self.cluster.is_none() || live.closed().is_some() {
+            return;
+        }
+        live.hub.close(); // and with it the telling of others
+        let lease = Arc::clone(live.lease());
+        live.runtime().spawn(async move {
+            if let Err(error) = lease.release().await {
+                tracing::debug!(%error, "a session that rests is given back with the node only");
+            }
+        });
     }
 
     fn lose_all(&self) {

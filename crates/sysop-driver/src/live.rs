@@ -194,6 +194,10 @@ impl Live {
         &self.ports.clock
     }
 
+    pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
+        &self.runtime
+    }
+
     pub(crate) fn last_seq(&self) -> Seq {
         self.inbox().seq
     }
@@ -516,7 +520,9 @@ impl Live {
         let inbox = self.inbox();
         let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet) && inbox.open_letters.is_empty();
         let since = now.0.saturating_sub(inbox.active.0);
-        (inbox.closed.is_some() || (quiet && since >= idle)) && !self.hub.is_watched()
+        (inbox.closed.is_some() || (quiet && since >= idle))
+            // Who follows it elsewhere goes on there.
+            && self.hub.watching() <= usize::from(self.relaying.runs())
     }
 
     fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect) {

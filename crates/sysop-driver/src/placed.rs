@@ -29,6 +29,9 @@ pub type MakeHost = Arc<dyn Fn() -> Arc<dyn Host> + Send + Sync>;
 const OUTBOX_LETTERS_MAX: usize = 256;
 /// How long a store that fails is left alone.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// How long it takes to look again whether a session that nobody holds has nothing to do; it doubles up to the end.
+const REST_PAUSE_FIRST: Duration = Duration::from_millis(5);
+const REST_PAUSE_END: Duration = Duration::from_secs(2);
 /// How often a session may change hands while one looks for it, before it is left alone for a while.
 const LOOKS_MAX: usize = 8;
 
@@ -252,11 +255,19 @@ impl Placed {
     }
 }
 
-/// Ends what it followed, also where somebody still reads the log for it.
+/// Ends what it followed, also where somebody still reads the log for it; what nobody here holds any more may be
+/// worked on elsewhere.
 impl Drop for Placed {
     fn drop(&mut self) {
-        if let Place::There(follow) = self.place.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            follow.close();
+        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(place, Place::Gone(String::new())) {
+            Place::Here(handle) => {
+                drop(handle);
+                // Not here: who drops it may hold a lock.
+                self.runtime.spawn(leave_alone(Weak::clone(&self.driver), self.id.clone()));
+            }
+            Place::There(follow) => follow.close(),
+            Place::Gone(_) => {}
         }
     }
 }
@@ -307,6 +318,22 @@ pub(crate) async fn find(
         cluster.unwatch(id).await;
     }
     Err(StoreError::Unavailable(format!("session {id} changes hands all the time; try again")).into())
+}
+
+/// Lets go of a session that nobody here holds any more, once it has done what it was told. One that works for longer
+/// is left to `Driver::rest`.
+async fn leave_alone(driver: Weak<Inner>, id: SessionId) {
+    let mut pause = REST_PAUSE_FIRST;
+    while pause < REST_PAUSE_END {
+        let Some(inner) = driver.upgrade() else { return };
+        if inner.placed(&id).is_some() || inner.rest_one(&id) {
+            return;
+        }
+        let clock = Arc::clone(&inner.ports.clock);
+        drop(inner);
+        clock.sleep(pause).await;
+        pause *= 2;
+    }
 }
 
 /// What faces hold: a session that is where it is.

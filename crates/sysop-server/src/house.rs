@@ -122,7 +122,7 @@ impl House {
 
 fn wrap(state: &Arc<RoomState>) -> Wrap {
     let state = Arc::clone(state);
-    Box::new(move |own| -> Arc<dyn Host> { Arc::new(RoomHost::new(own, state)) })
+    Arc::new(move |own| -> Arc<dyn Host> { Arc::new(RoomHost::new(own, Arc::clone(&state))) })
 }
 
 impl RoomState {

@@ -133,6 +133,8 @@ impl Server {
             () = served => {}
             () = drain => {}
         }
+        // Where the last socket ended first.
+        self.inner.house.rooms.leave().await;
     }
 }
 
@@ -159,5 +161,6 @@ impl Inner {
         tokio::time::sleep(self.settings.notice).await;
         self.sockets.close();
         self.closing.cancel();
+        self.house.rooms.leave().await;
     }
 }

@@ -28,8 +28,8 @@ pub struct Wish {
     pub root: Option<PathBuf>,
 }
 
-/// Puts something in front of the host of a session that is opened.
-pub type Wrap = Box<dyn FnOnce(Arc<dyn Host>) -> Arc<dyn Host> + Send>;
+/// Puts something in front of the host of a session that is opened, each time that it comes here.
+pub type Wrap = Arc<dyn Fn(Arc<dyn Host>) -> Arc<dyn Host> + Send + Sync>;
 
 /// A session that is open.
 #[derive(Clone)]
@@ -97,6 +97,10 @@ pub trait Rooms: Send + Sync {
 
     /// Lets go of sessions that nobody holds and that have done nothing for so long.
     fn rest(&self, idle: Duration);
+
+    /// Stops all sessions and gives them to other servers that share the store, if there are any. Called when the
+    /// server ends, perhaps twice.
+    async fn leave(&self);
 }
 
 /// Why there is no such session, or none could be opened. `Display` is one sentence.

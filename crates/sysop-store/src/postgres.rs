@@ -23,6 +23,7 @@ mod fault;
 mod node;
 mod reader;
 mod schema;
+mod tokens;
 mod writer;
 
 /// A store in a PostgreSQL database. Cheap to clone.

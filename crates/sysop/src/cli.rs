@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use secrecy::SecretString;
 use sysop_core::message::ModelRef;
 
 use crate::config::{DEMO, PROVIDERS, nearest_word};
@@ -157,7 +158,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Serve sessions to browsers and other programs
     #[command(
-        after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n\nThe first line says where; \
+        after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n  SYSOP_DATABASE=postgres://sysop@db/sysop sysop serve   \
+                            # one of several\n\nThe first line says where; \
                             the address in it opens the page once."
     )]
     Serve(ServeArguments),
@@ -180,18 +182,14 @@ pub(crate) enum Command {
     )]
     Attach(AttachArguments),
     /// Look at what was done before
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  sysop sessions list\n  sysop sessions export ID > session.jsonl"
-    )]
-    Sessions(SessionsCommand),
+    #[command(after_help = "Examples:\n  sysop sessions list\n  sysop sessions export ID > session.jsonl")]
+    Sessions(SessionsArguments),
     /// Say who may use your server: make, list and end tokens
     #[command(
-        subcommand,
         after_help = "Examples:\n  sysop token create --name laptop --scope operate --expires 30d\n  sysop token list\n  \
                       sysop token revoke 1a2b3c4d"
     )]
-    Token(TokenCommand),
+    Token(TokenArguments),
     /// See what your server let run, and whether the record of it was touched
     #[command(subcommand, after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify")]
     Audit(AuditCommand),
@@ -265,9 +263,47 @@ pub(crate) struct ServeArguments {
     /// How long a call waits for a client that is away, or silent, while it runs on the client's machine
     #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) tool_timeout: u64,
+    /// Where sessions and tokens are.
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgument,
     /// Who may reach it.
     #[command(flatten)]
     pub(crate) exposure: ExposureArguments,
+}
+
+/// Where sessions and tokens are kept.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DatabaseArgument {
+    /// The PostgreSQL that several servers share, as postgres://USER@HOST:PORT/DATABASE; others can see flags, so
+    /// leave a password to SYSOP_DATABASE, PGPASSWORD or the config [default: a file of yours]
+    #[arg(long, global = true, value_name = "URL", value_parser = database, hide_default_value = true)]
+    pub(crate) database: Option<SecretString>,
+}
+
+fn database(text: &str) -> Result<SecretString, std::convert::Infallible> {
+    Ok(SecretString::from(text))
+}
+
+/// `sysop sessions`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SessionsArguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: SessionsCommand,
+    /// Where they are.
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgument,
+}
+
+/// `sysop token`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TokenArguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+    /// Where they are.
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgument,
 }
 
 /// `sysop connect`.

@@ -23,7 +23,7 @@ use crate::pick::Pick;
 use crate::render::Look;
 use crate::sessions::{self, SessionsError, View};
 use crate::settings::{Colour, ProviderSettings, Settings, Target};
-use crate::wiring::{Machines, Parts, database, open_store, providers};
+use crate::wiring::{Kept, Machines, Parts, database, providers};
 
 /// The file of typed lines, in the data folder.
 pub(crate) const HISTORY: &str = "history";
@@ -120,20 +120,20 @@ impl JsonMessages for Messages {
 
 /// Earlier sessions.
 pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Result<Exit> {
-    let store = open_store(&settings)?;
+    let kept = Kept::open(&settings).await?;
+    let store = kept.store();
+    let store = store.as_ref();
     let width = io::stdout().is_terminal().then(crate::render::terminal_width);
     let view = View { now: sysop_driver::system_clock().now(), zone: jiff::tz::TimeZone::system(), width };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match command {
-        SessionsCommand::List { limit } => sessions::list(&store, limit as usize, &view, &mut out).await,
-        SessionsCommand::Show { id } => sessions::show(&store, &id, &view, &mut out).await,
-        SessionsCommand::Export { id, format } => {
-            sessions::export(&store, &id, format, &view, &mut out).await
-        }
-        SessionsCommand::Delete { id } => sessions::delete(&store, &id, &mut out).await,
+        SessionsCommand::List { limit } => sessions::list(store, limit as usize, &view, &mut out).await,
+        SessionsCommand::Show { id } => sessions::show(store, &id, &view, &mut out).await,
+        SessionsCommand::Export { id, format } => sessions::export(store, &id, format, &view, &mut out).await,
+        SessionsCommand::Delete { id } => sessions::delete(store, &id, &mut out).await,
     };
     let done = done.and_then(|()| out.flush().map_err(SessionsError::Io));
-    store.close().await;
+    kept.close().await;
     match done {
         Ok(()) => Ok(Exit::Done),
         Err(SessionsError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
@@ -146,10 +146,13 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
 
 /// Who may use the server.
 pub(crate) async fn token(settings: Settings, command: TokenCommand) -> Result<Exit> {
-    let store = open_store(&settings)?;
+    let kept = Kept::open(&settings).await?;
+    let store = kept.tokens();
     let clock = sysop_driver::system_clock();
-    let done = crate::token::run(&store, clock.as_ref(), command, &mut io::stdout(), &mut io::stderr()).await;
-    store.close().await;
+    let done =
+        crate::token::run(store.as_ref(), clock.as_ref(), command, &mut io::stdout(), &mut io::stderr())
+            .await;
+    kept.close().await;
     done
 }
 

@@ -180,5 +180,5 @@ fn secrets(settings: &Settings) -> Vec<SecretString> {
             .chain(provider.headers.iter().map(|(_, value)| value.clone()))
             .collect::<Vec<_>>()
     };
-    settings.providers.values().flat_map(of).collect()
+    settings.providers.values().flat_map(of).chain(settings.database_password()).collect()
 }

@@ -83,12 +83,19 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
         Command::Config(command) => config_command(command, &Settings::load(&flags)?),
         Command::Doctor => doctor(Settings::load(&flags)),
-        Command::Sessions(command) => wait_for(commands::sessions(load(&flags)?, command)),
-        Command::Token(command) => wait_for(commands::token(load(&flags)?, command)),
+        Command::Sessions(command) => {
+            let settings = load(&flags)?.with_database(command.database.database);
+            wait_for(commands::sessions(settings, command.command))
+        }
+        Command::Token(command) => {
+            let settings = load(&flags)?.with_database(command.database.database);
+            wait_for(commands::token(settings, command.command))
+        }
         Command::Audit(command) => audit_command(command, &Settings::load(&flags)?),
         Command::Serve(arguments) => {
             serve::check(&arguments)?;
             let (settings, pick) = with_model(load(&flags)?)?;
+            let settings = settings.with_database(arguments.database.database.clone());
             serve::run(settings, pick.model, &arguments)
         }
         Command::Connect(arguments) => wait_for(far::connect(load_after_asking(&flags)?, &flags, arguments)),

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sysop_core::message::ModelRef;
-use sysop_driver::port::Store;
 use sysop_driver::system_clock;
-use sysop_driver::tokens::TokenStore;
 use sysop_server::auth::Tokens;
 use sysop_server::tls::Tls;
 use sysop_server::{LentSettings, Server, ServerSettings};
+use sysop_store::{PostgresNode, PostgresStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -20,7 +19,10 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::ServeArguments;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Settings, Verbosity};
-use crate::wiring::{Parts, ServedRooms};
+use crate::wiring::{Kept, Parts, ServedRooms};
+
+/// How long a node keeps a session that nobody is connected to there.
+const NODE_IDLE: Duration = Duration::from_secs(4);
 
 /// Serves until it is asked to end.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
@@ -61,16 +63,23 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
         output_lines: settings.limits.output_lines,
         ..LentSettings::default()
     };
-    let parts = Parts::new(settings, model)?;
-    let store = parts.store();
-    let tokens = Tokens::open(Arc::clone(&store) as Arc<dyn TokenStore>, system_clock()).await;
+    let kept = Kept::open(&settings).await?;
+    let parts = Parts::on(kept.clone(), settings, model);
+    let tokens = Tokens::open(kept.tokens(), system_clock()).await;
     let tokens = Arc::new(tokens.map_err(|error| Failure::failed(error.to_string()))?);
     let token = tokens.start().await.map_err(|error| Failure::failed(error.to_string()))?;
-    let audited = exposure.audited(Arc::clone(&store) as Arc<dyn Store>, system_clock(), parts.settings());
-    let audited = audited.await?;
+    let audited = exposure.audited(kept.store(), system_clock(), parts.settings());
+    let audited = Arc::new(audited.await?);
+    let node = match &kept {
+        Kept::File(_) => None,
+        Kept::Shared(store) => Some(join(store, address).await?),
+    };
     let gate = exposure.gate(address, Arc::clone(&tokens));
-    let rooms = Arc::new(ServedRooms::new(parts.clone(), Arc::new(audited)));
-    let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, ..ServerSettings::default() });
+    let usual = ServerSettings::default();
+    // What nobody here holds may be worked on where somebody does.
+    let idle = if node.is_some() { NODE_IDLE } else { usual.idle };
+    let rooms = Arc::new(ServedRooms::new(parts.clone(), audited, node));
+    let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, idle, ..usual });
     tell(&format!("sysop serves on {}", exposure.page(address, &token)))?;
     tracing::info!(%address, "serving");
 
@@ -86,6 +95,16 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     parts.close().await;
     tracing::info!("ended");
     Ok(Exit::Done)
+}
+
+/// Becomes a node of a database.
+async fn join(store: &PostgresStore, address: SocketAddr) -> Result<PostgresNode> {
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = format!("{machine}:{}", address.port());
+    let node = PostgresNode::join(store, &name).await;
+    let node = node.map_err(|error| Failure::failed(error.to_string()))?;
+    tracing::info!(node = name, "shares its sessions with the other nodes of the database");
+    Ok(node)
 }
 
 /// Cancelled by SIGTERM, SIGINT or SIGHUP; a second one ends the process as usual. Where there is TLS, SIGHUP reads its

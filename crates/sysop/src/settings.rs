@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_provider::NO_FAR_MACHINE;
@@ -58,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) root: PathBuf,
     /// Which tools are on offer.
     pub(crate) profile: Profile,
+    /// The database that nodes of a server share; none where sessions are in a file. Its URL may hold a password.
+    pub(crate) database: Option<SecretString>,
     /// The session to go on with.
     pub(crate) resume: Option<Resume>,
     /// The person's folders.
@@ -199,6 +201,7 @@ impl Settings {
             canary: flags.canary,
             root,
             profile,
+            database: secret(&config, "database"),
             resume: flags.resume.clone(),
             folders,
             colour,
@@ -213,6 +216,17 @@ impl Settings {
         settings.read_providers();
         settings.read_routines();
         Ok(settings)
+    }
+
+    /// The same, on the database that a flag names, if one does.
+    pub(crate) fn with_database(self, flag: Option<SecretString>) -> Self {
+        Self { database: flag.or(self.database), ..self }
+    }
+
+    /// The password of the database, as it stands in the URL.
+    pub(crate) fn database_password(&self) -> Option<SecretString> {
+        let url = url::Url::parse(self.database.as_ref()?.expose_secret()).ok()?;
+        url.password().filter(|password| !password.is_empty()).map(SecretString::from)
     }
 
     /// Fails where a task could not run with these settings.
@@ -425,6 +439,13 @@ fn flag_layer(flags: &GlobalFlags) -> Layer {
         layer.flag("--profile", "profile", profile.as_str());
     }
     layer
+}
+
+fn secret(config: &Config, key: &str) -> Option<SecretString> {
+    match &config.entry(key)?.value {
+        Value::Secret(secret) => Some(secret.clone()),
+        Value::Text(_) | Value::Integer(_) | Value::Number(_) | Value::Texts(_) => None,
+    }
 }
 
 fn entry_text(entry: &Entry) -> Option<String> {

@@ -23,9 +23,12 @@ use sysop_provider::{
 use sysop_store::SqliteStore;
 
 mod desk;
+mod kept;
 mod machines;
+mod nodes;
 mod rooms;
 
+pub(crate) use self::kept::Kept;
 use self::machines::HOME;
 pub(crate) use self::machines::{Machines, Place};
 pub(crate) use self::rooms::ServedRooms;
@@ -48,7 +51,8 @@ pub(crate) fn database(data: &Path) -> PathBuf {
 #[derive(Clone)]
 pub(crate) struct Parts {
     driver: Driver,
-    store: Arc<SqliteStore>,
+    kept: Kept,
+    store: Arc<dyn Store>,
     settings: Arc<Settings>,
     machines: Machines,
     models: Arc<Models>,
@@ -58,16 +62,22 @@ pub(crate) struct Parts {
 impl Parts {
     /// Puts the parts together; opens the store's file and nothing else.
     pub(crate) fn new(settings: Settings, model: ModelRef) -> Result<Self> {
-        let store = Arc::new(open_store(&settings)?);
+        let kept = Kept::file(&settings)?;
+        Ok(Self::on(kept, settings, model))
+    }
+
+    /// Puts the parts together on a store that is open.
+    pub(crate) fn on(kept: Kept, settings: Settings, model: ModelRef) -> Self {
+        let store = kept.store();
         let settings = Arc::new(settings);
         let machines = Machines::new(Arc::clone(&settings));
         let models = Arc::new(Models::new(Arc::clone(&settings), machines.clone()));
         let ports = Ports {
             provider: Arc::clone(&models) as Arc<dyn Provider>,
-            store: Arc::clone(&store) as Arc<dyn Store>,
+            store: Arc::clone(&store),
             clock: system_clock(),
         };
-        Ok(Self { driver: Driver::new(ports), store, settings, machines, models, model })
+        Self { driver: Driver::new(ports), kept, store, settings, machines, models, model }
     }
 
     /// The session that the flags ask for: a new one, or an earlier one.
@@ -130,15 +140,10 @@ impl Parts {
         &self.settings
     }
 
-    /// Where the sessions are kept.
-    pub(crate) fn store(&self) -> Arc<SqliteStore> {
-        Arc::clone(&self.store)
-    }
-
     /// Ends what is connected or open.
     pub(crate) async fn close(&self) {
         self.machines.close().await;
-        self.store.close().await;
+        self.kept.close().await;
     }
 
     /// An earlier session, with its own root and tools; model and approval mode are those asked for now,

@@ -7,6 +7,7 @@
 //! A chain shows that a line was changed, left out or put in between; not that its end was cut off, nor that somebody made
 //! all of it anew. Who wants to see that keeps what `sysop audit verify` says of its end somewhere else.
 
+mod cluster;
 mod entry;
 mod file;
 mod redact;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+pub use self::cluster::AuditedCluster;
 pub use self::entry::{Entry, Kind};
 use self::file::AuditFile;
 pub use self::redact::Redaction;

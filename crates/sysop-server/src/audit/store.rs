@@ -105,11 +105,17 @@ impl AuditedStore {
     }
 }
 
-#[async_trait]
-impl Store for AuditedStore {
-    async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
+impl AuditedStore {
+    /// Audits events, then does `append`, which appends them.
+    pub(super) async fn audited(
+        &self,
+        id: &SessionId,
+        after: Seq,
+        events: &[Arc<Logged>],
+        append: impl Future<Output = Result<Seq, StoreError>> + Send,
+    ) -> Result<Seq, StoreError> {
         if !events.iter().any(|logged| is_audited(&logged.event)) {
-            let last = self.inner.append(id, after, events).await?;
+            let last = append.await?;
             self.watch().follow(id, events.iter().map(AsRef::as_ref));
             return Ok(last);
         }
@@ -119,12 +125,19 @@ impl Store for AuditedStore {
             self.watch().forget(id);
             return Err(error);
         }
-        let appended = self.inner.append(id, after, events).await;
+        let appended = append.await;
         if appended.is_err() {
             self.watch().forget(id);
             self.take_back(entries).await;
         }
         appended
+    }
+}
+
+#[async_trait]
+impl Store for AuditedStore {
+    async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
+        self.audited(id, after, events, self.inner.append(id, after, events)).await
     }
 
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {

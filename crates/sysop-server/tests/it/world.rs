@@ -212,6 +212,8 @@ impl Rooms for TestRooms {
     fn rest(&self, idle: Duration) {
         self.driver.rest(idle);
     }
+
+    async fn leave(&self) {}
 }
 
 fn tool(name: &str, effect: ToolEffect) -> ToolSpec {

@@ -28,6 +28,8 @@ pub(super) struct Database {
     pub(super) pool: PgPool,
     /// What people may know of where it is: no user, no password.
     pub(super) place: String,
+    /// Held by who adds a token.
+    pub(super) counting: tokio::sync::Mutex<()>,
 }
 
 impl Database {
@@ -51,7 +53,7 @@ impl Database {
             .max_connections(CONNECTIONS_MAX)
             .acquire_timeout(PATIENCE)
             .connect_lazy_with(options.clone());
-        Ok(Self { options, pool, place })
+        Ok(Self { options, pool, place, counting: tokio::sync::Mutex::default() })
     }
 
     /// A connection of its own.

@@ -527,6 +527,25 @@ impl Lease for PostgresLease {
         };
         Ok(database.retried(tell).await? > 0)
     }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        let database = &self.database;
+        let release = || {
+            sqlx::query(
+                "WITH free AS (
+                     UPDATE sysop_sessions SET owner = NULL, token = 0 WHERE id = $1 AND owner = $2 AND token = $3
+                     RETURNING id, watchers
+                 )
+                 SELECT count(pg_notify(channel, json_build_object('free', id)::text))
+                 FROM free, unnest(watchers) AS channel",
+            )
+            .bind(self.id.as_str())
+            .bind(&*self.claim.owner)
+            .bind(self.claim.token)
+            .execute(&database.pool)
+        };
+        database.retried(release).await.map(|_| ())
+    }
 }
 
 impl PostgresLease {

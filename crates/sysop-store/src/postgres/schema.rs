@@ -11,7 +11,8 @@ const MIGRATING: i64 = 0x0073_7973_6f70;
 /// Each brings the schema from the version of its index to the next.
 ///
 /// Texts that are compared here and elsewhere are ordered byte by byte (`COLLATE "C"`), as everywhere else.
-const MIGRATIONS: &[&str] = &[r#"
+const MIGRATIONS: &[&str] = &[
+    r#"
     CREATE TABLE sysop_nodes (
         id      text        COLLATE "C" PRIMARY KEY, -- one life of a process
         name    text        NOT NULL,                -- for people
@@ -49,7 +50,23 @@ const MIGRATIONS: &[&str] = &[r#"
     );
     CREATE INDEX sysop_letters_waiting ON sysop_letters (session, number) WHERE taken IS NULL;
     CREATE INDEX sysop_letters_taken ON sysop_letters (taken) WHERE taken IS NOT NULL;
-"#];
+"#,
+    r#"
+    CREATE TABLE sysop_tokens (
+        id        text    COLLATE "C" PRIMARY KEY,
+        kind      text    NOT NULL,
+        name      text    NOT NULL,
+        scope     text    NOT NULL,
+        hash      bytea   NOT NULL, -- never the token
+        created   bigint  NOT NULL, -- milliseconds since 1970-01-01T00:00:00Z
+        expires   bigint,           -- as created
+        last_used bigint,           -- as created
+        parent    text    COLLATE "C" REFERENCES sysop_tokens (id) ON DELETE CASCADE,
+        visited   boolean NOT NULL
+    );
+    CREATE INDEX sysop_tokens_parent ON sysop_tokens (parent) WHERE parent IS NOT NULL;
+"#,
+];
 
 /// Why the tables are not those of today.
 #[derive(Debug)]

@@ -152,6 +152,18 @@ impl Node {
         Face::new(created.await.unwrap())
     }
 
+    /// Lets go of all that it holds.
+    async fn rest(&self) {
+        let driver = self.driver.clone();
+        let resting = self.runtime.as_ref().unwrap().spawn(async move {
+            while driver.live_sessions() > 0 {
+                driver.rest(Duration::ZERO);
+                tokio::task::yield_now().await;
+            }
+        });
+        tokio::time::timeout(DEADLINE, resting).await.expect("nobody holds them").unwrap();
+    }
+
     pub(crate) async fn open(&self, name: &str) -> Face {
         self.try_open(name).await.unwrap()
     }
@@ -300,6 +312,18 @@ async fn a_session_is_in_the_hands_of_one_node_and_the_database_refuses_all_othe
     let lease = owned(node_b.acquire(&id("s")).await.unwrap());
     assert_eq!(lease.append(Seq(3), &queued(3, 1, "b"), &[]).await, Ok(Seq(4)));
     assert_eq!(a.load(&id("s"), Seq(0), 10).await.unwrap().len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_rests_on_one_node_answers_on_another() {
+    let world = new_world();
+    let (a, b, _) = two_nodes(&world).await;
+    drop(a.create("s").await);
+    a.rest().await;
+    // Nobody at its node would hear this.
+    let mut face = b.open("s").await;
+    face.say(prompt("hello"));
+    face.until_answered("hello").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use sysop_core::id::Timestamp;
 use sysop_driver::tokens::{Scope, TOKENS_MAX, TokenId, TokenKind, TokenRecord, TokenStore};
-use sysop_store::{MemoryStore, SqliteStore};
+use sysop_store::{MemoryStore, PostgresStore, SqliteStore};
+
+use crate::server::shared;
 
 /// An empty store, and the folder that it needs for as long as it lives.
 pub(crate) struct Tokens {
@@ -49,7 +51,13 @@ async fn sqlite() -> Tokens {
     Tokens { store: Arc::new(store), folder: Some(folder) }
 }
 
-token_conformance!(memory, sqlite);
+async fn postgres() -> Tokens {
+    let name = shared().database().await;
+    let store = PostgresStore::connect(&shared().url(&name)).await.unwrap();
+    Tokens { store: Arc::new(store), folder: None }
+}
+
+token_conformance!(memory, sqlite, postgres);
 
 fn token(id: &str, created: i64) -> TokenRecord {
     TokenRecord {

@@ -177,7 +177,7 @@ pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
         .0
         .keys()
         .filter(|name| name.starts_with("SYSOP_PROVIDERS__") && name.contains("__HEADERS__"));
-    let more = ["SYSOP_TOKEN", "OLLAMA_API_KEY"];
+    let more = ["SYSOP_TOKEN", "SYSOP_DATABASE", "OLLAMA_API_KEY"];
     borrowed
         .iter()
         .chain(&more)

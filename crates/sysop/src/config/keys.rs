@@ -158,6 +158,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(&["tool_timeout_s"], count(SECONDS_MAX), Workspace::Lower),
     key(&["dangerous_patterns"], Kind::Patterns, Workspace::Adds),
     key(&["deny"], Kind::Patterns, Workspace::Adds),
+    key(&["database"], Kind::Secret, Workspace::Ignored),
     key(&["theme"], Kind::Word(THEMES), Workspace::Ignored),
     key(&["prices", "*", "input"], PRICE, Workspace::Ignored),
     key(&["prices", "*", "output"], PRICE, Workspace::Ignored),

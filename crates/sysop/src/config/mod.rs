@@ -264,7 +264,9 @@ impl Config {
     fn warn_of_open_secret(&mut self, path: &Path, layer: &Layer) {
         use std::os::unix::fs::PermissionsExt;
         // Most headers are no secrets.
-        let is_key = |name: &String| name == "api_key" || name.eq_ignore_ascii_case("authorization");
+        let is_key = |name: &String| {
+            name == "api_key" || name == "database" || name.eq_ignore_ascii_case("authorization")
+        };
         let secret = layer.entries.iter().find(|(key, entry)| {
             matches!(entry.value, Value::Secret(_)) && key.names().last().is_some_and(is_key)
         });

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 use sysop_driver::face::{Desk, Named, Opened, Routine, Which};
-use sysop_driver::port::{SessionSummary, Store};
+use sysop_driver::port::SessionSummary;
 
 use super::Parts;
 use crate::pick;

@@ -158,7 +158,7 @@ impl Machines {
         let of = providers.flat_map(|provider| {
             provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
         });
-        of.collect()
+        of.chain(self.settings.database_password()).collect()
     }
 }
 

@@ -15,16 +15,19 @@ use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::ToolSpec;
-use sysop_driver::face::{Desk, Named};
+use sysop_driver::cluster::Cluster;
+use sysop_driver::face::{Desk, Named, Session};
 use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
-use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
+use sysop_driver::{Driver, DriverError, MakeHost, Ports, system_clock};
 use sysop_provider::Providers;
-use sysop_server::audit::{Actor, AuditedStore};
+use sysop_server::audit::{Actor, AuditedCluster, AuditedStore};
 use sysop_server::{Found, RoomError, Rooms, Wish, Wrap};
+use sysop_store::PostgresNode;
 
-use super::{Parts, Place};
+use super::nodes::Branches;
+use super::{Machines, Parts, Place};
 use crate::config::PROVIDERS;
 use crate::demo::{DEMO, Demo};
 use crate::prompt;
@@ -39,14 +42,20 @@ const FAR_MODELS: &str = "ollama+ssh";
 pub(crate) struct ServedRooms {
     parts: Parts,
     store: Arc<AuditedStore>,
+    node: Option<Node>,
     /// One for each far machine, whose models only its own sessions reach; all others share the one without a name.
     drivers: Mutex<HashMap<String, Driver>>,
 }
 
 impl ServedRooms {
-    /// Serves the sessions of these parts, from a store in front of theirs.
-    pub(crate) fn new(parts: Parts, store: Arc<AuditedStore>) -> Self {
-        Self { parts, store, drivers: Mutex::default() }
+    /// Serves the sessions of these parts, from a store in front of theirs, perhaps as one node of several. Must be
+    /// called within a tokio runtime.
+    pub(crate) fn new(parts: Parts, store: Arc<AuditedStore>, node: Option<PostgresNode>) -> Self {
+        let node = node.map(|node| {
+            let audited = AuditedCluster::new(Arc::new(node.clone()), Arc::clone(&store));
+            Node { node, branches: Branches::new(Arc::new(audited)) }
+        });
+        Self { parts, store, node, drivers: Mutex::default() }
     }
 
     fn driver(&self, host: Option<&HostChoice>) -> Driver {
@@ -56,11 +65,17 @@ impl ServedRooms {
         let new = || {
             let host = far.unwrap_or(&HostChoice::Local);
             let models = HostModels { demo: Demo::new(), providers: self.parts.models.of(host) };
-            Driver::new(Ports {
+            let ports = Ports {
                 provider: Arc::new(models),
                 store: Arc::clone(&self.store) as Arc<dyn Store>,
                 clock: system_clock(),
-            })
+            };
+            let driver = match &self.node {
+                Some(node) => Driver::among(ports, node.branches.branch()),
+                None => Driver::new(ports),
+            };
+            driver.begin_with(self.first());
+            driver
         };
         drivers.entry(name).or_insert_with(new).clone()
     }
@@ -69,8 +84,14 @@ impl ServedRooms {
         self.drivers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    /// What each earlier session is told first: it works as it did, with the rules of today's config added.
+    fn first(&self) -> Vec<Input> {
+        let reads_only = self.reads_only().then_some(Change::Approve(ApprovalMode::Never));
+        [self.parts.rules()].into_iter().chain(reads_only).map(|change| Input::Configure { change }).collect()
+    }
+
     /// How a new session works, and with which tools of its own.
-    fn plan(&self, wish: Wish) -> Result<(Driver, SessionSpec, Arc<dyn Host>), RoomError> {
+    fn plan(&self, wish: Wish) -> Result<(Driver, SessionSpec, Own), RoomError> {
         let settings = &self.parts.settings;
         let profile: Profile = match &wish.profile {
             Some(name) => {
@@ -78,7 +99,7 @@ impl ServedRooms {
             }
             None => settings.profile.into(),
         };
-        let (driver, mut spec, host) = if wish.host.as_deref() == Some(NONE) {
+        let (driver, mut spec, own) = if wish.host.as_deref() == Some(NONE) {
             let place = Place { host: HostChoice::Local, root: PathBuf::new() };
             let spec = SessionSpec {
                 system: prompt::system_without_host(),
@@ -86,12 +107,12 @@ impl ServedRooms {
                 root: String::new(),
                 ..self.parts.spec(&place, &[])
             };
-            let host: Arc<dyn Host> = Arc::new(NoTools);
-            (self.driver(None), spec, host)
+            (self.driver(None), spec, Own::None)
         } else {
             let place = self.place(wish.host.as_deref(), wish.root.as_deref())?;
             let host = self.parts.machines.host(&place, profile).map_err(|error| bad(&error))?;
-            (self.driver(Some(&place.host)), self.parts.spec(&place, host.tools()), host)
+            let (driver, spec) = (self.driver(Some(&place.host)), self.parts.spec(&place, host.tools()));
+            (driver, spec, Own::At { place, profile, machines: self.parts.machines.clone(), first: host })
         };
         profile.as_str().clone_into(&mut spec.profile);
         if let Some(model) = wish.model {
@@ -102,7 +123,7 @@ impl ServedRooms {
             self.permits(&Change::Approve(approve)).map_err(RoomError::Bad)?;
             spec.approve = approve;
         }
-        Ok((driver, spec, host))
+        Ok((driver, spec, own))
     }
 
     /// Where a new session works: below the server's own root, or on another machine.
@@ -136,28 +157,23 @@ impl ServedRooms {
         Ok(())
     }
 
-    fn live(&self, id: &SessionId) -> Option<Handle> {
-        self.drivers().iter().find_map(|driver| driver.live(id))
+    /// A session that is open here.
+    fn opened(&self, id: &SessionId) -> Option<Found> {
+        let drivers = self.drivers();
+        drivers.iter().find_map(|driver| Some(found(driver, driver.opened(id)?)))
     }
 
-    /// Replays an earlier session; it works as it did, with the rules of today's config added.
-    async fn resume(&self, id: &SessionId, wrap: Wrap) -> Result<Handle, RoomError> {
+    /// Where an earlier session works, and with which tools.
+    async fn place_of(&self, id: &SessionId) -> Result<(Driver, Own), RoomError> {
         let spec = self.spec_of(id).await?;
-        let (driver, host): (_, Arc<dyn Host>) = if spec.host == NONE {
-            (self.driver(None), Arc::new(NoTools))
-        } else {
-            let profile = spec.profile.parse().unwrap_or(self.parts.settings.profile.into());
-            let place = self.parts.place_of(&spec).map_err(|error| bad(&error))?;
-            let host = self.parts.machines.host(&place, profile).map_err(|error| bad(&error))?;
-            (self.driver(Some(&place.host)), host)
-        };
-        let handle = driver.resume(id, wrap(host)).await.map_err(failed)?;
-        handle.send(Input::Configure { change: self.parts.rules() }).map_err(failed)?;
-        if self.reads_only() {
-            let change = Change::Approve(ApprovalMode::Never);
-            handle.send(Input::Configure { change }).map_err(failed)?;
+        if spec.host == NONE {
+            return Ok((self.driver(None), Own::None));
         }
-        Ok(handle)
+        let profile = spec.profile.parse().unwrap_or(self.parts.settings.profile.into());
+        let place = self.parts.place_of(&spec).map_err(|error| bad(&error))?;
+        let machines = self.parts.machines.clone();
+        let first = machines.host(&place, profile).map_err(|error| bad(&error))?;
+        Ok((self.driver(Some(&place.host)), Own::At { place, profile, machines, first }))
     }
 
     async fn spec_of(&self, id: &SessionId) -> Result<SessionSpec, RoomError> {
@@ -178,17 +194,19 @@ impl ServedRooms {
 #[async_trait]
 impl Rooms for ServedRooms {
     async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Found, RoomError> {
-        let (driver, spec, host) = self.plan(wish)?;
-        let handle = driver.create(id, spec, wrap(host)).await.map_err(failed)?;
-        Ok(found(handle))
+        let (driver, spec, own) = self.plan(wish)?;
+        let make_host = own.maker(wrap);
+        let handle = driver.create(id, spec, make_host()).await.map_err(failed)?;
+        Ok(found(&driver, driver.share(handle, make_host)))
     }
 
     async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError> {
-        let handle = match self.live(id) {
-            Some(handle) => handle,
-            None => self.resume(id, wrap).await?,
-        };
-        Ok(found(handle))
+        if let Some(found) = self.opened(id) {
+            return Ok(found);
+        }
+        let (driver, own) = self.place_of(id).await?;
+        let session = driver.open(id, own.maker(wrap)).await.map_err(failed)?;
+        Ok(found(&driver, session))
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
@@ -265,17 +283,72 @@ impl Rooms for ServedRooms {
     }
 
     async fn trouble(&self) -> Option<String> {
-        self.store.list(1).await.err().map(|error| error.to_string())
+        let missing = match &self.node {
+            Some(node) => node.node.ready().err(),
+            None => None,
+        };
+        let missing = match missing {
+            None => self.parts.kept.ready().await.err(),
+            missing => missing,
+        };
+        missing.map(|error| error.to_string())
     }
 
     fn rest(&self, idle: Duration) {
         self.drivers().iter().for_each(|driver| driver.rest(idle));
     }
+
+    async fn leave(&self) {
+        for driver in self.drivers() {
+            if let Err(error) = driver.leave().await {
+                tracing::warn!(%error, "the other nodes find out by themselves that this one is gone");
+            }
+        }
+        if let Some(node) = &self.node
+            && let Err(error) = node.node.leave().await
+        {
+            tracing::warn!(%error, "the other nodes find out by themselves that this one is gone");
+        }
+    }
 }
 
-fn found(handle: Handle) -> Found {
-    let last = handle.last_seq();
-    Found { session: Arc::new(handle), last }
+fn found(driver: &Driver, session: Arc<dyn Session>) -> Found {
+    let last = driver.last_seq(session.id()).unwrap_or(Seq(0));
+    Found { session, last }
+}
+
+/// This process as one of several.
+struct Node {
+    node: PostgresNode,
+    branches: Branches,
+}
+
+/// The tools of a session that are its own.
+enum Own {
+    /// It has none.
+    None,
+    /// Those of a machine.
+    At { place: Place, profile: Profile, machines: Machines, first: Arc<dyn Host> },
+}
+
+impl Own {
+    /// Makes its host, and makes it anew where the session was elsewhere meanwhile: what a host knew of the session,
+    /// like a terminal, ends with each stay.
+    fn maker(self, wrap: Wrap) -> MakeHost {
+        match self {
+            Self::None => Arc::new(move || wrap(Arc::new(NoTools))),
+            Self::At { place, profile, machines, first } => {
+                let first = Mutex::new(Some(first));
+                Arc::new(move || {
+                    let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    wrap(first.unwrap_or_else(|| match machines.host(&place, profile) {
+                        Ok(host) => host,
+                        Err(error) => Arc::new(Unreachable(format!("{error:#}"))),
+                    }))
+                })
+            }
+        }
+    }
 }
 
 /// A root that a client wishes for lies below the server's own.
@@ -327,5 +400,19 @@ impl Host for NoTools {
 
     async fn run(&self, call: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
         Outcome::failed(format!("this session has no machine of its own that could run {}", call.name))
+    }
+}
+
+/// A machine whose tools cannot be had any more; why.
+struct Unreachable(String);
+
+#[async_trait]
+impl Host for Unreachable {
+    fn tools(&self) -> &[ToolSpec] {
+        &[]
+    }
+
+    async fn run(&self, _: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
+        Outcome::failed(self.0.clone())
     }
 }

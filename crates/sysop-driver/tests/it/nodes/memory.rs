@@ -441,6 +441,19 @@ impl Lease for MemoryLease {
             tables.logs.get(&self.id).is_some_and(|row| !row.watchers.is_empty())
         }))
     }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        self.life.shared.world.pause().await;
+        self.life.shared.with(|tables| {
+            if let Some(row) = tables.logs.get_mut(&self.id)
+                && (row.owner, row.token) == (Some(self.life.id), self.token)
+            {
+                (row.owner, row.token) = (None, 0);
+                tables.say_to_watchers(&self.life.shared, &self.id, &Word::Free { id: self.id.clone() });
+            }
+        });
+        Ok(())
+    }
 }
 
 /// A host of one node: it must not be told to run anything once the node may be dead for the others.

@@ -1,0 +1,107 @@
+//! Keeps the hashes of tokens in the same database as the logs, for all its nodes.
+//!
+//! Few rows and few writes: each change is one statement, which may be done again.
+
+use async_trait::async_trait;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sysop_core::id::Timestamp;
+use sysop_driver::port::StoreError;
+use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
+
+use super::PostgresStore;
+use crate::row::to_integer;
+use crate::tokens::{taken, too_many};
+
+const KEEP: &str = "INSERT INTO sysop_tokens \
+                    (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \
+                    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10 WHERE (SELECT count(*) FROM sysop_tokens) < $11 \
+                    ON CONFLICT (id) DO NOTHING";
+const LIST: &str = "SELECT id, kind, name, scope, hash, created, expires, last_used, parent, visited \
+                    FROM sysop_tokens ORDER BY created, id";
+const USED: &str = "UPDATE sysop_tokens SET last_used = greatest(last_used, $2) WHERE id = $1";
+
+#[async_trait]
+impl TokenStore for PostgresStore {
+    async fn keep_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
+        let kept = {
+            // One after the other, so that they are counted; several nodes at once may keep one too many each.
+            let _one = self.database.counting.lock().await;
+            self.database.retried(|| self.keep(token)).await?
+        };
+        if kept {
+            return Ok(());
+        }
+        match self.tokens().await?.into_iter().find(|kept| kept.id == token.id) {
+            Some(kept) if kept == *token => Ok(()), // only the answer was lost
+            Some(_) => Err(taken(&token.id)),
+            None => Err(too_many()),
+        }
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        let rows = self.database.retried(|| sqlx::query(LIST).fetch_all(&self.database.pool)).await?;
+        // One that a later sysop wrote and this one does not understand opens nothing.
+        let tokens = rows.iter().filter_map(|row| record(row).transpose());
+        tokens.collect::<Result<_, _>>().map_err(|error| self.database.fault(&error))
+    }
+
+    async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
+        self.change("DELETE FROM sysop_tokens WHERE id = $1", id).await
+    }
+
+    async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError> {
+        self.change("UPDATE sysop_tokens SET visited = true WHERE id = $1 AND NOT visited", id).await
+    }
+
+    async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
+        for (id, at) in uses {
+            let used = || sqlx::query(USED).bind(id.as_str()).bind(at.0).execute(&self.database.pool);
+            self.database.retried(used).await?;
+        }
+        Ok(())
+    }
+}
+
+impl PostgresStore {
+    /// Whether the row of a token was changed by this.
+    async fn change(&self, statement: &'static str, id: &TokenId) -> Result<bool, StoreError> {
+        let change = || sqlx::query(statement).bind(id.as_str()).execute(&self.database.pool);
+        Ok(self.database.retried(change).await?.rows_affected() > 0)
+    }
+
+    async fn keep(&self, token: &TokenRecord) -> Result<bool, sqlx::Error> {
+        let insert = sqlx::query(KEEP)
+            .bind(token.id.as_str())
+            .bind(token.kind.as_str())
+            .bind(token.name.as_str())
+            .bind(token.scope.as_str())
+            .bind(token.hash.as_slice())
+            .bind(token.created.0)
+            .bind(token.expires.map(|at| at.0))
+            .bind(token.last_used.map(|at| at.0))
+            .bind(token.parent.as_ref().map(TokenId::as_str))
+            .bind(token.visited)
+            .bind(to_integer(TOKENS_MAX as u64));
+        Ok(insert.execute(&self.database.pool).await?.rows_affected() == 1)
+    }
+}
+
+fn record(row: &PgRow) -> Result<Option<TokenRecord>, sqlx::Error> {
+    let kind = row.try_get::<String, _>(1)?.parse();
+    let scope = row.try_get::<String, _>(3)?.parse();
+    let hash = row.try_get::<Vec<u8>, _>(4)?.try_into();
+    let (Ok(kind), Ok(scope), Ok(hash)) = (kind, scope, hash) else { return Ok(None) };
+    Ok(Some(TokenRecord {
+        id: TokenId::new(row.try_get::<String, _>(0)?),
+        kind,
+        name: row.try_get(2)?,
+        scope,
+        hash,
+        created: Timestamp(row.try_get(5)?),
+        expires: row.try_get::<Option<i64>, _>(6)?.map(Timestamp),
+        last_used: row.try_get::<Option<i64>, _>(7)?.map(Timestamp),
+        parent: row.try_get::<Option<String>, _>(8)?.map(TokenId::new),
+        visited: row.try_get(9)?,
+    }))
+}
