@@ -572,7 +572,13 @@ fn tools_are_lent_at_whichever_node_the_client_reaches() {
     let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
     let tool = json!({ "name": "look", "description": "Looks.", "inputSchema": schema });
     let new = json!({ "host": "none", "toolManifest": [tool], "workspaceRoot": "/home/me" });
-    let made = here.post("/api/agent/sessions", &new).unwrap();
+    // A token that is this new may be unknown for a moment, and so may a server.
+    let mut made = None;
+    wait_until("a session", || {
+        made = here.post("/api/agent/sessions", &new);
+        made.is_some()
+    });
+    let made = made.unwrap();
     let id = made["sessionId"].as_str().unwrap();
     // Who only looks is no reason to keep it where nobody is.
     let mut watcher = Client::new(&there, id.to_owned());
