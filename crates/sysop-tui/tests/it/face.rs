@@ -41,11 +41,13 @@ pub(crate) fn run() {
 impl Face {
     async fn serve(&mut self) -> String {
         loop {
+            // What is drawn while a frame is on its way to the terminal is not: it is drawn again when that is there.
+            let left_out = !self.screen.is_ready();
             self.draw();
             let event = tokio::select! {
                 biased;
                 event = self.events.next() => event,
-                () = self.screen.ready(), if self.floods => continue,
+                () = self.screen.ready(), if self.floods || left_out => continue,
             };
             if let Some(why) = self.take(event).await {
                 return why;
