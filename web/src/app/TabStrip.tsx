@@ -5,6 +5,7 @@ import type { SessionStore, View } from "../state/store";
 import { waitingStep } from "../state/transcript";
 import { oneLine } from "../text/neutralise";
 import { place, shortPlace } from "../text/words";
+import { Icon } from "./icons";
 import { usePart } from "./use";
 
 /** What a tab says of its session, in one word. */
@@ -77,7 +78,7 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
         title="Close the tab; the session lives on"
         onClick={() => sessions.putAway(store.id)}
       >
-        ✕
+        <Icon name="close" />
       </button>
     </div>
   );

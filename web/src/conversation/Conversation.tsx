@@ -1,6 +1,7 @@
 /** What was said and done: a list of which only what is seen is drawn, what waits for the person, and where they write. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Icon } from "../app/icons";
 import { useLatest, useView } from "../app/use";
 import type { SessionStore, View } from "../state/store";
 import { waitingStep } from "../state/transcript";
@@ -120,7 +121,7 @@ function Troubles({ store, view }: { store: SessionStore; view: View }) {
         {hint && <p>{neutralise(hint)}</p>}
       </div>
       <button type="button" aria-label="Put this message away" onClick={() => store.putAway(id)}>
-        ✕
+        <Icon name="close" />
       </button>
     </div>
   ));
@@ -244,7 +245,7 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
       </section>
       {away && (
         <button type="button" className="jump" onClick={jump}>
-          <span aria-hidden="true">↓</span> Jump to latest{unread > 0 && ` (${unread} new)`}
+          <Icon name="down" /> Jump to latest{unread > 0 && ` (${unread} new)`}
         </button>
       )}
     </div>
