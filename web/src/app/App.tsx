@@ -88,14 +88,14 @@ export function App({ sessions }: { sessions: Sessions }) {
       </header>
       {active && <Offline key={active.id} store={active} putAway={() => sessions.putAway(active.id)} />}
       {narrow && active && (
-        <div className="halves" role="group" aria-label="What is shown">
+        <nav className="halves" aria-label="What is shown">
           <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
             Terminal
           </button>
           <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
             Conversation
           </button>
-        </div>
+        </nav>
       )}
       <main>
         {listed && (

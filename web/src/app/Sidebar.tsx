@@ -149,7 +149,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
                   title="Delete it for good"
                   onClick={() => setAsked(id)}
                 >
-                  <Icon name="close" />
+                  <Icon name="trash" />
                 </button>
               )}
             </li>

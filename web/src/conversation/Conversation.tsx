@@ -46,6 +46,7 @@ export function Conversation({ store, commands }: Props) {
   const name = modelName(transcript.facts?.model ?? "");
   return (
     <section className="conversation" aria-label="Conversation">
+      <h2 className="visually-hidden">Conversation</h2>
       <Toolbar store={store} view={view} />
       <Commands value={commands}>
         <List store={store} rows={rows} caughtUp={caughtUp} empty={<Empty view={view} />} />
@@ -63,7 +64,7 @@ export function Conversation({ store, commands }: Props) {
             step={step}
             host={transcript.facts?.host ?? ""}
             online={online}
-            sent={view.answered.has(step.call) && online && !failed(view)}
+            sent={view.answered.has(step.call)}
             leave={toComposer}
           />
         )}
@@ -82,11 +83,6 @@ export function Conversation({ store, commands }: Props) {
       <Announcer view={view} />
     </section>
   );
-}
-
-/** An answer that did not count is asked for again. */
-function failed(view: View): boolean {
-  return view.troubles.some(({ what }) => what === "The answer did not count");
 }
 
 /** What goes on, in one line. */
@@ -170,6 +166,8 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
     overscan: 8,
   });
   const total = virtual.getTotalSize();
+  // They stand one below the other, with room for the others around them: what grows cannot lie over what follows.
+  const drawn = virtual.getVirtualItems();
   const showAll = useCallback(() => store.showAll(), [store]);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: whatever makes the list longer moves its end
@@ -223,18 +221,12 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
         {rows.length === 0 ? (
           empty
         ) : (
-          <div className="rows" style={{ height: total }}>
-            {virtual.getVirtualItems().map(({ index, key, start }) => {
+          <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
+            {drawn.map(({ index, key }) => {
               const row = rows[index];
               return (
                 row && (
-                  <div
-                    key={key}
-                    data-index={index}
-                    ref={virtual.measureElement}
-                    className="row"
-                    style={{ transform: `translateY(${start}px)` }}
-                  >
+                  <div key={key} data-index={index} ref={virtual.measureElement} className="row">
                     <RowView row={row} session={store.id} showAll={showAll} />
                   </div>
                 )

@@ -55,13 +55,7 @@ function Output({ step }: { step: Step }) {
         </button>
       )}
       {step.skipped > 0 && <p className="meta">{step.skipped} characters came before</p>}
-      <pre
-        className="output"
-        tabIndex={0}
-        role="region"
-        aria-label="Output"
-        ref={outcome ? undefined : toEnd}
-      >
+      <pre className="output" tabIndex={0} role="group" aria-label="Output" ref={outcome ? undefined : toEnd}>
         <Shown text={shown} />
       </pre>
     </>
