@@ -27,6 +27,7 @@ pub(super) enum Answers {
     Ready,
     Metrics,
     Page,
+    Asset,
     Description,
     LoggedIn,
     Made,
@@ -257,6 +258,11 @@ fn good(answers: Answers) -> (&'static str, Value) {
         Answers::Ready => ("200", json("It does", object(json!({ "status": { "const": "ready" } })))),
         Answers::Metrics => ("200", text("OpenMetrics", "application/openmetrics-text")),
         Answers::Page => ("200", text("HTML", "text/html")),
+        Answers::Asset => {
+            let kinds = ["text/javascript", "text/css", "image/svg+xml", "font/woff2"];
+            let kinds: Map<String, Value> = kinds.iter().map(|kind| ((*kind).to_owned(), json!({}))).collect();
+            ("200", json!({ "description": "The file", "content": kinds }))
+        }
         Answers::Description => ("200", json("OpenAPI 3.1", json!({ "type": "object" }))),
         Answers::Made => (
             "201",
