@@ -93,7 +93,8 @@ fn routes() -> Vec<Route> {
             "get",
             SESSIONS,
             Scope::Read,
-            Doc::of("The sessions, the most recently changed first", Answers::List).asking(&["limit"]),
+            Doc::of("The sessions, the most recently changed first", Answers::List)
+                .asking(&["limit", "search"]),
             get(sessions::list),
         ),
         at(
@@ -124,6 +125,9 @@ fn routes() -> Vec<Route> {
             Doc::of("The session's messages as server-sent events", Answers::Events).asking(&[
                 "resumeFrom",
                 "lend",
+                "terminal",
+                "cols",
+                "rows",
                 "Last-Event-ID",
             ]),
             get(sse::events),
