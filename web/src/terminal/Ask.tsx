@@ -19,7 +19,6 @@ export function Ask({ asking }: { asking: Asking }) {
       onKeyDown={(event) => event.key === "Escape" && asking.no()}
     >
       <p id={name}>{asking.why}</p>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by the keyboard */}
       <pre tabIndex={0}>{neutralise(asking.text.slice(0, SHOWN_MAX))}</pre>
       {left > 0 && <p>… and {left} more characters.</p>}
       <p className="terminal-ask-buttons">
