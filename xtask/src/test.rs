@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::chore::{cargo, step};
-use crate::{setup, wire};
+use crate::{setup, web, wire};
 
 /// Runs format check, lints, the TypeScript of the messages and all tests; `rest` goes to the test binaries.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
@@ -13,6 +13,8 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     lints.args(["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
     step("lints", &mut lints)?;
     wire::check()?;
+    web::build()?;
+    web::check()?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
     step("tests", &mut tests)

@@ -49,6 +49,12 @@ pub trait Rooms: Send + Sync {
     /// Opens an earlier session. One that is live already is handed out, and `wrap` is dropped.
     async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError>;
 
+    /// A session that is open already; nothing is opened for it.
+    fn live(&self, id: &SessionId) -> Option<Found> {
+        let _ = id;
+        None
+    }
+
     /// The sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError>;
 

@@ -34,8 +34,3 @@ pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(axum::http::header::CONTENT_TYPE, kind)], shared.metrics.text()).into_response()
 }
-
-/// Where the page will be: says that the API is there.
-pub(super) async fn page() -> axum::response::Html<&'static str> {
-    axum::response::Html(include_str!("page.html"))
-}

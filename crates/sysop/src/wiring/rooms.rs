@@ -209,6 +209,10 @@ impl Rooms for ServedRooms {
         Ok(found(&driver, session))
     }
 
+    fn live(&self, id: &SessionId) -> Option<Found> {
+        self.opened(id)
+    }
+
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
     }
