@@ -9,6 +9,7 @@ import type { CommandActions } from "../text/Markdown";
 import { neutraliseLine } from "../text/neutralise";
 import { shortPlace } from "../text/words";
 import { Connect } from "./Connect";
+import { Icon } from "./icons";
 import { Sidebar } from "./Sidebar";
 import { Split } from "./Split";
 import { TabStrip } from "./TabStrip";
@@ -59,7 +60,7 @@ export function App({ sessions }: { sessions: Sessions }) {
           title="Sessions"
           onClick={() => setListed((before) => !before)}
         >
-          ☰
+          <Icon name="menu" />
         </button>
         <h1 className="brand">sysop</h1>
         <TabStrip sessions={sessions} tabs={tabs} />
@@ -70,7 +71,7 @@ export function App({ sessions }: { sessions: Sessions }) {
           title="New session"
           onClick={() => setConnecting(true)}
         >
-          +
+          <Icon name="plus" />
         </button>
         <span className="spring" />
         {active && <AgentToggle key={active.id} store={active} />}
@@ -82,19 +83,19 @@ export function App({ sessions }: { sessions: Sessions }) {
           title={`Colours: ${choice}`}
           onClick={next}
         >
-          {choice === "dark" ? "☾" : choice === "light" ? "☀" : "◐"}
+          <Icon name={choice} />
         </button>
       </header>
       {active && <Offline key={active.id} store={active} putAway={() => sessions.putAway(active.id)} />}
       {narrow && active && (
-        <div className="halves" role="group" aria-label="What is shown">
+        <nav className="halves" aria-label="What is shown">
           <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
             Terminal
           </button>
           <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
             Conversation
           </button>
-        </div>
+        </nav>
       )}
       <main>
         {listed && (
@@ -167,7 +168,7 @@ function AgentToggle({ store }: { store: SessionStore }) {
       }
       onClick={() => store.setMode(on ? "chat" : "agent")}
     >
-      <span aria-hidden="true">⚡</span> Agent
+      <Icon name="bolt" /> Agent
     </button>
   );
 }
@@ -190,7 +191,7 @@ function Bell() {
       aria-pressed={allowed === "granted"}
       onClick={() => void askPermission().then(setAllowed)}
     >
-      {allowed === "granted" ? "🔔︎" : "🔕︎"}
+      <Icon name={allowed === "granted" ? "bell" : "bellOff"} />
     </button>
   );
 }

@@ -34,6 +34,8 @@ export function Connect({ made, close }: Props) {
     };
   }, []);
 
+  const known = hosts.some(({ name }) => name === host);
+  const shown = known ? hosts : hosts.filter(({ name }) => name.includes(host));
   const send = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -62,24 +64,16 @@ export function Connect({ made, close }: Props) {
           <input
             name="host"
             className="field"
-            list="hosts"
             value={host}
-            placeholder="as the server has it; or local, or what ssh accepts: web1, me@db1"
+            placeholder="the server's default; or what ssh accepts: web1, me@db1"
             autoComplete="off"
             spellCheck={false}
             onChange={(event) => setHost(event.target.value)}
           />
         </label>
-        <datalist id="hosts">
-          {hosts.map(({ name, description }) => (
-            <option key={name} value={name}>
-              {neutraliseLine(description)}
-            </option>
-          ))}
-        </datalist>
-        {hosts.length > 0 && (
+        {shown.length > 0 && (
           <ul className="hosts" aria-label="Known hosts">
-            {hosts.map(({ name, description }) => (
+            {shown.map(({ name, description }) => (
               <li key={name}>
                 <button type="button" aria-pressed={host === name} onClick={() => setHost(name)}>
                   <b>{neutraliseLine(name)}</b> <span className="meta">{neutraliseLine(description)}</span>
@@ -92,9 +86,7 @@ export function Connect({ made, close }: Props) {
           <label>
             Model
             <select name="model" className="field" defaultValue="">
-              <option value="">
-                as the server has it{models[0] ? `: ${neutraliseLine(models[0])}` : ""}
-              </option>
+              <option value="">default{models[0] ? `: ${neutraliseLine(models[0])}` : ""}</option>
               {models.map((name) => (
                 <option key={name} value={name}>
                   {neutraliseLine(name)}
@@ -105,7 +97,7 @@ export function Connect({ made, close }: Props) {
           <label>
             What runs without a question
             <select name="approve" className="field" defaultValue="">
-              <option value="">as the server has it</option>
+              <option value="">default of the server</option>
               <option value="ask">nothing that changes something (ask)</option>
               <option value="auto">all but what is dangerous (auto)</option>
               <option value="never">only what looks; nothing else runs (never)</option>
@@ -117,7 +109,7 @@ export function Connect({ made, close }: Props) {
           <input
             name="root"
             className="field"
-            placeholder="as the server has it"
+            placeholder="default of the server"
             autoComplete="off"
             spellCheck={false}
           />

@@ -5,6 +5,7 @@ import { Problem } from "../protocol/problem";
 import type { Sessions, Tabs } from "../state/sessions";
 import { neutraliseLine, oneLine } from "../text/neutralise";
 import { ago, shortPlace } from "../text/words";
+import { Icon } from "./icons";
 
 /** How often the list is asked for while it is seen. */
 const EVERY_MS = 10_000;
@@ -90,7 +91,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
           + New
         </button>
         <button type="button" aria-label="Close the list" onClick={close}>
-          ✕
+          <Icon name="close" />
         </button>
       </header>
       <input
@@ -148,7 +149,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
                   title="Delete it for good"
                   onClick={() => setAsked(id)}
                 >
-                  ✕
+                  <Icon name="trash" />
                 </button>
               )}
             </li>

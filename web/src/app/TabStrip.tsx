@@ -5,6 +5,7 @@ import type { SessionStore, View } from "../state/store";
 import { waitingStep } from "../state/transcript";
 import { oneLine } from "../text/neutralise";
 import { place, shortPlace } from "../text/words";
+import { Icon } from "./icons";
 import { usePart } from "./use";
 
 /** What a tab says of its session, in one word. */
@@ -37,14 +38,14 @@ export function TabStrip({ sessions, tabs }: { sessions: Sessions; tabs: Tabs })
     if (!next) return;
     event.preventDefault();
     sessions.show(next.id);
-    strip.current?.querySelectorAll<HTMLElement>("[role=tab]")[tabs.open.indexOf(next)]?.focus();
+    strip.current?.querySelectorAll<HTMLElement>(".choose")[tabs.open.indexOf(next)]?.focus();
   };
   return (
-    <div className="tabs" role="tablist" aria-label="Open sessions" ref={strip} onKeyDown={keys}>
+    <nav className="tabs" aria-label="Open sessions" ref={strip} onKeyDown={keys}>
       {tabs.open.map((store) => (
         <Tab key={store.id} store={store} active={store === tabs.active} sessions={sessions} />
       ))}
-    </div>
+    </nav>
   );
 }
 
@@ -54,12 +55,11 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
   const title = usePart(store, (view) => view.transcript.lastPrompt ?? "");
   const name = host ? shortPlace(host) : "…";
   return (
-    <div className={`tab ${active ? "active" : ""}`} role="presentation">
+    <div className={`tab ${active ? "active" : ""}`}>
       <button
         type="button"
-        role="tab"
-        aria-selected={active}
-        tabIndex={active ? 0 : -1}
+        className="choose"
+        aria-current={active ? "page" : undefined}
         title={`${host ? place(host) : ""}${title ? `: ${oneLine(title).slice(0, 200)}` : ""} (${WORDS[how]})`}
         onClick={() => sessions.show(store.id)}
         onAuxClick={(event) => event.button === 1 && sessions.putAway(store.id)}
@@ -72,12 +72,11 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
       <button
         type="button"
         className="close"
-        tabIndex={-1}
         aria-label={`Close the tab of ${name}`}
         title="Close the tab; the session lives on"
         onClick={() => sessions.putAway(store.id)}
       >
-        ✕
+        <Icon name="close" />
       </button>
     </div>
   );

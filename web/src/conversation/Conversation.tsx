@@ -1,6 +1,7 @@
 /** What was said and done: a list of which only what is seen is drawn, what waits for the person, and where they write. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Icon } from "../app/icons";
 import { useLatest, useView } from "../app/use";
 import type { SessionStore, View } from "../state/store";
 import { waitingStep } from "../state/transcript";
@@ -45,6 +46,7 @@ export function Conversation({ store, commands }: Props) {
   const name = modelName(transcript.facts?.model ?? "");
   return (
     <section className="conversation" aria-label="Conversation">
+      <h2 className="visually-hidden">Conversation</h2>
       <Toolbar store={store} view={view} />
       <Commands value={commands}>
         <List store={store} rows={rows} caughtUp={caughtUp} empty={<Empty view={view} />} />
@@ -62,7 +64,7 @@ export function Conversation({ store, commands }: Props) {
             step={step}
             host={transcript.facts?.host ?? ""}
             online={online}
-            sent={view.answered.has(step.call) && online && !failed(view)}
+            sent={view.answered.has(step.call)}
             leave={toComposer}
           />
         )}
@@ -81,11 +83,6 @@ export function Conversation({ store, commands }: Props) {
       <Announcer view={view} />
     </section>
   );
-}
-
-/** An answer that did not count is asked for again. */
-function failed(view: View): boolean {
-  return view.troubles.some(({ what }) => what === "The answer did not count");
 }
 
 /** What goes on, in one line. */
@@ -120,7 +117,7 @@ function Troubles({ store, view }: { store: SessionStore; view: View }) {
         {hint && <p>{neutralise(hint)}</p>}
       </div>
       <button type="button" aria-label="Put this message away" onClick={() => store.putAway(id)}>
-        ✕
+        <Icon name="close" />
       </button>
     </div>
   ));
@@ -169,6 +166,8 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
     overscan: 8,
   });
   const total = virtual.getTotalSize();
+  // They stand one below the other, with room for the others around them: what grows cannot lie over what follows.
+  const drawn = virtual.getVirtualItems();
   const showAll = useCallback(() => store.showAll(), [store]);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: whatever makes the list longer moves its end
@@ -222,18 +221,12 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
         {rows.length === 0 ? (
           empty
         ) : (
-          <div className="rows" style={{ height: total }}>
-            {virtual.getVirtualItems().map(({ index, key, start }) => {
+          <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
+            {drawn.map(({ index, key }) => {
               const row = rows[index];
               return (
                 row && (
-                  <div
-                    key={key}
-                    data-index={index}
-                    ref={virtual.measureElement}
-                    className="row"
-                    style={{ transform: `translateY(${start}px)` }}
-                  >
+                  <div key={key} data-index={index} ref={virtual.measureElement} className="row">
                     <RowView row={row} session={store.id} showAll={showAll} />
                   </div>
                 )
@@ -244,7 +237,7 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
       </section>
       {away && (
         <button type="button" className="jump" onClick={jump}>
-          <span aria-hidden="true">↓</span> Jump to latest{unread > 0 && ` (${unread} new)`}
+          <Icon name="down" /> Jump to latest{unread > 0 && ` (${unread} new)`}
         </button>
       )}
     </div>

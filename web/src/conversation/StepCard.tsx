@@ -1,7 +1,7 @@
 /** One call of a tool as a card: reasoning, command or keys, output, status (seed 004's step cards). */
 import { memo, useState } from "react";
 import { artefactPath } from "../protocol/api";
-import type { Step } from "../state/item";
+import type { Outcome, Step } from "../state/item";
 import { Shown } from "../text/Code";
 import { CopyButton } from "../text/Markdown";
 import { neutralise, neutraliseLine, plainOutput } from "../text/neutralise";
@@ -43,7 +43,7 @@ export const StepCard = memo(({ step, session }: { step: Step; session: SessionI
 function Output({ step }: { step: Step }) {
   const [all, setAll] = useState(false);
   const { outcome } = step;
-  const raw = outcome ? outcome.output : step.tail;
+  const raw = outcome ? withoutExitCode(outcome) : step.tail;
   if (!raw.trim()) return null;
   const cut = !all && raw.length > SHOWN_CHARS_MAX;
   const shown = plainOutput(cut ? raw.slice(-SHOWN_CHARS_MAX) : raw).replace(/\n+$/, "");
@@ -55,17 +55,18 @@ function Output({ step }: { step: Step }) {
         </button>
       )}
       {step.skipped > 0 && <p className="meta">{step.skipped} characters came before</p>}
-      <pre
-        className="output"
-        tabIndex={0}
-        role="region"
-        aria-label="Output"
-        ref={outcome ? undefined : toEnd}
-      >
+      <pre className="output" tabIndex={0} role="group" aria-label="Output" ref={outcome ? undefined : toEnd}>
         <Shown text={shown} />
       </pre>
     </>
   );
+}
+
+/** The model is told the exit code in the output; a person reads it below. */
+function withoutExitCode({ output, exitCode }: Outcome): string {
+  const told = `[exit code ${exitCode}]`;
+  const text = output.trimEnd();
+  return text.endsWith(told) ? text.slice(0, -told.length) : output;
 }
 
 /** While it grows, its end is shown. */

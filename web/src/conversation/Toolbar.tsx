@@ -1,5 +1,6 @@
 /** Who listens and how, and what can be done with the turn (seed 004's toolbar). */
 import { useEffect, useId, useState } from "react";
+import { Icon } from "../app/icons";
 import { listModels } from "../protocol/api";
 import type { SessionStore, View } from "../state/store";
 import { neutraliseLine } from "../text/neutralise";
@@ -55,12 +56,12 @@ export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
       <div className="acts">
         {running && !paused && !ends && (
           <button type="button" className="act pause" disabled={!online} onClick={() => store.pause()}>
-            <span aria-hidden="true">⏸</span> Pause
+            <Icon name="pause" /> Pause
           </button>
         )}
         {paused && !ends && (
           <button type="button" className="act resume" disabled={!online} onClick={() => store.resume()}>
-            <span aria-hidden="true">▶</span> Resume
+            <Icon name="resume" /> Resume
           </button>
         )}
         {running && (
@@ -71,14 +72,14 @@ export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
               </>
             ) : (
               <>
-                <span aria-hidden="true">■</span> Stop
+                <Icon name="stop" /> Stop
               </>
             )}
           </button>
         )}
         {!running && lastPrompt !== undefined && (
           <button type="button" className="act retry" disabled={!online} onClick={() => store.retry()}>
-            <span aria-hidden="true">↻</span> Retry
+            <Icon name="retry" /> Retry
           </button>
         )}
         {!running && (
@@ -88,7 +89,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
             disabled={!online || chatting}
             onClick={() => store.newChat()}
           >
-            <span aria-hidden="true">✦+</span> New Chat
+            <Icon name="newChat" /> New Chat
           </button>
         )}
         <button
@@ -98,7 +99,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
           aria-label="Clear visible messages"
           onClick={() => store.clearView()}
         >
-          <span aria-hidden="true">⌫</span>
+          <Icon name="erase" />
         </button>
       </div>
     </div>

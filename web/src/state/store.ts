@@ -66,7 +66,8 @@ export class SessionStore {
   private scheduled = false;
   private readonly listeners = new Set<() => void>();
   private readonly draftListeners = new Set<(draft: string) => void>();
-  private readonly sent = new Map<string, string>();
+  /** What was sent lately: what it means if it did not work, and which call it answers. */
+  private readonly sent = new Map<string, { what: string; call: string | undefined }>();
   private troubleCount = 0;
 
   constructor(id: SessionId, link = new SessionLink(id, keep.pendingOf(id))) {
@@ -89,7 +90,10 @@ export class SessionStore {
     link.on((message) => this.take(message));
     link.onStatus(() => {
       keep.keepPending(id, link.pending);
-      this.become({ status: link.status, pending: link.pending });
+      // An answer may have been lost with its connection: what is still open can be answered again.
+      const lost = this.view.status.state === "open" && link.status.state !== "open";
+      const answered = lost ? new Map<string, DecisionWord>() : this.view.answered;
+      this.become({ status: link.status, pending: link.pending, answered });
     });
     link.onRefused(({ content }) => this.giveBack(content));
   }
@@ -133,7 +137,7 @@ export class SessionStore {
       this.act(
         { type: "direct", command: text.slice(1).trim(), origin: "typed" },
         "The command was not run",
-        text,
+        { draft: text },
       );
     } else if (this.view.mode === "chat" && this.view.transcript.facts?.mode === undefined) {
       void this.chat(text);
@@ -213,15 +217,16 @@ export class SessionStore {
     else this.tell(what, problem instanceof Error ? problem.message : String(problem), "");
   }
 
-  private act(message: ClientMessage, what: string, draft?: string): void {
+  private act(message: ClientMessage, what: string, more: { draft?: string; call?: string } = {}): void {
     if (this.view.status.state !== "open") {
-      if (draft) this.giveBack(draft);
+      if (more.draft) this.giveBack(more.draft);
+      this.openAgain(more.call);
       this.tell(what, "there is no connection", "It can be done again once the connection is back.");
       this.become({ stopping: false });
       return;
     }
     const messageId = newId();
-    this.sent.set(messageId, what);
+    this.sent.set(messageId, { what, call: more.call });
     if (this.sent.size > 100) this.sent.delete(this.sent.keys().next().value ?? "");
     this.link.send({ ...message, messageId } as ClientMessage);
   }
@@ -311,10 +316,20 @@ export class SessionStore {
   }
 
   private refused(message: Extract<ServerMessage, { type: "error" }>): void {
-    const what = (message.replyTo && this.sent.get(message.replyTo)) || "The server says";
+    const sent = this.sent.get(message.replyTo ?? "");
+    this.openAgain(sent?.call);
+    const what = sent?.what ?? "The server says";
     if (message.code === "draining" || message.code === "too_slow") return; // the link goes on by itself
     const code: ErrorCode | "" = message.code ?? "";
     this.tell(what, message.message, hintFor(200, code));
+  }
+
+  /** An answer to this call did not arrive: it can be given again. */
+  private openAgain(call: string | undefined): void {
+    if (call === undefined || !this.view.answered.has(call)) return;
+    const answered = new Map(this.view.answered);
+    answered.delete(call);
+    this.become({ answered });
   }
 
   private tell(what: string, why: string, hint: string): void {

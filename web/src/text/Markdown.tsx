@@ -43,9 +43,8 @@ function blockNode(token: Token, finished: boolean): ReactNode {
       return null;
     case "heading": {
       const { depth, tokens } = token as Tokens.Heading;
-      // The page's own headings are levels 1 and 2.
-      const Heading = `h${Math.min(6, depth + 2)}` as "h3";
-      return <Heading className={`h h${depth}`}>{inline(tokens)}</Heading>;
+      // Below the page's own, and without gaps between levels, which models do not care for.
+      return <h3 className={`h h${depth}`}>{inline(tokens)}</h3>;
     }
     case "paragraph":
       return <p>{inline((token as Tokens.Paragraph).tokens)}</p>;
