@@ -3,21 +3,40 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::chore::{root, step};
+use crate::chore::{cargo, root, step, target};
 use crate::setup;
 
 /// What builds it, and the Debian packages that hold it.
 pub(crate) const NODE: [(&str, &str); 2] = [("node", "nodejs"), ("npm", "npm")];
+/// What looks at it in tests, and the Debian packages that hold it.
+const BROWSER: [(&str, &str); 3] = [
+    ("chromium", "chromium fonts-dejavu-core"),
+    ("ssh-keygen", "openssh-client"),
+    ("sshd", "openssh-server"),
+];
 /// The oldest Node that builds it.
 const NODE_VERSION_MIN: u32 = 20;
 /// Holds what was built from: beside what it speaks of, so that both go together.
 const STAMP: &str = ".stamp";
 /// What the built page does not depend on.
 const NOT_SOURCES: [&str; 3] = ["node_modules", "dist", "tests"];
+
+/// Builds the page; with `--test` tests it in a browser too, and what follows goes to Playwright.
+pub(crate) fn run(rest: &[String]) -> Result<()> {
+    build()?;
+    match rest {
+        [] => Ok(()),
+        [word, rest @ ..] if word == "--test" => {
+            step("build sysop", cargo().args(["build", "--locked", "--package", "sysop"]))?;
+            test(rest)
+        }
+        [other, ..] => bail!("`cargo xtask web` knows `--test`, and not {other:?}"),
+    }
+}
 
 /// Installs what the page needs and builds it, where something changed since the last time.
 pub(crate) fn build() -> Result<()> {
@@ -43,6 +62,15 @@ pub(crate) fn check() -> Result<()> {
     step("lints of the page", &mut npm(&["run", "--silent", "lint"]))?;
     step("types of the page", &mut npm(&["run", "--silent", "typecheck"]))?;
     step("tests of the page's parts", &mut npm(&["run", "--silent", "test"]))
+}
+
+/// Tests the page in a browser, on a server that was built before.
+pub(crate) fn test(rest: &[String]) -> Result<()> {
+    setup::need(&BROWSER)?;
+    let mut playwright = Command::new(web().join("node_modules/.bin/playwright"));
+    playwright.args(["test", "--config", "tests"]).args(rest).current_dir(web());
+    playwright.env("SYSOP", target().join("debug/sysop")).env("TEST_RESULTS", target().join("page-tests"));
+    step("tests of the page in a browser", playwright.stdin(Stdio::null()))
 }
 
 /// The folder of the page.

@@ -53,7 +53,7 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
     attached?.focus();
   };
   return (
-    <section className="terminal" aria-label="Terminal">
+    <div className="terminal">
       {searching && attached && <SearchBox attached={attached} onClose={close} />}
       <div className="terminal-screen" ref={place} />
       {asking && <Ask asking={asking} />}
@@ -90,6 +90,6 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
           Search
         </button>
       </footer>
-    </section>
+    </div>
   );
 }

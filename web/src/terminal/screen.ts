@@ -138,16 +138,20 @@ function links(hint: (text: string) => void): WebLinksAddon {
 }
 
 /**
- * Draws with the graphics card, as long as it is there; else the elements of the page do. A card that is emulated by
- * the processor would take it from everything else.
+ * Draws with the graphics card, as long as it is there; else the elements of the page do. A card that is emulated would
+ * take the processor from everything else.
  */
 function quicken(term: Terminal): void {
+  const canvas = document.createElement("canvas");
+  const card = canvas.getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+  if (!card) return;
+  card.getExtension("WEBGL_lose_context")?.loseContext(); // a page has few of them
   try {
     const webgl = new WebglAddon();
     webgl.onContextLoss(() => webgl.dispose());
     term.loadAddon(webgl);
   } catch {
-    // No WebGL here: it draws without.
+    // It draws without.
   }
 }
 
