@@ -94,6 +94,7 @@ export function App({ sessions }: { sessions: Sessions }) {
           </button>
           <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
             Conversation
+            {half === "left" && <Asks key={active.id} store={active} />}
           </button>
         </nav>
       )}
@@ -151,6 +152,21 @@ function Welcome({ connect, list }: { connect(): void; list(): void }) {
         </button>
       </p>
     </section>
+  );
+}
+
+/** What waits for the person in the half that they do not see. */
+function Asks({ store }: { store: SessionStore }) {
+  const asks = usePart(
+    store,
+    ({ transcript }) => waitingStep(transcript) !== undefined || transcript.questions.length > 0,
+  );
+  if (!asks) return null;
+  return (
+    <>
+      <span className="dot waiting" aria-hidden="true" />
+      <span className="visually-hidden">, waits for an answer</span>
+    </>
   );
 }
 
