@@ -29,7 +29,7 @@ export function Conversation({ store, commands }: Props) {
   const view = useView(store);
   const { transcript, status, mode, caughtUp } = view;
   const composer = useRef<ComposerHandle>(null);
-  const rows = useMemo(() => rowsOf(view), [view]);
+  const rows = useMemo(() => (view.caughtUp ? rowsOf(view) : []), [view]);
   const online = status.state === "open";
   const running = transcript.phase !== "idle";
   const step = waitingStep(transcript);

@@ -277,10 +277,10 @@ export class SessionStore {
     this.inbox.push(message);
     if (this.scheduled) return;
     this.scheduled = true;
-    if (typeof document !== "undefined" && document.visibilityState === "visible") {
-      requestAnimationFrame(() => this.flush());
-    }
-    setTimeout(() => this.flush(), HIDDEN_MS);
+    // History is not shown piece by piece, which would only make it come later.
+    const seen = typeof document !== "undefined" && document.visibilityState === "visible";
+    if (seen && this.view.caughtUp) requestAnimationFrame(this.flush);
+    setTimeout(this.flush, HIDDEN_MS);
   }
 
   /** Takes in what came. */
