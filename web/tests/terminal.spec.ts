@@ -168,10 +168,10 @@ test("several tabs have a terminal each", async ({ page, serve }) => {
   await person.sees("in-the-1st");
   await person.button("New session").first().click();
   await page.getByRole("dialog").getByRole("button", { name: "Connect" }).click();
-  await expect(page.getByRole("tab")).toHaveCount(2);
+  await expect(person.tabs).toHaveCount(2);
   const other = new Person(page);
   await other.sees("here:");
   await expect(other.terminal).not.toContainText("in-the-1st");
-  await page.getByRole("tab").first().click();
+  await person.tabs.first().click();
   await person.sees("in-the-1st");
 });

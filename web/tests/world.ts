@@ -159,6 +159,11 @@ export class Person {
     return this.page.getByRole("article", { name: /^Step/ });
   }
 
+  /** The tabs of the page, each a session. */
+  get tabs(): Locator {
+    return this.page.getByRole("navigation", { name: "Open sessions" }).locator(".choose");
+  }
+
   button(name: string | RegExp): Locator {
     return this.page.getByRole("button", { name });
   }

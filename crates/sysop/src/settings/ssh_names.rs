@@ -44,9 +44,8 @@ impl Reading {
             match keyword.to_ascii_lowercase().as_str() {
                 "host" => self.hosts(words),
                 "include" => {
-                    for path in words.iter().flat_map(|word| self.included(word)) {
-                        self.file(&path, depth + 1);
-                    }
+                    let files: Vec<PathBuf> = words.iter().flat_map(|word| self.included(word)).collect();
+                    files.iter().for_each(|path| self.file(path, depth + 1));
                 }
                 _ => {}
             }
