@@ -177,7 +177,7 @@ function AgentToggle({ store }: { store: SessionStore }) {
   return (
     <button
       type="button"
-      className={`agent-toggle ${on ? "on" : ""}`}
+      className={`agent-toggle ${on ? "on glows" : ""}`}
       aria-pressed={on}
       title={
         on ? "The model may use tools; click for plain chat" : "Plain chat; click to let the model use tools"
