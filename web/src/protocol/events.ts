@@ -57,20 +57,36 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
     }, SILENCE_MS);
     hooks.alive();
   };
+  /** The last event that is here whole, and whether the next one is here in part. */
+  let latest = resumeFrom;
+  let begun = false;
+  /** How the live terminal is watched; not at all where there is nothing. */
+  let watched: string | undefined;
+  /** The stream that is read now. It is another one from when on the terminal is watched, or no longer. */
+  let stream = new AbortController();
+  let again = false;
+  stop.signal.addEventListener("abort", () => stream.abort());
   const tell = (message: ServerMessage) => {
     worked = true;
+    if ("seq" in message && message.seq !== undefined) {
+      begun = message.more === true;
+      if (!begun) latest = message.seq;
+    }
     hooks.message(message);
   };
+  const watch = (how: string | undefined) => {
+    if (how === undefined && watched === undefined) return;
+    watched = how;
+    again = true;
+    if (!begun) stream.abort();
+  };
 
-  const run = async () => {
-    const greeting = await greetingOf(id);
-    if (stop.signal.aborted) return;
-    tell(greeting);
-    const path = sessionPath(id, `/events?resumeFrom=${resumeFrom}`);
+  const follow = async () => {
+    const path = sessionPath(id, `/events?resumeFrom=${latest}${watched ?? ""}`);
     const response = await fetch(path, {
       credentials: "same-origin",
       headers: { accept: "text/event-stream" },
-      signal: stop.signal,
+      signal: stream.signal,
     });
     if (!response.ok || !response.body) {
       throw new Problem(
@@ -93,6 +109,22 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
         const message = parse(data);
         if (message) tell(message);
       }
+      if (again && !begun) stream.abort();
+    }
+  };
+  const run = async () => {
+    const greeting = await greetingOf(id);
+    if (stop.signal.aborted) return;
+    tell(greeting);
+    for (;;) {
+      again = false;
+      stream = new AbortController();
+      try {
+        await follow();
+      } catch (error) {
+        if (!again) throw error;
+      }
+      if (!again || stop.signal.aborted) return;
     }
   };
   run()
@@ -111,9 +143,10 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
     const place = PLACES[message.type];
     if (place === undefined) {
       if (message.type === "terminal.attach") {
-        const why =
-          "the live terminal needs a WebSocket, and something between here and the server blocks it";
-        queueMicrotask(() => hooks.message(refusal(id, why, "no_terminal", undefined)));
+        const { cols, rows } = message;
+        watch(`&terminal=true${cols && rows ? `&cols=${cols}&rows=${rows}` : ""}`);
+      } else if (message.type === "terminal.detach") {
+        watch(undefined);
       }
       return true; // greetings and heartbeats have no meaning here
     }
