@@ -9,6 +9,7 @@ export default defineConfig({
   testDir: ".",
   fullyParallel: true,
   forbidOnly: true,
+  grepInvert: process.env.BENCH_NUMBERS ? undefined : /@bench/,
   workers: 2,
   timeout: 60_000,
   expect: { timeout: 20_000 },
