@@ -9,6 +9,7 @@ mod history;
 mod machines;
 mod measure;
 pub(crate) mod mock;
+mod server;
 mod tui;
 
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! A session's messages as server-sent events: the same as those of the socket, for clients that have none.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::HeaderMap;
@@ -10,6 +11,7 @@ use futures::{Stream, StreamExt};
 use serde::Deserialize;
 use sysop_core::id::{Seq, SessionId};
 use sysop_wire::{ErrorCode, ServerMessage, to_line};
+use tokio::time::Instant;
 
 use crate::act::DRAINING;
 use crate::follow::{Feed, Follower, Start};
@@ -17,6 +19,7 @@ use crate::guard::{Caller, Scope};
 use crate::http::{Shared, problem};
 
 const LAST_EVENT_ID: &str = "last-event-id";
+const TOO_SLOW: &str = "this client does not read fast enough; connect again with `Last-Event-ID` to go on";
 
 /// What an address may say of a stream.
 #[derive(Debug, Default, Deserialize)]
@@ -53,12 +56,12 @@ pub(crate) async fn events(
     let lends = wanted.lend || room.state.is_offered_by(&caller.key);
     let lends = lends && caller.scope >= Scope::Operate && !room.state.lending.is_taken();
     let lent = if lends { Some(Follower::caught_up(&room).await.lent().clone()) } else { None };
-    let state = std::sync::Arc::clone(&room.state);
+    let state = Arc::clone(&room.state);
     let mut feed = Feed::new(room, start, false).await;
     if let Some(lent) = lent.filter(|lent| !lent.tools.is_empty()) {
         feed.sit(Some(state.lending.sit(&caller.key, lent)));
     }
-    let stream = stream(shared, feed, state.id.clone(), caller);
+    let stream = stream(Reader::new(shared, state.id.clone()), feed, caller);
     Sse::new(stream).keep_alive(KeepAlive::new()).into_response()
 }
 
@@ -72,16 +75,46 @@ fn start(headers: &HeaderMap, wanted: &Wanted) -> Result<Start, ()> {
     Ok(Start::After(Seq(seq)))
 }
 
-fn stream(
+/// Who reads a stream, and whether they do.
+struct Reader {
     shared: Shared,
-    feed: Feed,
     session_id: SessionId,
-    caller: Caller,
-) -> impl Stream<Item = Result<Event, Infallible>> {
-    let present = shared.metrics.stream();
-    let state = (shared, feed, session_id, (caller, present));
+    /// When there was a message for them that nobody has asked for more after.
+    told: Option<Instant>,
+}
+
+impl Reader {
+    fn new(shared: Shared, session_id: SessionId) -> Self {
+        Self { shared, session_id, told: None }
+    }
+
+    /// Whether they have not made room for another message for too long.
+    fn is_slow(&self) -> bool {
+        self.told.is_some_and(|told| told.elapsed() > self.shared.settings.socket.write)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if self.is_slow() {
+            self.shared.metrics.stream_dropped("too_slow");
+            tracing::info!(session = %self.session_id, reason = "too_slow", "stream closed");
+        }
+    }
+}
+
+fn stream(reader: Reader, feed: Feed, caller: Caller) -> impl Stream<Item = Result<Event, Infallible>> {
+    let present = reader.shared.metrics.stream();
+    let state = (reader, feed, (caller, present));
     futures::stream::unfold(Some(state), |state| async {
-        let (shared, mut feed, session_id, held) = state?;
+        let (mut reader, mut feed, held) = state?;
+        let (shared, session_id) = (Arc::clone(&reader.shared), reader.session_id.clone());
+        // It is asked for the next message when there is room for it, and not before.
+        if reader.is_slow() {
+            shared.metrics.message_out();
+            return Some((event(&closed(&session_id, ErrorCode::TooSlow, TOO_SLOW)), None));
+        }
+        reader.told = None;
         let message = tokio::select! {
             biased;
             () = shared.closing.cancelled() => None,
@@ -94,8 +127,8 @@ fn stream(
             Some(None) => (closed(&session_id, ErrorCode::Closed, "the session ended here"), false),
             None => (closed(&session_id, ErrorCode::Draining, DRAINING), false),
         };
-        let event = event(&message);
-        Some((event, goes_on.then_some((shared, feed, session_id, held))))
+        reader.told = goes_on.then(Instant::now);
+        Some((event(&message), goes_on.then_some((reader, feed, held))))
     })
     .map(Ok)
 }
