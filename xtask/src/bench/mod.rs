@@ -10,6 +10,7 @@ mod machines;
 mod measure;
 pub(crate) mod mock;
 mod page;
+mod server;
 mod tui;
 
 use std::path::PathBuf;

@@ -213,6 +213,10 @@ impl Rooms for TestRooms {
         None
     }
 
+    fn live(&self) -> usize {
+        self.driver.live_sessions()
+    }
+
     fn rest(&self, idle: Duration) {
         self.driver.rest(idle);
     }
