@@ -22,9 +22,13 @@ test("@bench how soon something is seen, and how much is loaded for it", async (
   const server = await serve({});
   const id = await server.session();
   let [paint, size] = [Number.POSITIVE_INFINITY, 0];
+  const first = await browser.newContext();
+  await enter(first, server);
+  const cookies = await first.cookies();
+  await first.close();
   for (let round = 0; round < ROUNDS; round += 1) {
-    const context = await browser.newContext();
-    await enter(context, server);
+    const context = await browser.newContext(); // with nothing kept
+    await context.addCookies(cookies);
     const page = await context.newPage();
     await page.goto(`${server.url}/#/s/${id}`);
     const seen = await page.waitForFunction(
