@@ -15,8 +15,8 @@ test("a proposal is edited, and what was written runs", async ({ page, serve }) 
   const person = await visit(page, server, await server.session());
   await person.says("make it");
   await expect(person.review).toContainText("echo proposed > made");
-  await expect(person.review).toContainText("on local");
-  await expect(person.button(/^For this session/)).toContainText("exactly this command");
+  await expect(person.review).toContainText("on this machine");
+  await expect(person.button(/^For this session/)).toContainText("echo proposed > made");
   expect(existsSync(join(server.work, "made"))).toBe(false);
   await person.button(/^Edit/).click();
   const field = page.getByRole("textbox", { name: "What to run instead" });

@@ -161,7 +161,7 @@ export class Person {
 
   /** The tabs of the page, each a session. */
   get tabs(): Locator {
-    return this.page.getByRole("navigation", { name: "Open sessions" }).locator(".choose");
+    return this.page.getByRole("tab");
   }
 
   button(name: string | RegExp): Locator {

@@ -94,6 +94,7 @@ export function App({ sessions }: { sessions: Sessions }) {
           </button>
           <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
             Conversation
+            {half === "left" && <Asks key={active.id} store={active} />}
           </button>
         </nav>
       )}
@@ -154,6 +155,21 @@ function Welcome({ connect, list }: { connect(): void; list(): void }) {
   );
 }
 
+/** What waits for the person in the half that they do not see. */
+function Asks({ store }: { store: SessionStore }) {
+  const asks = usePart(
+    store,
+    ({ transcript }) => waitingStep(transcript) !== undefined || transcript.questions.length > 0,
+  );
+  if (!asks) return null;
+  return (
+    <>
+      <span className="dot waiting" aria-hidden="true" />
+      <span className="visually-hidden">, waits for an answer</span>
+    </>
+  );
+}
+
 /** Seed 004's toggle. */
 function AgentToggle({ store }: { store: SessionStore }) {
   const mode = usePart(store, (view) => view.mode);
@@ -161,7 +177,7 @@ function AgentToggle({ store }: { store: SessionStore }) {
   return (
     <button
       type="button"
-      className={`agent-toggle ${on ? "on" : ""}`}
+      className={`agent-toggle ${on ? "on glows" : ""}`}
       aria-pressed={on}
       title={
         on ? "The model may use tools; click for plain chat" : "Plain chat; click to let the model use tools"

@@ -38,14 +38,14 @@ export function TabStrip({ sessions, tabs }: { sessions: Sessions; tabs: Tabs })
     if (!next) return;
     event.preventDefault();
     sessions.show(next.id);
-    strip.current?.querySelectorAll<HTMLElement>(".choose")[tabs.open.indexOf(next)]?.focus();
+    strip.current?.querySelectorAll<HTMLElement>("[role=tab]")[tabs.open.indexOf(next)]?.focus();
   };
   return (
-    <nav className="tabs" aria-label="Open sessions" ref={strip} onKeyDown={keys}>
+    <div className="tabs" role="tablist" aria-label="Open sessions" ref={strip} onKeyDown={keys}>
       {tabs.open.map((store) => (
         <Tab key={store.id} store={store} active={store === tabs.active} sessions={sessions} />
       ))}
-    </nav>
+    </div>
   );
 }
 
@@ -55,29 +55,33 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
   const title = usePart(store, (view) => view.transcript.lastPrompt ?? "");
   const name = host ? shortPlace(host) : "…";
   return (
-    <div className={`tab ${active ? "active" : ""}`}>
-      <button
-        type="button"
-        className="choose"
-        aria-current={active ? "page" : undefined}
-        title={`${host ? place(host) : ""}${title ? `: ${oneLine(title).slice(0, 200)}` : ""} (${WORDS[how]})`}
-        onClick={() => sessions.show(store.id)}
-        onAuxClick={(event) => event.button === 1 && sessions.putAway(store.id)}
-      >
-        <span className={`dot ${how}`} aria-hidden="true" />
-        <span className="name">{name}</span>
-        <span className="visually-hidden">, {WORDS[how]}</span>
-        {title && <span className="title">{oneLine(title).slice(0, 60)}</span>}
-      </button>
-      <button
-        type="button"
+    <button
+      type="button"
+      className={`tab ${active ? "active" : ""}`}
+      role="tab"
+      aria-selected={active}
+      aria-keyshortcuts="Delete"
+      tabIndex={active ? 0 : -1}
+      title={`${host ? place(host) : ""}${title ? `: ${oneLine(title).slice(0, 200)}` : ""} (${WORDS[how]})`}
+      onClick={() => sessions.show(store.id)}
+      onAuxClick={(event) => event.button === 1 && sessions.putAway(store.id)}
+    >
+      <span className={`dot ${how}`} aria-hidden="true" />
+      <span className="name">{name}</span>
+      <span className="visually-hidden">, {WORDS[how]}</span>
+      {title && <span className="title">{oneLine(title).slice(0, 60)}</span>}
+      {/* For pointers; a keyboard has Delete. Buttons do not stand in buttons, nor beside tabs in their list. */}
+      <span
         className="close"
-        aria-label={`Close the tab of ${name}`}
-        title="Close the tab; the session lives on"
-        onClick={() => sessions.putAway(store.id)}
+        aria-hidden="true"
+        title="Close the tab (Delete); the session lives on"
+        onClick={(event) => {
+          event.stopPropagation();
+          sessions.putAway(store.id);
+        }}
       >
         <Icon name="close" />
-      </button>
-    </div>
+      </span>
+    </button>
   );
 }

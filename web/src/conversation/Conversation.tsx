@@ -218,22 +218,19 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
   return (
     <div className="list">
       <section className="scroller" ref={scroller} onScroll={scrolled} tabIndex={0} aria-label="Messages">
-        {rows.length === 0 ? (
-          empty
-        ) : (
-          <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
-            {drawn.map(({ index, key }) => {
-              const row = rows[index];
-              return (
-                row && (
-                  <div key={key} data-index={index} ref={virtual.measureElement} className="row">
-                    <RowView row={row} session={store.id} showAll={showAll} />
-                  </div>
-                )
-              );
-            })}
-          </div>
-        )}
+        <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
+          {drawn.map(({ index, key }) => {
+            const row = rows[index];
+            return (
+              row && (
+                <div key={key} data-index={index} ref={virtual.measureElement} className="row">
+                  <RowView row={row} session={store.id} showAll={showAll} />
+                </div>
+              )
+            );
+          })}
+        </div>
+        {rows.every(({ kind }) => kind === "earlier") && empty}
       </section>
       {away && (
         <button type="button" className="jump" onClick={jump}>

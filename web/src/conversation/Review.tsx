@@ -29,7 +29,7 @@ export function Review({ store, step, host, online, sent, leave }: Props) {
   const [text, setText] = useState("");
   const since = useRef(Number.POSITIVE_INFINITY);
   const disabled = !online || sent;
-  const editable = step.looks === "command" || step.looks === "send_keys";
+  const editable = step.effect === "command";
 
   // It takes the keyboard where nothing else is being written.
   useEffect(() => {
@@ -43,7 +43,7 @@ export function Review({ store, step, host, online, sent, leave }: Props) {
   const allowSession = () => !disabled && step.covers && store.decide(step.call, "allow_session");
   const edit = () => {
     if (!editable) return;
-    setText(onlySeen(step.command));
+    setText(onlySeen(step.proposal));
     setStage("edit");
   };
   const reject = () => {
@@ -57,7 +57,7 @@ export function Review({ store, step, host, online, sent, leave }: Props) {
   const send = () => {
     if (disabled) return;
     if (stage === "edit") {
-      if (text.trim()) store.decide(step.call, "allow", text === step.command ? {} : { command: text });
+      if (text.trim()) store.decide(step.call, "allow", text === step.proposal ? {} : { command: text });
     } else {
       store.decide(step.call, "reject", text.trim() ? { reason: text.trim() } : {});
     }
@@ -90,7 +90,7 @@ export function Review({ store, step, host, online, sent, leave }: Props) {
     }
   };
 
-  const doubtful = lookAlikes(step.command);
+  const doubtful = lookAlikes(step.proposal);
   return (
     <section
       ref={card}
@@ -128,7 +128,7 @@ export function Review({ store, step, host, online, sent, leave }: Props) {
         />
       ) : (
         <pre id="review-what" className={`what ${step.looks}`}>
-          <Command text={step.command} findings={step.findings} />
+          <Command text={step.proposal} findings={step.findings} />
         </pre>
       )}
       {stage !== "edit" && <Arguments step={step} />}

@@ -25,7 +25,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
     <div className="toolbar" role="toolbar" aria-label="The turn">
       <div className="who">
         <ModelPicker store={store} model={facts?.model ?? ""} disabled={!online || !facts} />
-        {mode === "agent" && <span className="agent-badge">AGENT</span>}
+        {mode === "agent" && <span className={`agent-badge ${running ? "moves" : ""}`}>AGENT</span>}
         {facts && (
           <label className="approve" title={MODES.find(([word]) => word === facts.approve)?.[2]}>
             <span className="visually-hidden">What runs without a question</span>
@@ -60,7 +60,12 @@ export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
           </button>
         )}
         {paused && !ends && (
-          <button type="button" className="act resume" disabled={!online} onClick={() => store.resume()}>
+          <button
+            type="button"
+            className="act resume glows moves"
+            disabled={!online}
+            onClick={() => store.resume()}
+          >
             <Icon name="resume" /> Resume
           </button>
         )}

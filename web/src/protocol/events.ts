@@ -1,7 +1,7 @@
 /** A session over server-sent events, with a POST for each message: where no WebSocket gets through. */
 import type { ClientMessage, ErrorCode, ServerMessage } from "../wire";
 import { ask, greetingOf, sessionPath } from "./api";
-import { Problem } from "./problem";
+import { Problem, problemOf } from "./problem";
 import { type Connect, type Connection, parse } from "./transport";
 
 /** Where a message is posted to, below its session; what has no place cannot be said this way. */
@@ -23,21 +23,32 @@ const PLACES: Partial<Record<ClientMessage["type"], string>> = {
 /** How long the stream may be silent: the server writes a comment every 15 s. */
 const SILENCE_MS = 40_000;
 
-/** Cuts a stream of events into the data of each, wherever its pieces were split. */
+/** One event of a stream. */
+export interface StreamEvent {
+  data: string;
+  /** The point to resume from, where this event is one. */
+  id: string | undefined;
+}
+
+/** Cuts a stream into its events, wherever its pieces were split. */
 export class EventReader {
   private rest = "";
   private data: string[] = [];
+  private id: string | undefined;
 
-  push(piece: string): string[] {
-    const events: string[] = [];
-    const lines = (this.rest + piece).split(/\r\n|\n|\r/);
+  push(piece: string): StreamEvent[] {
+    const events: StreamEvent[] = [];
+    const lines = (this.rest + piece).split(/\r\n|\n|\r(?!$)/);
     this.rest = lines.pop() ?? "";
     for (const line of lines) {
       if (line === "") {
-        if (this.data.length > 0) events.push(this.data.join("\n"));
+        if (this.data.length > 0) events.push({ data: this.data.join("\n"), id: this.id });
         this.data = [];
+        this.id = undefined;
       } else if (line.startsWith("data:")) {
         this.data.push(line.slice(line[5] === " " ? 6 : 5));
+      } else if (line.startsWith("id:")) {
+        this.id = line.slice(3).trim();
       }
     }
     return events;
@@ -45,122 +56,99 @@ export class EventReader {
 }
 
 export const openEvents: Connect = (id, resumeFrom, hooks) => {
-  const stop = new AbortController();
+  const over = new AbortController();
   let worked = false;
+  /** The stream that is read now; another takes its place when the terminal is watched, or no longer. */
+  let stream = new AbortController();
+  let place = resumeFrom;
+  let terminal: { cols?: number; rows?: number } | undefined;
   let silent: ReturnType<typeof setTimeout> | undefined;
-  let timedOut = false;
+  const finish = (why: { status?: number; why?: string }) => {
+    if (over.signal.aborted) return;
+    clearTimeout(silent);
+    over.abort();
+    stream.abort();
+    hooks.ended({ worked, ...why });
+  };
   const heard = () => {
     clearTimeout(silent);
-    silent = setTimeout(() => {
-      timedOut = true;
-      stop.abort();
-    }, SILENCE_MS);
+    silent = setTimeout(() => finish({ why: "the server has been silent" }), SILENCE_MS);
     hooks.alive();
   };
-  /** The last event that is here whole, and whether the next one is here in part. */
-  let latest = resumeFrom;
-  let begun = false;
-  /** How the live terminal is watched; not at all where there is nothing. */
-  let watched: string | undefined;
-  /** The stream that is read now. It is another one from when on the terminal is watched, or no longer. */
-  let stream = new AbortController();
-  let again = false;
-  stop.signal.addEventListener("abort", () => stream.abort());
   const tell = (message: ServerMessage) => {
     worked = true;
-    if ("seq" in message && message.seq !== undefined) {
-      begun = message.more === true;
-      if (!begun) latest = message.seq;
-    }
     hooks.message(message);
   };
-  const watch = (how: string | undefined) => {
-    if (how === undefined && watched === undefined) return;
-    watched = how;
-    again = true;
-    if (!begun) stream.abort();
-  };
 
-  const follow = async () => {
-    const path = sessionPath(id, `/events?resumeFrom=${latest}${watched ?? ""}`);
-    const response = await fetch(path, {
-      credentials: "same-origin",
-      headers: { accept: "text/event-stream" },
-      signal: stream.signal,
-    });
-    if (!response.ok || !response.body) {
-      throw new Problem(
-        "The session could not be followed",
-        response.statusText,
-        "",
-        response.status,
-        "",
-        path,
-      );
+  const follow = async (signal: AbortSignal) => {
+    const asked = new URLSearchParams({ resumeFrom: String(place) });
+    if (terminal) {
+      asked.set("terminal", "true");
+      if (terminal.cols && terminal.rows) {
+        asked.set("cols", String(terminal.cols));
+        asked.set("rows", String(terminal.rows));
+      }
     }
+    const path = sessionPath(id, `/events?${asked}`);
+    const headers = { accept: "text/event-stream" };
+    const response = await fetch(path, { credentials: "same-origin", headers, signal });
+    if (!response.ok || !response.body)
+      throw await problemOf("The session could not be followed", path, response);
     heard();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     const events = new EventReader();
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return;
+      if (signal.aborted) return;
+      if (done) return finish({});
       heard();
-      for (const data of events.push(value)) {
-        const message = parse(data);
+      for (const event of events.push(value)) {
+        if (event.id) place = Number(event.id);
+        const message = parse(event.data);
         if (message) tell(message);
       }
-      if (again && !begun) stream.abort();
     }
   };
-  const run = async () => {
-    const greeting = await greetingOf(id);
-    if (stop.signal.aborted) return;
-    tell(greeting);
-    for (;;) {
-      again = false;
-      stream = new AbortController();
-      try {
-        await follow();
-      } catch (error) {
-        if (!again) throw error;
-      }
-      if (!again || stop.signal.aborted) return;
-    }
+  const failed = (error: unknown) => {
+    if (error instanceof Problem) finish({ status: error.status || undefined, why: error.why });
+    else finish({});
   };
-  run()
-    .then(() => ({ worked }))
-    .catch((error: unknown) =>
-      error instanceof Problem ? { worked, status: error.status || undefined, why: error.why } : { worked },
-    )
-    .then((ended) => {
-      clearTimeout(silent);
-      if (!stop.signal.aborted || timedOut) hooks.ended(ended);
+  const followAnew = () => {
+    stream.abort();
+    stream = new AbortController();
+    const { signal } = stream;
+    hooks.again();
+    follow(signal).catch((error: unknown) => {
+      if (!signal.aborted) failed(error);
     });
+  };
+  greetingOf(id).then((greeting) => {
+    if (over.signal.aborted) return;
+    // Followed first: who hears the greeting may want to watch the terminal, which follows anew.
+    followAnew();
+    tell(greeting);
+  }, failed);
 
   // One after the other, so that keys and answers arrive in the order in which they were given.
   let last: Promise<void> = Promise.resolve();
   const send: Connection["send"] = (message) => {
-    const place = PLACES[message.type];
-    if (place === undefined) {
-      if (message.type === "terminal.attach") {
-        const { cols, rows } = message;
-        watch(`&terminal=true${cols && rows ? `&cols=${cols}&rows=${rows}` : ""}`);
-      } else if (message.type === "terminal.detach") {
-        watch(undefined);
-      }
-      return true; // greetings and heartbeats have no meaning here
+    if (message.type === "terminal.attach" || message.type === "terminal.detach") {
+      terminal = message.type === "terminal.attach" ? { cols: message.cols, rows: message.rows } : undefined;
+      followAnew();
+      return true;
     }
+    const where = PLACES[message.type];
+    if (where === undefined) return true; // greetings and heartbeats have no meaning here
     const { type: _, ...body } = message;
     const replyTo = "messageId" in message ? message.messageId : undefined;
     last = last
       .then(async () => {
-        await ask("It was not sent", "POST", sessionPath(id, place), body);
+        if (!over.signal.aborted) await ask("It was not sent", "POST", sessionPath(id, where), body);
       })
       .catch((error: unknown) => {
-        if (stop.signal.aborted || !(error instanceof Problem)) return;
-        if (error.status === 0 && message.type !== "question.answer") {
-          stop.abort();
-          hooks.ended({ worked, why: error.why }); // the link sends again what has to be sent again
+        if (over.signal.aborted || !(error instanceof Problem)) return;
+        if (error.status === 0 && message.type === "user.message") {
+          finish({ why: error.why }); // the link sends it again
         } else {
           hooks.message(refusal(id, error.why, (error.code || "internal") as ErrorCode, replyTo));
         }
@@ -172,7 +160,8 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
     send,
     close: () => {
       clearTimeout(silent);
-      stop.abort();
+      over.abort();
+      stream.abort();
     },
   };
 };

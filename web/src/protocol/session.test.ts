@@ -266,6 +266,11 @@ describe("a prompt", () => {
 });
 
 describe("the events of a stream", () => {
+  test("have the point to resume from", () => {
+    const events = new EventReader().push("id: 3\ndata: a\n\ndata: b\n\nid: 4\ndata: c\n\n");
+    expect(events.map(({ id }) => id)).toEqual(["3", undefined, "4"]);
+  });
+
   const stream =
     'id: 3\ndata: {"type":"a"}\n\n: comment\n\ndata: {"type":\ndata: "b"}\r\n\r\ndata:{"type":"c"}\n\n';
 
@@ -274,7 +279,7 @@ describe("the events of a stream", () => {
       const reader = new EventReader();
       const events: string[] = [];
       for (let at = 0; at < stream.length; at += size)
-        events.push(...reader.push(stream.slice(at, at + size)));
+        events.push(...reader.push(stream.slice(at, at + size)).map(({ data }) => data));
       expect(events).toEqual(['{"type":"a"}', '{"type":\n"b"}', '{"type":"c"}']);
     }
   });

@@ -170,6 +170,9 @@ export class SessionLink implements Link {
       alive: () => {
         if (number === this.number) this.heardAt = this.world.now();
       },
+      again: () => {
+        if (number === this.number) this.sequencer.reconnected();
+      },
       ended: (ended) => {
         if (number === this.number) void this.ended(ended);
       },

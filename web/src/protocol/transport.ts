@@ -18,6 +18,8 @@ export interface Hooks {
   message(message: ServerMessage): void;
   /** Anything came, even what is no message: the connection lives. */
   alive(): void;
+  /** From here on it is told again what came after the last event that was told whole. */
+  again(): void;
   ended(ended: Ended): void;
 }
 

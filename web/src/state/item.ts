@@ -48,6 +48,8 @@ export interface Step {
   arguments: unknown;
   /** What runs: the command, the keys, or a short form of the call. */
   command: string;
+  /** What a person is asked about, byte for byte as the server tells it; its findings count from here. */
+  proposal: string;
   /** The command as it was proposed, where a person changed it. */
   editedFrom: string | undefined;
   reason: string;

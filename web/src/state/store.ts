@@ -320,6 +320,7 @@ export class SessionStore {
     this.openAgain(sent?.call);
     const what = sent?.what ?? "The server says";
     if (message.code === "draining" || message.code === "too_slow") return; // the link goes on by itself
+    if (message.code === "no_terminal" && !sent) return; // the terminal says so itself
     const code: ErrorCode | "" = message.code ?? "";
     this.tell(what, message.message, hintFor(200, code));
   }

@@ -366,9 +366,11 @@ class Draft {
 
   private asked(message: Extract<ServerMessage, { type: "approval.request" }>): void {
     const { toolCallId: call, name, command, reason, risk, findings, covers } = message;
+    const step = this.stepOf(call, name, message.arguments);
     this.put({
-      ...this.stepOf(call, name, message.arguments),
-      command,
+      ...step,
+      command: step.looks === "command" ? command : step.command,
+      proposal: command,
       reason,
       risk,
       findings: findings ?? [],
@@ -553,6 +555,7 @@ class Draft {
       looks: keys !== undefined ? "send_keys" : command !== undefined ? "command" : "tool",
       arguments: args,
       command: keys ?? command ?? shortForm(tool, args),
+      proposal: "",
       editedFrom: undefined,
       reason: textArgument(args, "reasoning") ?? textArgument(args, "reason") ?? "",
       origin: "model",

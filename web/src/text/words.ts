@@ -32,7 +32,7 @@ export function classWords(risk: Class): string {
 
 /** What "for this session" covers. */
 export function covers(grant: Grant): string {
-  if ("exact" in grant) return "exactly this command";
+  if ("exact" in grant) return neutraliseLine(`exactly \`${grant.exact.command}\``);
   if ("program" in grant) {
     const { program, subcommand } = grant.program;
     return neutraliseLine(
@@ -90,6 +90,7 @@ export function typedWords(by: string, typed: Typed): string {
 export function place(host: string): string {
   const names = host.split(",").map((name) => name.trim());
   const one = (name: string) => {
+    if (name === "local") return "this machine";
     const at = name.lastIndexOf("@");
     return neutraliseLine(at > 0 ? `${name.slice(at + 1)} as ${name.slice(0, at)}` : name);
   };
