@@ -162,7 +162,10 @@ export class Attached {
     if (reset) this.ended = false;
     if (cols && rows && (cols !== term.cols || rows !== term.rows)) {
       // In its turn: what came before was drawn for the old size.
-      term.write("", () => term.resize(cols, rows));
+      term.write("", () => {
+        term.resize(cols, rows);
+        term.refresh(0, rows - 1);
+      });
     }
     if (data || reset) this.flow.push(reset ? AFRESH + data : data);
     if (ended !== undefined) {
