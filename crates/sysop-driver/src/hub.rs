@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sysop_core::event::{Delta, Logged, Update};
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::id::{Seq, SessionId, StepId};
 use sysop_core::question::{Question, QuestionId};
 use tokio::sync::Notify;
 
@@ -20,6 +20,8 @@ const RECENT_EVENTS_MAX: usize = 64;
 const MAILBOX_UPDATES_MAX: usize = 4096;
 /// How much joined output of one call may wait for one face; the oldest goes first.
 const PENDING_OUTPUT_BYTES_MAX: usize = 256 * 1024;
+/// How many bytes of deltas may wait for one face; one more is not told to it.
+const PENDING_DELTA_BYTES_MAX: usize = 1024 * 1024;
 
 /// The publishing end.
 #[derive(Default)]
@@ -46,6 +48,11 @@ struct MailboxState {
     waiting: VecDeque<Update>,
     /// Questions and their ends: handed out first, and never thrown away.
     questions: VecDeque<Delta>,
+    /// How many bytes of text the deltas that wait have.
+    delta_bytes: usize,
+    /// The step of whose text this face has missed some: it is told no more of it, for what followed would not be what
+    /// comes next. The reply in the log has the whole.
+    missed: Option<StepId>,
     /// Updates were thrown away: the log has what was missed.
     behind: bool,
     closed: bool,
@@ -152,13 +159,48 @@ impl MailboxState {
         }
         if self.waiting.len() >= MAILBOX_UPDATES_MAX {
             self.waiting.clear();
+            self.delta_bytes = 0;
             self.behind = true;
             return;
         }
+        self.delta_bytes += text_bytes(&update);
         self.waiting.push_back(update);
     }
 
+    fn pop(&mut self) -> Option<Update> {
+        let update = self.waiting.pop_front()?;
+        self.delta_bytes -= text_bytes(&update);
+        Some(update)
+    }
+
+    /// Whether a face that has missed something can make use of this.
+    fn takes(&mut self, delta: &Delta) -> bool {
+        let room = self.delta_bytes < PENDING_DELTA_BYTES_MAX;
+        match delta {
+            Delta::Text { step, .. } | Delta::Reasoning { step, .. } => {
+                if !room {
+                    self.missed = Some(*step);
+                }
+                self.missed != Some(*step)
+            }
+            Delta::Restarted { step } => {
+                self.missed.take_if(|missed| missed == step); // what was told of it is void
+                true
+            }
+            // Of output the newest counts, and it is joined where it can be.
+            Delta::Output { call, .. } => {
+                room || matches!(self.waiting.back(), Some(Update::Delta(Delta::Output { call: last, .. })) if last == call)
+            }
+            Delta::Notice { .. } => room,
+            Delta::Control { .. } | Delta::Question { .. } | Delta::QuestionClosed { .. } => true,
+        }
+    }
+
     fn push_delta(&mut self, delta: &Delta) {
+        if !self.takes(delta) {
+            return;
+        }
+        let before = self.waiting.back().map_or(0, text_bytes);
         let joined = match (self.waiting.back_mut(), delta) {
             (Some(Update::Delta(Delta::Text { step: a, text: waiting })), Delta::Text { step: b, text })
             | (
@@ -178,9 +220,30 @@ impl MailboxState {
             }
             _ => false,
         };
-        if !joined {
+        if joined {
+            let after = self.waiting.back().map_or(0, text_bytes);
+            self.delta_bytes = self.delta_bytes + after - before;
+        } else {
             self.push(Update::Delta(delta.clone()));
         }
+    }
+}
+
+fn text_bytes(update: &Update) -> usize {
+    match update {
+        Update::Delta(
+            Delta::Text { text, .. }
+            | Delta::Reasoning { text, .. }
+            | Delta::Output { text, .. }
+            | Delta::Notice { text },
+        ) => text.len(),
+        Update::Delta(
+            Delta::Restarted { .. }
+            | Delta::Question { .. }
+            | Delta::QuestionClosed { .. }
+            | Delta::Control { .. },
+        )
+        | Update::Logged(_) => 0,
     }
 }
 
@@ -246,7 +309,7 @@ impl Updates {
             return Taken::Behind;
         }
         let mut state = lock(&self.mailbox.state);
-        match state.waiting.pop_front() {
+        match state.pop() {
             Some(Update::Logged(logged)) if logged.seq <= self.seen => Taken::Seen,
             Some(update) => {
                 if let Update::Logged(logged) = &update {
@@ -271,10 +334,12 @@ impl Updates {
         self.reading = page.len() == LOAD_EVENTS_MAX;
         if let Some(last) = page.last() {
             // What waits from before the page's end is in the page, or was for that moment only.
-            let waiting = &mut lock(&self.mailbox.state).waiting;
+            let mut state = lock(&self.mailbox.state);
             let old = |update: &Update| matches!(update, Update::Logged(logged) if logged.seq <= last.seq);
-            let covered = waiting.iter().rposition(old).map_or(0, |newest| newest + 1);
-            waiting.drain(..covered);
+            let covered = state.waiting.iter().rposition(old).map_or(0, |newest| newest + 1);
+            for _ in 0..covered {
+                state.pop();
+            }
         }
         self.page.extend(page);
         Some(())

@@ -205,6 +205,9 @@ impl Feed {
     pub(crate) async fn next(&mut self) -> Option<ServerMessage> {
         loop {
             if let Some(message) = self.ready.pop_front() {
+                if self.ready.is_empty() {
+                    self.ready = VecDeque::new(); // many wait for long, and the first words are the most
+                }
                 return Some(message);
             }
             let held_until = self.held.as_ref().map(|held| held.since + UNKNOWN_MAX);

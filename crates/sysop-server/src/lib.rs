@@ -125,7 +125,9 @@ impl Server {
             tokio::time::sleep(DRAIN).await;
         };
         let served = async {
-            doors.serve(self.router(), inner.closing.clone()).await;
+            // Sockets and streams see to it themselves before.
+            let patience = inner.settings.socket.write + 2 * inner.settings.socket.last_words;
+            doors.serve(self.router(), inner.closing.clone(), patience).await;
             inner.sockets.wait().await;
         };
         tokio::select! {

@@ -19,11 +19,14 @@ type Labels<const N: usize> = [(&'static str, String); N];
 pub(crate) struct Metrics {
     registry: Registry,
     sessions_created: Counter<u64, AtomicU64>,
+    sessions_live: Gauge<i64, AtomicI64>,
+    tasks: Gauge<i64, AtomicI64>,
     sockets: Gauge<i64, AtomicI64>,
     streams: Gauge<i64, AtomicI64>,
     messages_in: Counter<u64, AtomicU64>,
     messages_out: Counter<u64, AtomicU64>,
     sockets_dropped: Family<Labels<1>, Counter>,
+    streams_dropped: Family<Labels<1>, Counter>,
     requests: Family<Labels<3>, Counter>,
     request_seconds: Family<Labels<1>, Histogram>,
     tool_calls: Family<Labels<2>, Counter>,
@@ -40,11 +43,14 @@ impl Metrics {
         let mut metrics = Self {
             registry: Registry::with_prefix("sysop"),
             sessions_created: Counter::default(),
+            sessions_live: Gauge::default(),
+            tasks: Gauge::default(),
             sockets: Gauge::default(),
             streams: Gauge::default(),
             messages_in: Counter::default(),
             messages_out: Counter::default(),
             sockets_dropped: Family::default(),
+            streams_dropped: Family::default(),
             requests: Family::default(),
             request_seconds: Family::new_with_constructor(seconds),
             tool_calls: Family::default(),
@@ -58,6 +64,8 @@ impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("sessions_created", "Sessions opened anew", self.sessions_created.clone());
+        registry.register("sessions_live", "Sessions that are in memory", self.sessions_live.clone());
+        registry.register("tasks", "Tasks that are under way, whoever they are for", self.tasks.clone());
         registry.register("sockets", "Sockets that are connected", self.sockets.clone());
         registry.register("streams", "Event streams that are connected", self.streams.clone());
         registry.register("messages_received", "Messages from clients", self.messages_in.clone());
@@ -66,6 +74,11 @@ impl Metrics {
             "sockets_dropped",
             "Sockets that the server closed, by why",
             self.sockets_dropped.clone(),
+        );
+        registry.register(
+            "streams_dropped",
+            "Event streams that the server closed, by why",
+            self.streams_dropped.clone(),
         );
         registry.register("http_requests", "Requests by route and status", self.requests.clone());
         registry.register_with_unit(
@@ -93,8 +106,11 @@ impl Metrics {
         );
     }
 
-    /// All of it, as Prometheus reads it.
-    pub(crate) fn text(&self) -> String {
+    /// All of it, as Prometheus reads it. Must be called within a tokio runtime.
+    pub(crate) fn text(&self, sessions_live: usize) -> String {
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.sessions_live.set(count(sessions_live));
+        self.tasks.set(count(tokio::runtime::Handle::current().metrics().num_alive_tasks()));
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a String takes all");
         text
@@ -124,6 +140,10 @@ impl Metrics {
 
     pub(crate) fn socket_dropped(&self, why: &'static str) {
         self.sockets_dropped.get_or_create(&[("reason", why.to_owned())]).inc();
+    }
+
+    pub(crate) fn stream_dropped(&self, why: &'static str) {
+        self.streams_dropped.get_or_create(&[("reason", why.to_owned())]).inc();
     }
 
     pub(crate) fn request(&self, method: &str, route: &'static str, status: u16, took: Duration) {

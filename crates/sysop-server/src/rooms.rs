@@ -101,6 +101,9 @@ pub trait Rooms: Send + Sync {
     /// What keeps sessions from being opened, in one sentence; nothing where all is there.
     async fn trouble(&self) -> Option<String>;
 
+    /// How many sessions are in memory.
+    fn live(&self) -> usize;
+
     /// Lets go of sessions that nobody holds and that have done nothing for so long.
     fn rest(&self, idle: Duration);
 

@@ -223,8 +223,7 @@ function Offline({ store, putAway }: { store: SessionStore; putAway(): void }) {
   if (status.state === "open" && status.kind === "events") {
     return (
       <p className="banner slow" role="status">
-        No WebSocket gets through to the server: the conversation goes on without it, the live terminal does
-        not.
+        No WebSocket gets through to the server: the page goes on without it, by slower requests.
       </p>
     );
   }

@@ -32,14 +32,18 @@ impl Numbers {
         example: &'static str,
         arguments: &[&OsStr],
     ) -> Result<Self> {
-        let output = cargo()
-            .args(["run", "--release", "--locked", "--quiet"])
+        let mut run = cargo();
+        run.args(["run", "--release", "--locked", "--quiet"])
             .args(["--package", package, "--example", example, "--"])
-            .args(arguments)
-            .output()
-            .context("cannot start cargo")?;
+            .args(arguments);
+        Self::of(example, &mut run)
+    }
+
+    /// Runs a program that prints numbers.
+    pub(crate) fn of(example: &'static str, command: &mut Command) -> Result<Self> {
+        let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
         if !output.status.success() {
-            bail!("the example `{example}` failed: {}", String::from_utf8_lossy(&output.stderr));
+            bail!("`{example}` failed: {}", String::from_utf8_lossy(&output.stderr));
         }
         Ok(Self { example, text: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
@@ -48,8 +52,7 @@ impl Numbers {
     pub(crate) fn get(&self, name: &str) -> Result<f64> {
         let value =
             self.text.lines().find_map(|line| line.split_once(' ').filter(|(known, _)| *known == name));
-        let (_, value) =
-            value.with_context(|| format!("the example `{}` does not tell `{name}`", self.example))?;
+        let (_, value) = value.with_context(|| format!("`{}` does not tell `{name}`", self.example))?;
         value.trim().parse().with_context(|| format!("`{name}` is not a number"))
     }
 }

@@ -9,6 +9,8 @@ mod history;
 mod machines;
 mod measure;
 pub(crate) mod mock;
+mod page;
+mod server;
 mod tui;
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The only place where a session's state changes, one event at a time; live and replay share it.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Session;
 use super::state::{Phase, Repeated, TurnChanges, UNDO_TURNS_MAX, Work};
@@ -10,8 +10,7 @@ use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Message, Reply, ToolCall, ToolResult};
 use crate::outcome::{Outcome, Status};
 use crate::policy::Grant;
-use crate::session::{UNDO_TOOL, step};
-use crate::tool::Lent;
+use crate::session::UNDO_TOOL;
 
 /// What ends most loops of small models.
 const AGAIN: &str =
@@ -22,7 +21,7 @@ impl Session {
         let state = &mut self.state;
         match event {
             Event::SessionOpened { spec } => {
-                self.tools = Arc::new(step::OfferedTools::new(spec, &Lent::default()));
+                self.tools = OnceLock::new();
                 *state = super::State::new(spec.clone());
             }
             Event::Configured { change } => self.apply_configured(change),
@@ -80,7 +79,7 @@ impl Session {
             Change::Lent(lent) => {
                 self.state.lent = lent.clone();
                 self.state.grants.clear(); // they were given for where the tools ran then
-                self.tools = Arc::new(step::OfferedTools::new(&self.state.spec, lent));
+                self.tools = OnceLock::new();
             }
             Change::Model(model) => spec.model = model.clone(),
             Change::Approve(mode) => spec.approve = *mode,
@@ -200,7 +199,7 @@ impl Session {
 
     /// What a finished call means beyond its result: the loop guard, undo, the end of the task.
     fn remember(&mut self, call: &ToolCall, outcome: &Outcome) {
-        if self.tools.completes(&call.name) && outcome.status == Status::Ok {
+        if self.offered().completes(&call.name) && outcome.status == Status::Ok {
             self.state.completed = true;
         }
         let turn = self.state.turn;

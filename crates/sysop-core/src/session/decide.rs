@@ -61,7 +61,7 @@ impl Session {
     /// Why a call does not run whatever a person says of it: a rule forbids it, or the session only looks.
     pub(super) fn forbidden(&self, call: &ToolCall) -> Option<String> {
         let policy = self.policy();
-        let types = self.tools.named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Keys);
+        let types = self.offered().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Keys);
         let typed = call.text_argument("keys").filter(|_| types).and_then(|keys| policy.denies_keys(keys));
         let rule = call.text_argument("command").and_then(|command| policy.denies(command)).or(typed);
         if let Some(rule) = rule {
@@ -71,7 +71,7 @@ impl Session {
         if self.state.spec.approve != never {
             return None;
         }
-        let looks_only = self.tools.named(&call.name).is_some_and(|spec| {
+        let looks_only = self.offered().named(&call.name).is_some_and(|spec| {
             let assessment = assess(policy, never, &[], spec, call);
             assessment.verdict == Verdict::Allow
         });

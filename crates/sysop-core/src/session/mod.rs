@@ -79,7 +79,8 @@ pub struct Session {
     state: State,
     /// Derived from the spec, compiled when first needed; not part of the state that is compared.
     policy: Arc<OnceLock<Policy>>,
-    tools: Arc<step::OfferedTools>,
+    /// As the policy: many a session rests for long, and its tools are not needed for that.
+    tools: OnceLock<Arc<step::OfferedTools>>,
 }
 
 impl PartialEq for Session {
@@ -133,8 +134,7 @@ impl Session {
     }
 
     fn blank(spec: SessionSpec) -> Self {
-        let tools = Arc::new(step::OfferedTools::new(&spec, &Lent::default()));
-        Self { state: State::new(spec), policy: Arc::default(), tools }
+        Self { state: State::new(spec), policy: Arc::default(), tools: OnceLock::new() }
     }
 
     /// How the session works now.
@@ -191,6 +191,10 @@ impl Session {
     fn emit(&mut self, out: &mut Output, event: Event) {
         self.apply(&event);
         out.events.push(event);
+    }
+
+    fn offered(&self) -> &Arc<step::OfferedTools> {
+        self.tools.get_or_init(|| Arc::new(step::OfferedTools::new(&self.state.spec, &self.state.lent)))
     }
 
     fn policy(&self) -> &Policy {
@@ -561,7 +565,7 @@ impl Session {
 
     /// Lets the policy decide on a call: it runs, is asked about, or gets its end at once.
     fn consider(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
-        let tools = Arc::clone(&self.tools);
+        let tools = Arc::clone(self.offered());
         let considered = match tools.check(&call) {
             Ok(spec) => decide::Considered::new(self, spec, &call),
             Err(error) => {

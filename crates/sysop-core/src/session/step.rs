@@ -78,7 +78,7 @@ impl Session {
         let state = &self.state;
         let window = state.history.window(state.keep);
         let mut messages = window.messages;
-        let mut tools = Arc::clone(&self.tools.specs);
+        let mut tools = Arc::clone(&self.offered().specs);
         let text_protocol = matches!(
             messages.iter().rev().map(HistoryMessage::message).find(|m| matches!(m, Message::Assistant { .. })),
             Some(Message::Assistant { reply }) if reply.protocol == ToolProtocol::Text
@@ -91,7 +91,7 @@ impl Session {
         messages.extend(nudge.map(|text| HistoryMessage::new(Message::User { text: text.to_owned() })));
         ModelRequest {
             model: state.spec.model.clone(),
-            system: Arc::clone(&self.tools.system),
+            system: Arc::clone(&self.offered().system),
             messages,
             trimmed: window.trimmed,
             tools,
@@ -132,7 +132,7 @@ impl Session {
     fn find_written_calls(&self, reply: &mut Reply) {
         // A cut reply may look as if its fence was closed.
         let fences = reply.protocol == ToolProtocol::Text && reply.finish != Finish::Length;
-        match text_protocol::parse(&reply.text, &self.tools.specs, fences) {
+        match text_protocol::parse(&reply.text, &self.offered().specs, fences) {
             Parsed::Answer(text) => reply.text = text,
             Parsed::Calls { text, calls } => {
                 reply.text = text;

@@ -146,3 +146,47 @@ fn a_delta_that_is_older_than_an_event_read_from_the_log_is_not_handed_out_after
     let old = seen.iter().any(|update| matches!(update, Update::Delta(Delta::Text { .. })));
     assert!(!old, "{seen:?}");
 }
+
+/// What a face is told of the texts and outputs that wait for it.
+fn waiting_text(updates: &mut Updates) -> String {
+    let text = |update: Update| match update {
+        Update::Delta(Delta::Text { text, .. } | Delta::Output { text, .. }) => Some(text),
+        Update::Delta(_) | Update::Logged(_) => None,
+    };
+    taken(updates).into_iter().filter_map(text).collect()
+}
+
+#[test]
+fn the_text_of_a_step_that_waits_is_bounded_and_what_is_told_of_it_has_no_gap() {
+    let store = busy(0, 0);
+    let id = SessionId::new("s");
+    let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, Seq(0), Seq(0));
+    let step = |step| StepId { turn: TurnId(1), step };
+    let say = |number: u32, text: String| store.hub.delta(&Delta::Text { step: step(number), text });
+    let piece = |number: usize| format!("{number:0>1000};");
+    (0..10_000).for_each(|number| say(1, piece(number)));
+    let told = waiting_text(&mut updates);
+    assert!((PENDING_DELTA_BYTES_MAX..2 * PENDING_DELTA_BYTES_MAX).contains(&told.len()), "{}", told.len());
+    let whole: String = (0..told.len() / piece(0).len()).map(piece).collect();
+    assert_eq!(told, whole, "it is a beginning, without a gap");
+    say(1, "later".to_owned());
+    assert_eq!(waiting_text(&mut updates), "", "what would stand in a wrong place is left to the log");
+    store.hub.delta(&Delta::Restarted { step: step(1) });
+    say(1, "anew".to_owned());
+    say(2, " and on".to_owned());
+    assert_eq!(waiting_text(&mut updates), "anew and on");
+}
+
+#[test]
+fn deltas_that_cannot_be_joined_are_bounded_together() {
+    let store = busy(0, 0);
+    let id = SessionId::new("s");
+    let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, Seq(0), Seq(0));
+    for number in 0..1000 {
+        let call = CallId::new(["a", "b"][number % 2]);
+        store.hub.delta(&Delta::Output { call, text: "x".repeat(100_000) });
+    }
+    let told = waiting_text(&mut updates).len();
+    assert!(told <= PENDING_DELTA_BYTES_MAX + 100_000 + 2 * PENDING_OUTPUT_BYTES_MAX, "{told}");
+    assert_eq!(lock(&updates.mailbox.state).delta_bytes, 0);
+}

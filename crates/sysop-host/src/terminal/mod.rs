@@ -24,7 +24,7 @@ mod view;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -62,7 +62,8 @@ pub(crate) struct SharedTerminal {
     turn: tokio::sync::Mutex<()>,
     hands: Mutex<Hands>,
     size: Mutex<TerminalSize>,
-    outputs: broadcast::Sender<TerminalOutput>,
+    /// Made with the first shell: most sessions have none.
+    outputs: OnceLock<broadcast::Sender<TerminalOutput>>,
     /// Itself, for what goes on when a call has ended.
     me: Weak<Self>,
 }
@@ -91,7 +92,7 @@ impl SharedTerminal {
             turn: tokio::sync::Mutex::default(),
             hands: Mutex::default(),
             size: Mutex::new(SIZE_DEFAULT),
-            outputs: broadcast::Sender::new(OUTPUTS_WAITING_MAX),
+            outputs: OnceLock::new(),
             me: me.clone(),
         })
     }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sysop_driver::people::TerminalOutput;
+use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::live::Live;
 use super::recording::Recording;
 use super::shells::{self, ShellKind};
 use super::state::{Hidden, Inner, Until, random_key};
-use super::{SharedTerminal, Slot, locked};
+use super::{OUTPUTS_WAITING_MAX, SharedTerminal, Slot, locked};
 use crate::machine::{MachineError, TerminalStart};
 
 /// How long a shell on this machine has until it is at its prompt.
@@ -53,15 +54,15 @@ impl SharedTerminal {
         let recording = Recording::begin(&self.artefacts, size)
             .inspect_err(|error| tracing::warn!(%error, "the terminal is not recorded"))
             .ok();
-        let live = Live::start(&start, size, self.outputs.clone(), recording, Arc::clone(&self.secrets))
-            .map_err(|error| {
-                MachineError::Refused(format!("{} cannot be started: {error}", start.program.display()))
-            })?;
+        let outputs = self.outputs.get_or_init(|| broadcast::Sender::new(OUTPUTS_WAITING_MAX));
+        let live = Live::start(&start, size, outputs.clone(), recording, Arc::clone(&self.secrets)).map_err(
+            |error| MachineError::Refused(format!("{} cannot be started: {error}", start.program.display())),
+        )?;
         if again {
             slot.news = Some("the shell had ended; this is a new one, in its first folder".to_owned());
             let (picture, _) = live.inner().watched();
             // Nobody may be watching.
-            let _ = self.outputs.send(TerminalOutput::Redrawn(picture));
+            let _ = outputs.send(TerminalOutput::Redrawn(picture));
         }
         *locked(&self.current) = Some(Arc::clone(&live));
         (slot.live, slot.prepared, slot.shell) = (Some(Arc::clone(&live)), false, start.shell);

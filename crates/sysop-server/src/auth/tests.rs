@@ -10,8 +10,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Request, Response, Version, header};
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::id::Timestamp;
-use sysop_driver::port::Clock;
-use sysop_driver::tokens::{Scope as TokenScope, TokenKind, TokenRecord, TokenStore};
+use sysop_driver::port::{Clock, StoreError};
+use sysop_driver::tokens::{Scope as TokenScope, TokenId, TokenKind, TokenRecord, TokenStore};
 use sysop_store::MemoryStore;
 use tokio_util::sync::CancellationToken;
 
@@ -498,8 +498,9 @@ async fn revocation_is_honoured_within_a_second() {
         "its pages too"
     );
 
+    tokio::time::advance(Duration::from_millis(1)).await;
     let (fresh, _) = keep(&world.store, TokenScope::Read, None).await;
-    tokio::time::advance(Duration::from_millis(100)).await;
+    tokio::time::advance(Duration::from_millis(1)).await;
     let fresh = format!("Bearer {}", fresh.expose_secret());
     assert_eq!(
         world.status(request("GET", "/", &[("authorization", &fresh)]), Scope::Read).await,
@@ -573,4 +574,52 @@ async fn every_answer_has_the_headers_of_a_safe_page() {
     let mut kept = Response::builder().header("cache-control", "max-age=60").body(Body::empty()).unwrap();
     world.gate.seal(None, &mut kept);
     assert_eq!(kept.headers()["cache-control"], "max-age=60", "files of the page say for themselves");
+}
+
+/// Counts how often all tokens are read.
+struct Counting {
+    store: Arc<MemoryStore>,
+    reads: AtomicI64,
+}
+
+#[async_trait]
+impl TokenStore for Counting {
+    async fn keep_token(&self, record: &TokenRecord) -> Result<(), StoreError> {
+        self.store.keep_token(record).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.store.tokens().await
+    }
+
+    async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
+        self.store.revoke_token(id).await
+    }
+
+    async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError> {
+        self.store.spend_visit(id).await
+    }
+
+    async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
+        self.store.tokens_used(uses).await
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_was_just_made_elsewhere_opens_at_once_also_in_a_flood_of_wrong_ones() {
+    let counting = Arc::new(Counting { store: Arc::new(MemoryStore::new()), reads: AtomicI64::new(0) });
+    let clock = Arc::new(StoppedClock::default());
+    let tokens = Tokens::open(Arc::clone(&counting) as Arc<dyn TokenStore>, clock).await.unwrap();
+    let wrong: SecretString = format!("sysop_{}", "A".repeat(43)).into();
+    for _ in 0..4 {
+        let flood = (0..1000).map(|_| tokens.bearer(&wrong, Shown::Openly));
+        let (fresh, _) = keep(&counting.store, TokenScope::Read, None).await;
+        let (flood, fresh) =
+            tokio::join!(futures::future::join_all(flood), tokens.bearer(&fresh, Shown::Openly));
+        assert!(fresh.unwrap().is_some(), "what was there when it was shown is known");
+        assert!(flood.into_iter().all(|shown| shown.unwrap().is_none()));
+    }
+    let reads = counting.reads.load(Ordering::Relaxed);
+    assert!(reads <= 1 + 2 * 4, "{reads} readings for 4,000 wrong tokens");
 }

@@ -16,8 +16,9 @@ use super::token::{NewToken, hash_of, mint, same};
 
 /// How old what is known of the tokens may be when one is looked at.
 const FRESH: Duration = Duration::from_millis(500);
-/// A token that is not known makes the store be read again, but not more often than this.
-const UNKNOWN_FRESH: Duration = Duration::from_millis(100);
+/// A token that is not known makes the store be read again, but not more often than this: who shows one waits so long,
+/// together with all others who do, and is not refused for what was known before.
+const UNKNOWN_STEP: Duration = Duration::from_millis(100);
 /// A use is written down when the last one that was is this long ago.
 const USE_STEP_MS: i64 = 60_000;
 /// How long a browser stays logged in.
@@ -125,10 +126,11 @@ impl Tokens {
     /// When nobody can say, because the store cannot be read.
     pub async fn bearer(&self, token: &SecretString, shown: Shown) -> Result<Option<Bearer>, StoreError> {
         let Some(hash) = hash_of(token) else { return Ok(None) };
+        let shown_at = Instant::now();
         self.refresh(FRESH).await?;
         let mut found = self.find(&hash, shown);
         if found.is_none() {
-            self.refresh(UNKNOWN_FRESH).await?;
+            self.read_since(shown_at).await?;
             found = self.find(&hash, shown);
         }
         Ok(found.map(|row| self.used(row)))
@@ -249,19 +251,32 @@ impl Tokens {
         if self.table().read.elapsed() < age {
             return Ok(());
         }
-        self.read_if_older(age).await
+        let _reading = self.reading.lock().await;
+        if self.table().read.elapsed() < age {
+            return Ok(()); // somebody else just did
+        }
+        self.read_now().await
     }
 
     async fn read(&self) -> Result<(), StoreError> {
-        self.read_if_older(Duration::ZERO).await
+        let _reading = self.reading.lock().await;
+        self.read_now().await
     }
 
-    async fn read_if_older(&self, age: Duration) -> Result<(), StoreError> {
+    /// Knows at least what the store knew at that moment. Of many who ask, the next reading is for all.
+    async fn read_since(&self, moment: Instant) -> Result<(), StoreError> {
         let _reading = self.reading.lock().await;
-        let old = self.table();
-        if !age.is_zero() && old.read.elapsed() < age {
-            return Ok(()); // somebody else just did
+        let read = self.table().read;
+        if read >= moment {
+            return Ok(()); // somebody else's reading was for this one too
         }
+        tokio::time::sleep_until(read + UNKNOWN_STEP).await;
+        self.read_now().await
+    }
+
+    /// Reads the store; whoever does holds `reading`.
+    async fn read_now(&self) -> Result<(), StoreError> {
+        let old = self.table();
         // Taken before the store is asked: what it says is at least as new.
         let read = Instant::now();
         let records = self.store.tokens().await?;

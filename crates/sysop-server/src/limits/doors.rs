@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use super::taking::Taking;
 use super::{Held, Holdings, PeerKey};
 use crate::Peer;
 use crate::tls::Tls;
@@ -66,8 +67,8 @@ impl Doors {
     }
 
     /// Hands requests to the router until `stop`; then takes no more connections, and returns when what is under way has
-    /// ended.
-    pub async fn serve(self, router: Router, stop: CancellationToken) {
+    /// ended. A peer that takes nothing of what it is sent for longer than `patience` is let go of.
+    pub async fn serve(self, router: Router, stop: CancellationToken, patience: Duration) {
         let connections = TaskTracker::new();
         while let Some((stream, peer)) = self.accept(&stop).await {
             let address: IpAddr = peer.ip();
@@ -77,6 +78,7 @@ impl Doors {
                 unproven: Unproven(Arc::new(Mutex::new(Some(held)))),
                 router: router.clone(),
                 stop: stop.clone(),
+                patience,
             };
             connections.spawn(connection.begin(stream, self.tls.clone()));
         }
@@ -115,12 +117,15 @@ struct Connection {
     unproven: Unproven,
     router: Router,
     stop: CancellationToken,
+    /// How long the peer may take nothing of what it is sent.
+    patience: Duration,
 }
 
 impl Connection {
     async fn begin(self, stream: TcpStream, tls: Option<Tls>) {
         // A delta is sent at once; without it, it is only slower.
         let _ = stream.set_nodelay(true);
+        let stream = Taking::new(stream, self.patience);
         let Some(tls) = tls else { return self.serve(stream).await };
         // Who speaks no TLS, or never begins, is let go of without a word.
         if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_WAIT, tls.acceptor().accept(stream)).await {
@@ -129,7 +134,7 @@ impl Connection {
     }
 
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Self { peer, unproven, router, stop } = self;
+        let Self { peer, unproven, router, stop, patience: _ } = self;
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(unproven.clone());
@@ -189,7 +194,7 @@ mod tests {
         let doors = Doors::new(listener, tls, unproven);
         let address = doors.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let ended = tokio::spawn(doors.serve(router, stop.clone()));
+        let ended = tokio::spawn(doors.serve(router, stop.clone(), Duration::from_secs(30)));
         Served { address, stop, ended }
     }
 

@@ -5,6 +5,7 @@
 
 mod doors;
 mod rate;
+mod taking;
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -6,7 +6,7 @@ use futures::stream::SplitStream;
 use sysop_wire::{ClientMessage, Envelope, ErrorCode, Hello, ServerMessage};
 use tokio::sync::mpsc;
 
-use super::{Lending, MESSAGE_BYTES_MAX, Told};
+use super::{Beginning, Lending, MESSAGE_BYTES_MAX, Told};
 use crate::Inner;
 use crate::act::{Acted, Refused, act, attach, need, refused};
 use crate::follow::Start;
@@ -63,7 +63,8 @@ impl<'a> Hearing<'a> {
         let envelope = message.envelope().cloned();
         let named = envelope.as_ref().and_then(|envelope| envelope.traceparent.as_deref());
         self.room.state.begins(&message, named.and_then(TraceParent::parse));
-        if let Err(refused) = self.act(message).await {
+        // Apart: most of the time a socket waits, and this is large.
+        if let Err(refused) = Box::pin(self.act(message)).await {
             self.refuse(envelope.as_ref(), &refused).await;
         }
     }
@@ -125,7 +126,7 @@ impl<'a> Hearing<'a> {
         );
         let start = hello.resume_from.map_or(Start::Now, Start::After);
         self.greeted = true;
-        self.tell(Told::Hello { start, lent }).await;
+        self.tell(Told::Hello(Box::new(Beginning { start, lent }))).await;
         Ok(())
     }
 

@@ -33,8 +33,8 @@ use crate::http::{Shared, problem};
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// The most bytes that are read of a message, so that it can be answered; what is longer ends the connection.
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Buffers of one connection.
-const BUFFER_BYTES: usize = 4 * 1024;
+/// The buffer that one connection reads into while it waits; what is longer has the room that it needs.
+const BUFFER_BYTES: usize = 1024;
 /// Says which process this is: only to the same one may a client repeat what it was not told to have arrived.
 const INSTANCE: &str = "sysop-instance";
 /// How many answers may wait for a client that does not read.
@@ -49,6 +49,8 @@ pub struct SocketSettings {
     pub silence: Duration,
     /// How long a message may take to be taken by the peer.
     pub write: Duration,
+    /// How long the reason of an end may then take.
+    pub last_words: Duration,
 }
 
 impl Default for SocketSettings {
@@ -57,6 +59,7 @@ impl Default for SocketSettings {
             heartbeat: Duration::from_secs(10),
             silence: Duration::from_secs(25),
             write: Duration::from_secs(10),
+            last_words: Duration::from_secs(5),
         }
     }
 }
@@ -64,11 +67,17 @@ impl Default for SocketSettings {
 /// What the hearing half tells the telling half.
 enum Told {
     /// The client said hello: it begins here, and lends this.
-    Hello { start: Start, lent: Lending },
+    Hello(Box<Beginning>),
     /// A message for this client alone.
     Say(Box<ServerMessage>),
     /// It watches the terminal from now on, or no longer.
     Terminal(Option<Box<TerminalView>>),
+}
+
+/// Where a client begins, and what it lends.
+struct Beginning {
+    start: Start,
+    lent: Lending,
 }
 
 /// What a `hello` says of tools.

@@ -1,7 +1,5 @@
 //! What a client is told.
 
-use std::time::Duration;
-
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures::SinkExt;
 use futures::stream::SplitSink;
@@ -12,14 +10,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::terminal::{Watching, next_of};
-use super::{Lending, Told};
+use super::{Beginning, Lending, Told};
 use crate::Inner;
-use crate::follow::{Feed, Start};
+use crate::follow::Feed;
 use crate::guard::Caller;
 use crate::house::Room;
-
-/// How long the reason of an end may take to be taken by the peer.
-const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Close codes of RFC 6455 and IANA's list.
 const POLICY: u16 = 1008;
@@ -75,7 +70,7 @@ impl<'a> Telling<'a> {
             sink.send(Message::Close(Some(frame))).await
         };
         // Who does not take it is dropped without.
-        let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
+        let _ = tokio::time::timeout(self.inner.settings.socket.last_words, last_words).await;
     }
 
     async fn tell(&mut self, sink: &mut Sink) -> Over {
@@ -126,12 +121,13 @@ impl<'a> Telling<'a> {
                 self.terminal = Some(watching);
                 self.say(sink, &first).await
             }
-            Told::Hello { start, lent } => self.hello(start, lent).await,
+            // Apart: most of the time a socket waits, and this is large.
+            Told::Hello(beginning) => Box::pin(self.hello(*beginning)).await,
         }
     }
 
     /// Begins anew with what the client asked for.
-    async fn hello(&mut self, start: Start, lent: Lending) -> Result<(), Over> {
+    async fn hello(&mut self, Beginning { start, lent }: Beginning) -> Result<(), Over> {
         // Where the log ends now is what counts, not where it ended when the socket was opened.
         match self.inner.house.open(&self.room.state.id).await {
             Ok(room) => self.room = room,

@@ -1,6 +1,7 @@
 //! A session's messages as server-sent events: the same as those of the socket, for clients that have none.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::HeaderMap;
@@ -10,6 +11,7 @@ use futures::{Stream, StreamExt};
 use serde::Deserialize;
 use sysop_core::id::{Seq, SessionId};
 use sysop_wire::{ErrorCode, ServerMessage, to_line};
+use tokio::time::Instant;
 
 use crate::act::{DRAINING, watch};
 use crate::follow::{Feed, Follower, Start};
@@ -18,6 +20,7 @@ use crate::http::{Shared, problem};
 use crate::socket::{Watching, next_of};
 
 const LAST_EVENT_ID: &str = "last-event-id";
+const TOO_SLOW: &str = "this client does not read fast enough; connect again with `Last-Event-ID` to go on";
 
 /// What an address may say of a stream.
 #[derive(Debug, Default, Deserialize)]
@@ -61,7 +64,7 @@ pub(crate) async fn events(
     let lends = wanted.lend || room.state.is_offered_by(&caller.key);
     let lends = lends && caller.scope >= Scope::Operate && !room.state.lending.is_taken();
     let lent = if lends { Some(Follower::caught_up(&room).await.lent().clone()) } else { None };
-    let state = std::sync::Arc::clone(&room.state);
+    let state = Arc::clone(&room.state);
     let terminal = match wanted.terminal {
         true => Some(watch(&room, &caller, wanted.cols.zip(wanted.rows)).await),
         false => None,
@@ -79,7 +82,7 @@ pub(crate) async fn events(
         None => (None, None),
     };
     let followed = Followed { feed, terminal, first };
-    let stream = stream(shared, followed, state.id.clone(), caller);
+    let stream = stream(Reader::new(shared, state.id.clone()), followed, caller);
     Sse::new(stream).keep_alive(KeepAlive::new()).into_response()
 }
 
@@ -115,16 +118,46 @@ impl Followed {
     }
 }
 
-fn stream(
+/// Who reads a stream, and whether they do.
+struct Reader {
     shared: Shared,
-    feed: Followed,
     session_id: SessionId,
-    caller: Caller,
-) -> impl Stream<Item = Result<Event, Infallible>> {
-    let present = shared.metrics.stream();
-    let state = (shared, feed, session_id, (caller, present));
+    /// When there was a message for them that nobody has asked for more after.
+    told: Option<Instant>,
+}
+
+impl Reader {
+    fn new(shared: Shared, session_id: SessionId) -> Self {
+        Self { shared, session_id, told: None }
+    }
+
+    /// Whether they have not made room for another message for too long.
+    fn is_slow(&self) -> bool {
+        self.told.is_some_and(|told| told.elapsed() > self.shared.settings.socket.write)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if self.is_slow() {
+            self.shared.metrics.stream_dropped("too_slow");
+            tracing::info!(session = %self.session_id, reason = "too_slow", "stream closed");
+        }
+    }
+}
+
+fn stream(reader: Reader, feed: Followed, caller: Caller) -> impl Stream<Item = Result<Event, Infallible>> {
+    let present = reader.shared.metrics.stream();
+    let state = (reader, feed, (caller, present));
     futures::stream::unfold(Some(state), |state| async {
-        let (shared, mut feed, session_id, held) = state?;
+        let (mut reader, mut feed, held) = state?;
+        let (shared, session_id) = (Arc::clone(&reader.shared), reader.session_id.clone());
+        // It is asked for the next message when there is room for it, and not before.
+        if reader.is_slow() {
+            shared.metrics.message_out();
+            return Some((event(&closed(&session_id, ErrorCode::TooSlow, TOO_SLOW)), None));
+        }
+        reader.told = None;
         let message = tokio::select! {
             biased;
             () = shared.closing.cancelled() => None,
@@ -137,8 +170,8 @@ fn stream(
             Some(None) => (closed(&session_id, ErrorCode::Closed, "the session ended here"), false),
             None => (closed(&session_id, ErrorCode::Draining, DRAINING), false),
         };
-        let event = event(&message);
-        Some((event, goes_on.then_some((shared, feed, session_id, held))))
+        reader.told = goes_on.then(Instant::now);
+        Some((event(&message), goes_on.then_some((reader, feed, held))))
     })
     .map(Ok)
 }

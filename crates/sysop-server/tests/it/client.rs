@@ -228,7 +228,8 @@ impl Events {
         loop {
             let line = in_time("event", self.lines.next_line()).await.ok().flatten()?;
             if let Some(text) = line.strip_prefix("data: ") {
-                data = Some(serde_json::from_str(text).unwrap());
+                // One that cannot be read was cut off with its connection.
+                data = Some(serde_json::from_str(text).ok()?);
             } else if let Some(text) = line.strip_prefix("id: ") {
                 id = text.parse().ok();
             } else if let Some(text) = line.strip_prefix("event: ") {

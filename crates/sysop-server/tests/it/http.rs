@@ -1,9 +1,12 @@
 //! What clients without a socket get.
 
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use crate::client::{Client, Events, get, post, request, session};
-use crate::world::World;
+use serde_json::{Value, json};
+use sysop_server::{ServerSettings, SocketSettings};
+
+use crate::client::{Client, Events, get, in_time, post, request, session};
+use crate::world::{World, settings};
 
 fn operations(described: &Value) -> Vec<(String, String)> {
     let paths = described["paths"].as_object().unwrap();
@@ -37,6 +40,61 @@ async fn sessions_are_made_listed_shown_and_deleted() {
         let answer = get(world.address, "ann", &format!("/api/agent/sessions/{id}{path}")).await;
         assert!(matches!(answer.status, 404 | 426), "{path}: {answer:?}");
     }
+}
+
+#[tokio::test]
+async fn a_list_tells_what_live_sessions_do_and_holds_what_is_searched_for() {
+    let world = World::start().await;
+    let mut ids = Vec::new();
+    for prompt in ["tidy the Logs", "count the logs", "hang"] {
+        let id = session(world.address, "ann", &json!({})).await;
+        let path = format!("/api/agent/sessions/{id}/messages");
+        let mut events = Events::of(world.address, "ann", &id, None).await;
+        post(world.address, "ann", &path, &json!({"content": prompt})).await;
+        if prompt == "hang" {
+            while events.until("state").await.pop().unwrap().data["state"] != "thinking" {}
+        } else {
+            events.until("assistant.done").await;
+        }
+        ids.push(id);
+    }
+    let list = async |query: &str| {
+        let path = format!("/api/agent/sessions{query}");
+        let rows = get(world.address, "ann", &path).await.json()["sessions"].take();
+        let pairs =
+            rows.as_array().unwrap().iter().map(|row| (row["sessionId"].clone(), row["state"].clone()));
+        pairs.collect::<Vec<_>>()
+    };
+    let row = |at: usize, state: &str| (json!(ids[at]), json!(state));
+    assert_eq!(list("?search=hang").await, [row(2, "thinking")]);
+    assert_eq!(list("?search=the%20LOGS&limit=1").await, [row(1, "idle")]);
+    assert_eq!(list("?search=logs+tidy").await, [row(0, "idle")]);
+    assert_eq!(list("?search=nowhere").await, []);
+    let too_long = format!("/api/agent/sessions?search={}", "x".repeat(5000));
+    assert_eq!(get(world.address, "ann", &too_long).await.status, 400);
+}
+
+#[tokio::test]
+async fn the_terminal_is_watched_over_events_where_that_is_asked_for() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let path = |more: &str| format!("/api/agent/sessions/{id}/events?resumeFrom=0{more}");
+    let open = async |name: &str| {
+        let token = format!("Bearer {name}");
+        let headers = [("authorization", token.as_str())];
+        Events::open(world.address, "GET", &path("&terminal=true&cols=80&rows=24"), &headers, "").await
+    };
+    let mut ann = open("ann").await;
+    let first = ann.until("terminal.output").await.pop().unwrap();
+    assert_eq!((first.data["data"].as_str(), first.data["reset"].as_bool()), (Some("$ "), Some(true)));
+    let all = ann.until("session.created").await;
+    let mut data = String::new();
+    while !data.ends_with("café\r\n") {
+        data += ann.until("terminal.output").await.pop().unwrap().data["data"].as_str().unwrap();
+    }
+    assert!(all.iter().all(|event| event.data["type"] != "error"));
+    let refused = open("reader").await.until("error").await.pop().unwrap();
+    assert_eq!(refused.data["code"], "forbidden", "to open a shell is more than to look");
 }
 
 #[tokio::test]
@@ -225,4 +283,57 @@ async fn a_kept_output_is_bytes_and_no_page() {
     let kept = get(world.address, "ann", &format!("/api/agent/sessions/{id}/artefacts/kept")).await;
     assert_eq!((kept.status, kept.body.as_str()), (200, "<b>whole</b>"));
     assert!(kept.head.to_lowercase().contains("content-type: application/octet-stream"), "{}", kept.head);
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_reads_is_closed_and_goes_on_after_its_last_event() {
+    let times = SocketSettings {
+        write: Duration::from_secs(2),
+        last_words: Duration::from_millis(100),
+        ..settings().socket
+    };
+    let world = World::with(ServerSettings { socket: times, ..settings() }).await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let mut stalled = Events::of(world.address, "bob", &id, Some(0)).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    // More than what the kernel keeps for who does not read.
+    let mut end = 0;
+    for _ in 0..32 {
+        let turn = ann.turn(&"x".repeat(400_000)).await;
+        end = turn.last().unwrap()["seq"].as_u64().unwrap();
+    }
+    in_time("drop", async {
+        let dropped = "sysop_streams_dropped_total{reason=\"too_slow\"} 1";
+        while !get(world.address, "ann", "/metrics").await.body.contains(dropped) {}
+    })
+    .await;
+    let metrics = get(world.address, "ann", "/metrics").await.body;
+    assert!(metrics.contains("sysop_streams 0\n"), "nothing of it is left: {metrics}");
+    let mut ids = Vec::new();
+    while let Some(event) = stalled.next().await {
+        ids.extend(event.id);
+    }
+    let had = ids.last().copied().unwrap_or(0);
+    let mut again = Events::of(world.address, "bob", &id, Some(had)).await;
+    assert!(had < end, "it was broken off");
+    while ids.last() < Some(&end) {
+        ids.extend(again.next().await.unwrap().id);
+    }
+    assert!(ids.iter().copied().eq(1..=end), "each once and in order, {had} before the break: {ids:?}");
+}
+
+#[tokio::test]
+async fn who_reads_a_stream_again_too_late_hears_why_it_ends() {
+    // So short that everybody is too slow for a second message.
+    let times = SocketSettings { write: Duration::ZERO, ..settings().socket };
+    let world = World::with(ServerSettings { socket: times, ..settings() }).await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let mut events = Events::of(world.address, "ann", &id, Some(0)).await;
+    post(world.address, "ann", &format!("/api/agent/sessions/{id}/messages"), &json!({"content": "hi"}))
+        .await;
+    let told = events.until("error").await;
+    let last = told.last().unwrap();
+    assert_eq!((last.data["code"].as_str(), last.id), (Some("too_slow"), None));
+    assert!(last.data["message"].as_str().unwrap().contains("Last-Event-ID"), "{last:?}");
+    assert!(events.next().await.is_none(), "and it is the end");
 }

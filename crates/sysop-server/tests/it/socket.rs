@@ -211,8 +211,10 @@ async fn a_slow_reader_is_dropped_with_a_reason_and_goes_on_where_it_was() {
     let (mut slow, created) = Client::join(world.address, &id, "bob", json!({"resumeFrom": 0})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
     // More than what the kernel keeps for who does not read.
-    let turn = ann.turn("stream 100 262144").await;
-    assert_eq!(turn.last().unwrap()["metadata"]["stopReason"], "end_turn", "the others are not slowed");
+    for _ in 0..32 {
+        let turn = ann.turn(&"x".repeat(400_000)).await;
+        assert_eq!(turn.last().unwrap()["metadata"]["stopReason"], "end_turn", "the others are not slowed");
+    }
     in_time("drop", async {
         while !get(world.address, "ann", "/metrics").await.body.contains("reason=\"too_slow\"} 1") {}
     })

@@ -175,6 +175,10 @@ impl Rooms for TestRooms {
         self.driver.resume(id, host).await.map(found).map_err(failed)
     }
 
+    fn live(&self, id: &SessionId) -> Option<Found> {
+        Some(Found { session: self.driver.opened(id)?, last: self.driver.last_seq(id)? })
+    }
+
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
     }
@@ -207,6 +211,10 @@ impl Rooms for TestRooms {
 
     async fn trouble(&self) -> Option<String> {
         None
+    }
+
+    fn live(&self) -> usize {
+        self.driver.live_sessions()
     }
 
     fn rest(&self, idle: Duration) {

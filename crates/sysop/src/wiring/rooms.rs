@@ -298,6 +298,10 @@ impl Rooms for ServedRooms {
         missing.map(|error| error.to_string())
     }
 
+    fn live(&self) -> usize {
+        self.drivers().iter().map(Driver::live_sessions).sum()
+    }
+
     fn rest(&self, idle: Duration) {
         self.drivers().iter().for_each(|driver| driver.rest(idle));
     }

@@ -1,0 +1,234 @@
+//! A server under load: what sessions cost, how late a delta comes, what a call on a client costs, storms of connections,
+//! and how soon it is back. Server, model and load are processes of their own.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+
+use super::Bench;
+use super::measure::{Numbers, ms};
+use crate::chore::{cargo, step, target};
+
+/// Files that the server and its load have open at a time, with some room.
+const OPEN_FILES: u64 = 65_536;
+/// Sessions that are connected at a time.
+const CONNECTED: usize = 10_000;
+/// Sessions of the storm.
+const STORM_SESSIONS: usize = 2_000;
+/// Sessions that a server finds when it starts.
+const STORED: usize = 100_000;
+/// How long it may take to be ready before that is given up.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// All rows of a server.
+pub(crate) fn server(bench: &mut Bench) -> Result<()> {
+    raise_open_files();
+    step(
+        "build the load",
+        cargo().args(["build", "--release", "--locked", "--package", "sysop-server", "--example", "load"]),
+    )?;
+    let load = Load { program: target().join("release/examples/load") };
+    let model = load.model()?;
+    for case in [connected, calls, storm, stored] {
+        case(bench, &load, &model)?;
+    }
+    Ok(())
+}
+
+fn connected(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
+    let (server, _) = Server::start(bench, "connected", model)?;
+    let numbers = load.run("connected", &server, model, CONNECTED)?;
+    bench.baseline("a session in memory that nobody is connected to", numbers.get("live_kib")?, "KiB");
+    bench.at_most("a connected idle session", numbers.get("connected_kib")?, 40.0, "KiB");
+    bench.baseline("its tasks", numbers.get("connected_tasks")?, "");
+    bench.at_least(
+        "deltas of 500 turns beside 10,000 connected sessions",
+        numbers.get("deltas_per_s")?,
+        19_800.0,
+        "/s",
+    );
+    bench.baseline("how late a delta is in the middle (model to client)", numbers.get("delta_p50_ms")?, "ms");
+    bench.at_most("how late it is at p99", numbers.get("delta_p99_ms")?, 20.0, "ms");
+    bench.baseline("processor time of a delta on the server", numbers.get("delta_cpu_us")?, "µs");
+    bench.baseline("memory of the server meanwhile", numbers.get("working_mib")?, "MiB");
+    bench.at_least("sockets that stayed", numbers.get("sockets_that_stayed")?, CONNECTED as f64, "");
+    bench.at_most("tasks of a session once all have left", numbers.get("left_tasks")?, 0.0, "");
+    bench.baseline("memory of a session once all have left", numbers.get("left_kib")?, "KiB");
+    Ok(())
+}
+
+fn calls(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
+    let (server, _) = Server::start(bench, "calls", model)?;
+    let numbers = load.run("calls", &server, model, 1)?;
+    bench.at_most("a call on a client, from reply to next request", numbers.get("call_p50_ms")?, 1.0, "ms");
+    bench.baseline("the fastest", numbers.get("call_min_ms")?, "ms");
+    Ok(())
+}
+
+fn storm(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
+    let (server, _) = Server::start(bench, "storm", model)?;
+    let numbers = load.run("storm", &server, model, STORM_SESSIONS)?;
+    bench.at_least("connections that break and come back", numbers.get("storm_per_s")?, 990.0, "/s");
+    bench.at_least("share of them that is back", numbers.get("storm_back")?, 1.0, "");
+    bench.baseline("how long that takes at p99", numbers.get("storm_p99_ms")?, "ms");
+    bench.baseline("processor time of one", numbers.get("storm_cpu_us")?, "µs");
+    bench.at_most("more memory after 10,000 of them", numbers.get("storm_more_mib")?, 32.0, "MiB");
+    Ok(())
+}
+
+fn stored(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
+    let (server, _) = Server::start(bench, "stored", model)?;
+    let empty = server.resident()?;
+    let numbers = load.run("stored", &server, model, STORED)?;
+    bench.baseline("sessions made", numbers.get("created_per_s")?, "/s");
+    server.stop()?;
+    let (server, took) = Server::start(bench, "stored", model)?;
+    bench.at_most("start with 100,000 stored sessions until ready", ms(took), 1000.0, "ms");
+    let each = (server.resident()? - empty).max(0.0) / STORED as f64;
+    bench.at_most("memory of a stored session", each, 1.0, "KiB");
+    server.stop()
+}
+
+/// As far as the system lets us; children inherit it.
+fn raise_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
+    // Who may not raise the limit has what it allows.
+    if current.is_some_and(|current| current < OPEN_FILES) && setrlimit(Resource::Nofile, wanted).is_err() {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+/// The program that loads.
+struct Load {
+    program: PathBuf,
+}
+
+impl Load {
+    /// Starts the model.
+    fn model(&self) -> Result<Model> {
+        let mut child = Command::new(&self.program).arg("model").stdout(Stdio::piped()).spawn()?;
+        let line = first_line(&mut child)?;
+        let port = line.strip_prefix("port ").context("the model does not say where it is")?;
+        Ok(Model { port: port.trim().to_owned(), child })
+    }
+
+    /// Runs a case to its end.
+    fn run(&self, case: &'static str, server: &Server, model: &Model, count: usize) -> Result<Numbers> {
+        let mut command = Command::new(&self.program);
+        command.args([case, &server.address, &server.child.id().to_string(), &model.port]);
+        command.arg(count.to_string()).env("SYSOP_TOKEN", &server.token);
+        Numbers::of(case, &mut command)
+    }
+}
+
+/// The model that is asked.
+struct Model {
+    port: String,
+    child: Child,
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// A running server, with a home of its own.
+struct Server {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Server {
+    /// Starts it; says how long that took until it was ready.
+    fn start(bench: &Bench, name: &str, model: &Model) -> Result<(Self, Duration)> {
+        let home = bench.folder.join("server").join(name);
+        let root = home.join("root");
+        fs::create_dir_all(&root).context("cannot create a home for the server")?;
+        let mut command = Command::new(&bench.sysop);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", &home)
+            .env("OPENAI_API_KEY", "bench")
+            .env("LLM_BASE_URL", format!("http://127.0.0.1:{}/v1", model.port))
+            .env("SYSOP_MAX_ITERATIONS", "1000")
+            .env("SYSOP_MAX_HISTORY_MESSAGES", "10000")
+            .args(["serve", "--quiet", "--port", "0", "--model", "openai/mock", "--approve", "auto"])
+            .args(["--max-connections", "20000", "--max-sessions", "1000000", "--max-requests", "10000000"])
+            .arg("--root")
+            .arg(&root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let begun = Instant::now();
+        let mut child = command.spawn().context("cannot start the server")?;
+        let line = first_line(&mut child)?;
+        let url =
+            line.rsplit_once("http://").map(|(_, url)| url).context("the server does not say where it is")?;
+        let (address, token) = url.trim().split_once("/?token=").context("there is no token")?;
+        let server = Self { child, address: address.to_owned(), token: token.to_owned() };
+        while !server.is_ready() {
+            if begun.elapsed() > START_MAX {
+                bail!("the server is not ready within {START_MAX:?}");
+            }
+            thread::yield_now();
+        }
+        Ok((server, begun.elapsed()))
+    }
+
+    fn is_ready(&self) -> bool {
+        let asked = TcpStream::connect(&self.address).and_then(|mut stream| {
+            let request =
+                format!("GET /readyz HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
+            stream.write_all(request.as_bytes())?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        });
+        asked.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    }
+
+    /// Resident memory in KiB.
+    fn resident(&self) -> Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        line.split_whitespace().next().context("no number")?.parse().context("a number")
+    }
+
+    /// Ends it as a person would.
+    fn stop(mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+fn first_line(child: &mut Child) -> Result<String> {
+    let mut printed = BufReader::new(child.stdout.take().context("it was started with a pipe")?);
+    let mut line = String::new();
+    printed.read_line(&mut line)?;
+    // What it prints later is of no interest, but must not end it.
+    thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
+    Ok(line)
+}
+
+fn end(child: &mut Child) {
+    // It may have ended by itself; there is nothing to do about either.
+    let _ = child.kill();
+    let _ = child.wait();
+}
