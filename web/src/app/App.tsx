@@ -101,6 +101,7 @@ export function App({ sessions }: { sessions: Sessions }) {
         </nav>
       )}
       <main>
+        {listed && tight && <div className="backdrop" aria-hidden="true" onClick={() => setListed(false)} />}
         {listed && (
           <Sidebar
             sessions={sessions}

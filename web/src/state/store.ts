@@ -138,7 +138,7 @@ export class SessionStore {
 
   /** Says something: to the agent, or in a plain chat. A `!command` runs without a model. */
   say(text: string): void {
-    this.become({ clearedTo: this.view.clearedTo, showsAll: false });
+    this.become({ showsAll: false });
     if (text.startsWith("!") && text.slice(1).trim()) {
       this.act(
         { type: "direct", command: text.slice(1).trim(), origin: "typed" },
@@ -158,6 +158,7 @@ export class SessionStore {
     this.act(
       { type: "approval.decision", toolCallId: call, decision, ...change },
       "The answer did not count",
+      { call },
     );
   }
 
