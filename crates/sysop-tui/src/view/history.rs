@@ -9,7 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use sysop_core::event::StopReason;
-use sysop_core::transcript::{Body, Item, ItemId, Transcript};
+use sysop_core::transcript::{Body, Item, ItemId, Kept, Transcript};
 
 use super::cells::{Row, Span};
 use super::item::{Laid, Look, Place};
@@ -21,7 +21,7 @@ pub const ROWS_KEPT_MAX: usize = 10_000;
 /// How a history is looked at.
 #[derive(Debug, Default)]
 pub struct History {
-    kept: HashMap<ItemId, Kept>,
+    kept: HashMap<ItemId, Layout>,
     kept_rows: usize,
     /// Counts frames, to know what was not drawn for long.
     frame: u64,
@@ -34,6 +34,8 @@ pub struct History {
     /// The item with the focus is to come into sight.
     seek: bool,
     shown: Vec<Shown>,
+    /// The first item on the screen that lacks a part of its text.
+    short: Option<ItemId>,
     rows: usize,
 }
 
@@ -64,7 +66,7 @@ struct Sheet {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Layout {
     revision: u32,
     frame: u64,
     laid: Laid,
@@ -162,6 +164,11 @@ impl History {
         self.shown.iter().find(|shown| (shown.top..shown.bottom).contains(&y)).map(|shown| &shown.id)
     }
 
+    /// The first item on the screen that lacks a part of its text, as of the last frame.
+    pub fn short(&self) -> Option<&ItemId> {
+        self.short.as_ref()
+    }
+
     /// Rows that are kept laid out; bounded.
     pub fn rows_kept(&self) -> usize {
         self.kept_rows
@@ -234,7 +241,7 @@ impl History {
         if !kept.contains_key(&item.id) {
             let laid = Laid::of(item, look);
             *kept_rows += laid.len();
-            kept.insert(item.id.clone(), Kept { revision: item.revision, frame: *frame, laid });
+            kept.insert(item.id.clone(), Layout { revision: item.revision, frame: *frame, laid });
         }
         let kept = kept.get_mut(&item.id).expect("it was just put there");
         kept.frame = *frame;
@@ -426,6 +433,7 @@ impl Pages<'_, '_> {
 
     fn draw(&mut self, top: At, theme: Theme, area: Rect, buffer: &mut Buffer) {
         self.history.shown.clear();
+        self.history.short = None;
         let (mut at, mut y) = (top, area.top());
         let nothing = Row::default();
         while y < area.bottom() && at.index < self.transcript.items().len() {
@@ -448,6 +456,9 @@ impl Pages<'_, '_> {
                 y += 1;
             }
             if y > begin {
+                if item.kept == Kept::Short && self.history.short.is_none() {
+                    self.history.short = Some(item.id.clone());
+                }
                 self.history.shown.push(Shown { id: item.id.clone(), top: begin, bottom: y });
             }
             at = At { index: at.index + 1, row: 0 };
