@@ -3,11 +3,12 @@
 use anyhow::{Context, Result};
 
 use crate::chore::{cargo, root, step, target};
-use crate::setup;
+use crate::{setup, web};
 
 /// Builds sysop and lets it do a small job in a folder of its own.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::run()?;
+    web::build()?;
     step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
     let workspace = root().join("target/demo");
     std::fs::create_dir_all(&workspace).with_context(|| format!("cannot create {}", workspace.display()))?;

@@ -9,6 +9,7 @@ mod demo;
 mod pictures;
 mod setup;
 mod test;
+mod web;
 mod wire;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ cargo xtask CHORE
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
   wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
   pictures  make the pictures in docs/pictures anew, from a real run of the full screen [SYSOP]
+  web     build the page into web/dist, from where it goes into the binary; --test: and test it in a browser
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(&rest),
         Some("pictures") => pictures::run(&rest),
         Some("setup") => setup::run(),
+        Some("web") => web::run(&rest),
         Some("wire") => wire::run(),
         None | Some("help" | "--help" | "-h") => {
             eprintln!("{HELP}");

@@ -3,9 +3,10 @@
 use anyhow::Result;
 
 use crate::chore::{cargo, step};
-use crate::{setup, wire};
+use crate::{setup, web, wire};
 
-/// Runs format check, lints, the TypeScript of the messages and all tests; `rest` goes to the test binaries.
+/// Runs format check, lints, the TypeScript of the messages, all tests, and those of the page in a browser; `rest` goes to
+/// the test binaries.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::run()?;
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
@@ -13,7 +14,10 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     lints.args(["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
     step("lints", &mut lints)?;
     wire::check()?;
+    web::build()?;
+    web::check()?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
-    step("tests", &mut tests)
+    step("tests", &mut tests)?;
+    web::test(&[])
 }

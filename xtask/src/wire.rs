@@ -5,12 +5,10 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::chore::{cargo, root, step, target};
-use crate::setup;
+use crate::{setup, web};
 
 /// The compiler that the types are checked with.
 const TYPESCRIPT: &str = "typescript@5.9.3";
-/// What it needs, and the Debian packages that hold it.
-const NODE: [(&str, &str); 2] = [("node", "nodejs"), ("npm", "npm")];
 /// What a page writes with the types, from the root.
 const USE: &str = "crates/sysop-wire/schema/use.ts";
 
@@ -25,7 +23,7 @@ pub(crate) fn run() -> Result<()> {
 
 /// Compiles the TypeScript that is committed.
 pub(crate) fn check() -> Result<()> {
-    setup::need(&NODE)?;
+    setup::need(&web::NODE)?;
     let tools = target().join("typescript");
     let compiler = tools.join("node_modules/.bin/tsc");
     if !compiler.exists() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sysop_core::event::Input;
-use sysop_driver::people::{Answer, Terminal, TerminalSize};
+use sysop_driver::people::{Answer, Terminal, TerminalSize, TerminalView};
 use sysop_wire::{ClientMessage, ErrorCode, QuestionReply};
 
 use crate::Inner;
@@ -130,6 +130,34 @@ fn answer(room: &Room, by: &str, message: &ClientMessage) -> Result<Acted, Refus
 pub(crate) fn terminal(room: &Room) -> Result<Arc<dyn Terminal>, Refused> {
     let terminal = room.opened.session.terminal();
     terminal.ok_or_else(|| refused(ErrorCode::NoTerminal, "this session has no terminal"))
+}
+
+/// The session's terminal for who wants to watch it: opened if it is not, in the size of their screen.
+pub(crate) async fn watch(
+    room: &Room,
+    caller: &Caller,
+    size: Option<(u16, u16)>,
+) -> Result<TerminalView, Refused> {
+    let terminal = attach(room, caller, size)?;
+    terminal.watch().await.map_err(|why| refused(ErrorCode::NoTerminal, why))
+}
+
+/// The session's terminal, where this caller may watch it; it gets the size of their screen.
+pub(crate) fn attach(
+    room: &Room,
+    caller: &Caller,
+    size: Option<(u16, u16)>,
+) -> Result<Arc<dyn Terminal>, Refused> {
+    let terminal = terminal(room)?;
+    if !terminal.is_open() {
+        need(caller, Scope::Operate)?; // to watch is to look, to open a shell is not
+    }
+    if let Some((columns, rows)) = size
+        && caller.scope >= Scope::Operate
+    {
+        terminal.resize(TerminalSize { columns, rows });
+    }
+    Ok(terminal)
 }
 
 /// Fails where the caller may not do what this scope allows.

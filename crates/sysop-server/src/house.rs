@@ -74,6 +74,12 @@ impl House {
         Ok(Room { opened, state })
     }
 
+    /// A session that is live already.
+    pub(crate) fn live(&self, id: &SessionId) -> Option<Room> {
+        let opened = self.rooms.live(id)?;
+        Some(Room { opened, state: self.state_of(id) })
+    }
+
     /// Whether a message comes for the first time: who does not know whether it arrived may send it again by the same
     /// name, and it is acted on once.
     pub(crate) fn is_news(&self, session: &SessionId, key: &str, name: &str) -> bool {

@@ -49,6 +49,12 @@ pub trait Rooms: Send + Sync {
     /// Opens an earlier session. One that is live already is handed out, and `wrap` is dropped.
     async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError>;
 
+    /// A session that is open already; nothing is opened for it.
+    fn live(&self, id: &SessionId) -> Option<Found> {
+        let _ = id;
+        None
+    }
+
     /// The sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError>;
 
@@ -96,7 +102,7 @@ pub trait Rooms: Send + Sync {
     async fn trouble(&self) -> Option<String>;
 
     /// How many sessions are in memory.
-    fn live(&self) -> usize;
+    fn live_count(&self) -> usize;
 
     /// Lets go of sessions that nobody holds and that have done nothing for so long.
     fn rest(&self, idle: Duration);

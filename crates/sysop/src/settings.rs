@@ -25,6 +25,7 @@ use crate::config::{
 use crate::exit::Failure;
 
 mod hosts;
+mod ssh_names;
 
 pub(crate) use hosts::{HostChoice, Hosts, Known, Target, approve_on, check_canary};
 
@@ -240,6 +241,13 @@ impl Settings {
     /// How much runs without a person on these hosts.
     pub(crate) fn approve(&self, host: &HostChoice) -> ApprovalMode {
         approve_on(&self.config, host)
+    }
+
+    /// The names that the person's ssh config gives to machines.
+    pub(crate) fn ssh_names(&self) -> Vec<String> {
+        let home = &self.folders.home;
+        let config = self.ssh_config.clone().unwrap_or_else(|| home.join(".ssh/config"));
+        ssh_names::ssh_names(&config, home)
     }
 
     /// What was not taken as it stands.

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use crate::chore::{cargo, root, step, target};
-use crate::setup;
+use crate::{setup, web};
 
 /// What all measurements share.
 pub(crate) struct Bench {
@@ -80,6 +80,7 @@ impl Bench {
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::run()?;
     setup::need(&[("time", "time")])?;
+    web::build()?;
     let check = rest.iter().any(|argument| argument == "--check");
     let chosen: Vec<_> = rest.iter().filter(|argument| !argument.starts_with("--")).collect();
     step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;

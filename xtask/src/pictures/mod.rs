@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bench::mock::Mock;
 use crate::chore::{cargo, root, step, target};
-use crate::setup;
+use crate::{setup, web};
 
 /// The size of the screen, in cells.
 const SIZE: (usize, usize) = (100, 30);
@@ -41,6 +41,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     let sysop = match rest {
         [path] => PathBuf::from(path),
         _ => {
+            web::build()?;
             step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
             target().join("release/sysop")
         }

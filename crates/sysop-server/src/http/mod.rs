@@ -8,6 +8,7 @@ mod gemini;
 mod health;
 mod log_in;
 mod openapi;
+mod page;
 pub(crate) mod problem;
 mod sessions;
 
@@ -66,7 +67,14 @@ fn routes() -> Vec<Route> {
             Doc::of("Counters for Prometheus", Answers::Metrics),
             get(health::metrics),
         ),
-        at("get", "/", Scope::Read, Doc::of("The page", Answers::Page), get(health::page)),
+        at("get", "/", Scope::Read, Doc::of("The page", Answers::Page), get(page::index)),
+        at(
+            "get",
+            "/assets/{name}",
+            Scope::Read,
+            Doc::of("A file of the page", Answers::Asset),
+            get(page::asset),
+        ),
         at(
             "get",
             "/api/openapi.json",
@@ -85,7 +93,8 @@ fn routes() -> Vec<Route> {
             "get",
             SESSIONS,
             Scope::Read,
-            Doc::of("The sessions, the most recently changed first", Answers::List).asking(&["limit"]),
+            Doc::of("The sessions, the most recently changed first", Answers::List)
+                .asking(&["limit", "search"]),
             get(sessions::list),
         ),
         at(
@@ -116,6 +125,9 @@ fn routes() -> Vec<Route> {
             Doc::of("The session's messages as server-sent events", Answers::Events).asking(&[
                 "resumeFrom",
                 "lend",
+                "terminal",
+                "cols",
+                "rows",
                 "Last-Event-ID",
             ]),
             get(sse::events),
@@ -359,7 +371,11 @@ async fn seal(State(shared): State<Shared>, request: Request, next: Next) -> Res
     response
 }
 
-async fn no_route() -> Response {
+/// Files of the page beside its assets; everything else is not there.
+async fn no_route(request: Request) -> Response {
+    if request.method() == axum::http::Method::GET && page::is_file(request.uri().path()) {
+        return page::send(request.uri().path().trim_start_matches('/'), request.headers());
+    }
     let said = json!({ "error": "there is nothing here; see /api/openapi.json", "code": "not_found" });
     (StatusCode::NOT_FOUND, axum::Json(said)).into_response()
 }

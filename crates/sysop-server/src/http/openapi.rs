@@ -27,6 +27,7 @@ pub(super) enum Answers {
     Ready,
     Metrics,
     Page,
+    Asset,
     Description,
     LoggedIn,
     Made,
@@ -185,6 +186,15 @@ fn parameters(route: &Route) -> Vec<Value> {
         "lend" => {
             json!({ "name": name, "in": "query", "schema": { "type": "boolean" }, "description": "Whether this client runs the tools that are lent to the session" })
         }
+        "terminal" => {
+            json!({ "name": name, "in": "query", "schema": { "type": "boolean" }, "description": "Whether `terminal.output` is among the messages" })
+        }
+        "cols" | "rows" => {
+            json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": u16::MAX }, "description": "The size of the client's own screen" })
+        }
+        "search" => {
+            json!({ "name": name, "in": "query", "schema": { "type": "string", "maxLength": 4096 }, "description": "Words that are in the title, the host, the root or the id, of the newest 1000" })
+        }
         "limit" => {
             json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } })
         }
@@ -257,6 +267,12 @@ fn good(answers: Answers) -> (&'static str, Value) {
         Answers::Ready => ("200", json("It does", object(json!({ "status": { "const": "ready" } })))),
         Answers::Metrics => ("200", text("OpenMetrics", "application/openmetrics-text")),
         Answers::Page => ("200", text("HTML", "text/html")),
+        Answers::Asset => {
+            let kinds = ["text/javascript", "text/css", "image/svg+xml", "font/woff2"];
+            let kinds: Map<String, Value> =
+                kinds.iter().map(|kind| ((*kind).to_owned(), json!({}))).collect();
+            ("200", json!({ "description": "The file", "content": kinds }))
+        }
         Answers::Description => ("200", json("OpenAPI 3.1", json!({ "type": "object" }))),
         Answers::Made => (
             "201",
@@ -264,18 +280,7 @@ fn good(answers: Answers) -> (&'static str, Value) {
         ),
         Answers::List => (
             "200",
-            json(
-                "They are",
-                object(json!({ "sessions": { "type": "array", "items": object(json!({
-            "sessionId": { "$ref": "#/components/schemas/SessionId" },
-            "title": { "type": "string", "description": "The first words of its first prompt" },
-            "created": { "type": "integer", "description": "Milliseconds since 1970" },
-            "changed": { "type": "integer" },
-            "lastSeq": { "type": "integer", "description": "Its last event" },
-            "host": { "type": "string" },
-            "root": { "type": "string" },
-        })) } })),
-            ),
+            json("They are", object(json!({ "sessions": { "type": "array", "items": row_of_list() } }))),
         ),
         Answers::Session => (
             "200",
@@ -341,6 +346,24 @@ fn good(answers: Answers) -> (&'static str, Value) {
         }
         Answers::Reply => ("200", json("The answer", object(json!({ "reply": { "type": "string" } })))),
     }
+}
+
+/// A session as a list tells of it.
+fn row_of_list() -> Value {
+    json!({
+        "type": "object",
+        "required": ["sessionId", "title", "created", "changed", "lastSeq", "host", "root"],
+        "properties": {
+            "sessionId": { "$ref": "#/components/schemas/SessionId" },
+            "title": { "type": "string", "description": "The first words of its first prompt" },
+            "created": { "type": "integer", "description": "Milliseconds since 1970" },
+            "changed": { "type": "integer" },
+            "lastSeq": { "type": "integer", "description": "Its last event" },
+            "host": { "type": "string" },
+            "root": { "type": "string" },
+            "state": { "$ref": "#/components/schemas/SessionState", "description": "Where it is live on this server" },
+        },
+    })
 }
 
 /// The schema of a body, and whether there must be one.

@@ -13,6 +13,7 @@ use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralise_line;
+use sysop_driver::port::SessionSummary;
 use sysop_wire::{ClientMessage, ErrorCode, Hello, ManifestTool};
 
 use super::body::Object;
@@ -97,10 +98,12 @@ pub(super) async fn create(
     (StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response()
 }
 
-/// How many sessions are wanted.
+/// Which sessions are wanted.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Page {
     limit: Option<usize>,
+    search: String,
 }
 
 /// `GET /api/agent/sessions`.
@@ -108,33 +111,45 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     page: Result<Query<Page>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
-    let limit = match page {
-        Ok(Query(page)) => page.limit.unwrap_or(LIST_USUAL),
-        Err(_) => 0,
+    let Ok(Query(Page { limit, search })) = page else {
+        return problem::bad("`limit` is a number, and `search` a text");
     };
+    let limit = limit.unwrap_or(LIST_USUAL);
     if !(1..=LIST_MAX).contains(&limit) {
         return problem::bad(&format!("`limit` is a number from 1 to {LIST_MAX}"));
     }
-    match shared.house.rooms.list(limit).await {
-        Ok(sessions) => {
-            let rows: Vec<Value> = sessions
-                .into_iter()
-                .map(|session| {
-                    json!({
-                        "sessionId": session.id,
-                        "title": neutralise_line(&session.title),
-                        "created": session.created,
-                        "changed": session.changed,
-                        "lastSeq": session.last_seq,
-                        "host": session.host,
-                        "root": session.root,
-                    })
-                })
-                .collect();
-            Json(json!({ "sessions": rows })).into_response()
-        }
-        Err(error) => problem::room(&error),
+    if search.chars().count() > WISH_CHARS_MAX {
+        return problem::bad(&format!("`search` has {WISH_CHARS_MAX} characters at most"));
     }
+    let words: Vec<String> = search.split_whitespace().map(str::to_lowercase).collect();
+    let looked_at = if words.is_empty() { limit } else { LIST_MAX };
+    let sessions = match shared.house.rooms.list(looked_at).await {
+        Ok(sessions) => sessions,
+        Err(error) => return problem::room(&error),
+    };
+    let mut rows = Vec::new();
+    for session in sessions.iter().filter(|session| holds(session, &words)).take(limit) {
+        let mut row = json!({
+            "sessionId": session.id,
+            "title": neutralise_line(&session.title),
+            "created": session.created,
+            "changed": session.changed,
+            "lastSeq": session.last_seq,
+            "host": session.host,
+            "root": session.root,
+        });
+        if let Some(room) = shared.house.live(&session.id) {
+            row["state"] = json!(Follower::caught_up(&room).await.now().state);
+        }
+        rows.push(row);
+    }
+    Json(json!({ "sessions": rows })).into_response()
+}
+
+/// Whether all these words, in lower case, are somewhere in what a list tells of a session.
+fn holds(session: &SessionSummary, words: &[String]) -> bool {
+    let told = [session.id.as_str(), &session.title, &session.host, &session.root].map(str::to_lowercase);
+    words.iter().all(|word| told.iter().any(|text| text.contains(word)))
 }
 
 /// `GET /api/agent/sessions/{id}`.

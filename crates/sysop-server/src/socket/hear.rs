@@ -3,13 +3,12 @@
 use axum::extract::ws::{Message, WebSocket};
 use futures::StreamExt;
 use futures::stream::SplitStream;
-use sysop_driver::people::TerminalSize;
 use sysop_wire::{ClientMessage, Envelope, ErrorCode, Hello, ServerMessage};
 use tokio::sync::mpsc;
 
 use super::{Beginning, Lending, MESSAGE_BYTES_MAX, Told};
 use crate::Inner;
-use crate::act::{Acted, Refused, act, need, refused, terminal};
+use crate::act::{Acted, Refused, act, attach, need, refused};
 use crate::follow::Start;
 use crate::guard::{Caller, Scope};
 use crate::house::Room;
@@ -133,15 +132,7 @@ impl<'a> Hearing<'a> {
 
     /// Opening a shell takes a while; the socket does not wait for it.
     fn attach(&self, size: Option<(u16, u16)>) -> Result<(), Refused> {
-        let terminal = terminal(&self.room)?;
-        if !terminal.is_open() {
-            need(&self.caller, Scope::Operate)?; // to watch is to look, to open a shell is not
-        }
-        if let Some((columns, rows)) = size
-            && self.caller.scope >= Scope::Operate
-        {
-            terminal.resize(TerminalSize { columns, rows });
-        }
+        let terminal = attach(&self.room, &self.caller, size)?;
         let (told, session_id) = (self.told.clone(), self.room.state.id.clone());
         tokio::spawn(async move {
             let told_of = match terminal.watch().await {

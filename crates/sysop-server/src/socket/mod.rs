@@ -21,6 +21,8 @@ use sysop_driver::people::TerminalView;
 use sysop_wire::{ErrorCode, ServerMessage};
 use tokio::sync::mpsc;
 
+pub(crate) use self::terminal::{Watching, next_of};
+
 use crate::Inner;
 use crate::follow::Start;
 use crate::guard::Caller;

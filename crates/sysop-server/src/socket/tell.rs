@@ -9,7 +9,7 @@ use sysop_wire::{ErrorCode, ServerMessage, to_line};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::terminal::Watching;
+use super::terminal::{Watching, next_of};
 use super::{Beginning, Lending, Told};
 use crate::Inner;
 use crate::follow::Feed;
@@ -198,18 +198,6 @@ async fn next(feed: &mut Option<Feed>) -> Option<ServerMessage> {
     match feed {
         Some(feed) => feed.next().await,
         None => std::future::pending().await, // it has not said hello
-    }
-}
-
-async fn next_of(terminal: &mut Option<Watching>) -> ServerMessage {
-    loop {
-        match terminal {
-            Some(watching) => match watching.next().await {
-                Some(message) => return message,
-                None => *terminal = None,
-            },
-            None => std::future::pending().await,
-        }
     }
 }
 

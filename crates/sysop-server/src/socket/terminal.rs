@@ -7,7 +7,7 @@ use sysop_driver::people::{TerminalOutput, TerminalSize, TerminalView};
 use sysop_wire::ServerMessage;
 
 /// One client's view of the terminal.
-pub(super) struct Watching {
+pub(crate) struct Watching {
     session: SessionId,
     live: BoxStream<'static, TerminalOutput>,
     /// The beginning of a character whose rest has not come.
@@ -16,7 +16,7 @@ pub(super) struct Watching {
 
 impl Watching {
     /// Begins with the picture.
-    pub(super) fn new(session: SessionId, view: TerminalView) -> (Self, ServerMessage) {
+    pub(crate) fn new(session: SessionId, view: TerminalView) -> (Self, ServerMessage) {
         let mut watching = Self { session, live: view.live, begun: Vec::new() };
         let data = watching.text(&view.picture);
         let first = watching.output(data, true, Some(view.size), None);
@@ -87,6 +87,19 @@ impl Watching {
         }
         self.begun = rest.to_vec();
         text
+    }
+}
+
+/// The next message of a terminal that may be watched; never comes where none is. Cancel safe.
+pub(crate) async fn next_of(terminal: &mut Option<Watching>) -> ServerMessage {
+    loop {
+        match terminal {
+            Some(watching) => match watching.next().await {
+                Some(message) => return message,
+                None => *terminal = None,
+            },
+            None => std::future::pending().await,
+        }
     }
 }
 

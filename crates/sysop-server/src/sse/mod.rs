@@ -13,10 +13,11 @@ use sysop_core::id::{Seq, SessionId};
 use sysop_wire::{ErrorCode, ServerMessage, to_line};
 use tokio::time::Instant;
 
-use crate::act::DRAINING;
+use crate::act::{DRAINING, watch};
 use crate::follow::{Feed, Follower, Start};
 use crate::guard::{Caller, Scope};
 use crate::http::{Shared, problem};
+use crate::socket::{Watching, next_of};
 
 const LAST_EVENT_ID: &str = "last-event-id";
 const TOO_SLOW: &str = "this client does not read fast enough; connect again with `Last-Event-ID` to go on";
@@ -30,6 +31,12 @@ pub(crate) struct Wanted {
     /// Whether the client runs the tools that were lent with its token.
     #[serde(default)]
     lend: bool,
+    /// Whether the client watches the terminal, which is opened if it is not.
+    #[serde(default)]
+    terminal: bool,
+    /// The size of its own screen.
+    cols: Option<u16>,
+    rows: Option<u16>,
 }
 
 /// `GET /api/agent/sessions/{id}/events`.
@@ -44,7 +51,8 @@ pub(crate) async fn events(
         return problem::draining();
     }
     let Ok(Query(wanted)) = wanted else {
-        return problem::bad("`resumeFrom` is a number, and `lend` is true or false");
+        let why = "`resumeFrom`, `cols` and `rows` are numbers, `lend` and `terminal` are true or false";
+        return problem::bad(why);
     };
     let Ok(start) = start(&headers, &wanted) else {
         return problem::bad("`Last-Event-ID` is the `id` of an event: a number");
@@ -57,11 +65,24 @@ pub(crate) async fn events(
     let lends = lends && caller.scope >= Scope::Operate && !room.state.lending.is_taken();
     let lent = if lends { Some(Follower::caught_up(&room).await.lent().clone()) } else { None };
     let state = Arc::clone(&room.state);
+    let terminal = match wanted.terminal {
+        true => Some(watch(&room, &caller, wanted.cols.zip(wanted.rows)).await),
+        false => None,
+    };
     let mut feed = Feed::new(room, start, false).await;
     if let Some(lent) = lent.filter(|lent| !lent.tools.is_empty()) {
         feed.sit(Some(state.lending.sit(&caller.key, lent)));
     }
-    let stream = stream(Reader::new(shared, state.id.clone()), feed, caller);
+    let (terminal, first) = match terminal {
+        Some(Ok(view)) => {
+            let (watching, picture) = Watching::new(state.id.clone(), view);
+            (Some(watching), Some(picture))
+        }
+        Some(Err(refused)) => (None, Some(closed(&state.id, refused.code, &refused.why))),
+        None => (None, None),
+    };
+    let followed = Followed { feed, terminal, first };
+    let stream = stream(Reader::new(shared, state.id.clone()), followed, caller);
     Sse::new(stream).keep_alive(KeepAlive::new()).into_response()
 }
 
@@ -73,6 +94,28 @@ fn start(headers: &HeaderMap, wanted: &Wanted) -> Result<Start, ()> {
         None => wanted.resume_from.unwrap_or(0),
     };
     Ok(Start::After(Seq(seq)))
+}
+
+/// What a stream tells of.
+struct Followed {
+    feed: Feed,
+    terminal: Option<Watching>,
+    /// Comes before all else.
+    first: Option<ServerMessage>,
+}
+
+impl Followed {
+    /// The next message; none once the session is gone. Cancel safe.
+    async fn next(&mut self) -> Option<ServerMessage> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        tokio::select! {
+            biased;
+            message = self.feed.next() => message,
+            message = next_of(&mut self.terminal) => Some(message),
+        }
+    }
 }
 
 /// Who reads a stream, and whether they do.
@@ -103,7 +146,7 @@ impl Drop for Reader {
     }
 }
 
-fn stream(reader: Reader, feed: Feed, caller: Caller) -> impl Stream<Item = Result<Event, Infallible>> {
+fn stream(reader: Reader, feed: Followed, caller: Caller) -> impl Stream<Item = Result<Event, Infallible>> {
     let present = reader.shared.metrics.stream();
     let state = (reader, feed, (caller, present));
     futures::stream::unfold(Some(state), |state| async {

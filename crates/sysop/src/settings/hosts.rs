@@ -126,7 +126,8 @@ impl Target {
     }
 }
 
-fn unfit(text: &str) -> Option<String> {
+/// Says what `ssh` or a terminal would take for something else than a name.
+pub(super) fn unfit(text: &str) -> Option<String> {
     if text.is_empty() {
         Some("it is empty".to_owned())
     } else if text.starts_with('-') {

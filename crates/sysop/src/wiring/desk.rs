@@ -91,7 +91,13 @@ impl Desk for Parts {
             Named { name: target.name.clone(), description }
         });
         let this = Named { name: LOCAL.to_owned(), description: "this machine".to_owned() };
-        std::iter::once(this).chain(known).collect()
+        let mut hosts: Vec<Named> = std::iter::once(this).chain(known).collect();
+        for name in self.settings.ssh_names() {
+            if !hosts.iter().any(|host| host.name == name) {
+                hosts.push(Named { name, description: "from your ssh config".to_owned() });
+            }
+        }
+        hosts
     }
 
     fn routines(&self) -> Vec<Routine> {

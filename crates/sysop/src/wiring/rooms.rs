@@ -209,6 +209,10 @@ impl Rooms for ServedRooms {
         Ok(found(&driver, session))
     }
 
+    fn live(&self, id: &SessionId) -> Option<Found> {
+        self.opened(id)
+    }
+
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
     }
@@ -294,7 +298,7 @@ impl Rooms for ServedRooms {
         missing.map(|error| error.to_string())
     }
 
-    fn live(&self) -> usize {
+    fn live_count(&self) -> usize {
         self.drivers().iter().map(Driver::live_sessions).sum()
     }
 

@@ -1,0 +1,81 @@
+//! Packs the page into the server: the files that `cargo xtask web` built, each compressed once, and where there are
+//! none a small page that says how to build them.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let built = here.join("../../web/dist");
+    let instead = here.join("src/http/unbuilt");
+    // Cargo builds anew each time what waits for a folder that is not there. Where it cannot be made, that is all.
+    let _ = fs::create_dir_all(&built);
+    println!("cargo::rerun-if-changed={}", built.display());
+    println!("cargo::rerun-if-changed={}", instead.display());
+
+    let folder = if built.join("index.html").is_file() { built } else { instead };
+    let packed = PathBuf::from(env::var("OUT_DIR")?);
+    let mut table = String::from("[\n");
+    for (number, path) in files_below(&folder)?.iter().enumerate() {
+        let name = path.strip_prefix(&folder)?.to_str().ok_or("names of the page's files are UTF-8")?;
+        let bytes = compressed(&fs::read(path)?)?;
+        // A gzip stream ends with a checksum and the length of what is in it.
+        let tag: String = bytes[bytes.len() - 8..].iter().map(|byte| format!("{byte:02x}")).collect();
+        let kept = packed.join(format!("{number}.gz"));
+        fs::write(&kept, bytes)?;
+        writeln!(
+            table,
+            "    File {{ name: {name:?}, kind: {:?}, tag: \"W/\\\"{tag}\\\"\", packed: include_bytes!({:?}) }},",
+            kind(path),
+            kept.display().to_string()
+        )?;
+    }
+    table.push(']');
+    fs::write(packed.join("page.rs"), table)?;
+    Ok(())
+}
+
+/// All files but hidden ones and what only debuggers read, in order.
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if path.is_dir() {
+            found.extend(files_below(&path)?);
+        } else if !hidden && path.extension().is_none_or(|extension| extension != "map") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn compressed(bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?)
+}
+
+/// What a browser is told that a file is.
+fn kind(path: &Path) -> &'static str {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("ico") => "image/x-icon",
+        Some("woff2") => "font/woff2",
+        Some("json") => "application/json",
+        Some("webmanifest") => "application/manifest+json",
+        Some("txt") => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}

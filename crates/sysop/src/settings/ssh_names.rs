@@ -1,0 +1,141 @@
+//! The names that a person's ssh config gives to machines, for lists of hosts to choose from.
+//!
+//! Reads names only. What a name means is for `ssh` to say, which reads the file itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::hosts::unfit;
+
+/// The largest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// How deep files may include each other, as in OpenSSH.
+const DEPTH_MAX: usize = 16;
+/// The most files that are read.
+const FILES_MAX: usize = 256;
+/// The most names.
+const NAMES_MAX: usize = 1000;
+
+/// The names of `Host` lines, each once, in the order of the files. Patterns are no names, and neither is what `ssh`
+/// could take for something else.
+pub(crate) fn ssh_names(config: &Path, home: &Path) -> Vec<String> {
+    let mut reading = Reading { home: home.to_owned(), names: Vec::new(), files: 0 };
+    reading.file(config, 0);
+    reading.names
+}
+
+struct Reading {
+    home: PathBuf,
+    names: Vec<String>,
+    files: usize,
+}
+
+impl Reading {
+    fn file(&mut self, path: &Path, depth: usize) {
+        self.files += 1;
+        let small = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= FILE_BYTES_MAX);
+        if !small || depth > DEPTH_MAX || self.files > FILES_MAX {
+            return;
+        }
+        // What cannot be read names nothing.
+        let text = fs::read(path).unwrap_or_default();
+        for line in String::from_utf8_lossy(&text).lines() {
+            let (keyword, words) = words_of(line);
+            match keyword.to_ascii_lowercase().as_str() {
+                "host" => self.hosts(words),
+                "include" => {
+                    let files: Vec<PathBuf> = words.iter().flat_map(|word| self.included(word)).collect();
+                    files.iter().for_each(|path| self.file(path, depth + 1));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn hosts(&mut self, words: Vec<String>) {
+        for name in words {
+            let pattern = name.contains(['*', '?', '!']);
+            if !pattern
+                && unfit(&name).is_none()
+                && !self.names.contains(&name)
+                && self.names.len() < NAMES_MAX
+            {
+                self.names.push(name);
+            }
+        }
+    }
+
+    /// The files of an `Include`, which may have wildcards in its last part.
+    fn included(&self, word: &str) -> Vec<PathBuf> {
+        let path = match word.strip_prefix("~/") {
+            Some(rest) => self.home.join(rest),
+            None => self.home.join(".ssh").join(word),
+        };
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
+        else {
+            return Vec::new();
+        };
+        if !name.contains(['*', '?', '[']) {
+            return vec![path];
+        }
+        let Ok(pattern) = globset::Glob::new(name) else { return Vec::new() };
+        let pattern = pattern.compile_matcher();
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+        let mut found: Vec<PathBuf> =
+            entries.map(|entry| entry.path()).filter(|path| !hidden(path)).collect();
+        found.retain(|path| path.file_name().is_some_and(|name| pattern.is_match(name)));
+        found.sort();
+        found
+    }
+}
+
+/// The keyword of a line and what follows it: `Host a "b"`, `Host=a`.
+fn words_of(line: &str) -> (&str, Vec<String>) {
+    let line = line.trim();
+    let end = line.find(|sign: char| sign.is_whitespace() || sign == '=').unwrap_or(line.len());
+    let (keyword, rest) = line.split_at(end);
+    if keyword.starts_with('#') {
+        return ("", Vec::new());
+    }
+    let rest = rest.trim_start().strip_prefix('=').unwrap_or(rest);
+    let mut words = Vec::new();
+    let mut rest = rest.trim();
+    while !rest.is_empty() && !rest.starts_with('#') {
+        let (word, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    (keyword, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_named_by_the_file_and_by_those_that_it_includes() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = home.path().join(".ssh").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            path
+        };
+        write("more/10-db", "host db1\n  HostName 10.0.0.1\nHost db1 db2 # the second\n");
+        write("more/20-loop", "Include ~/.ssh/config\nHost late\n");
+        write("more/.hidden", "Host hidden\n");
+        write("other", "Host=other\n");
+        let config = write(
+            "config",
+            "# Host comment\nHost web1 web2 *.example.org !web9 ?\n  User me\n\tHost \"with quotes\" quoted\nInclude \
+             more/* missing other\nMatch host elsewhere\nHost -oProxyCommand=x a,b\nHost web1\n",
+        );
+        let names = ssh_names(&config, home.path());
+        assert_eq!(names, ["web1", "web2", "quoted", "db1", "db2", "late", "other"]);
+        assert!(ssh_names(&home.path().join("none"), home.path()).is_empty());
+    }
+}

@@ -1,0 +1,259 @@
+/** The whole page: sessions, terminals on one side, conversation on the other. */
+import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { Conversation } from "../conversation/Conversation";
+import { askPermission, permission } from "../state/notify";
+import type { Sessions } from "../state/sessions";
+import type { SessionStore } from "../state/store";
+import { waitingStep } from "../state/transcript";
+import type { CommandActions } from "../text/Markdown";
+import { neutraliseLine } from "../text/neutralise";
+import { shortPlace } from "../text/words";
+import { Connect } from "./Connect";
+import { Icon } from "./icons";
+import { Sidebar } from "./Sidebar";
+import { Split } from "./Split";
+import { TabStrip } from "./TabStrip";
+import { TerminalSide, terminals } from "./TerminalSide";
+import { useTheme } from "./theme";
+import { useMedia, usePart, useView } from "./use";
+
+/** Below this width one half is seen at a time. */
+const NARROW = "(max-width: 760px)";
+/** Below this width the list of sessions lies over the page. */
+const TIGHT = "(max-width: 1180px)";
+
+export function App({ sessions }: { sessions: Sessions }) {
+  const tabs = useSyncExternalStore(sessions.subscribe, sessions.snapshot);
+  const { theme, choice, next } = useTheme();
+  const narrow = useMedia(NARROW);
+  const tight = useMedia(TIGHT);
+  const [listed, setListed] = useState(() => tabs.open.length === 0 && !matchMedia(TIGHT).matches);
+  const [connecting, setConnecting] = useState(false);
+  const [half, setHalf] = useState<"left" | "right">("right");
+  const { open, active } = tabs;
+  const commands = useMemo<CommandActions | undefined>(() => {
+    if (!active) return undefined;
+    const terminal = () => {
+      setHalf("left");
+      return terminals.get(active.id);
+    };
+    return {
+      run: (command) => terminal()?.run(command),
+      paste: (text) => {
+        const found = terminal();
+        found?.paste(text);
+        found?.focus();
+      },
+    };
+  }, [active]);
+  return (
+    <div className="app">
+      <a className="skip" href="#conversation">
+        Skip to the conversation
+      </a>
+      <header className="top">
+        <button
+          type="button"
+          className="icon"
+          aria-label="Sessions"
+          aria-expanded={listed}
+          title="Sessions"
+          onClick={() => setListed((before) => !before)}
+        >
+          <Icon name="menu" />
+        </button>
+        <h1 className="brand">sysop</h1>
+        <TabStrip sessions={sessions} tabs={tabs} />
+        <button
+          type="button"
+          className="icon add"
+          aria-label="New session"
+          title="New session"
+          onClick={() => setConnecting(true)}
+        >
+          <Icon name="plus" />
+        </button>
+        <span className="spring" />
+        {active && <AgentToggle key={active.id} store={active} />}
+        <Bell />
+        <button
+          type="button"
+          className="icon"
+          aria-label={`Colours: ${choice}`}
+          title={`Colours: ${choice}`}
+          onClick={next}
+        >
+          <Icon name={choice} />
+        </button>
+      </header>
+      {active && <Offline key={active.id} store={active} putAway={() => sessions.putAway(active.id)} />}
+      {narrow && active && (
+        <nav className="halves" aria-label="What is shown">
+          <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
+            Terminal
+          </button>
+          <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
+            Conversation
+            {half === "left" && <Asks key={active.id} store={active} />}
+          </button>
+        </nav>
+      )}
+      <main>
+        {listed && (
+          <Sidebar
+            sessions={sessions}
+            tabs={tabs}
+            over={tight}
+            connect={() => setConnecting(true)}
+            close={() => setListed(false)}
+          />
+        )}
+        {active ? (
+          <Split
+            only={narrow ? half : undefined}
+            left={<TerminalSide open={open} active={active} theme={theme} />}
+            right={
+              <div id="conversation" className="conversations">
+                {commands && <Conversation key={active.id} store={active} commands={commands} />}
+              </div>
+            }
+          />
+        ) : (
+          <Welcome connect={() => setConnecting(true)} list={() => setListed(true)} />
+        )}
+      </main>
+      {active && <Title key={active.id} store={active} />}
+      {connecting && (
+        <Connect
+          made={(id) => {
+            setConnecting(false);
+            sessions.show(id);
+          }}
+          close={() => setConnecting(false)}
+        />
+      )}
+    </div>
+  );
+}
+
+function Welcome({ connect, list }: { connect(): void; list(): void }) {
+  return (
+    <section className="welcome" id="conversation">
+      <p className="logo" aria-hidden="true">
+        agent:/&gt;
+      </p>
+      <p>Say what you want; a model proposes the next step; you see it, change it, allow it or refuse it.</p>
+      <p>
+        <button type="button" className="primary" onClick={connect}>
+          New session
+        </button>{" "}
+        <button type="button" onClick={list}>
+          Earlier sessions
+        </button>
+      </p>
+    </section>
+  );
+}
+
+/** What waits for the person in the half that they do not see. */
+function Asks({ store }: { store: SessionStore }) {
+  const asks = usePart(
+    store,
+    ({ transcript }) => waitingStep(transcript) !== undefined || transcript.questions.length > 0,
+  );
+  if (!asks) return null;
+  return (
+    <>
+      <span className="dot waiting" aria-hidden="true" />
+      <span className="visually-hidden">, waits for an answer</span>
+    </>
+  );
+}
+
+/** Seed 004's toggle. */
+function AgentToggle({ store }: { store: SessionStore }) {
+  const mode = usePart(store, (view) => view.mode);
+  const on = mode === "agent";
+  return (
+    <button
+      type="button"
+      className={`agent-toggle ${on ? "on glows" : ""}`}
+      aria-pressed={on}
+      title={
+        on ? "The model may use tools; click for plain chat" : "Plain chat; click to let the model use tools"
+      }
+      onClick={() => store.setMode(on ? "chat" : "agent")}
+    >
+      <Icon name="bolt" /> Agent
+    </button>
+  );
+}
+
+function Bell() {
+  const [allowed, setAllowed] = useState(permission);
+  if (allowed === "missing") return null;
+  const words = {
+    granted: "Notifications are on: when a turn ends or asks while this tab is hidden",
+    denied: "The browser blocks notifications of this page; its settings can allow them",
+    default: "Notify me when a turn ends or asks while this tab is hidden",
+  }[allowed];
+  return (
+    <button
+      type="button"
+      className={`icon bell ${allowed}`}
+      aria-label={words}
+      title={words}
+      disabled={allowed === "denied"}
+      aria-pressed={allowed === "granted"}
+      onClick={() => void askPermission().then(setAllowed)}
+    >
+      <Icon name={allowed === "granted" ? "bell" : "bellOff"} />
+    </button>
+  );
+}
+
+function Offline({ store, putAway }: { store: SessionStore; putAway(): void }) {
+  const status = usePart(store, (view) => view.status);
+  if (status.state === "open" && status.kind === "events") {
+    return (
+      <p className="banner slow" role="status">
+        No WebSocket gets through to the server: the conversation goes on without it, the live terminal does
+        not.
+      </p>
+    );
+  }
+  if (status.state !== "offline") return null;
+  return (
+    <div className="banner offline" role="alert">
+      <span>
+        <strong>Offline:</strong> {neutraliseLine(status.why)}. {status.hint}
+        {!status.final && " What you write is kept."}
+      </span>
+      {status.final ? (
+        <button type="button" onClick={putAway}>
+          Close the tab
+        </button>
+      ) : (
+        <button type="button" onClick={store.link.again}>
+          Try now
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** The title tells what waits, for who has many tabs. */
+function Title({ store }: { store: SessionStore }) {
+  const view = useView(store);
+  const { transcript } = view;
+  const host = transcript.facts ? shortPlace(transcript.facts.host) : "";
+  const asks = waitingStep(transcript) !== undefined || transcript.questions.length > 0;
+  const title = `${asks ? "● " : transcript.phase === "idle" ? "" : "… "}${host ? `${host} – ` : ""}sysop`;
+  useEffect(() => {
+    document.title = title;
+    return () => {
+      document.title = "sysop";
+    };
+  }, [title]);
+  return null;
+}

@@ -1,0 +1,62 @@
+/** Tells people who do not see the page what happens on it: politely, and not each word of a stream. */
+import { useEffect, useRef, useState } from "react";
+import { useLatest } from "../app/use";
+import type { Item } from "../state/item";
+import type { View } from "../state/store";
+import { neutraliseLine, oneLine } from "../text/neutralise";
+
+/** How often something is said at most. */
+const EVERY_MS = 1_500;
+/** The most characters of one text that are read out. */
+const SAID_MAX = 400;
+
+export function Announcer({ view }: { view: View }) {
+  const [said, say] = useState("");
+  const latest = useLatest(view);
+  const known = useRef<{ items: number; last: Item | undefined }>(undefined);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      const { transcript, caughtUp } = latest.current;
+      const count = transcript.dropped + transcript.items.length;
+      const last = transcript.items.at(-1);
+      const before = known.current;
+      if (!caughtUp) return;
+      known.current = { items: count, last };
+      if (!before) return; // what was there before is read by whoever wants to
+      if (count === before.items && last === before.last) return;
+      const news = transcript.items.slice(Math.max(0, before.items - transcript.dropped - 1));
+      const words = news
+        .filter((item) => item !== before.last)
+        .map(wordsOf)
+        .filter(Boolean);
+      if (words.length > 0) say(words.slice(-4).join(". "));
+    }, EVERY_MS);
+    return () => clearInterval(timer);
+  }, [latest]);
+  return (
+    <div className="visually-hidden" role="status" aria-live="polite" aria-atomic="true">
+      {said}
+    </div>
+  );
+}
+
+function wordsOf(item: Item): string {
+  switch (item.kind) {
+    case "answer":
+      return item.state === "streaming" ? "" : oneLine(item.text).slice(0, SAID_MAX);
+    case "complete":
+      return `Task complete: ${oneLine(item.text).slice(0, SAID_MAX)}`;
+    case "step":
+      if (item.outcome) return `${neutraliseLine(item.tool)} ended: ${item.outcome.status}`;
+      if (item.decided.state === "waiting")
+        return `May this run? ${neutraliseLine(item.command).slice(0, SAID_MAX)}`;
+      return `Runs ${neutraliseLine(item.command).slice(0, SAID_MAX)}`;
+    case "notice":
+      return oneLine(item.text).slice(0, SAID_MAX);
+    case "end":
+      if (item.reason === "cancelled") return "Stopped";
+      return item.error ? `Error: ${oneLine(item.error).slice(0, SAID_MAX)}` : "The turn ended";
+    default:
+      return "";
+  }
+}

@@ -1,0 +1,145 @@
+/** Where a person writes: a prompt that names who listens, a draft that a reload does not lose. */
+import {
+  type KeyboardEvent,
+  type Ref,
+  useEffect,
+  useImperativeHandle,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
+import type { Pending } from "../protocol/outbox";
+import * as keep from "../state/keep";
+import type { SessionStore } from "../state/store";
+import { oneLine } from "../text/neutralise";
+
+export interface ComposerHandle {
+  focus(): void;
+}
+
+interface Props {
+  store: SessionStore;
+  /** What stands before the text: `agent:/>`. */
+  prompt: string;
+  placeholder: string;
+  pending: readonly Pending[];
+  queued: readonly string[];
+  online: boolean;
+  running: boolean;
+  /** What was said before, the newest last; arrow up brings it back. */
+  history: () => string[];
+  ref?: Ref<ComposerHandle>;
+}
+
+/** The most lines that the field grows to by itself. */
+const ROWS_MAX = 10;
+
+export function Composer(props: Props) {
+  const { store, prompt, placeholder, pending, queued, online, running, history, ref } = props;
+  const field = useRef<HTMLTextAreaElement>(null);
+  const [text, setText] = useState(() => keep.draft(store.id));
+  const place = useRef<number | undefined>(undefined);
+  const change = (next: string) => {
+    setText(next);
+    keep.keepDraft(store.id, next);
+  };
+
+  useImperativeHandle(ref, () => ({ focus: () => field.current?.focus() }), []);
+  useEffect(
+    () =>
+      store.onDraft((more) => {
+        setText((before) => {
+          const next = before.trim() ? `${before}\n${more}` : more;
+          keep.keepDraft(store.id, next);
+          return next;
+        });
+        field.current?.focus();
+      }),
+    [store],
+  );
+  // biome-ignore lint/correctness/useExhaustiveDependencies: its height follows its text
+  useLayoutEffect(() => {
+    const { current } = field;
+    if (!current) return;
+    current.style.height = "auto";
+    const line = Number.parseFloat(getComputedStyle(current).lineHeight) || 20;
+    current.style.height = `${Math.min(current.scrollHeight, line * ROWS_MAX + 16)}px`;
+  }, [text]);
+
+  const send = () => {
+    if (!text.trim()) return;
+    place.current = undefined;
+    change("");
+    store.say(text.trim());
+  };
+  const keys = (event: KeyboardEvent<HTMLTextAreaElement>) => {
+    if (event.nativeEvent.isComposing) return;
+    if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      send();
+    } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      const before = history();
+      const browsing = place.current !== undefined && before[place.current] === text;
+      if (text !== "" && !browsing) return;
+      const at =
+        (browsing ? (place.current ?? before.length) : before.length) + (event.key === "ArrowUp" ? -1 : 1);
+      if (at < 0 || (at >= before.length && !browsing)) return;
+      event.preventDefault();
+      place.current = at < before.length ? at : undefined;
+      change(before[at] ?? "");
+    }
+  };
+  return (
+    <form
+      className="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      {(pending.length > 0 || queued.length > 0) && (
+        <ul className="waiting" aria-label="Prompts that wait">
+          {queued.map((waits, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: a queue; the same words may wait twice
+            <li key={`q${at}`}>
+              <span className="tag">queued</span> {oneLine(waits)}
+            </li>
+          ))}
+          {pending.map(({ messageId, content }) => (
+            <li key={messageId}>
+              <span className="tag">{online ? "sending" : "waits for the connection"}</span>{" "}
+              {oneLine(content)}
+              {!online && (
+                <button
+                  type="button"
+                  onClick={() => {
+                    const back = store.link.takeBack(messageId);
+                    if (back !== undefined) store.giveBack(back);
+                  }}
+                >
+                  Take back
+                </button>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+      <label className="prompt-line">
+        <span className="ps">{prompt}</span>
+        <textarea
+          ref={field}
+          rows={1}
+          value={text}
+          placeholder={placeholder}
+          aria-label="What do you want?"
+          spellCheck
+          onChange={(event) => change(event.target.value)}
+          onKeyDown={keys}
+        />
+        <button type="submit" className="primary send" disabled={!text.trim()}>
+          {running ? "Queue" : "Send"}
+        </button>
+      </label>
+    </form>
+  );
+}

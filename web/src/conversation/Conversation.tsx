@@ -1,0 +1,242 @@
+/** What was said and done: a list of which only what is seen is drawn, what waits for the person, and where they write. */
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Icon } from "../app/icons";
+import { useLatest, useView } from "../app/use";
+import type { SessionStore, View } from "../state/store";
+import { waitingStep } from "../state/transcript";
+import { type CommandActions, Commands } from "../text/Markdown";
+import { neutralise, neutraliseLine, oneLine } from "../text/neutralise";
+import { Announcer } from "./Announcer";
+import { Composer, type ComposerHandle } from "./Composer";
+import { RowView } from "./Items";
+import { QuestionCard } from "./QuestionCard";
+import { Review } from "./Review";
+import { type Row, rowsOf } from "./rows";
+import { modelName, Toolbar } from "./Toolbar";
+
+/** How near to its end the list follows it. */
+const NEAR_PX = 48;
+/** How high a row is until it is measured. */
+const ESTIMATE_PX = 96;
+
+interface Props {
+  store: SessionStore;
+  commands: CommandActions;
+}
+
+export function Conversation({ store, commands }: Props) {
+  const view = useView(store);
+  const { transcript, status, mode, caughtUp } = view;
+  const composer = useRef<ComposerHandle>(null);
+  const rows = useMemo(() => (view.caughtUp ? rowsOf(view) : []), [view]);
+  const online = status.state === "open";
+  const running = transcript.phase !== "idle";
+  const step = waitingStep(transcript);
+  const latest = useLatest(view);
+  const history = useCallback(
+    () => [
+      ...new Set(
+        latest.current.transcript.items.flatMap((item) => (item.kind === "prompt" ? [item.text] : [])),
+      ),
+    ],
+    [latest],
+  );
+  const toComposer = useCallback(() => composer.current?.focus(), []);
+  const name = modelName(transcript.facts?.model ?? "");
+  return (
+    <section className="conversation" aria-label="Conversation">
+      <h2 className="visually-hidden">Conversation</h2>
+      <Toolbar store={store} view={view} />
+      <Commands value={commands}>
+        <List store={store} rows={rows} caughtUp={caughtUp} empty={<Empty view={view} />} />
+      </Commands>
+      <div className="dock">
+        <Live view={view} name={name} />
+        <Troubles store={store} view={view} />
+        {transcript.questions.map((question) => (
+          <QuestionCard key={question.id} store={store} question={question} online={online} />
+        ))}
+        {step && (
+          <Review
+            key={step.call}
+            store={store}
+            step={step}
+            host={transcript.facts?.host ?? ""}
+            online={online}
+            sent={view.answered.has(step.call)}
+            leave={toComposer}
+          />
+        )}
+        <Composer
+          ref={composer}
+          store={store}
+          prompt={mode === "agent" ? "agent:/>" : `${name}:/>`}
+          placeholder={mode === "agent" ? "A task for the agent…" : `Ask ${name}…`}
+          pending={view.pending}
+          queued={transcript.queued}
+          online={online}
+          running={running}
+          history={history}
+        />
+      </div>
+      <Announcer view={view} />
+    </section>
+  );
+}
+
+/** What goes on, in one line. */
+function Live({ view, name }: { view: View; name: string }) {
+  const { transcript, stopping, chatting } = view;
+  const { phase, holder, stepOpen } = transcript;
+  const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
+  const lines: { text: string; tone: string }[] = [];
+  if (phase === "paused") lines.push({ text: "agent paused — click Resume to continue", tone: "paused" });
+  else if (stopping || phase === "stopping") lines.push({ text: "Stopping…", tone: "busy" });
+  else if (phase === "running") {
+    const what = runs?.kind === "step" ? neutraliseLine(runs.command).slice(0, 80) : "a command";
+    lines.push({ text: `running ${what}`, tone: "busy" });
+  } else if ((phase === "thinking" && stepOpen) || chatting)
+    lines.push({ text: `waiting for ${name}`, tone: "busy" });
+  if (holder !== undefined) {
+    lines.push({ text: `${neutraliseLine(holder)} has the terminal; the agent waits`, tone: "held" });
+  }
+  return lines.map(({ text, tone }) => (
+    <p key={tone} className={`live ${tone}`}>
+      {tone === "busy" && <span className="spinner" aria-hidden="true" />}
+      {text}
+    </p>
+  ));
+}
+
+function Troubles({ store, view }: { store: SessionStore; view: View }) {
+  return view.troubles.map(({ id, what, why, hint }) => (
+    <div key={id} className="trouble" role="alert">
+      <div>
+        <strong>{neutralise(what)}:</strong> {neutralise(why)}
+        {hint && <p>{neutralise(hint)}</p>}
+      </div>
+      <button type="button" aria-label="Put this message away" onClick={() => store.putAway(id)}>
+        <Icon name="close" />
+      </button>
+    </div>
+  ));
+}
+
+function Empty({ view }: { view: View }) {
+  const { transcript, mode, caughtUp, status } = view;
+  if (!caughtUp) {
+    return (
+      <p className="empty">{status.state === "offline" ? "No connection yet." : "Opening the session…"}</p>
+    );
+  }
+  const { facts } = transcript;
+  return (
+    <div className="empty">
+      <p>{mode === "agent" ? "Say what you want done." : "Ask something."}</p>
+      {facts && (
+        <p className="meta">
+          {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{neutraliseLine(facts.host)}</b> in{" "}
+          <code>{oneLine(facts.root)}</code>. <code>!uptime</code> runs a command without a model.
+        </p>
+      )}
+    </div>
+  );
+}
+
+interface ListProps {
+  store: SessionStore;
+  rows: Row[];
+  caughtUp: boolean;
+  empty: React.ReactNode;
+}
+
+/** The list. It follows its end until the reader scrolls away from there. */
+function List({ store, rows, caughtUp, empty }: ListProps) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  const [away, setAway] = useState(false);
+  const [unread, setUnread] = useState(0);
+  const seen = useRef(rows.length);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ESTIMATE_PX,
+    getItemKey: (at) => rows[at]?.id ?? at,
+    overscan: 8,
+  });
+  const total = virtual.getTotalSize();
+  // They stand one below the other, with room for the others around them: what grows cannot lie over what follows.
+  const drawn = virtual.getVirtualItems();
+  const showAll = useCallback(() => store.showAll(), [store]);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: whatever makes the list longer moves its end
+  useLayoutEffect(() => {
+    const { current } = scroller;
+    if (current && follows.current) current.scrollTop = current.scrollHeight;
+  }, [total, rows, caughtUp]);
+
+  // The dock below grows and shrinks, and a hidden tab has no size.
+  useEffect(() => {
+    const { current } = scroller;
+    if (!current) return;
+    const observer = new ResizeObserver(() => {
+      if (follows.current) current.scrollTop = current.scrollHeight;
+    });
+    observer.observe(current);
+    return () => observer.disconnect();
+  }, []);
+
+  useEffect(() => {
+    if (follows.current) seen.current = rows.length;
+    else setUnread(Math.max(0, rows.length - seen.current));
+  }, [rows.length]);
+
+  const last = useRef(0);
+  const scrolled = () => {
+    const { current } = scroller;
+    if (!current) return;
+    const { scrollTop, scrollHeight, clientHeight } = current;
+    const gap = scrollHeight - scrollTop - clientHeight;
+    if (gap < NEAR_PX) follows.current = true;
+    else if (scrollTop < last.current) follows.current = false;
+    last.current = scrollTop;
+    if (follows.current) {
+      seen.current = rows.length;
+      setUnread(0);
+    }
+    setAway(!follows.current);
+  };
+  const jump = () => {
+    follows.current = true;
+    setAway(false);
+    setUnread(0);
+    const { current } = scroller;
+    if (current) current.scrollTop = current.scrollHeight;
+  };
+
+  return (
+    <div className="list">
+      <section className="scroller" ref={scroller} onScroll={scrolled} tabIndex={0} aria-label="Messages">
+        <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
+          {drawn.map(({ index, key }) => {
+            const row = rows[index];
+            return (
+              row && (
+                <div key={key} data-index={index} ref={virtual.measureElement} className="row">
+                  <RowView row={row} session={store.id} showAll={showAll} />
+                </div>
+              )
+            );
+          })}
+        </div>
+        {rows.every(({ kind }) => kind === "earlier") && empty}
+      </section>
+      {away && (
+        <button type="button" className="jump" onClick={jump}>
+          <Icon name="down" /> Jump to latest{unread > 0 && ` (${unread} new)`}
+        </button>
+      )}
+    </div>
+  );
+}

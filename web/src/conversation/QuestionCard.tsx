@@ -1,0 +1,97 @@
+/**
+ * A program waits for a person: a password, a passphrase, whether a host key is right. What is typed stays in the field
+ * until it is sent: it is never part of a state, never kept, never logged.
+ */
+import { type FormEvent, useEffect, useRef } from "react";
+import type { SessionStore } from "../state/store";
+import { neutralise, neutraliseLine } from "../text/neutralise";
+import type { Question } from "../wire";
+
+interface Props {
+  store: SessionStore;
+  question: Question;
+  online: boolean;
+}
+
+export function QuestionCard({ store, question, online }: Props) {
+  const field = useRef<HTMLInputElement>(null);
+  const { id, kind, from, prompt } = question;
+  const secret = kind !== "text";
+
+  useEffect(() => {
+    const active = document.activeElement;
+    const writes = active instanceof HTMLTextAreaElement && active.value !== "";
+    if (!writes) field.current?.focus();
+    const { current } = field;
+    return () => {
+      if (current) current.value = "";
+    };
+  }, []);
+
+  const answer = (event: FormEvent) => {
+    event.preventDefault();
+    const { current } = field;
+    if (!current || !online) return;
+    store.answer({ type: "question.answer", id, answer: current.value });
+    current.value = "";
+  };
+  const say = (text: string) => store.answer({ type: "question.answer", id, answer: text });
+  const choices = /\(yes\/no/i.test(prompt) ? ["yes", "no"] : [];
+  return (
+    <form
+      className="question"
+      onSubmit={answer}
+      autoComplete="off"
+      aria-label={`An answer for ${neutraliseLine(from)}`}
+    >
+      <header>
+        <strong>{neutraliseLine(from)}</strong> {secret ? "asks for a secret" : "asks"}
+      </header>
+      <pre id={`question-${id}`}>{neutralise(prompt.trim())}</pre>
+      <div className="answer">
+        <input
+          ref={field}
+          className="field"
+          type={secret ? "password" : "text"}
+          name={`sysop-answer-${id}`}
+          autoComplete={secret ? "new-password" : "off"}
+          autoCapitalize="off"
+          autoCorrect="off"
+          spellCheck={false}
+          data-1p-ignore=""
+          data-lpignore="true"
+          data-bwignore=""
+          data-form-type="other"
+          aria-label={secret ? "The secret: it is not shown, logged or told to the model" : "The answer"}
+          aria-describedby={`question-${id}`}
+        />
+        <button type="submit" className="primary" disabled={!online}>
+          Answer <kbd>Enter</kbd>
+        </button>
+        {choices.map((choice) => (
+          <button key={choice} type="button" disabled={!online} onClick={() => say(choice)}>
+            {choice}
+          </button>
+        ))}
+        {kind === "perhaps_secret" && (
+          <button
+            type="button"
+            disabled={!online}
+            onClick={() => store.answer({ type: "question.answer", id, noSecret: true })}
+            title="Answer it in the terminal, where it is seen and logged"
+          >
+            It is no secret
+          </button>
+        )}
+        <button
+          type="button"
+          disabled={!online}
+          onClick={() => store.answer({ type: "question.answer", id, refuse: true })}
+        >
+          Refuse
+        </button>
+      </div>
+      {secret && <p className="meta">It goes to the program only: not to the model, not into any log.</p>}
+    </form>
+  );
+}

@@ -1,0 +1,128 @@
+/** One call of a tool as a card: reasoning, command or keys, output, status (seed 004's step cards). */
+import { memo, useState } from "react";
+import { artefactPath } from "../protocol/api";
+import type { Outcome, Step } from "../state/item";
+import { Shown } from "../text/Code";
+import { CopyButton } from "../text/Markdown";
+import { neutralise, neutraliseLine, plainOutput } from "../text/neutralise";
+import { duration, hostGroups, statusSign, statusWords } from "../text/words";
+import type { SessionId } from "../wire";
+import { Command } from "./Command";
+
+/** What is longer is shown in part at first. */
+const SHOWN_CHARS_MAX = 20_000;
+
+export const StepCard = memo(({ step, session }: { step: Step; session: SessionId }) => {
+  const { outcome, decided } = step;
+  const failed = outcome && !["ok", "rejected"].includes(outcome.status);
+  const tone =
+    decided.state === "rejected" || outcome?.status === "rejected" ? "refused" : failed ? "failed" : "";
+  return (
+    <article className={`card step ${step.looks} ${tone}`} aria-label={`Step: ${neutraliseLine(step.tool)}`}>
+      {step.reason && <p className="why">{neutralise(step.reason)}</p>}
+      <div className="line">
+        <span className="sign" aria-hidden="true">
+          {step.looks === "send_keys" ? "⌨" : step.looks === "command" ? ">" : "⚙"}
+        </span>
+        <code className="what">
+          <Command text={step.command} />
+        </code>
+        <CopyButton text={step.command} />
+      </div>
+      {step.editedFrom !== undefined && (
+        <p className="meta">
+          edited; proposed was <code>{neutraliseLine(step.editedFrom)}</code>
+        </p>
+      )}
+      <Output step={step} />
+      <StatusLine step={step} session={session} />
+    </article>
+  );
+});
+
+function Output({ step }: { step: Step }) {
+  const [all, setAll] = useState(false);
+  const { outcome } = step;
+  const raw = outcome ? withoutExitCode(outcome) : step.tail;
+  if (!raw.trim()) return null;
+  const cut = !all && raw.length > SHOWN_CHARS_MAX;
+  const shown = plainOutput(cut ? raw.slice(-SHOWN_CHARS_MAX) : raw).replace(/\n+$/, "");
+  return (
+    <>
+      {cut && (
+        <button type="button" className="more" onClick={() => setAll(true)}>
+          Show the first {raw.length - SHOWN_CHARS_MAX} characters too
+        </button>
+      )}
+      {step.skipped > 0 && <p className="meta">{step.skipped} characters came before</p>}
+      <pre className="output" tabIndex={0} role="group" aria-label="Output" ref={outcome ? undefined : toEnd}>
+        <Shown text={shown} />
+      </pre>
+    </>
+  );
+}
+
+/** The model is told the exit code in the output; a person reads it below. */
+function withoutExitCode({ output, exitCode }: Outcome): string {
+  const told = `[exit code ${exitCode}]`;
+  const text = output.trimEnd();
+  return text.endsWith(told) ? text.slice(0, -told.length) : output;
+}
+
+/** While it grows, its end is shown. */
+function toEnd(element: HTMLPreElement | null): void {
+  if (element) element.scrollTop = element.scrollHeight;
+}
+
+function StatusLine({ step, session }: { step: Step; session: SessionId }) {
+  const { outcome, decided } = step;
+  const said: string[] = [];
+  if (decided.state === "rejected") {
+    const why = decided.reason ? `: ${neutraliseLine(decided.reason)}` : "";
+    said.push(`rejected by ${decided.by === undefined ? "the policy" : neutraliseLine(decided.by)}${why}`);
+  } else if (decided.state === "allowed" && decided.by !== undefined) {
+    said.push(`allowed${decided.session ? " for this session" : ""} by ${neutraliseLine(decided.by)}`);
+  }
+  if (step.origin !== "model") said.push(step.origin === "typed" ? "typed by a person" : "a routine");
+  const status = outcome?.status ?? (decided.state === "waiting" ? "waiting" : step.started ? "running" : "");
+  return (
+    <footer className="status">
+      {outcome && outcome.status !== "rejected" && (
+        <span className={`badge ${outcome.status}`}>
+          <span aria-hidden="true">{statusSign(outcome.status)}</span> {statusWords(outcome.status)}
+          {outcome.exitCode !== undefined && `, exit code ${outcome.exitCode}`}
+        </span>
+      )}
+      {!outcome && status && (
+        <span className={`badge ${status}`}>
+          {status === "running" && <span className="spinner" aria-hidden="true" />}
+          {status === "waiting" ? "waits for an answer" : status}
+        </span>
+      )}
+      {outcome && outcome.status !== "rejected" && outcome.status !== "unknown" && (
+        <span>{duration(outcome.durationMs)}</span>
+      )}
+      {outcome?.truncated && <span>shortened for the model</span>}
+      {outcome?.artefact && (
+        <a
+          href={artefactPath(session, outcome.artefact)}
+          download={`${neutraliseLine(outcome.artefact)}.txt`}
+        >
+          whole output
+        </a>
+      )}
+      {outcome?.changes.map(({ path }) => (
+        <span key={path}>changed {neutraliseLine(path)}</span>
+      ))}
+      {outcome &&
+        hostGroups(outcome.hosts).map(({ text, status: how }) => (
+          <span key={text}>
+            {statusSign(how)} {text}
+          </span>
+        ))}
+      {said.map((text) => (
+        <span key={text}>{text}</span>
+      ))}
+    </footer>
+  );
+}

@@ -1,0 +1,161 @@
+/** Who listens and how, and what can be done with the turn (seed 004's toolbar). */
+import { useEffect, useId, useState } from "react";
+import { Icon } from "../app/icons";
+import { listModels } from "../protocol/api";
+import type { SessionStore, View } from "../state/store";
+import { neutraliseLine } from "../text/neutralise";
+import { usage } from "../text/words";
+import type { ApprovalMode } from "../wire";
+
+const MODES: [ApprovalMode, string, string][] = [
+  ["ask", "ask", "Every change is asked about"],
+  ["auto", "auto", "Runs by itself; what is dangerous still asks"],
+  ["never", "read-only", "Only what is known to be read-only runs"],
+];
+
+export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
+  const { transcript, stopping, mode, chatting } = view;
+  const { facts, phase, lastPrompt } = transcript;
+  const online = view.status.state === "open";
+  const running = phase !== "idle";
+  const paused = phase === "paused";
+  const ends = stopping || phase === "stopping";
+  const tokens = usage(transcript.usage);
+  return (
+    <div className="toolbar" role="toolbar" aria-label="The turn">
+      <div className="who">
+        <ModelPicker store={store} model={facts?.model ?? ""} disabled={!online || !facts} />
+        {mode === "agent" && <span className={`agent-badge ${running ? "moves" : ""}`}>AGENT</span>}
+        {facts && (
+          <label className="approve" title={MODES.find(([word]) => word === facts.approve)?.[2]}>
+            <span className="visually-hidden">What runs without a question</span>
+            <select
+              value={facts.approve}
+              disabled={!online}
+              onChange={(event) => store.configure({ approve: event.target.value as ApprovalMode })}
+            >
+              {MODES.map(([word, name, means]) => (
+                <option key={word} value={word} title={means}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        {running && transcript.maxIterations > 0 && transcript.iteration > 0 && (
+          <span className="count" title="Model calls in this turn, and the most">
+            {transcript.iteration}/{transcript.maxIterations}
+          </span>
+        )}
+        {tokens && (
+          <span className="tokens" title="Tokens of this session">
+            {tokens}
+          </span>
+        )}
+      </div>
+      <div className="acts">
+        {running && !paused && !ends && (
+          <button type="button" className="act pause" disabled={!online} onClick={() => store.pause()}>
+            <Icon name="pause" /> Pause
+          </button>
+        )}
+        {paused && !ends && (
+          <button
+            type="button"
+            className="act resume glows moves"
+            disabled={!online}
+            onClick={() => store.resume()}
+          >
+            <Icon name="resume" /> Resume
+          </button>
+        )}
+        {running && (
+          <button type="button" className="act stop" disabled={ends || !online} onClick={() => store.stop()}>
+            {ends ? (
+              <>
+                <span className="spinner" aria-hidden="true" /> Stopping…
+              </>
+            ) : (
+              <>
+                <Icon name="stop" /> Stop
+              </>
+            )}
+          </button>
+        )}
+        {!running && lastPrompt !== undefined && (
+          <button type="button" className="act retry" disabled={!online} onClick={() => store.retry()}>
+            <Icon name="retry" /> Retry
+          </button>
+        )}
+        {!running && (
+          <button
+            type="button"
+            className="act new"
+            disabled={!online || chatting}
+            onClick={() => store.newChat()}
+          >
+            <Icon name="newChat" /> New Chat
+          </button>
+        )}
+        <button
+          type="button"
+          className="act clear"
+          title="Clear visible messages"
+          aria-label="Clear visible messages"
+          onClick={() => store.clearView()}
+        >
+          <Icon name="erase" />
+        </button>
+      </div>
+    </div>
+  );
+}
+
+function ModelPicker({ store, model, disabled }: { store: SessionStore; model: string; disabled: boolean }) {
+  const [models, setModels] = useState<readonly string[]>([]);
+  const list = useId();
+  useEffect(() => {
+    let here = true;
+    // Without the list the model that is asked can still be seen, and another one typed.
+    listModels().then(
+      (known) => here && setModels(known),
+      () => undefined,
+    );
+    return () => {
+      here = false;
+    };
+  }, []);
+  const choices = models.includes(model) || !model ? models : [model, ...models];
+  return (
+    <label className="model" title="The model of the next step">
+      <span className="visually-hidden">Model</span>
+      <select
+        value={model}
+        disabled={disabled}
+        id={list}
+        onChange={(event) => {
+          const chosen =
+            event.target.value === "…" ? window.prompt("Model, as PROVIDER/NAME", model) : event.target.value;
+          if (chosen?.trim()) store.configure({ model: chosen.trim() });
+        }}
+      >
+        {choices.map((name) => (
+          <option key={name} value={name}>
+            {neutraliseLine(name)}
+          </option>
+        ))}
+        <option value="…">another…</option>
+      </select>
+    </label>
+  );
+}
+
+/** The model's own name, for the prompt. */
+export function modelName(model: string): string {
+  const name =
+    model
+      .slice(model.indexOf("/") + 1)
+      .split("/")
+      .at(-1) ?? "";
+  return neutraliseLine(name) || "model";
+}

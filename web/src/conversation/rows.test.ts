@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import type { Item } from "../state/item";
+import type { LocalLine, View } from "../state/store";
+import { nothing } from "../state/transcript";
+import { rowsOf } from "./rows";
+
+const prompt = (id: string): Item => ({ kind: "prompt", id, text: id });
+const view = (items: Item[], more: Partial<View> = {}): View => ({
+  transcript: { ...nothing, items },
+  status: { state: "open", kind: "socket", why: "", hint: "", final: false },
+  caughtUp: true,
+  pending: [],
+  troubles: [],
+  stopping: false,
+  answered: new Map(),
+  clearedTo: 0,
+  showsAll: false,
+  mode: "agent",
+  local: [],
+  chatting: false,
+  ...more,
+});
+const ids = (shown: View) => rowsOf(shown).map(({ id }) => id);
+
+test("a new chat puts away what was said before, until it is wanted", () => {
+  const items: Item[] = [prompt("a"), { kind: "cleared", id: "c" }, prompt("b")];
+  expect(ids(view(items))).toEqual(["earlier", "b"]);
+  expect(ids(view(items, { showsAll: true }))).toEqual(["a", "b"]);
+});
+
+test("a clear puts away what this tab has seen", () => {
+  const items = [prompt("a"), prompt("b")];
+  expect(ids(view(items, { clearedTo: 2 }))).toEqual(["earlier"]);
+  expect(ids(view([...items, prompt("c")], { clearedTo: 2 }))).toEqual(["earlier", "c"]);
+});
+
+test("lines of a plain chat stand where they were said", () => {
+  const line = (id: string, at: number): LocalLine => ({ id, role: "user", text: id, at });
+  const local = [line("x", 1), line("y", 1), line("z", 2)];
+  expect(ids(view([prompt("a"), prompt("b")], { local }))).toEqual(["a", "x", "y", "b", "z"]);
+});
+
+test("a row is the same object as long as its item is", () => {
+  const items = [prompt("a")];
+  expect(rowsOf(view(items))[0]).toBe(rowsOf(view([...items, prompt("b")]))[0]);
+});

@@ -1,0 +1,114 @@
+/** What the page asks of the server beside a session's messages. */
+import type { ApprovalMode, ModelRef, ServerMessage, SessionId } from "../wire";
+import { noAnswer, type Problem, problemOf } from "./problem";
+
+/** One row of the list of sessions. */
+export interface SessionRow {
+  sessionId: SessionId;
+  title: string;
+  /** Milliseconds since 1970. */
+  created: number;
+  changed: number;
+  lastSeq: number;
+  host: string;
+  root: string;
+}
+
+/** A host that is known by a name. */
+export interface HostRow {
+  name: string;
+  description: string;
+}
+
+/** What a new session is to be like; what is left out is as the server's settings say. */
+export interface Wish {
+  host?: string;
+  model?: ModelRef;
+  approve?: ApprovalMode;
+  profile?: string;
+  root?: string;
+}
+
+/** One line of a plain chat. */
+export interface ChatLine {
+  role: "user" | "model";
+  text: string;
+}
+
+const SESSIONS = "/api/agent/sessions";
+/** The most sessions of one list. */
+const LIST_MAX = 1000;
+/** How long a request may take to be answered; a model's answer takes longer. */
+const ANSWER_MS = 20_000;
+
+export function sessionPath(id: SessionId, rest = ""): string {
+  return `${SESSIONS}/${encodeURIComponent(id)}${rest}`;
+}
+
+/** Asks; anything but a success is thrown as a `Problem`. */
+export async function ask(what: string, method: string, path: string, body?: unknown, patience = ANSWER_MS) {
+  const where = `${method} ${path}`;
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      credentials: "same-origin",
+      headers: body === undefined ? {} : { "content-type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(patience),
+    });
+  } catch {
+    throw noAnswer(what, where);
+  }
+  if (!response.ok) throw await problemOf(what, where, response);
+  return response;
+}
+
+async function json<T>(what: string, path: string): Promise<T> {
+  return (await (await ask(what, "GET", path)).json()) as T;
+}
+
+export async function listSessions(): Promise<SessionRow[]> {
+  const said = await json<{ sessions: SessionRow[] }>(
+    "The sessions could not be listed",
+    `${SESSIONS}?limit=${LIST_MAX}`,
+  );
+  return said.sessions;
+}
+
+export async function createSession(wish: Wish): Promise<SessionId> {
+  const response = await ask("The session could not be made", "POST", SESSIONS, wish, 60_000);
+  return ((await response.json()) as { sessionId: SessionId }).sessionId;
+}
+
+export async function deleteSession(id: SessionId): Promise<void> {
+  await ask("The session could not be deleted", "DELETE", sessionPath(id));
+}
+
+/** How a session works now, as the answer to `hello` tells it. */
+export async function greetingOf(id: SessionId): Promise<ServerMessage> {
+  const said = await json<Record<string, unknown>>("The session could not be opened", sessionPath(id));
+  return { ...said, type: "session.created", seq: undefined } as unknown as ServerMessage;
+}
+
+export async function listHosts(): Promise<HostRow[]> {
+  return (await json<{ hosts: HostRow[] }>("The hosts could not be listed", "/api/hosts")).hosts;
+}
+
+export async function listModels(): Promise<ModelRef[]> {
+  return (await json<{ models: ModelRef[] }>("The models could not be listed", "/api/models")).models;
+}
+
+/** The whole output of a call. */
+export function artefactPath(id: SessionId, name: string): string {
+  return sessionPath(id, `/artefacts/${encodeURIComponent(name)}`);
+}
+
+/** One answer of a chat without tools. */
+export async function chat(model: ModelRef, messages: ChatLine[]): Promise<string> {
+  const body = { model, messages };
+  const response = await ask("The model did not answer", "POST", "/api/gemini/chat", body, 300_000);
+  return ((await response.json()) as { reply: string }).reply;
+}
+
+export type { Problem };

@@ -1,0 +1,70 @@
+/** A session over a WebSocket. */
+import type { ClientMessage } from "../wire";
+import { sessionPath } from "./api";
+import { type Connect, type Ended, parse } from "./transport";
+
+/** How long the way there and the first message may take. */
+const OPEN_MS = 6_000;
+/** How often the server hears that the page lives. */
+const HEARTBEAT_MS = 10_000;
+
+/** What the page calls itself. */
+const CLIENT_VERSION = "sysop page";
+
+export const openSocket: Connect = (id, resumeFrom, hooks) => {
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  let worked = false;
+  let over = false;
+  let why: string | undefined;
+  let socket: WebSocket | undefined;
+  const end = (ended: Ended) => {
+    if (over) return;
+    over = true;
+    clearTimeout(opening);
+    clearInterval(beating);
+    socket?.close();
+    hooks.ended(ended);
+  };
+  const opening = setTimeout(() => end({ worked }), OPEN_MS);
+  let beating: ReturnType<typeof setInterval> | undefined;
+  const say = (message: ClientMessage): boolean => {
+    if (over || socket?.readyState !== WebSocket.OPEN) return false;
+    socket.send(JSON.stringify(message));
+    return true;
+  };
+  try {
+    socket = new WebSocket(`${scheme}//${location.host}${sessionPath(id, "/stream")}`);
+  } catch {
+    queueMicrotask(() => end({ worked: false }));
+  }
+  socket?.addEventListener("open", () => {
+    say({ type: "hello", clientVersion: CLIENT_VERSION, resumeFrom });
+    beating = setInterval(() => say({ type: "heartbeat" }), HEARTBEAT_MS);
+  });
+  socket?.addEventListener("message", (event) => {
+    if (over) return;
+    hooks.alive();
+    const message = typeof event.data === "string" ? parse(event.data) : undefined;
+    if (!message) return;
+    if (!worked) {
+      worked = true;
+      clearTimeout(opening);
+    }
+    if (message.type === "error" && message.code && !message.replyTo && message.seq === undefined) {
+      why = message.message;
+    }
+    hooks.message(message);
+  });
+  socket?.addEventListener("close", () => end({ worked, why }));
+  socket?.addEventListener("error", () => end({ worked, why }));
+  return {
+    kind: "socket",
+    send: say,
+    close: () => {
+      over = true;
+      clearTimeout(opening);
+      clearInterval(beating);
+      socket?.close(1000);
+    },
+  };
+};

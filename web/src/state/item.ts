@@ -1,0 +1,88 @@
+/** What there is to read of a session: each item with a name that stays, live and replayed. */
+import type {
+  CallId,
+  ChangedFile,
+  Class,
+  Finding,
+  Grant,
+  HostOutcome,
+  Origin,
+  Status,
+  StopReason,
+  Tokens,
+  ToolEffect,
+} from "../wire";
+
+/** How far a model's text has come. */
+export type TextState = "streaming" | "whole" | "broken";
+
+/** What a card is: it says how it looks. */
+export type StepKind = "command" | "send_keys" | "tool";
+
+/** What was decided about a call. */
+export type Decided =
+  | { state: "waiting" }
+  | { state: "allowed"; by: string | undefined; session: boolean }
+  | { state: "rejected"; by: string | undefined; reason: string };
+
+/** What came of a call. */
+export interface Outcome {
+  status: Status;
+  exitCode: number | undefined;
+  truncated: boolean;
+  output: string;
+  durationMs: number;
+  artefact: string | undefined;
+  changes: readonly ChangedFile[];
+  hosts: readonly HostOutcome[];
+}
+
+/** One call of a tool: what was wanted, what was decided and what came of it. */
+export interface Step {
+  kind: "step";
+  id: string;
+  call: CallId;
+  tool: string;
+  effect: ToolEffect | undefined;
+  looks: StepKind;
+  arguments: unknown;
+  /** What runs: the command, the keys, or a short form of the call. */
+  command: string;
+  /** What a person is asked about, byte for byte as the server tells it; its findings count from here. */
+  proposal: string;
+  /** The command as it was proposed, where a person changed it. */
+  editedFrom: string | undefined;
+  reason: string;
+  origin: Origin;
+  risk: Class | undefined;
+  findings: readonly Finding[];
+  /** What "for this session" covers; none for a call that was not asked about. */
+  covers: Grant | undefined;
+  decided: Decided;
+  /** Whether it began. */
+  started: boolean;
+  /** The newest output while it runs; empty afterwards. */
+  tail: string;
+  /** How many characters came before `tail`. */
+  skipped: number;
+  /** How it ended; none while it runs or waits. */
+  outcome: Outcome | undefined;
+}
+
+export type Item =
+  | { kind: "prompt"; id: string; text: string }
+  | { kind: "answer"; id: string; text: string; state: TextState }
+  | { kind: "reasoning"; id: string; text: string; state: TextState }
+  | Step
+  | { kind: "complete"; id: string; text: string }
+  | { kind: "notice"; id: string; text: string; weight: "note" | "warning" }
+  /** From here on the model knows nothing of what was said before. */
+  | { kind: "cleared"; id: string }
+  | {
+      kind: "end";
+      id: string;
+      reason: StopReason;
+      error: string | undefined;
+      usage: Tokens;
+      iterations: number;
+    };

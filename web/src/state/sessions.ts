@@ -1,0 +1,80 @@
+/** The sessions that are open in this browser tab, and which of them is looked at. */
+import type { SessionId } from "../wire";
+import * as keep from "./keep";
+import { SessionStore } from "./store";
+
+export interface Tabs {
+  open: readonly SessionStore[];
+  active: SessionStore | undefined;
+}
+
+/** Which session an address names. */
+export function sessionOfHash(hash: string): SessionId | undefined {
+  const found = /^#\/s\/([^/?#]+)$/.exec(hash);
+  try {
+    return found?.[1] ? decodeURIComponent(found[1]) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export class Sessions {
+  private tabs: Tabs = { open: [], active: undefined };
+  private readonly listeners = new Set<() => void>();
+
+  /** Begins with what the address names and what was open before a reload. */
+  start(): void {
+    const wanted = sessionOfHash(location.hash);
+    const kept = keep.openTabs();
+    for (const id of wanted && !kept.includes(wanted) ? [...kept, wanted] : kept) this.add(id);
+    const active = this.tabs.open.find(({ id }) => id === wanted) ?? this.tabs.open.at(-1);
+    this.become({ ...this.tabs, active });
+    window.addEventListener("hashchange", this.followHash);
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  readonly snapshot = (): Tabs => this.tabs;
+
+  /** Looks at a session, which is opened if it is not. */
+  readonly show = (id: SessionId): void => {
+    const active = this.tabs.open.find((store) => store.id === id) ?? this.add(id);
+    this.become({ ...this.tabs, active });
+  };
+
+  /** Puts a session away; it lives on. */
+  readonly putAway = (id: SessionId): void => {
+    const at = this.tabs.open.findIndex((store) => store.id === id);
+    const gone = this.tabs.open[at];
+    if (!gone) return;
+    gone.close();
+    const open = this.tabs.open.filter((store) => store !== gone);
+    const next = open[Math.min(at, open.length - 1)];
+    this.become({ open, active: this.tabs.active === gone ? next : this.tabs.active });
+  };
+
+  private add(id: SessionId): SessionStore {
+    const store = new SessionStore(id);
+    store.open();
+    this.tabs = { ...this.tabs, open: [...this.tabs.open, store] };
+    return store;
+  }
+
+  private readonly followHash = (): void => {
+    const id = sessionOfHash(location.hash);
+    if (id && id !== this.tabs.active?.id) this.show(id);
+  };
+
+  private become(tabs: Tabs): void {
+    this.tabs = tabs;
+    keep.keepOpenTabs(tabs.open.map(({ id }) => id));
+    const hash = tabs.active ? `#/s/${encodeURIComponent(tabs.active.id)}` : "";
+    if (location.hash !== hash) history.replaceState(null, "", hash || location.pathname);
+    for (const listener of [...this.listeners]) listener();
+  }
+}
+
+export const sessions = new Sessions();

@@ -1,0 +1,348 @@
+/**
+ * One open session: its connection, its transcript, and what only this tab knows of it. Messages are taken in once a
+ * frame, however many came. It is what components subscribe to; it draws nothing.
+ */
+import { type ChatLine, chat } from "../protocol/api";
+import type { Pending } from "../protocol/outbox";
+import { hintFor, Problem } from "../protocol/problem";
+import { type LinkStatus, newId, SessionLink } from "../protocol/session";
+import { neutraliseLine } from "../text/neutralise";
+import { shortPlace } from "../text/words";
+import type { ClientMessage, DecisionWord, ErrorCode, ServerMessage, SessionId } from "../wire";
+import * as keep from "./keep";
+import { notify } from "./notify";
+import { contextStart, fold, isCaughtUp, type Mode, nothing, type Transcript } from "./transcript";
+
+/** A line of a plain chat that only this tab has: where the server has no mode for it. */
+export interface LocalLine {
+  id: string;
+  role: "user" | "model" | "error";
+  text: string;
+  /** Before which item of the transcript it stands, counted from the log's first. */
+  at: number;
+}
+
+/** Something that did not work, until the person puts it away. */
+export interface Trouble {
+  id: number;
+  what: string;
+  why: string;
+  hint: string;
+}
+
+/** What components see of a session; another object whenever anything is another. */
+export interface View {
+  transcript: Transcript;
+  status: LinkStatus;
+  caughtUp: boolean;
+  /** Prompts on their way. */
+  pending: readonly Pending[];
+  troubles: readonly Trouble[];
+  /** A stop was asked for here, and the turn has yet to end. */
+  stopping: boolean;
+  /** The calls that were answered in this tab, and how. */
+  answered: ReadonlyMap<string, DecisionWord>;
+  /** Items before this one, counted from the log's first, are put away in this tab. */
+  clearedTo: number;
+  /** Whether what is put away is shown all the same. */
+  showsAll: boolean;
+  mode: Mode;
+  local: readonly LocalLine[];
+  /** A plain chat waits for the model's answer. */
+  chatting: boolean;
+}
+
+/** How long a hidden tab, which has no frames, lets messages pile up. */
+const HIDDEN_MS = 200;
+/** The most messages of a plain chat that are sent along. */
+const CHAT_MESSAGES_MAX = 20;
+const TROUBLES_MAX = 4;
+
+export class SessionStore {
+  readonly id: SessionId;
+  readonly link: SessionLink;
+  private view: View;
+  private inbox: ServerMessage[] = [];
+  private scheduled = false;
+  private readonly listeners = new Set<() => void>();
+  private readonly draftListeners = new Set<(draft: string) => void>();
+  /** What was sent lately: what it means if it did not work, and which call it answers. */
+  private readonly sent = new Map<string, { what: string; call: string | undefined }>();
+  private troubleCount = 0;
+
+  constructor(id: SessionId, link = new SessionLink(id, keep.pendingOf(id))) {
+    this.id = id;
+    this.link = link;
+    this.view = {
+      transcript: nothing,
+      status: link.status,
+      caughtUp: false,
+      pending: link.pending,
+      troubles: [],
+      stopping: false,
+      answered: new Map(),
+      clearedTo: keep.clearedTo(id),
+      showsAll: false,
+      mode: "agent",
+      local: [],
+      chatting: false,
+    };
+    link.on((message) => this.take(message));
+    link.onStatus(() => {
+      keep.keepPending(id, link.pending);
+      // An answer may have been lost with its connection: what is still open can be answered again.
+      const lost = this.view.status.state === "open" && link.status.state !== "open";
+      const answered = lost ? new Map<string, DecisionWord>() : this.view.answered;
+      this.become({ status: link.status, pending: link.pending, answered });
+    });
+    link.onRefused(({ content }) => this.giveBack(content));
+  }
+
+  open(): void {
+    this.link.open();
+  }
+
+  close(): void {
+    this.link.close();
+    this.listeners.clear();
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  readonly snapshot = (): View => this.view;
+
+  /** A text that belongs into the prompt: what was refused, or what the person sends there from elsewhere. */
+  onDraft(listener: (text: string) => void): () => void {
+    this.draftListeners.add(listener);
+    return () => this.draftListeners.delete(listener);
+  }
+
+  /** Adds a text to what is being written. */
+  giveBack(text: string): void {
+    if (this.draftListeners.size > 0) {
+      for (const listener of this.draftListeners) listener(text);
+    } else {
+      const draft = keep.draft(this.id);
+      keep.keepDraft(this.id, draft ? `${draft}\n${text}` : text);
+    }
+  }
+
+  /** Says something: to the agent, or in a plain chat. A `!command` runs without a model. */
+  say(text: string): void {
+    this.become({ clearedTo: this.view.clearedTo, showsAll: false });
+    if (text.startsWith("!") && text.slice(1).trim()) {
+      this.act(
+        { type: "direct", command: text.slice(1).trim(), origin: "typed" },
+        "The command was not run",
+        { draft: text },
+      );
+    } else if (this.view.mode === "chat" && this.view.transcript.facts?.mode === undefined) {
+      void this.chat(text);
+    } else {
+      this.link.send({ type: "user.message", content: text, messageId: newId() });
+    }
+  }
+
+  decide(call: string, decision: DecisionWord, change: { command?: string; reason?: string } = {}): void {
+    const answered = new Map(this.view.answered).set(call, decision);
+    this.become({ answered });
+    this.act(
+      { type: "approval.decision", toolCallId: call, decision, ...change },
+      "The answer did not count",
+    );
+  }
+
+  /** Answers a program's question. The answer goes to the connection and nowhere else. */
+  answer(message: Extract<ClientMessage, { type: "question.answer" }>): void {
+    this.act(message, "The answer did not arrive");
+  }
+
+  pause(): void {
+    this.act({ type: "pause" }, "It was not paused");
+  }
+
+  resume(): void {
+    this.act({ type: "resume" }, "It does not go on");
+  }
+
+  stop(): void {
+    this.become({ stopping: true });
+    this.act({ type: "cancel" }, "It was not stopped");
+  }
+
+  retry(): void {
+    this.become({ showsAll: false });
+    this.act({ type: "retry" }, "It was not tried again");
+  }
+
+  /** The model forgets all, and what was said is put away. */
+  newChat(): void {
+    this.become({ local: [], showsAll: false });
+    this.act({ type: "clear" }, "No new chat was begun");
+  }
+
+  /** Puts away what is shown, in this tab only. */
+  clearView(): void {
+    const { transcript } = this.view;
+    const clearedTo = transcript.dropped + transcript.items.length;
+    keep.keepClearedTo(this.id, clearedTo);
+    this.become({ clearedTo, showsAll: false, local: [] });
+  }
+
+  showAll(): void {
+    this.become({ showsAll: true });
+  }
+
+  configure(change: { model?: string; approve?: "ask" | "auto" | "never" }): void {
+    this.act({ type: "configure", ...change }, "It was not changed");
+  }
+
+  /** Seed 004's toggle: with tools, or plain chat. */
+  setMode(mode: Mode): void {
+    if (this.view.transcript.facts?.mode !== undefined) {
+      this.act({ type: "configure", mode } as ClientMessage, "The mode was not changed");
+    }
+    this.become({ mode });
+  }
+
+  putAway(id: number): void {
+    this.become({ troubles: this.view.troubles.filter((trouble) => trouble.id !== id) });
+  }
+
+  trouble(problem: unknown, what = "Something did not work"): void {
+    if (problem instanceof Problem) this.tell(problem.what, problem.why, problem.hint);
+    else this.tell(what, problem instanceof Error ? problem.message : String(problem), "");
+  }
+
+  private act(message: ClientMessage, what: string, more: { draft?: string; call?: string } = {}): void {
+    if (this.view.status.state !== "open") {
+      if (more.draft) this.giveBack(more.draft);
+      this.openAgain(more.call);
+      this.tell(what, "there is no connection", "It can be done again once the connection is back.");
+      this.become({ stopping: false });
+      return;
+    }
+    const messageId = newId();
+    this.sent.set(messageId, { what, call: more.call });
+    if (this.sent.size > 100) this.sent.delete(this.sent.keys().next().value ?? "");
+    this.link.send({ ...message, messageId } as ClientMessage);
+  }
+
+  private async chat(text: string): Promise<void> {
+    const { transcript } = this.view;
+    const at = transcript.dropped + transcript.items.length;
+    const line = (role: LocalLine["role"], said: string): LocalLine => ({
+      id: newId(),
+      role,
+      text: said,
+      at,
+    });
+    const mine = line("user", text);
+    const lines = [...this.chatLines(), { role: "user" as const, text }];
+    this.become({ local: [...this.view.local, mine], chatting: true });
+    try {
+      const reply = await chat(transcript.facts?.model ?? "", lines);
+      this.become({ local: [...this.view.local, line("model", reply)], chatting: false });
+    } catch (error) {
+      this.become({ chatting: false, local: this.view.local.filter((other) => other !== mine) });
+      this.giveBack(text);
+      this.trouble(error);
+    }
+  }
+
+  /** What was said so far, as a chat without tools can be told of it; it begins with the person. */
+  private chatLines(): ChatLine[] {
+    const { transcript, local } = this.view;
+    const lines: (ChatLine & { at: number })[] = [];
+    transcript.items.slice(contextStart(transcript)).forEach((item, index) => {
+      const at = transcript.dropped + contextStart(transcript) + index;
+      if (item.kind === "prompt") lines.push({ role: "user", text: item.text, at });
+      if (item.kind === "answer" && item.state === "whole")
+        lines.push({ role: "model", text: item.text, at });
+      if (item.kind === "complete") lines.push({ role: "model", text: item.text, at });
+    });
+    for (const { role, text, at } of local) if (role !== "error") lines.push({ role, text, at: at - 0.5 });
+    lines.sort((a, b) => a.at - b.at);
+    const newest = lines.slice(-CHAT_MESSAGES_MAX);
+    while (newest[0]?.role === "model") newest.shift();
+    return newest.map(({ role, text }) => ({ role, text }));
+  }
+
+  private take(message: ServerMessage): void {
+    if (message.type === "terminal.output") return; // the terminal's own business
+    if (message.type === "error" && message.seq === undefined) this.refused(message);
+    this.inbox.push(message);
+    if (this.scheduled) return;
+    this.scheduled = true;
+    // History is not shown piece by piece, which would only make it come later.
+    const seen = typeof document !== "undefined" && document.visibilityState === "visible";
+    if (seen && this.view.caughtUp) requestAnimationFrame(this.flush);
+    setTimeout(this.flush, HIDDEN_MS);
+  }
+
+  /** Takes in what came. */
+  readonly flush = (): void => {
+    if (!this.scheduled) return;
+    this.scheduled = false;
+    const messages = this.inbox;
+    this.inbox = [];
+    const before = this.view;
+    const transcript = fold(before.transcript, messages);
+    const idle = transcript.phase === "idle";
+    const stopping = before.stopping && !idle;
+    const mode = transcript.facts?.mode ?? before.mode;
+    this.become({ transcript, stopping, caughtUp: isCaughtUp(transcript), mode });
+    if (before.caughtUp) this.tellPeople(messages);
+  };
+
+  /** Tells a person who looks elsewhere that something ended or is asked. */
+  private tellPeople(messages: readonly ServerMessage[]): void {
+    const { transcript } = this.view;
+    const where = shortPlace(transcript.facts?.host ?? "");
+    for (const message of messages) {
+      if (message.type === "approval.request") {
+        notify(this.id, `${where}: may this run?`, neutraliseLine(message.command).slice(0, 200));
+      } else if (message.type === "question") {
+        notify(this.id, `${where}: an answer is needed`, neutraliseLine(message.question.from).slice(0, 200));
+      } else if (message.type === "assistant.done") {
+        const ended = message.metadata.stopReason === "end_turn" ? "done" : message.metadata.stopReason;
+        const prompt = neutraliseLine(transcript.lastPrompt ?? "").slice(0, 200);
+        notify(this.id, `${where}: ${ended.replace("_", " ")}`, prompt);
+      }
+    }
+  }
+
+  private refused(message: Extract<ServerMessage, { type: "error" }>): void {
+    const sent = this.sent.get(message.replyTo ?? "");
+    this.openAgain(sent?.call);
+    const what = sent?.what ?? "The server says";
+    if (message.code === "draining" || message.code === "too_slow") return; // the link goes on by itself
+    if (message.code === "no_terminal" && !sent) return; // the terminal says so itself
+    const code: ErrorCode | "" = message.code ?? "";
+    this.tell(what, message.message, hintFor(200, code));
+  }
+
+  /** An answer to this call did not arrive: it can be given again. */
+  private openAgain(call: string | undefined): void {
+    if (call === undefined || !this.view.answered.has(call)) return;
+    const answered = new Map(this.view.answered);
+    answered.delete(call);
+    this.become({ answered });
+  }
+
+  private tell(what: string, why: string, hint: string): void {
+    const same = this.view.troubles.find((trouble) => trouble.what === what && trouble.why === why);
+    if (same) return;
+    this.troubleCount += 1;
+    const troubles = [...this.view.troubles, { id: this.troubleCount, what, why, hint }].slice(-TROUBLES_MAX);
+    this.become({ troubles });
+  }
+
+  private become(change: Partial<View>): void {
+    this.view = { ...this.view, ...change };
+    for (const listener of [...this.listeners]) listener();
+  }
+}

@@ -1,0 +1,472 @@
+import { describe, expect, test } from "vitest";
+import type { ServerMessage } from "../wire";
+import type { Item, Step } from "./item";
+import {
+  contextStart,
+  fold,
+  ITEMS_MAX,
+  isCaughtUp,
+  LIVE_OUTPUT_MAX,
+  LIVE_TEXT_MAX,
+  nothing,
+  type Transcript,
+  waitingStep,
+} from "./transcript";
+
+const sessionId = "s";
+const opening: ServerMessage = {
+  type: "session.created",
+  sessionId,
+  seq: 1,
+  more: true,
+  model: "gemini/flash",
+  approve: "ask",
+  host: "web1",
+  root: "/srv",
+  profile: "full",
+  maxIterations: 20,
+  tools: [
+    { name: "run_command", effect: "command" },
+    { name: "send_keys", effect: "keys" },
+    { name: "write_file", effect: "writes" },
+    { name: "task_complete", effect: "completes" },
+  ],
+};
+const usage = { inputTokens: 10, outputTokens: 5, cachedTokens: 0 };
+
+/** Numbers the events of a script; what is in one list is one event. */
+function log(...events: (object | object[])[]): ServerMessage[] {
+  return events.flatMap((event, at) => {
+    const messages = Array.isArray(event) ? event : [event];
+    return messages.map((message, place) => ({
+      sessionId,
+      seq: at + 1,
+      ...(place < messages.length - 1 ? { more: true } : {}),
+      ...message,
+    }));
+  }) as ServerMessage[];
+}
+const live = (type: string, fields: object = {}) => ({ type, sessionId, ...fields }) as ServerMessage;
+const state = (word: string, turn: number, iteration = 0, more: object = {}) => ({
+  type: "state",
+  state: word,
+  turn,
+  iteration,
+  maxIterations: 20,
+  approve: "ask",
+  queued: 0,
+  ...more,
+});
+const idle = state("idle", 0);
+const prompt = (content: string, turn: number) => [
+  { type: "user.message", content },
+  state("thinking", turn),
+];
+const step = (turn: number, iteration: number) =>
+  state("thinking", turn, iteration, { event: "step_started" });
+const done = (turn: number, stopReason = "end_turn", iterations = 1) => ({
+  type: "assistant.done",
+  metadata: { stopReason, turn, usage, iterations },
+});
+const call = (id: string, name: string, args: object) => ({ toolCallId: id, name, arguments: args });
+const reply = (content: string, iteration: number, ...toolCalls: object[]) => [
+  ...(content ? [{ type: "assistant.message", content }] : []),
+  { type: "step.finished", iteration, usage, toolCalls },
+];
+const starts = (id: string, name: string, args: object) => ({
+  type: "tool.call",
+  ...call(id, name, args),
+  origin: "model",
+});
+const ends = (id: string, name: string, output: string, status = "ok", exitCode = 0) => ({
+  type: "tool.finished",
+  toolCallId: id,
+  name,
+  status,
+  exitCode,
+  truncated: false,
+  output,
+  durationMs: 5,
+});
+
+const first = [opening, idle];
+const kinds = (transcript: Transcript) => transcript.items.map(({ kind }) => kind);
+const lastStep = (transcript: Transcript) =>
+  transcript.items.findLast((item): item is Step => item.kind === "step");
+function textOf(transcript: Transcript, kind: Item["kind"]): string | undefined {
+  const item = transcript.items.findLast((other) => other.kind === kind);
+  return item && "text" in item ? item.text : undefined;
+}
+
+const df = { command: "df -h", reasoning: "look" };
+const task = log(
+  first,
+  prompt("check the disk", 1),
+  step(1, 1),
+  reply("I look.", 1, call("c1", "run_command", df)),
+  {
+    type: "approval.request",
+    ...call("c1", "run_command", df),
+    command: "df -h",
+    reason: "look",
+    risk: "read_only",
+    covers: { exact: { command: "df -h" } },
+  },
+  { type: "approval.closed", toolCallId: "c1", decision: "allow", by: "ann" },
+  starts("c1", "run_command", df),
+  ends("c1", "run_command", "42 %"),
+  step(1, 2),
+  reply("", 2, call("c2", "task_complete", { summary: "All is well." })),
+  starts("c2", "task_complete", { summary: "All is well." }),
+  ends("c2", "task_complete", "All is well."),
+  done(1, "end_turn", 2),
+);
+
+describe("a turn", () => {
+  test("is prompt, answer, one card for a call, its summary, and its end", () => {
+    const transcript = fold(nothing, task);
+    expect(kinds(transcript)).toEqual(["prompt", "answer", "step", "complete", "end"]);
+    expect(lastStep(transcript)).toMatchObject({
+      looks: "command",
+      command: "df -h",
+      reason: "look",
+      risk: "read_only",
+      decided: { state: "allowed", by: "ann", session: false },
+      outcome: { status: "ok", output: "42 %", exitCode: 0 },
+    });
+    expect(textOf(transcript, "complete")).toBe("All is well.");
+    expect(transcript).toMatchObject({ phase: "idle", turn: 1, lastPrompt: "check the disk", seq: 13 });
+    expect(transcript.usage).toEqual({ inputTokens: 20, outputTokens: 10, cachedTokens: 0 });
+  });
+
+  test("is the same however its messages were cut into batches, and what was given is not changed", () => {
+    const whole = fold(nothing, task);
+    let one = nothing;
+    for (const message of task) {
+      const before = structuredClone(one);
+      const next = fold(one, [message]);
+      expect(one).toEqual(before);
+      one = next;
+    }
+    expect(one).toEqual(whole);
+  });
+
+  test("keeps the items that did not change as they were", () => {
+    const before = fold(nothing, task);
+    const after = fold(before, log(...Array(13).fill([]), prompt("more", 2)).slice(-2));
+    expect(after.items[2]).toBe(before.items[2]);
+  });
+
+  test("that was stopped or failed says so", () => {
+    const stopped = fold(
+      nothing,
+      log(first, prompt("x", 1), step(1, 1), state("stopping", 1, 1), done(1, "cancelled")),
+    );
+    expect(stopped.items.at(-1)).toMatchObject({ kind: "end", reason: "cancelled" });
+    const failed = fold(
+      nothing,
+      log(
+        first,
+        prompt("x", 1),
+        step(1, 1),
+        { type: "step.failed", iteration: 1, kind: "auth", message: "no key" },
+        [{ type: "error", message: "the key is refused" }, done(1, "failed")],
+      ),
+    );
+    expect(failed.items.at(-1)).toMatchObject({ kind: "end", reason: "failed", error: "the key is refused" });
+    const quiet = fold(
+      nothing,
+      log(
+        first,
+        prompt("x", 1),
+        step(1, 1),
+        { type: "step.failed", iteration: 1, kind: "auth", message: "no key" },
+        done(1, "failed"),
+      ),
+    );
+    expect(quiet.items.at(-1)).toMatchObject({ error: "no key" });
+  });
+});
+
+describe("a stream", () => {
+  const begun = fold(nothing, log(first, prompt("x", 1), step(1, 1)));
+
+  test("grows, and the whole message takes its place", () => {
+    let transcript = fold(begun, [
+      live("assistant.reasoning", { content: "hm" }),
+      live("assistant.delta", { content: "I lo" }),
+      live("assistant.delta", { content: "ok" }),
+    ]);
+    expect(transcript.items.at(-1)).toMatchObject({ kind: "answer", text: "I look", state: "streaming" });
+    transcript = fold(transcript, [
+      { type: "assistant.message", sessionId, seq: 4, more: true, content: "I look.", reasoning: "hm" },
+      { type: "step.finished", sessionId, seq: 4, iteration: 1, usage },
+    ]);
+    expect(kinds(transcript)).toEqual(["prompt", "reasoning", "answer"]);
+    expect(transcript.items.at(-1)).toMatchObject({ text: "I look.", state: "whole" });
+  });
+
+  test("is void when the request is made again", () => {
+    const transcript = fold(begun, [
+      live("assistant.reasoning", { content: "bad" }),
+      live("assistant.delta", { content: "half" }),
+      live("assistant.restarted"),
+      live("assistant.delta", { content: "whole" }),
+    ]);
+    expect(kinds(transcript)).toEqual(["prompt", "answer"]);
+    expect(textOf(transcript, "answer")).toBe("whole");
+  });
+
+  test("of a step that is over is late and dropped", () => {
+    const over = fold(begun, [{ type: "step.finished", sessionId, seq: 4, iteration: 1, usage }]);
+    expect(fold(over, [live("assistant.delta", { content: "late" })]).items).toEqual(over.items);
+  });
+
+  test("that broke off stays, and says so", () => {
+    const transcript = fold(begun, [
+      live("assistant.delta", { content: "half" }),
+      { type: "step.failed", sessionId, seq: 4, iteration: 1, kind: "unreachable", message: "gone" },
+    ]);
+    expect(transcript.items.at(-1)).toMatchObject({ text: "half", state: "broken" });
+  });
+
+  test("is bounded", () => {
+    const long = "x".repeat(LIVE_TEXT_MAX / 2 + 10);
+    const transcript = fold(
+      begun,
+      [1, 2, 3].map(() => live("assistant.delta", { content: long })),
+    );
+    expect(textOf(transcript, "answer")).toHaveLength(LIVE_TEXT_MAX);
+  });
+
+  test("shows a gap where pieces of it were missed between two connections", () => {
+    const half = fold(begun, [live("assistant.delta", { content: "one" })]);
+    const again = fold(half, [{ ...opening, seq: undefined, more: undefined, lastSeq: 3 } as ServerMessage]);
+    const after = fold(again, [live("assistant.delta", { content: "three" })]);
+    expect(textOf(after, "answer")).toBe("one\n\n[…]\n\nthree");
+    expect(after.items).toHaveLength(2);
+  });
+});
+
+describe("a proposal", () => {
+  const asked = fold(nothing, task.slice(0, 8));
+  const closed = (fields: object) =>
+    fold(asked, [
+      { type: "approval.closed", sessionId, seq: 6, toolCallId: "c1", by: "bob", ...fields } as ServerMessage,
+    ]);
+
+  test("waits, and closes when it is answered anywhere", () => {
+    expect(waitingStep(asked)?.call).toBe("c1");
+    const after = closed({ decision: "reject", reason: "not now" });
+    expect(waitingStep(after)).toBeUndefined();
+    expect(lastStep(after)?.decided).toEqual({ state: "rejected", by: "bob", reason: "not now" });
+  });
+
+  test("that was edited shows what runs and what was proposed", () => {
+    const after = closed({ decision: "allow_session", command: "df -h /" });
+    expect(lastStep(after)).toMatchObject({
+      command: "df -h /",
+      editedFrom: "df -h",
+      decided: { state: "allowed", by: "bob", session: true },
+    });
+    const started = fold(after, [
+      {
+        type: "tool.call",
+        sessionId,
+        seq: 7,
+        toolCallId: "c1",
+        name: "run_command",
+        arguments: { command: "df -h /" },
+        origin: "model",
+      },
+    ]);
+    expect(lastStep(started)).toMatchObject({ command: "df -h /", editedFrom: "df -h", started: true });
+  });
+
+  test("that nobody can answer any more is no proposal", () => {
+    const after = fold(asked, [
+      {
+        ...ends("c1", "run_command", "the turn was stopped", "rejected"),
+        sessionId,
+        seq: 6,
+      } as ServerMessage,
+    ]);
+    expect(waitingStep(after)).toBeUndefined();
+    expect(lastStep(after)?.decided.state).toBe("rejected");
+  });
+});
+
+describe("a call", () => {
+  const runs = fold(
+    nothing,
+    log(
+      first,
+      prompt("x", 1),
+      step(1, 1),
+      reply("", 1, call("c1", "run_command", df)),
+      starts("c1", "run_command", df),
+    ),
+  );
+
+  test("shows the newest of its output, and how much came before", () => {
+    const pieces = Array.from({ length: 50 }, (_, at) =>
+      live("tool.output", { toolCallId: "c1", content: `${"y".repeat(4_000)}${at}\n` }),
+    );
+    const shown = lastStep(fold(runs, pieces));
+    expect(shown?.tail.length).toBeLessThanOrEqual(LIVE_OUTPUT_MAX);
+    expect(shown?.tail.endsWith("49\n")).toBe(true);
+    expect((shown?.tail.length ?? 0) + (shown?.skipped ?? 0)).toBe(50 * 4_001 + 90);
+  });
+
+  test("keeps its whole outcome and takes no output after its end", () => {
+    const after = fold(runs, [
+      { ...ends("c1", "run_command", "all", "failed", 2), sessionId, seq: 6 } as ServerMessage,
+      live("tool.output", { toolCallId: "c1", content: "late" }),
+    ]);
+    expect(lastStep(after)).toMatchObject({
+      tail: "",
+      outcome: { status: "failed", exitCode: 2, output: "all" },
+    });
+  });
+
+  test("that the policy refused has a card of what was wanted", () => {
+    const before = fold(
+      nothing,
+      log(first, prompt("x", 1), step(1, 1), reply("", 1, call("c1", "run_command", df))),
+    );
+    const after = fold(before, [
+      { ...ends("c1", "run_command", "no", "rejected"), sessionId, seq: 5 } as ServerMessage,
+    ]);
+    expect(lastStep(after)).toMatchObject({
+      command: "df -h",
+      decided: { state: "rejected", by: undefined },
+    });
+  });
+
+  test("looks like keys, a command, or another tool", () => {
+    const looks = [
+      ["send_keys", { keys: "q Enter", reasoning: "leave" }, "send_keys", "q Enter"],
+      ["bash", { command: "ls" }, "command", "ls"],
+      ["write_file", { path: "a", content: "b" }, "tool", 'write_file("a", ...)'],
+    ] as const;
+    for (const [name, args, look, command] of looks) {
+      const after = fold(
+        nothing,
+        log(first, prompt("x", 1), step(1, 1), reply("", 1), starts("c9", name, args)),
+      );
+      expect(lastStep(after)).toMatchObject({ looks: look, command });
+    }
+  });
+});
+
+describe("what waits", () => {
+  test("prompts are queued and leave the queue when their turn begins or all is stopped", () => {
+    const two = log(
+      first,
+      prompt("one", 1),
+      [{ type: "prompt.queued", content: "two" }, state("thinking", 1, 0, { queued: 1 })],
+      [{ type: "prompt.queued", content: "three" }, state("thinking", 1, 0, { queued: 2 })],
+    );
+    const waits = fold(nothing, two);
+    expect(waits.queued).toEqual(["two", "three"]);
+    const next = log(...Array(4).fill([]), done(1), [
+      { type: "user.message", content: "two" },
+      state("thinking", 2, 0, { queued: 1 }),
+    ]);
+    const begun = fold(waits, next);
+    expect(begun.queued).toEqual(["three"]);
+    expect(begun.items.at(-1)).toMatchObject({ id: "prompt-2", text: "two" });
+    const stopped = fold(waits, log(...Array(4).fill([]), state("stopping", 1)));
+    expect(stopped.queued).toEqual([]);
+  });
+
+  test("questions are told again by each connection, and closed by whoever answers", () => {
+    const question = { id: 3, kind: "secret" as const, from: "sudo", prompt: "Password:" };
+    const asked = fold(nothing, [
+      live("question", { question }),
+      live("question", { question: { ...question, id: 4 } }),
+    ]);
+    expect(asked.questions.map(({ id }) => id)).toEqual([3, 4]);
+    expect(
+      fold(asked, [live("question.closed", { id: 3, by: "ann" })]).questions.map(({ id }) => id),
+    ).toEqual([4]);
+    const again = fold(asked, [
+      { ...opening, seq: undefined, lastSeq: 0 } as ServerMessage,
+      live("question", { question }),
+    ]);
+    expect(again.questions.map(({ id }) => id)).toEqual([3]);
+  });
+
+  test("a pause is told with its reason where nobody asked for it", () => {
+    const paused = (pauseReason: string) =>
+      fold(nothing, log(first, prompt("x", 1), state("paused", 1, 1, { event: "paused", pauseReason })));
+    expect(paused("asked").phase).toBe("paused");
+    expect(paused("asked").items).toHaveLength(1);
+    expect(paused("loop").items.at(-1)).toMatchObject({ kind: "notice", weight: "warning" });
+  });
+});
+
+describe("history", () => {
+  test("is all that comes up to `lastSeq`", () => {
+    const greeting = { ...opening, seq: undefined, more: undefined, lastSeq: 13 } as ServerMessage;
+    const part = fold(nothing, [greeting, ...task.slice(0, 5)]);
+    expect(isCaughtUp(part)).toBe(false);
+    expect(isCaughtUp(fold(part, task.slice(5)))).toBe(true);
+    expect(isCaughtUp(fold(nothing, [{ ...greeting, lastSeq: 0 } as ServerMessage]))).toBe(true);
+  });
+
+  test("that was forgotten is behind a line", () => {
+    const cleared = fold(fold(nothing, task), [
+      {
+        ...state("idle", 1, 2, { event: "history_cleared", historyCleared: true }),
+        sessionId,
+        seq: 14,
+      } as ServerMessage,
+    ]);
+    expect(contextStart(cleared)).toBe(6);
+    expect(cleared.items.filter(({ kind }) => kind === "cleared")).toHaveLength(1);
+  });
+
+  test("is bounded: the oldest go first", () => {
+    const many: ServerMessage[] = Array.from({ length: ITEMS_MAX + 2_500 }, (_, at) =>
+      live("notice", { content: `${at}` }),
+    );
+    const transcript = fold(fold(nothing, many), [live("notice", { content: "last" })]);
+    expect(transcript.items.length).toBeLessThanOrEqual(ITEMS_MAX + 1_000);
+    expect(transcript.dropped + transcript.items.length).toBe(ITEMS_MAX + 2_501);
+    expect(textOf(transcript, "notice")).toBe("last");
+  });
+});
+
+describe("what is not known", () => {
+  test("changes nothing", () => {
+    const before = fold(nothing, task);
+    const after = fold(before, [
+      live("some.later.type", { content: "x" }),
+      live("terminal.output", { data: "x" }),
+      { type: "heartbeat" },
+    ]);
+    expect(after.items).toEqual(before.items);
+    expect(fold(before, [live("tool.output", { toolCallId: "nobody", content: "x" })]).items).toEqual(
+      before.items,
+    );
+  });
+
+  test("the mode is told by servers that have one", () => {
+    expect(fold(nothing, task).facts?.mode).toBeUndefined();
+    const told = fold(nothing, [{ ...opening, mode: "chat" } as ServerMessage]);
+    expect(told.facts?.mode).toBe("chat");
+    const changed = fold(told, [
+      { type: "configured", sessionId, seq: 2, mode: "agent" } as unknown as ServerMessage,
+    ]);
+    expect(changed.facts?.mode).toBe("agent");
+  });
+
+  test("a change of model or approval is told and kept", () => {
+    const after = fold(fold(nothing, task), [
+      { type: "configured", sessionId, seq: 14, model: "ollama/phi3", approve: "auto" },
+    ]);
+    expect(after.facts).toMatchObject({ model: "ollama/phi3", approve: "auto" });
+    expect(textOf(after, "notice")).toContain("ollama/phi3");
+  });
+});

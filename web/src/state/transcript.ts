@@ -1,0 +1,601 @@
+/**
+ * What a person reads of a session: folds the server's messages into items, a phase, and totals. The page's own form
+ * of `sysop_core::transcript`. It is pure: the same messages give the same transcript, live and replayed. Texts are
+ * kept as they came and are untrusted: whoever shows them neutralises them.
+ */
+
+import { pausedWords, shortForm, typedWords } from "../text/words";
+import type {
+  ApprovalMode,
+  LentTools,
+  ModelRef,
+  OfferedTool,
+  PauseReason,
+  Question,
+  ServerMessage,
+  SessionState,
+  Tokens,
+  ToolEffect,
+  WantedCall,
+} from "../wire";
+import type { Item, Step, TextState } from "./item";
+
+/** The most items that are kept; the oldest go first. */
+export const ITEMS_MAX = 20_000;
+/** How many more may pile up before the oldest go, so that not each new item moves all. */
+const ITEMS_SLACK = 1_000;
+/** The most characters of a text that is still streaming; what comes later is shown with the whole reply. */
+export const LIVE_TEXT_MAX = 1024 * 1024;
+/** The most characters of a running tool's output; the newest are kept. */
+export const LIVE_OUTPUT_MAX = 64 * 1024;
+/** Stands where pieces of a text were missed between two connections. */
+const MISSED = "\n\n[…]\n\n";
+
+/** Whether the model may use tools: seed 004's toggle. Not each server tells. */
+export type Mode = "agent" | "chat";
+
+/** How a session works. */
+export interface Facts {
+  model: ModelRef;
+  approve: ApprovalMode;
+  host: string;
+  root: string;
+  profile: string;
+  maxIterations: number;
+  tools: readonly OfferedTool[];
+  lent: LentTools | undefined;
+  mode: Mode | undefined;
+}
+
+/** A session as a person reads it. */
+export interface Transcript {
+  items: readonly Item[];
+  /** Where the turn that runs, or ran last, begins in `items`. */
+  turnStart: number;
+  /** How many of the oldest items are not here any more. */
+  dropped: number;
+  facts: Facts | undefined;
+  phase: SessionState;
+  pauseReason: PauseReason | undefined;
+  turn: number;
+  iteration: number;
+  maxIterations: number;
+  /** Whether a model speaks now: late pieces of a step that is over are dropped. */
+  stepOpen: boolean;
+  /** Prompts that wait for the end of the turn. */
+  queued: readonly string[];
+  usage: Tokens;
+  /** The last event here. */
+  seq: number;
+  /** The end of what was history when the page connected. */
+  historyEnd: number;
+  questions: readonly Question[];
+  /** The person who has the terminal while the agent waits. */
+  holder: string | undefined;
+  /** The calls of the last reply. */
+  wanted: readonly WantedCall[];
+  /** Why the last model call failed, and why the turn ends. */
+  failure: string | undefined;
+  error: string | undefined;
+  /** The last prompt that can be run again. */
+  lastPrompt: string | undefined;
+  liveNotices: number;
+}
+
+export const nothing: Transcript = {
+  items: [],
+  turnStart: 0,
+  dropped: 0,
+  facts: undefined,
+  phase: "idle",
+  pauseReason: undefined,
+  turn: 0,
+  iteration: 0,
+  maxIterations: 0,
+  stepOpen: false,
+  queued: [],
+  usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0 },
+  seq: 0,
+  historyEnd: 0,
+  questions: [],
+  holder: undefined,
+  wanted: [],
+  failure: undefined,
+  error: undefined,
+  lastPrompt: undefined,
+  liveNotices: 0,
+};
+
+/** Takes in messages; what was given is not changed. A type that is not known changes nothing. */
+export function fold(before: Transcript, messages: readonly ServerMessage[]): Transcript {
+  if (messages.length === 0) return before;
+  const draft = new Draft(before);
+  for (const message of messages) draft.take(message);
+  return draft.done();
+}
+
+/** Whether all that was there when the page connected is here. */
+export function isCaughtUp(transcript: Transcript): boolean {
+  return transcript.facts !== undefined && transcript.seq >= transcript.historyEnd;
+}
+
+/** What a person is asked about now. */
+export function waitingStep(transcript: Transcript): Step | undefined {
+  for (let at = transcript.items.length - 1; at >= transcript.turnStart; at -= 1) {
+    const item = transcript.items[at];
+    if (item?.kind === "step" && item.decided.state === "waiting" && !item.outcome) return item;
+  }
+  return undefined;
+}
+
+/** Where the conversation begins that the model knows. */
+export function contextStart(transcript: Transcript): number {
+  for (let at = transcript.items.length - 1; at >= 0; at -= 1) {
+    if (transcript.items[at]?.kind === "cleared") return at + 1;
+  }
+  return 0;
+}
+
+type Body<K extends Item["kind"]> = Extract<Item, { kind: K }>;
+
+/** A transcript while messages are taken in: changed in place, and never seen from outside. */
+class Draft {
+  private readonly next: { -readonly [K in keyof Transcript]: Transcript[K] };
+  private readonly items: Item[];
+
+  constructor(before: Transcript) {
+    this.items = [...before.items];
+    this.next = { ...before, items: this.items };
+  }
+
+  done(): Transcript {
+    const surplus = this.items.length - ITEMS_MAX;
+    if (surplus > ITEMS_SLACK) {
+      this.items.splice(0, surplus);
+      this.next.dropped += surplus;
+      this.next.turnStart = Math.max(0, this.next.turnStart - surplus);
+    }
+    return this.next;
+  }
+
+  take(message: ServerMessage): void {
+    const { next } = this;
+    if ("seq" in message && message.seq !== undefined) next.seq = Math.max(next.seq, message.seq);
+    switch (message.type) {
+      case "session.created":
+        return this.created(message);
+      case "configured":
+        return this.configured(message);
+      case "prompt.queued":
+        next.queued = [...next.queued, message.content];
+        return;
+      case "user.message":
+        return this.turnBegins(message.content);
+      case "assistant.delta":
+        return this.stream("answer", message.content);
+      case "assistant.reasoning":
+        return this.stream("reasoning", message.content);
+      case "assistant.restarted":
+        this.removeStreaming();
+        return;
+      case "assistant.message":
+        this.whole("reasoning", message.reasoning ?? "");
+        this.whole("answer", message.content);
+        return;
+      case "step.finished":
+        return this.stepFinished(message);
+      case "step.failed":
+        this.breakStream();
+        next.stepOpen = false;
+        next.failure = message.message;
+        return;
+      case "assistant.done":
+        return this.turnEnds(message.metadata);
+      case "tool.call":
+        return this.toolStarted(message);
+      case "tool.output":
+        return this.output(message.toolCallId, message.content);
+      case "tool.finished":
+        return this.toolFinished(message);
+      case "approval.request":
+        return this.asked(message);
+      case "approval.closed":
+        return this.decided(message);
+      case "state":
+        return this.state(message);
+      case "notice":
+        return this.liveNotice(message.content);
+      case "question":
+        next.questions = [...next.questions.filter(({ id }) => id !== message.question.id), message.question];
+        return;
+      case "question.closed":
+        next.questions = next.questions.filter(({ id }) => id !== message.id);
+        return;
+      case "terminal.control":
+        next.holder = message.holder;
+        return;
+      case "terminal.typed":
+        return this.notice(message.seq, typedWords(message.by, message.typed), "note");
+      case "error":
+        if (message.seq !== undefined) next.error = message.message;
+        return;
+      default:
+        return; // the connection's own, the terminal's, or of a later version
+    }
+  }
+
+  private created(message: Extract<ServerMessage, { type: "session.created" }>): void {
+    const { next } = this;
+    const { mode } = message as { mode?: unknown };
+    next.facts = {
+      model: message.model,
+      approve: message.approve,
+      host: message.host,
+      root: message.root,
+      profile: message.profile,
+      maxIterations: message.maxIterations,
+      tools: message.tools,
+      lent: message.lent,
+      mode: mode === "agent" || mode === "chat" ? mode : undefined,
+    };
+    next.maxIterations = message.maxIterations;
+    if (message.seq !== undefined) return;
+    next.historyEnd = message.lastSeq ?? 0;
+    // The server tells again which questions are open; what streamed meanwhile was missed.
+    next.questions = [];
+    for (let at = this.items.length - 1; at >= next.turnStart; at -= 1) {
+      const item = this.items[at];
+      if ((item?.kind === "answer" || item?.kind === "reasoning") && item.state === "streaming") {
+        this.items[at] = { ...item, text: item.text + MISSED };
+      } else if (item?.kind === "step" && item.started && !item.outcome && item.tail) {
+        this.items[at] = { ...item, tail: item.tail + MISSED };
+      }
+    }
+  }
+
+  private configured(message: Extract<ServerMessage, { type: "configured" }>): void {
+    const { facts } = this.next;
+    const { mode } = message as { mode?: unknown };
+    const said: string[] = [];
+    const change: Partial<{ -readonly [K in keyof Facts]: Facts[K] }> = {};
+    if (message.model !== undefined) {
+      change.model = message.model;
+      said.push(`the model is ${message.model} from now on`);
+    }
+    if (message.approve !== undefined) {
+      change.approve = message.approve;
+      said.push(`approval is \`${message.approve}\` from now on`);
+    }
+    if (mode === "agent" || mode === "chat") change.mode = mode;
+    if (message.lent !== undefined) {
+      const { tools, root } = message.lent;
+      change.lent = tools.length > 0 ? message.lent : undefined;
+      const names = tools.map(({ name }) => name).join(", ");
+      said.push(
+        tools.length > 0
+          ? `these tools run on a client from now on, in ${root}: ${names}`
+          : "no tools run on a client any more",
+      );
+    }
+    if (message.rules) said.push("the rules of today's config are added");
+    if (facts) this.next.facts = { ...facts, ...change };
+    if (said.length > 0) this.notice(message.seq, said.join("; "), "note");
+  }
+
+  private turnBegins(prompt: string): void {
+    const { next } = this;
+    const waited = next.queued.indexOf(prompt);
+    if (waited >= 0) next.queued = next.queued.filter((_, at) => at !== waited);
+    next.lastPrompt = prompt;
+    // The `state` that tells the turn's number follows; turns are counted one by one.
+    this.beginTurn(next.turn + 1);
+    this.items.push({ kind: "prompt", id: `prompt-${next.turn}`, text: prompt });
+  }
+
+  private beginTurn(turn: number): void {
+    const { next } = this;
+    next.turn = turn;
+    next.iteration = 0;
+    next.turnStart = this.items.length;
+    next.wanted = [];
+    next.failure = undefined;
+    next.error = undefined;
+    next.stepOpen = false;
+  }
+
+  private stepId(kind: "answer" | "reasoning"): string {
+    return `${kind}-${this.next.turn}.${this.next.iteration}`;
+  }
+
+  private stream(kind: "answer" | "reasoning", piece: string): void {
+    if (!this.next.stepOpen) return; // late: the log has or will have the whole
+    const id = this.stepId(kind);
+    const at = this.find(id);
+    const item = this.items[at];
+    if (item === undefined) {
+      this.items.push({ kind, id, text: piece.slice(0, LIVE_TEXT_MAX), state: "streaming" });
+    } else if ((item.kind === "answer" || item.kind === "reasoning") && item.state === "streaming") {
+      const room = LIVE_TEXT_MAX - item.text.length;
+      if (room > 0) this.items[at] = { ...item, text: item.text + piece.slice(0, room) };
+    }
+  }
+
+  /** What streamed takes its place in the order now, as it will have in a replay. */
+  private whole(kind: "answer" | "reasoning", text: string): void {
+    const id = this.stepId(kind);
+    const at = this.find(id);
+    if (at >= 0) this.items.splice(at, 1);
+    if (text) this.items.push({ kind, id, text, state: "whole" });
+  }
+
+  private removeStreaming(): void {
+    for (const kind of ["answer", "reasoning"] as const) {
+      const at = this.find(this.stepId(kind));
+      const item = this.items[at];
+      if ((item?.kind === "answer" || item?.kind === "reasoning") && item.state === "streaming") {
+        this.items.splice(at, 1);
+      }
+    }
+  }
+
+  private breakStream(): void {
+    for (const kind of ["answer", "reasoning"] as const) {
+      const at = this.find(this.stepId(kind));
+      const item = this.items[at];
+      if ((item?.kind === "answer" || item?.kind === "reasoning") && item.state === "streaming") {
+        const state: TextState = "broken";
+        this.items[at] = { ...item, state };
+      }
+    }
+  }
+
+  private stepFinished(message: Extract<ServerMessage, { type: "step.finished" }>): void {
+    const { next } = this;
+    const { usage } = message;
+    // A reply without words says none: what streamed of it was none either.
+    this.removeStreaming();
+    next.stepOpen = false;
+    next.iteration = message.iteration;
+    next.wanted = message.toolCalls ?? [];
+    next.usage = {
+      inputTokens: next.usage.inputTokens + usage.inputTokens,
+      outputTokens: next.usage.outputTokens + usage.outputTokens,
+      cachedTokens: next.usage.cachedTokens + usage.cachedTokens,
+    };
+  }
+
+  private asked(message: Extract<ServerMessage, { type: "approval.request" }>): void {
+    const { toolCallId: call, name, command, reason, risk, findings, covers } = message;
+    const step = this.stepOf(call, name, message.arguments);
+    this.put({
+      ...step,
+      command: step.looks === "command" ? command : step.command,
+      proposal: command,
+      reason,
+      risk,
+      findings: findings ?? [],
+      covers,
+      decided: { state: "waiting" },
+    });
+  }
+
+  private decided(message: Extract<ServerMessage, { type: "approval.closed" }>): void {
+    const { by, decision, command } = message;
+    this.change(message.toolCallId, (step) => {
+      const edited = command !== undefined && command !== step.command && decision !== "reject";
+      return {
+        ...step,
+        command: edited ? command : step.command,
+        editedFrom: edited ? step.command : step.editedFrom,
+        decided:
+          decision === "reject"
+            ? { state: "rejected", by, reason: message.reason ?? "" }
+            : { state: "allowed", by, session: decision === "allow_session" },
+      };
+    });
+  }
+
+  private toolStarted(message: Extract<ServerMessage, { type: "tool.call" }>): void {
+    const { toolCallId: call, name, origin } = message;
+    if (this.effectOf(name) === "completes") {
+      if (!this.next.wanted.some(({ toolCallId }) => toolCallId === call)) {
+        this.next.wanted = [...this.next.wanted, { toolCallId: call, name, arguments: message.arguments }];
+      }
+      return;
+    }
+    const known = this.change(call, (step) => ({
+      ...step,
+      arguments: message.arguments,
+      origin,
+      started: true,
+      decided:
+        step.decided.state === "waiting" ? { state: "allowed", by: undefined, session: false } : step.decided,
+    }));
+    if (!known) this.put({ ...this.stepOf(call, name, message.arguments), origin, started: true });
+  }
+
+  private output(call: string, piece: string): void {
+    this.change(call, (step) => {
+      if (step.outcome) return step;
+      const tail = step.tail + piece;
+      if (tail.length <= LIVE_OUTPUT_MAX) return { ...step, tail };
+      // Half of it at once, so that a long output is not moved once for each piece; at a line's beginning if one is near.
+      let cut = tail.length - LIVE_OUTPUT_MAX / 2;
+      const line = tail.indexOf("\n", cut);
+      if (line >= 0 && line - cut < 1_000) cut = line + 1;
+      return { ...step, tail: tail.slice(cut), skipped: step.skipped + cut };
+    });
+  }
+
+  private toolFinished(message: Extract<ServerMessage, { type: "tool.finished" }>): void {
+    const { toolCallId: call, status } = message;
+    const wanted = this.next.wanted.find(({ toolCallId }) => toolCallId === call);
+    const name = message.name ?? wanted?.name ?? "";
+    if (status === "ok" && this.effectOf(name) === "completes") {
+      const summary = textArgument(wanted?.arguments, "summary") ?? message.output;
+      this.items.push({ kind: "complete", id: `complete-${call}`, text: summary });
+      return;
+    }
+    const outcome = {
+      status,
+      exitCode: message.exitCode,
+      truncated: message.truncated,
+      output: message.output,
+      durationMs: message.durationMs,
+      artefact: message.artefact,
+      changes: message.changes ?? [],
+      hosts: message.hosts ?? [],
+    };
+    const refused =
+      status === "rejected" ? ({ state: "rejected", by: undefined, reason: "" } as const) : undefined;
+    const known = this.change(call, (step) => ({
+      ...step,
+      tail: "",
+      skipped: 0,
+      outcome,
+      decided:
+        step.decided.state === "waiting" ? { state: "rejected", by: undefined, reason: "" } : step.decided,
+    }));
+    if (!known) {
+      const step = this.stepOf(call, name, wanted?.arguments);
+      this.put({ ...step, outcome, decided: refused ?? step.decided });
+    }
+  }
+
+  private state(message: Extract<ServerMessage, { type: "state" }>): void {
+    const { next } = this;
+    const { mode } = message as { mode?: unknown };
+    if (message.event === "turn_started" && message.turn !== next.turn) this.beginTurn(message.turn);
+    next.turn = message.turn;
+    next.phase = message.state;
+    next.pauseReason = message.pauseReason;
+    next.iteration = message.iteration;
+    next.maxIterations = message.maxIterations;
+    if (next.queued.length > message.queued)
+      next.queued = next.queued.slice(next.queued.length - message.queued);
+    if (message.queued === 0) next.queued = [];
+    const { facts } = next;
+    if (facts) {
+      const model = message.model ?? facts.model;
+      const told: Mode | undefined = mode === "agent" || mode === "chat" ? mode : facts.mode;
+      if (model !== facts.model || message.approve !== facts.approve || told !== facts.mode) {
+        next.facts = { ...facts, model, approve: message.approve, mode: told };
+      }
+    }
+    switch (message.event) {
+      case "step_started":
+        next.stepOpen = true;
+        return;
+      case "paused":
+        if (message.pauseReason && message.pauseReason !== "asked") {
+          this.notice(message.seq, pausedWords(message.pauseReason), "warning");
+        }
+        return;
+      case "compacted":
+        if (message.keptMessages !== undefined) {
+          const text = `older messages are no longer sent; the newest ${message.keptMessages} still are`;
+          this.notice(message.seq, text, "note");
+        }
+        return;
+      case "history_cleared":
+        return this.cleared(message.seq);
+      default:
+        if (message.historyCleared) this.cleared(message.seq);
+    }
+  }
+
+  private cleared(seq: number): void {
+    const id = `cleared-${seq}`;
+    if (this.items.at(-1)?.id === id) return;
+    this.items.push({ kind: "cleared", id });
+    this.next.turnStart = this.items.length;
+  }
+
+  private turnEnds(metadata: Extract<ServerMessage, { type: "assistant.done" }>["metadata"]): void {
+    const { next } = this;
+    this.breakStream();
+    const { stopReason: reason, usage, iterations, turn } = metadata;
+    const error = next.error ?? (reason === "failed" ? next.failure : undefined);
+    next.phase = "idle";
+    next.pauseReason = undefined;
+    next.stepOpen = false;
+    next.turn = turn;
+    next.wanted = [];
+    next.failure = undefined;
+    next.error = undefined;
+    this.items.push({ kind: "end", id: `end-${turn}`, reason, error, usage, iterations });
+  }
+
+  private liveNotice(text: string): void {
+    this.next.liveNotices += 1;
+    this.items.push({ kind: "notice", id: `live-${this.next.liveNotices}`, text, weight: "note" });
+  }
+
+  private notice(seq: number, text: string, weight: "note" | "warning"): void {
+    this.items.push({ kind: "notice", id: `notice-${seq}`, text, weight });
+  }
+
+  private effectOf(name: string): ToolEffect | undefined {
+    const { facts } = this.next;
+    const named = (tool: OfferedTool) => tool.name === name;
+    return (facts?.lent?.tools.find(named) ?? facts?.tools.find(named))?.effect;
+  }
+
+  /** A step of which nothing is known but what was wanted. */
+  private stepOf(call: string, tool: string, args: unknown): Step {
+    const effect = this.effectOf(tool);
+    const keys = effect === "keys" || tool === "send_keys" ? textArgument(args, "keys") : undefined;
+    const command = textArgument(args, "command");
+    return {
+      kind: "step",
+      id: `step-${call}`,
+      call,
+      tool,
+      effect,
+      looks: keys !== undefined ? "send_keys" : command !== undefined ? "command" : "tool",
+      arguments: args,
+      command: keys ?? command ?? shortForm(tool, args),
+      proposal: "",
+      editedFrom: undefined,
+      reason: textArgument(args, "reasoning") ?? textArgument(args, "reason") ?? "",
+      origin: "model",
+      risk: undefined,
+      findings: [],
+      covers: undefined,
+      decided: { state: "allowed", by: undefined, session: false },
+      started: false,
+      tail: "",
+      skipped: 0,
+      outcome: undefined,
+    };
+  }
+
+  /** Replaces the step of this call where it stands, or adds it. */
+  private put(step: Step): void {
+    const at = this.find(step.id);
+    if (at >= 0) this.items[at] = step;
+    else this.items.push(step);
+  }
+
+  private change(call: string, change: (step: Body<"step">) => Step): boolean {
+    const at = this.find(`step-${call}`);
+    const step = this.items[at];
+    if (step?.kind !== "step") return false;
+    this.items[at] = change(step);
+    return true;
+  }
+
+  /** Items of the turn only are looked for: what is before it does not change any more. */
+  private find(id: string): number {
+    for (let at = this.items.length - 1; at >= this.next.turnStart; at -= 1) {
+      if (this.items[at]?.id === id) return at;
+    }
+    return -1;
+  }
+}
+
+function textArgument(args: unknown, name: string): string | undefined {
+  if (typeof args !== "object" || args === null) return undefined;
+  const value = (args as Record<string, unknown>)[name];
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,95 @@
+/** The live terminal of a session: one shell that the model and all who look share. */
+import "@xterm/xterm/css/xterm.css";
+import "./terminal.css";
+import { useEffect, useImperativeHandle, useRef, useState } from "react";
+import type { TerminalPaneProps } from "../terminal-api";
+import { neutralise, neutraliseLine } from "../text/neutralise";
+import { Ask } from "./Ask";
+import { Attached, type Looks } from "./attached";
+import { SearchBox } from "./SearchBox";
+
+const NOTHING: Looks = { connected: false };
+
+export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalPaneProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const [attached, setAttached] = useState<Attached>();
+  const [looks, setLooks] = useState<Looks>(NOTHING);
+  const [searching, setSearching] = useState(false);
+  const first = useRef(theme);
+
+  useEffect(() => {
+    if (!place.current) return;
+    const made = new Attached(link, place.current, first.current, (change) =>
+      setLooks((was) => ({ ...was, ...change })),
+    );
+    made.onSearch = () => setSearching(true);
+    setAttached(made);
+    return () => {
+      setAttached(undefined);
+      setLooks(NOTHING);
+      made.dispose();
+    };
+  }, [link]);
+
+  useEffect(() => {
+    first.current = theme;
+    attached?.paint(theme);
+  }, [attached, theme]);
+
+  useImperativeHandle(
+    ref,
+    () => ({
+      run: (command) => attached?.run(command),
+      paste: (text) => attached?.paste(text),
+      buffer: () => attached?.text() ?? "",
+      focus: () => attached?.focus(),
+    }),
+    [attached],
+  );
+
+  const { asking, ended, holder, problem, selection, hint, connected } = looks;
+  const close = () => {
+    setSearching(false);
+    attached?.focus();
+  };
+  return (
+    <div className="terminal">
+      {searching && attached && <SearchBox attached={attached} onClose={close} />}
+      <div className="terminal-screen" ref={place} />
+      {asking && <Ask asking={asking} />}
+      <footer className="terminal-bar">
+        <span className="terminal-state" role="status">
+          {!connected && <span className="terminal-off">offline: keys are not sent</span>}
+          {connected && problem && <span className="terminal-off">{neutraliseLine(problem)}</span>}
+          {ended && <span>{neutraliseLine(ended)}</span>}
+          {holder !== undefined && (
+            <span className="terminal-holder">{neutraliseLine(holder)} types; the agent waits</span>
+          )}
+          {hint && <span className="terminal-hint">{neutraliseLine(hint)}</span>}
+        </span>
+        {holder !== undefined && (
+          <button type="button" onClick={() => attached?.release()} title="Let the agent type again">
+            Give back
+          </button>
+        )}
+        {connected && (ended || problem) && (
+          <button type="button" onClick={() => attached?.again()}>
+            Open another shell
+          </button>
+        )}
+        {selection && (
+          <button
+            type="button"
+            className="terminal-send"
+            onClick={() => onSelectionToModel(neutralise(attached?.selected() ?? ""))}
+          >
+            Send to the model
+          </button>
+        )}
+        <button type="button" onClick={() => setSearching(true)} title="Search (Ctrl+Shift+F)">
+          Search
+        </button>
+      </footer>
+    </div>
+  );
+}

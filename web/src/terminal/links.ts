@@ -1,0 +1,5 @@
+/** Which addresses may be opened. */
+
+export function isWeb(address: string): boolean {
+  return URL.canParse(address) && ["http:", "https:"].includes(new URL(address).protocol);
+}

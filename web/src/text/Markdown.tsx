@@ -1,0 +1,288 @@
+/**
+ * A model's text as a person reads it. HTML in it is text, links lead to known schemes only, pictures are links: nothing
+ * is loaded from elsewhere.
+ */
+import type { Token, Tokens } from "marked";
+import { createContext, memo, type ReactNode, useContext, useRef } from "react";
+import { type Block, Blocks } from "./blocks";
+import { Code } from "./Code";
+import { neutralise, neutraliseLine, onlySeen, safeHref } from "./neutralise";
+
+/** What may be done with a command that stands in a text. */
+export interface CommandActions {
+  /** Types it and Enter in the live terminal. */
+  run(command: string): void;
+  /** Types it without Enter. */
+  paste(text: string): void;
+}
+
+export const Commands = createContext<CommandActions | undefined>(undefined);
+
+export function Markdown({ text, whole }: { text: string; whole: boolean }) {
+  const blocks = useRef<Blocks>(undefined);
+  blocks.current ??= new Blocks();
+  // What the lexer would change of itself is changed before, so that the places of blocks stay.
+  const shown = blocks.current.of(text.replace(/\r\n|\r/g, "\n"), whole);
+  return (
+    <div className="markdown">
+      {shown.map((block) => (
+        <BlockView key={block.key} block={block} />
+      ))}
+    </div>
+  );
+}
+
+const BlockView = memo(
+  ({ block }: { block: Block }) => <>{blockNode(block.token, block.finished)}</>,
+  (a, b) => a.block.token.raw === b.block.token.raw && a.block.finished === b.block.finished,
+);
+
+function blockNode(token: Token, finished: boolean): ReactNode {
+  switch (token.type) {
+    case "space":
+      return null;
+    case "heading": {
+      const { depth, tokens } = token as Tokens.Heading;
+      // Below the page's own, and without gaps between levels, which models do not care for.
+      return <h3 className={`h h${depth}`}>{inline(tokens)}</h3>;
+    }
+    case "paragraph":
+      return <p>{inline((token as Tokens.Paragraph).tokens)}</p>;
+    case "text": {
+      const { tokens, text } = token as Tokens.Text;
+      return tokens ? inline(tokens) : neutralise(text);
+    }
+    case "code": {
+      const { lang, text } = token as Tokens.Code;
+      return <Code text={text} language={lang ?? ""} finished={finished} />;
+    }
+    case "blockquote":
+      return <blockquote>{nodes((token as Tokens.Blockquote).tokens, finished)}</blockquote>;
+    case "list":
+      return <List token={token as Tokens.List} finished={finished} />;
+    case "table":
+      return <Table token={token as Tokens.Table} />;
+    case "hr":
+      return <hr />;
+    case "html":
+      // A `<cmd>` at the beginning of a line is a block of HTML to the lexer.
+      return <p>{chips((token as Tokens.HTML).raw.trim())}</p>;
+    default:
+      return <p>{neutralise(token.raw)}</p>;
+  }
+}
+
+/** Blocks inside a block: their number and order do not change but at the end. */
+function nodes(tokens: readonly Token[], finished: boolean): ReactNode[] {
+  return keyed(tokens).map(([key, token]) => <BlockView key={key} block={{ key, token, finished }} />);
+}
+
+/** Tokens with where they begin, which names them as long as the text before them stays. */
+function keyed(tokens: readonly Token[]): [number, Token][] {
+  let at = 0;
+  return tokens.map((token) => {
+    const key = at;
+    at += Math.max(1, token.raw.length);
+    return [key, token];
+  });
+}
+
+function List({ token, finished }: { token: Tokens.List; finished: boolean }) {
+  const items = keyed(token.items).map(([key, item]) => {
+    const { task, checked, tokens } = item as Tokens.ListItem;
+    return (
+      <li key={key} className={task ? "task" : undefined}>
+        {task && (
+          <input type="checkbox" checked={checked ?? false} readOnly tabIndex={-1} aria-label="Done" />
+        )}
+        {nodes(
+          tokens.filter(({ type }) => type !== "checkbox"),
+          finished,
+        )}
+      </li>
+    );
+  });
+  return token.ordered ? <ol start={Number(token.start) || 1}>{items}</ol> : <ul>{items}</ul>;
+}
+
+function Table({ token }: { token: Tokens.Table }) {
+  const column = (at: number) => ({ textAlign: token.align[at] ?? undefined });
+  return (
+    <section className="table" tabIndex={0} aria-label="Table">
+      <table>
+        <thead>
+          <tr>
+            {token.header.map((cell, at) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other name
+              <th key={at} style={column(at)}>
+                {inline(cell.tokens)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {token.rows.map((row, line) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no other name
+            <tr key={line}>
+              {row.map((cell, at) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other name
+                <td key={at} style={column(at)}>
+                  {inline(cell.tokens)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+const OPENS = /^<cmd>$/i;
+const CLOSES = /^<\/cmd>$/i;
+
+/** What stands in a line. A `<cmd>` and its end are tokens of their own: what is between them is a command. */
+function inline(tokens: readonly Token[]): ReactNode[] {
+  const shown: ReactNode[] = [];
+  const all = keyed(tokens);
+  for (let at = 0; at < all.length; at += 1) {
+    const found = all[at];
+    if (!found) break;
+    const [key, token] = found;
+    if (token.type === "html" && OPENS.test(token.raw)) {
+      const end = all.findIndex(([, other], place) => place > at && CLOSES.test(other.raw));
+      if (end > at) {
+        const command = all
+          .slice(at + 1, end)
+          .map(([, other]) => other.raw)
+          .join("");
+        shown.push(<Chip key={key} command={withoutEntities(command)} />);
+        at = end;
+        continue;
+      }
+    }
+    shown.push(<Inline key={key} token={token} />);
+  }
+  return shown;
+}
+
+function Inline({ token }: { token: Token }): ReactNode {
+  switch (token.type) {
+    case "text":
+    case "escape": {
+      const { tokens, text } = token as Tokens.Text;
+      return tokens ? inline(tokens) : neutralise(text);
+    }
+    case "strong":
+      return <strong>{inline((token as Tokens.Strong).tokens)}</strong>;
+    case "em":
+      return <em>{inline((token as Tokens.Em).tokens)}</em>;
+    case "del":
+      return <del>{inline((token as Tokens.Del).tokens)}</del>;
+    case "codespan":
+      return <code>{neutraliseLine((token as Tokens.Codespan).text)}</code>;
+    case "br":
+      return <br />;
+    case "link": {
+      const { href, tokens } = token as Tokens.Link;
+      return <Anchor href={href}>{inline(tokens)}</Anchor>;
+    }
+    case "image": {
+      const { href, text } = token as Tokens.Image;
+      return <Anchor href={href}>{neutralise(text || href)}</Anchor>;
+    }
+    case "html":
+      return chips(token.raw);
+    default:
+      return neutralise(token.raw);
+  }
+}
+
+/** A link that shows where it leads, where its text does not say so. */
+function Anchor({ href, children }: { href: string; children: ReactNode }) {
+  const safe = safeHref(href);
+  if (!safe) return <span className="bad-link">{children}</span>;
+  return (
+    <a href={safe} target="_blank" rel="noopener noreferrer" title={neutraliseLine(safe)}>
+      {children}
+    </a>
+  );
+}
+
+/** HTML as text, but for commands in it. */
+function chips(raw: string): ReactNode[] {
+  return raw.split(/(<cmd>[\s\S]*?<\/cmd>)/gi).map((part, at) => {
+    const command = /^<cmd>([\s\S]*?)<\/cmd>$/i.exec(part)?.[1];
+    // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one text keep their places
+    return command === undefined ? neutralise(part) : <Chip key={at} command={withoutEntities(command)} />;
+  });
+}
+
+const ENTITIES: Record<string, string> = {
+  "&lt;": "<",
+  "&gt;": ">",
+  "&amp;": "&",
+  "&quot;": '"',
+  "&#39;": "'",
+};
+
+/** Models that write HTML write its entities too. */
+function withoutEntities(text: string): string {
+  return text.replace(/&(?:lt|gt|amp|quot|#39);/g, (entity) => ENTITIES[entity] ?? entity).trim();
+}
+
+/** A command that a person may want to run. */
+function Chip({ command }: { command: string }) {
+  const actions = useContext(Commands);
+  const hidden = onlySeen(command) !== command;
+  const title = hidden
+    ? "It has characters that are not seen: copy it and look"
+    : "Type it and Enter in the live terminal";
+  return (
+    <span className="chip">
+      <code>{neutraliseLine(command)}</code>
+      {actions && (
+        <button type="button" disabled={hidden} onClick={() => actions.run(command)} title={title}>
+          Run in terminal
+        </button>
+      )}
+      <CopyButton text={command} />
+    </span>
+  );
+}
+
+export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
+  const button = useRef<HTMLButtonElement>(null);
+  const copy = async () => {
+    const done = await copyText(text);
+    const { current } = button;
+    if (!current) return;
+    current.textContent = done ? "Copied" : "Not copied";
+    setTimeout(() => {
+      current.textContent = label;
+    }, 1_500);
+  };
+  return (
+    <button type="button" ref={button} onClick={() => void copy()} aria-live="polite">
+      {label}
+    </button>
+  );
+}
+
+/** Copies; without TLS browsers have no clipboard, but still the old way. */
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = document.createElement("textarea");
+    area.value = text;
+    area.style.position = "fixed";
+    area.style.opacity = "0";
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * Cuts a Markdown text that grows into blocks, and keeps those that are finished: only its end is parsed again.
+ */
+import { Lexer, type Token } from "marked";
+
+/** One block; `key` stays, and so does the object of a block that is finished. */
+export interface Block {
+  key: number;
+  token: Token;
+  finished: boolean;
+}
+
+/** Text in front of which a block may still change: a list goes on after blank lines, a setext line makes a heading. */
+const OPEN_BLOCKS = 2;
+
+export class Blocks {
+  private text = "";
+  private finished: Block[] = [];
+  /** Where the part begins that is not finished. */
+  private from = 0;
+  private shown: readonly Block[] = [];
+
+  /** The blocks of this text. Of a text that goes on where the last one ended, what is finished is not looked at again. */
+  of(text: string, whole: boolean): readonly Block[] {
+    if (text === this.text && !whole) return this.shown;
+    if (!text.startsWith(this.text)) {
+      this.finished = [];
+      this.from = 0;
+    }
+    this.text = text;
+    const tokens = lex(text.slice(this.from));
+    const closed = whole ? tokens.length : tokens.length - OPEN_BLOCKS;
+    const open: Block[] = [];
+    tokens.forEach((token, at) => {
+      const block = { key: this.from, token, finished: at < closed };
+      if (at < closed) {
+        this.finished.push(block);
+        this.from += token.raw.length;
+      } else {
+        const before = open.at(-1);
+        open.push({ ...block, key: before ? before.key + before.token.raw.length : this.from });
+      }
+    });
+    this.shown = [...this.finished, ...open].filter(({ token }) => token.type !== "space");
+    return this.shown;
+  }
+}
+
+function lex(text: string): Token[] {
+  // Tabs and line ends are changed by the lexer itself, which would shift the places; they are changed before.
+  return new Lexer({ gfm: true, breaks: false }).lex(text);
+}
