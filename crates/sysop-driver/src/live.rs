@@ -4,7 +4,7 @@
 //! does nothing, and stops what runs. Inputs that were posted on other nodes come out of the session's letters.
 //!
 //! Only for a later step of a turn the model is asked while the append is still on its way: asking does nothing that
-//! could be done twice. What it answers waits for the append.
+//! could be done twice. What it answers waits for the append; an answer that is there at once shares it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -31,6 +31,8 @@ use crate::{DriverError, Ports};
 
 /// How many model events that are ready at once are published together.
 const READY_EVENTS_MAX: usize = 256;
+/// How long an append waits for the model's answer, to be one with that of the answer.
+const SHARED_APPEND_WAIT: Duration = Duration::from_millis(2);
 /// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
 const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
 
@@ -102,10 +104,34 @@ struct Worker {
     seq: Seq,
     /// Events that are decided but not durable.
     pending: Vec<Event>,
+    /// What is told after so many of them.
+    between: Option<(usize, Vec<Delta>)>,
     /// Letters that were handled, to be marked as taken with the next append.
     letters: Vec<LetterNumber>,
     model: Option<(StepId, CancellationToken)>,
     tools: HashMap<CallId, CancellationToken>,
+}
+
+/// A model that was asked before the batch is durable.
+struct Asked {
+    step: StepId,
+    /// Says that the batch is durable and told.
+    publish: oneshot::Sender<()>,
+    /// The answer, if it comes whole and before that.
+    at_once: oneshot::Receiver<Piece>,
+}
+
+/// What the one who asks a model waits for, and gives.
+struct Asker {
+    published: oneshot::Receiver<()>,
+    at_once: oneshot::Sender<Piece>,
+}
+
+/// What came of an answer at one time.
+#[derive(Default)]
+struct Piece {
+    told: Vec<Delta>,
+    end: Option<Result<Reply, ModelFailure>>,
 }
 
 /// Where a session starts to live.
@@ -126,8 +152,15 @@ impl Live {
         at: Start,
     ) -> Arc<Self> {
         let Start { session, seq, pending } = at;
-        let worker =
-            Worker { session, seq, pending, letters: Vec::new(), model: None, tools: HashMap::new() };
+        let worker = Worker {
+            session,
+            seq,
+            pending,
+            between: None,
+            letters: Vec::new(),
+            model: None,
+            tools: HashMap::new(),
+        };
         let inbox = Inbox {
             inputs: VecDeque::new(),
             said: Vec::new(),
@@ -348,12 +381,18 @@ impl Live {
             let mut effects = Vec::new();
             for (input, letter) in inputs {
                 worker.letters.extend(letter);
-                worker.forget(&input);
-                let output = worker.session.handle(input);
-                worker.pending.extend(output.events);
-                effects.extend(output.effects);
+                worker.handle(input, &mut effects);
             }
-            let published = self.ask_early(&mut worker, &mut effects);
+            let mut published = None;
+            if let Some(Asked { step, publish, at_once }) = self.ask_early(&mut worker, &mut effects) {
+                match self.answer_at_once(at_once).await {
+                    Some((told, result)) => {
+                        worker.between = Some((worker.pending.len(), told));
+                        worker.handle(Input::Reply { step, result }, &mut effects);
+                    }
+                    None => published = Some(publish),
+                }
+            }
             if let Err(error) = self.log(&mut worker).await {
                 drop(worker); // and with it what was asked
                 return self.fail(&error);
@@ -377,11 +416,7 @@ impl Live {
 
     /// Asks the model before the batch is logged, where nothing else is to be done; the answer waits for the sign.
     /// The first step of a turn waits: a prompt that cannot be kept is not sent to anybody.
-    fn ask_early(
-        self: &Arc<Self>,
-        worker: &mut Worker,
-        effects: &mut Vec<Effect>,
-    ) -> Option<oneshot::Sender<()>> {
+    fn ask_early(self: &Arc<Self>, worker: &mut Worker, effects: &mut Vec<Effect>) -> Option<Asked> {
         let (step, request) = match effects.pop() {
             Some(Effect::CallModel { step, request }) if effects.is_empty() && step.step > 1 => {
                 (step, request)
@@ -392,8 +427,26 @@ impl Live {
             }
         };
         let (publish, published) = oneshot::channel();
-        self.start_asking(worker, step, request, published);
-        Some(publish)
+        let (answer, at_once) = oneshot::channel();
+        self.start_asking(worker, step, request, Asker { published, at_once: answer });
+        Some(Asked { step, publish, at_once })
+    }
+
+    /// The answer, if it is there before the append has waited too long for it.
+    async fn answer_at_once(
+        &self,
+        mut at_once: oneshot::Receiver<Piece>,
+    ) -> Option<(Vec<Delta>, Result<Reply, ModelFailure>)> {
+        let answer = tokio::select! {
+            biased;
+            answer = &mut at_once => answer.ok(),
+            () = self.ports.clock.sleep(SHARED_APPEND_WAIT) => {
+                at_once.close(); // from here on the answer is an input like others
+                at_once.try_recv().ok()
+            }
+        };
+        let Piece { told, end } = answer?;
+        Some((told, end?))
     }
 
     fn start_asking(
@@ -401,7 +454,7 @@ impl Live {
         worker: &mut Worker,
         step: StepId,
         request: ModelRequest,
-        published: oneshot::Receiver<()>,
+        asker: Asker,
     ) {
         let cancel = self.end.child_token();
         worker.model = Some((step, cancel.clone()));
@@ -410,13 +463,15 @@ impl Live {
             if !live.lease.holds() {
                 return live.lose();
             }
-            let asked = AssertUnwindSafe(live.ask(step, request, published)).catch_unwind();
+            let asked = AssertUnwindSafe(live.ask(step, request, asker)).catch_unwind();
             let result = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return, // the session has gone on without it
-                result = asked => result.unwrap_or_else(|_| Err(bug("asking the model"))),
+                result = asked => result.unwrap_or_else(|_| Some(Err(bug("asking the model")))),
             };
-            live.answer(Input::Reply { step, result });
+            if let Some(result) = result {
+                live.answer(Input::Reply { step, result });
+            }
         });
     }
 
@@ -443,7 +498,11 @@ impl Live {
                 inbox.forget_ended();
             }
         }
-        self.hub.publish(&logged);
+        let (before, told) = worker.between.take().unwrap_or_default();
+        let (before, after) = logged.split_at(before);
+        self.hub.publish(before);
+        told.iter().for_each(|delta| self.hub.delta(delta));
+        self.hub.publish(after);
         Ok(())
     }
 
@@ -530,7 +589,8 @@ impl Live {
             Effect::CallModel { step, request } => {
                 let (publish, published) = oneshot::channel();
                 publish.send(()).ok(); // the receiver is here
-                self.start_asking(worker, step, request, published);
+                let (at_once, _) = oneshot::channel();
+                self.start_asking(worker, step, request, Asker { published, at_once });
             }
             Effect::CancelModel { step } => {
                 if let Some((asked, cancel)) = worker.model.take_if(|(asked, _)| *asked == step) {
@@ -592,46 +652,58 @@ impl Live {
         }
     }
 
-    /// Asks; tells nothing of the answer before `published`.
+    /// Asks; tells nothing of the answer before `published`. None where the answer was given at once.
     async fn ask(
         &self,
         step: StepId,
         request: ModelRequest,
-        published: oneshot::Receiver<()>,
-    ) -> Result<Reply, ModelFailure> {
-        let mut events = self.ports.provider.stream(request).ready_chunks(READY_EVENTS_MAX);
-        // Where the sign cannot come any more, the session is closed and this is cancelled.
-        let (mut next, _) = futures::join!(events.next(), published);
-        while let Some(ready) = next {
-            let mut text = String::new();
-            for event in ready {
-                if let ModelEvent::Text(piece) = event {
-                    text.push_str(&piece);
-                    continue;
-                }
-                self.tell_text(step, &mut text);
-                match event {
-                    ModelEvent::Text(_) => {}
-                    ModelEvent::Reasoning(text) => self.hub.delta(&Delta::Reasoning { step, text }),
-                    ModelEvent::Notice(text) => self.hub.delta(&Delta::Notice { text }),
-                    ModelEvent::Restarted => self.hub.delta(&Delta::Restarted { step }),
-                    ModelEvent::Done(reply) => return Ok(*reply),
-                    ModelEvent::Failed(failure) => return Err(failure),
-                }
-            }
-            self.tell_text(step, &mut text);
-            next = events.next().await;
+        asker: Asker,
+    ) -> Option<Result<Reply, ModelFailure>> {
+        let Asker { published, at_once } = asker;
+        let events = self.ports.provider.stream(request).ready_chunks(READY_EVENTS_MAX);
+        let mut pieces = events.map(|events| Piece::of(step, events));
+        let mut next = pieces.next().await;
+        if next.as_ref().is_some_and(|first| first.end.is_some()) {
+            // It comes back where nobody waits for it any more.
+            next = next.and_then(|whole| at_once.send(whole).err());
+        } else {
+            drop(at_once); // it takes longer
         }
-        Err(ModelFailure {
+        // Where the sign cannot come any more, the answer was taken, or the session is closed.
+        published.await.ok()?;
+        while let Some(Piece { told, end }) = next {
+            told.iter().for_each(|delta| self.hub.delta(delta));
+            if end.is_some() {
+                return end;
+            }
+            next = pieces.next().await;
+        }
+        Some(Err(ModelFailure {
             kind: FailureKind::Protocol,
             message: "the model's stream ended without an end; try again".to_owned(),
-        })
+        }))
     }
+}
 
-    fn tell_text(&self, step: StepId, text: &mut String) {
-        if !text.is_empty() {
-            self.hub.delta(&Delta::Text { step, text: std::mem::take(text) });
+impl Piece {
+    /// The texts between two other events become one.
+    fn of(step: StepId, events: Vec<ModelEvent>) -> Self {
+        let mut piece = Self::default();
+        for event in events {
+            match event {
+                ModelEvent::Text(more) if more.is_empty() => {}
+                ModelEvent::Text(more) => match piece.told.last_mut() {
+                    Some(Delta::Text { text, .. }) => text.push_str(&more),
+                    _ => piece.told.push(Delta::Text { step, text: more }),
+                },
+                ModelEvent::Reasoning(text) => piece.told.push(Delta::Reasoning { step, text }),
+                ModelEvent::Notice(text) => piece.told.push(Delta::Notice { text }),
+                ModelEvent::Restarted => piece.told.push(Delta::Restarted { step }),
+                ModelEvent::Done(reply) => piece.end = Some(Ok(*reply)),
+                ModelEvent::Failed(failure) => piece.end = Some(Err(failure)),
+            }
         }
+        piece
     }
 }
 
@@ -640,6 +712,14 @@ impl Worker {
     fn is_quiet(&self) -> bool {
         let waits = matches!(self.session.activity(), Activity::Idle | Activity::Waiting);
         waits && self.pending.is_empty() && self.model.is_none() && self.tools.is_empty()
+    }
+
+    /// Lets the session decide; what it wants to be done joins `effects`.
+    fn handle(&mut self, input: Input, effects: &mut Vec<Effect>) {
+        self.forget(&input);
+        let output = self.session.handle(input);
+        self.pending.extend(output.events);
+        effects.extend(output.effects);
     }
 
     /// Drops the means to cancel what has just ended.

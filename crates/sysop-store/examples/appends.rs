@@ -16,6 +16,10 @@ use sysop_core::session::SessionSpec;
 use sysop_driver::port::{Store, StoreError};
 use sysop_store::{PostgresStore, SqliteStore};
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SESSIONS: usize = 32;
 const APPENDS: u64 = 500;
 const LONG_LOG: u64 = 100_000;

@@ -39,6 +39,10 @@ use crate::exit::{Exit, Failure};
 use crate::pick::Pick;
 use crate::settings::{Settings, Verbosity};
 
+/// Long logs and long answers are many small pieces of memory; this takes them a third faster than the C library.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How many warnings about the config a task begins with.
 const WARNINGS_TOLD_MAX: usize = 5;
 

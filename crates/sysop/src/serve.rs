@@ -14,7 +14,9 @@ use sysop_server::{LentSettings, Server, ServerSettings};
 use sysop_store::{PostgresNode, PostgresStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::ServeArguments;
 use crate::exit::{Exit, Failure};
@@ -155,9 +157,12 @@ fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
         Verbosity::Verbose(1) => "info,sysop=debug,sysop_server=debug,sysop_driver=debug",
         Verbosity::Verbose(_) => "debug",
     };
-    let filter = EnvFilter::try_new(wanted.unwrap_or(usual)).unwrap_or_else(|_| EnvFilter::new(usual));
+    let filter: Targets = wanted
+        .and_then(|wanted| wanted.parse().ok())
+        .unwrap_or_else(|| usual.parse().expect("it names levels and targets"));
+    let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr);
     // Set already where another part of this process did; then it is their log.
-    let _ = tracing_subscriber::fmt().json().with_env_filter(filter).with_writer(io::stderr).try_init();
+    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }
 
 /// Each socket is a file; the usual limit is for programs that have few.

@@ -274,6 +274,53 @@ async fn a_later_step_is_asked_for_while_the_disk_writes_but_nothing_is_told_bef
 }
 
 #[tokio::test]
+async fn an_answer_that_is_there_at_once_shares_the_append_of_its_step() {
+    let world = World::new(5);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("hasty")).expect("open");
+    let told = until(&mut updates, ended).await;
+    let names: Vec<_> = told
+        .iter()
+        .filter_map(|update| match update {
+            Update::Logged(logged) => Some(kind(&logged.event)),
+            Update::Delta(Delta::Text { .. }) => Some("text"),
+            Update::Delta(_) => None,
+        })
+        .collect();
+    let finished = names.iter().position(|name| *name == "tool finished").expect("it ran");
+    let rest = ["tool finished", "step started", "text", "replied", "turn ended"];
+    assert_eq!(names[finished..], rest, "the text is told before the answer that it became");
+    let appends = world.appends.lock().unwrap().clone();
+    assert_eq!(appends.last(), Some(&4), "{appends:?}");
+}
+
+#[tokio::test]
+async fn an_answer_at_once_whose_append_fails_is_not_told() {
+    let world = World::new(5);
+    let (_driver, handle, mut updates) = begin(&world);
+    let tool = world.tool_arm.lock().await;
+    handle.send(prompt("hasty")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    let full = StoreError::Unavailable("the disk is full".to_owned());
+    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    drop(tool);
+    while let Some(update) = next(&mut updates).await {
+        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "told, but not kept: {update:?}");
+    }
+    assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
+}
+
+fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::ToolFinished { .. } => "tool finished",
+        Event::StepStarted { .. } => "step started",
+        Event::Replied { .. } => "replied",
+        Event::TurnEnded { .. } => "turn ended",
+        _ => "other",
+    }
+}
+
+#[tokio::test]
 async fn what_was_asked_for_a_step_that_cannot_be_kept_is_given_up() {
     let world = World::new(5);
     let (_driver, handle, mut updates) = begin(&world);

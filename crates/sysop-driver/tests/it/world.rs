@@ -38,6 +38,8 @@ pub(crate) struct World {
     fuse: AtomicI64,
     pub(crate) power_lost: Notify,
     pub(crate) disk: Mutex<BTreeMap<SessionId, Vec<Logged>>>,
+    /// How many events each append had.
+    pub(crate) appends: Mutex<Vec<usize>>,
     /// Every call that a host has begun, over all lives of the machine.
     pub(crate) ran: Mutex<Vec<CallId>>,
     time: AtomicI64,
@@ -66,6 +68,7 @@ impl World {
             fuse: AtomicI64::new(-1),
             power_lost: Notify::new(),
             disk: Mutex::default(),
+            appends: Mutex::default(),
             ran: Mutex::default(),
             time: AtomicI64::new(0),
             calls: AtomicU64::new(0),
@@ -135,8 +138,8 @@ pub(crate) fn spec() -> SessionSpec {
     }
 }
 
-/// Does what the newest user message says: `panic`, `slow`, `stream N`, `bash N`, `read`, `fail`; else answers at
-/// random.
+/// Does what the newest user message says: `panic`, `slow`, `stream N`, `bash N`, `read`, `fail`; `hasty` reads and
+/// answers, each without any delay; else answers at random.
 struct ScriptedProvider(Arc<World>);
 
 impl Provider for ScriptedProvider {
@@ -148,6 +151,14 @@ impl Provider for ScriptedProvider {
         });
         let results =
             request.messages.iter().filter(|m| matches!(m.message(), Message::ToolResults { .. })).count();
+        let at_once = asked.as_deref().filter(|prompt| match *prompt {
+            "hasty" => true,
+            prompt => prompt.starts_with("random") && world.below(3) == 0,
+        });
+        if let Some(prompt) = at_once {
+            world.asked.notify_one();
+            return futures::stream::iter(script(&world, prompt, results)).boxed();
+        }
         let (send, receive) = futures::channel::mpsc::unbounded();
         let work = async move {
             world.asked.notify_one();
@@ -206,7 +217,7 @@ fn script(world: &World, prompt: &str, results: usize) -> Vec<ModelEvent> {
             events
         }
         ["bash", n] if results < n.parse().expect("a number") => does(vec![command(number)]),
-        ["read"] if results == 0 => does(vec![call("read_file", json!({}))]),
+        ["read" | "hasty"] if results == 0 => does(vec![call("read_file", json!({}))]),
         ["fail"] => vec![ModelEvent::Failed(ModelFailure {
             kind: FailureKind::Unreachable,
             message: "nobody answers".to_owned(),
@@ -310,6 +321,7 @@ impl Store for Disk {
                 return Err(StoreError::Conflict { id: id.clone(), expected: after, found });
             }
             log.extend(events.iter().map(|logged| Logged::clone(logged)));
+            self.0.appends.lock().expect("no test panics with it").push(events.len());
             log.last().map_or(after, |last| last.seq)
         };
         self.0.pause().await;
