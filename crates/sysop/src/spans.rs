@@ -1,6 +1,6 @@
 //! Sends the spans of a server to an OpenTelemetry collector, as OTLP in JSON over HTTP. Off unless somebody names one.
 //!
-//! By hand: see `docs/adr/0015`.
+//! By hand: see `docs/adr/0016`.
 
 use std::sync::Arc;
 use std::time::Duration;
