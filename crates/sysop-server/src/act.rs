@@ -96,7 +96,13 @@ pub(crate) async fn act(
     {
         return Ok(Acted::Ignored);
     }
-    inner.house.rooms.acts(&room.state.id, by, room.state.trace().map(|trace| trace.to_string()).as_deref());
+    let trace = room.state.trace();
+    inner.house.rooms.acts(&room.state.id, by, trace.as_ref().map(ToString::to_string).as_deref());
+    if let (Some(spans), Some(trace)) = (&inner.settings.spans, trace)
+        && message.begins_a_turn()
+    {
+        spans.acts(&room.state.id, trace);
+    }
     send(inner, room, message.inputs(by))
 }
 
