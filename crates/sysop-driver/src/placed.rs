@@ -15,7 +15,7 @@ use sysop_core::id::{Seq, SessionId};
 use sysop_core::question::QuestionId;
 use uuid::Uuid;
 
-use crate::cluster::{Cluster, Letter};
+use crate::cluster::{Cluster, Letter, Nodes};
 use crate::face;
 use crate::follow::Follow;
 use crate::people::{Answer, Terminal};
@@ -28,7 +28,7 @@ pub type MakeHost = Arc<dyn Fn() -> Arc<dyn Host> + Send + Sync>;
 /// How many inputs may wait for their way to the owner; one more is refused.
 const OUTBOX_LETTERS_MAX: usize = 256;
 /// How long a store that fails is left alone.
-const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 /// How long it takes to look again whether a session that nobody holds has nothing to do; it doubles up to the end.
 const REST_PAUSE_FIRST: Duration = Duration::from_millis(5);
 const REST_PAUSE_END: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ const LOOKS_MAX: usize = 8;
 pub(crate) struct Placed {
     id: SessionId,
     driver: Weak<Inner>,
-    cluster: Arc<dyn Cluster>,
+    nodes: Nodes,
     make_host: MakeHost,
     place: Mutex<Place>,
     /// Held by who looks where the session is.
@@ -69,7 +69,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Placed {
     pub(crate) fn new(
         driver: &Driver,
-        cluster: Arc<dyn Cluster>,
+        nodes: Nodes,
         id: SessionId,
         make_host: MakeHost,
         place: Place,
@@ -81,7 +81,7 @@ impl Placed {
         let placed = Arc::new(Self {
             id,
             driver: Arc::downgrade(&driver.inner),
-            cluster,
+            nodes,
             make_host,
             place: Mutex::new(place),
             settling: tokio::sync::Mutex::default(),
@@ -133,7 +133,7 @@ impl Placed {
                 return self.set(Place::Gone(why.to_owned()));
             }
             let driver = Driver { inner };
-            match find(&driver, &self.cluster, &self.id, &self.make_host).await {
+            match find(&driver, &self.nodes.cluster, &self.id, &self.make_host).await {
                 Ok(place) => {
                     self.set(place);
                     if let Some(follow) = self.follow() {
@@ -199,7 +199,8 @@ impl Placed {
             outbox.posting = true;
         }
         let placed = Arc::clone(self);
-        self.runtime.spawn(async move { while placed.post_next().await {} });
+        let posting = async move { while placed.post_next().await {} };
+        self.nodes.errands.spawn_on(posting, &self.runtime);
     }
 
     /// Posts the oldest; says whether there may be more.
@@ -212,7 +213,7 @@ impl Placed {
         };
         let Some(letter) = letter else { return false };
         loop {
-            match self.cluster.post(&self.id, &letter).await {
+            match self.nodes.cluster.post(&self.id, &letter).await {
                 Ok(()) => return true,
                 Err(StoreError::Unavailable(why)) => {
                     if let Some(follow) = self.follow() {
@@ -292,7 +293,8 @@ pub(crate) fn may_be_posted(input: &Input) -> bool {
     }
 }
 
-fn letter(input: Input) -> Letter {
+/// An input under a name of its own.
+pub(crate) fn letter(input: Input) -> Letter {
     Letter { id: Uuid::new_v4().to_string(), input }
 }
 
