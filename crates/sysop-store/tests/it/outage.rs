@@ -157,9 +157,15 @@ async fn a_server_that_is_too_old_is_told() {
     let listener = tokio::net::UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
     let old = tokio::spawn(async move {
         let (mut client, _) = listener.accept().await.unwrap();
-        let length = client.read_u32().await.unwrap();
-        let mut startup = vec![0; length as usize - 4];
-        client.read_exact(&mut startup).await.unwrap();
+        loop {
+            let length = client.read_u32().await.unwrap();
+            let mut wish = vec![0; length as usize - 4];
+            client.read_exact(&mut wish).await.unwrap();
+            if wish != 80_877_103_u32.to_be_bytes() {
+                break;
+            }
+            client.write_all(b"N").await.unwrap(); // it has no TLS
+        }
         let mut answer = b"R\0\0\0\x08\0\0\0\0".to_vec();
         for (name, value) in [("server_version", "9.6.24"), ("client_encoding", "UTF8")] {
             let length = u32::try_from(4 + name.len() + 1 + value.len() + 1).unwrap();
