@@ -29,6 +29,8 @@ pub type MakeHost = Arc<dyn Fn() -> Arc<dyn Host> + Send + Sync>;
 const OUTBOX_LETTERS_MAX: usize = 256;
 /// How long a store that fails is left alone.
 pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// How long it takes until what could not be posted is posted again; it doubles up to that.
+const POST_PAUSE_FIRST: Duration = Duration::from_millis(20);
 /// How long it takes to look again whether a session that nobody holds has nothing to do; it doubles up to the end.
 const REST_PAUSE_FIRST: Duration = Duration::from_millis(5);
 const REST_PAUSE_END: Duration = Duration::from_secs(2);
@@ -212,30 +214,44 @@ impl Placed {
             letter
         };
         let Some(letter) = letter else { return false };
+        let mut pause = POST_PAUSE_FIRST;
         loop {
-            match self.nodes.cluster.post(&self.id, &letter).await {
+            let gone = match self.nodes.cluster.post(&self.id, &letter).await {
                 Ok(()) => return true,
                 Err(StoreError::Unavailable(why)) => {
                     if let Some(follow) = self.follow() {
                         follow.notice(&format!("not passed on yet: {why}"));
                     }
+                    matches!(self.place(), Place::Gone(_)) && !self.is_left()
                 }
-                Err(error) => self.set(Place::Gone(error.to_string())),
-            }
-            let gone = matches!(self.place(), Place::Gone(_));
-            if gone || self.wait().await.is_none() {
+                Err(error) => {
+                    self.set(Place::Gone(error.to_string()));
+                    true
+                }
+            };
+            if gone || self.wait_for(pause).await.is_none() {
                 let mut outbox = lock(&self.outbox);
                 outbox.letters.clear();
                 outbox.posting = false;
                 return false;
             }
+            pause = (pause * 2).min(FAILURE_PAUSE);
         }
+    }
+
+    /// Whether this node is being shut down: the session goes on elsewhere, with what was said here.
+    fn is_left(&self) -> bool {
+        self.driver.upgrade().is_some_and(|inner| inner.leaving.load(Ordering::SeqCst))
     }
 
     /// Leaves a store that fails alone for a while; none where the driver is gone.
     async fn wait(&self) -> Option<()> {
+        self.wait_for(FAILURE_PAUSE).await
+    }
+
+    async fn wait_for(&self, pause: Duration) -> Option<()> {
         let clock = Arc::clone(&self.driver.upgrade()?.ports.clock);
-        clock.sleep(FAILURE_PAUSE).await;
+        clock.sleep(pause).await;
         Some(())
     }
 

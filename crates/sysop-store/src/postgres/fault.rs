@@ -32,7 +32,8 @@ pub(super) fn is_passing(error: &sqlx::Error) -> bool {
 
 /// Whether it may go by itself, or by what a person does about the server: nothing is wrong with what was asked.
 pub(super) fn may_end(error: &sqlx::Error) -> bool {
-    let by_hand = |code| matches!(code, "53100" | "53200" | "25006" | "3D000") || str::starts_with(code, "28");
+    let by_hand =
+        |code| matches!(code, "53100" | "53200" | "25006" | "3D000") || str::starts_with(code, "28");
     is_passing(error) || code(error).is_some_and(by_hand)
 }
 

@@ -206,7 +206,8 @@ impl Chaos {
             let kind = format!("\"{kind}\"");
             log.iter().map(Value::to_string).filter(|line| line.contains(&kind)).collect()
         };
-        let (turns, begun, ended) = (lines_of("turn_started"), lines_of("tool_started"), lines_of("tool_finished"));
+        let (turns, begun, ended) =
+            (lines_of("turn_started"), lines_of("tool_started"), lines_of("tool_finished"));
         let count = |lines: &[String], text: &str| lines.iter().filter(|line| line.contains(text)).count();
         for (turn, time) in (0..TURNS_MAX).flat_map(|turn| (0..TIMES_MAX).map(move |time| (turn, time))) {
             let name = witness(number, turn, time);
@@ -218,7 +219,8 @@ impl Chaos {
             assert_eq!(count(&turns, &format!("{name}.")), 1, "{name}: {log:#?}");
             let calls = count(&begun, &format!("{name};"));
             assert!(calls <= 1 && ran <= calls, "{name} began {calls} times and ran {ran} times: {log:#?}");
-            let done = of("tool.call").into_iter().filter(|call| call.to_string().contains(&format!("{name};")));
+            let done =
+                of("tool.call").into_iter().filter(|call| call.to_string().contains(&format!("{name};")));
             let done = done.filter(|call| {
                 of("tool.finished")
                     .iter()
