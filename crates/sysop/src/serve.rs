@@ -27,6 +27,9 @@ use crate::wiring::{Kept, Parts, ServedRooms};
 /// How long a node keeps a session that nobody is connected to there.
 const NODE_IDLE: Duration = Duration::from_secs(4);
 
+/// How long the end waits for what is only nice to know.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+
 /// Serves until it is asked to end.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     log_to_stderr(settings.verbosity, settings.environment.value("SYSOP_LOG"));
@@ -99,10 +102,10 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     stop.cancel();
     exported.cancel();
     if let Some(exporting) = exporting {
-        let _ = exporting.await; // as below
+        let _ = tokio::time::timeout(LAST_WRITES, exporting).await; // as below
     }
-    // It writes down what was used when; a panic of it was told already.
-    let _ = following.await;
+    // It writes down what was used when, if it can; a panic of it was told already.
+    let _ = tokio::time::timeout(LAST_WRITES, following).await;
     parts.close().await;
     tracing::info!("ended");
     Ok(Exit::Done)

@@ -42,7 +42,8 @@ impl Pair {
     fn owner(&self, session: &str) -> usize {
         let owns = |node: &Node| {
             let owner = "SELECT 1 FROM sysop_sessions AS session JOIN sysop_nodes AS node ON node.id = owner";
-            self.database.holds(&format!("EXISTS ({owner} WHERE session.id = '{session}' AND node.{})", node.name()))
+            self.database
+                .holds(&format!("EXISTS ({owner} WHERE session.id = '{session}' AND node.{})", node.name()))
         };
         usize::from(!owns(&self.nodes[0]))
     }

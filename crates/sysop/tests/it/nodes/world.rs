@@ -118,7 +118,8 @@ impl Node {
         let limits = ["--max-requests", "100000", "--max-sessions", "1000"];
         let running = world.start(&[&arguments, &limits[..], more].concat());
         let said = running.out.wait_for("address", |said| said.contains('\n'));
-        let url = said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
+        let url =
+            said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
         let address = url.trim_start_matches("http://").split_once('/').unwrap().0.parse().unwrap();
         Self { world, running, address }
     }
