@@ -46,8 +46,7 @@ test("where sockets are blocked, all goes on over events and requests, the termi
   const server = await serve({
     script: { "make it": [call("bash", { command: "echo it > made" }), say("Made.")] },
   });
-  // As a proxy does that knows no upgrades.
-  await page.routeWebSocket(/\/stream$/, (socket) => socket.close({ code: 1006 }));
+  // As where a proxy knows no upgrades.
   await page.addInitScript(() => {
     class Blocked extends EventTarget {
       readyState = 3;
@@ -70,4 +69,8 @@ test("where sockets are blocked, all goes on over events and requests, the termi
   await person.button(/^Run/).click();
   await expect(person.conversation).toContainText("Made.");
   expect(readFileSync(join(server.work, "made"), "utf8")).toBe("it\n");
+  await person.sees("here:");
+  await person.types("echo typed-$((1+1))\r");
+  await person.sees("typed-2");
+  await expect(page.getByRole("article", { name: "You" })).toHaveCount(1);
 });

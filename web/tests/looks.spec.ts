@@ -56,7 +56,7 @@ test("on a phone one half is seen at a time, and nothing sticks out", async ({ p
   expect(await fits()).toBe(true);
   expect(await serious(page)).toEqual([]);
   await person.button(/^Run/).click();
-  await person.button("Terminal").click();
+  await page.getByRole("button", { name: "Terminal", exact: true }).click();
   await expect(person.prompt).not.toBeInViewport();
   await person.sees("here:");
   await person.types("echo from-a-$((1))phone\r");

@@ -9,6 +9,8 @@ export default defineConfig({
   testDir: ".",
   fullyParallel: true,
   forbidOnly: true,
+  /** Others ask for these by name. */
+  grepInvert: process.env.BENCH_NUMBERS || process.env.PICTURES ? undefined : /@bench|@picture/,
   workers: 2,
   timeout: 60_000,
   expect: { timeout: 20_000 },

@@ -6,15 +6,15 @@ import { join } from "node:path";
 import { type Running, run } from "./processes";
 
 export interface Sshd {
-  /** The config of ssh that knows it as `far`. */
+  /** The config of ssh that knows it by its name. */
   config: string;
   /** The home there. */
   home: string;
   end(): Promise<void>;
 }
 
-/** Starts one; `passphrase` is that of the key which opens it. */
-export async function startSshd(folder: string, passphrase = ""): Promise<Sshd> {
+/** Starts one that `ssh` knows by a name; `passphrase` is that of the key which opens it. */
+export async function startSshd(folder: string, passphrase = "", name = "far"): Promise<Sshd> {
   const at = (name: string) => join(folder, name);
   mkdirSync(at("home"), { recursive: true });
   writeFileSync(at("home/.bashrc"), "PS1='far:\\w$ '\n");
@@ -31,7 +31,7 @@ export async function startSshd(folder: string, passphrase = ""): Promise<Sshd> 
   // A port that was free may be taken by the time that sshd wants it.
   for (let tries = 0; ; tries += 1) {
     const port = await freePort();
-    writeConfigs(at, port);
+    writeConfigs(at, port, name);
     const server: Running = run(program, ["-D", "-e", "-f", at("sshd_config")], process.env, folder);
     try {
       await server.says(/Server listening on/);
@@ -43,7 +43,7 @@ export async function startSshd(folder: string, passphrase = ""): Promise<Sshd> 
   }
 }
 
-function writeConfigs(at: (name: string) => string, port: number): void {
+function writeConfigs(at: (file: string) => string, port: number, name: string): void {
   const server = [
     `ListenAddress 127.0.0.1:${port}`,
     `HostKey ${at("host")}`,
@@ -60,7 +60,7 @@ function writeConfigs(at: (name: string) => string, port: number): void {
   writeFileSync(at("sshd_config"), `${server.join("\n")}\n`);
   writeFileSync(at("known_hosts"), `[127.0.0.1]:${port} ${readFileSync(at("host.pub"), "utf8")}`);
   const client = [
-    "Host far",
+    `Host ${name}`,
     "  HostName 127.0.0.1",
     `  Port ${port}`,
     "Host *",

@@ -47,8 +47,8 @@ export interface Serving {
 interface Fixtures {
   /** Serves; called once in a test. */
   serve(how: Serving): Promise<Server>;
-  /** A far machine that `ssh` calls `far`. */
-  sshd(passphrase?: string): Promise<Sshd>;
+  /** A far machine that `ssh` calls `far`, or by another name. */
+  sshd(passphrase?: string, name?: string): Promise<Sshd>;
 }
 
 const SYSOP = process.env.SYSOP ?? "../../target/debug/sysop";
@@ -67,8 +67,8 @@ export const test = base.extend<Fixtures>({
   sshd: async ({}, use) => {
     const folder = mkdtempSync(join(tmpdir(), "sysop-sshd-"));
     const started: Sshd[] = [];
-    await use(async (passphrase) => {
-      const sshd = await startSshd(folder, passphrase);
+    await use(async (passphrase, name) => {
+      const sshd = await startSshd(folder, passphrase, name);
       started.push(sshd);
       return sshd;
     });

@@ -66,11 +66,21 @@ pub(crate) fn check() -> Result<()> {
 
 /// Tests the page in a browser, on a server that was built before.
 pub(crate) fn test(rest: &[String]) -> Result<()> {
-    setup::need(&BROWSER)?;
+    browser()?;
+    step("tests of the page in a browser", playwright(&target().join("debug/sysop")).args(rest))
+}
+
+/// Makes sure that there is a browser, and what a far machine in its tests needs.
+pub(crate) fn browser() -> Result<()> {
+    setup::need(&BROWSER)
+}
+
+/// Playwright with this binary of sysop.
+pub(crate) fn playwright(sysop: &Path) -> Command {
     let mut playwright = Command::new(web().join("node_modules/.bin/playwright"));
-    playwright.args(["test", "--config", "tests"]).args(rest).current_dir(web());
-    playwright.env("SYSOP", target().join("debug/sysop")).env("TEST_RESULTS", target().join("page-tests"));
-    step("tests of the page in a browser", playwright.stdin(Stdio::null()))
+    playwright.args(["test", "--config", "tests"]).current_dir(web()).stdin(Stdio::null());
+    playwright.env("SYSOP", sysop).env("TEST_RESULTS", target().join("page-tests"));
+    playwright
 }
 
 /// The folder of the page.

@@ -74,9 +74,9 @@ impl House {
         Ok(Room { opened, state })
     }
 
-    /// A session that is live already.
-    pub(crate) fn live(&self, id: &SessionId) -> Option<Room> {
-        let opened = self.rooms.live(id)?;
+    /// A session that is open already.
+    pub(crate) fn if_open(&self, id: &SessionId) -> Option<Room> {
+        let opened = self.rooms.if_open(id)?;
         Some(Room { opened, state: self.state_of(id) })
     }
 

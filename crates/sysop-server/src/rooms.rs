@@ -50,7 +50,7 @@ pub trait Rooms: Send + Sync {
     async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError>;
 
     /// A session that is open already; nothing is opened for it.
-    fn live(&self, id: &SessionId) -> Option<Found> {
+    fn if_open(&self, id: &SessionId) -> Option<Found> {
         let _ = id;
         None
     }

@@ -10,6 +10,7 @@ import { neutraliseLine } from "../text/neutralise";
 import { shortPlace } from "../text/words";
 import { Connect } from "./Connect";
 import { Icon } from "./icons";
+import { Safe } from "./Safe";
 import { Sidebar } from "./Sidebar";
 import { Split } from "./Split";
 import { TabStrip } from "./TabStrip";
@@ -44,6 +45,7 @@ export function App({ sessions }: { sessions: Sessions }) {
         found?.paste(text);
         found?.focus();
       },
+      buffer: () => terminals.get(active.id)?.buffer() ?? "",
     };
   }, [active]);
   return (
@@ -99,6 +101,7 @@ export function App({ sessions }: { sessions: Sessions }) {
         </nav>
       )}
       <main>
+        {listed && tight && <div className="backdrop" aria-hidden="true" onClick={() => setListed(false)} />}
         {listed && (
           <Sidebar
             sessions={sessions}
@@ -114,7 +117,11 @@ export function App({ sessions }: { sessions: Sessions }) {
             left={<TerminalSide open={open} active={active} theme={theme} />}
             right={
               <div id="conversation" className="conversations">
-                {commands && <Conversation key={active.id} store={active} commands={commands} />}
+                {commands && (
+                  <Safe key={active.id} what="The conversation">
+                    <Conversation store={active} commands={commands} />
+                  </Safe>
+                )}
               </div>
             }
           />
@@ -217,8 +224,7 @@ function Offline({ store, putAway }: { store: SessionStore; putAway(): void }) {
   if (status.state === "open" && status.kind === "events") {
     return (
       <p className="banner slow" role="status">
-        No WebSocket gets through to the server: the conversation goes on without it, the live terminal does
-        not.
+        No WebSocket gets through to the server: the page goes on without it, by slower requests.
       </p>
     );
   }

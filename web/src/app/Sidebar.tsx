@@ -5,10 +5,21 @@ import { Problem } from "../protocol/problem";
 import type { Sessions, Tabs } from "../state/sessions";
 import { neutraliseLine, oneLine } from "../text/neutralise";
 import { ago, shortPlace } from "../text/words";
+import type { SessionState } from "../wire";
 import { Icon } from "./icons";
 
 /** How often the list is asked for while it is seen. */
 const EVERY_MS = 10_000;
+
+/** What a session does, in a word. */
+const DOES: Record<SessionState, string> = {
+  idle: "idle",
+  thinking: "runs",
+  running: "runs",
+  waiting: "asks",
+  paused: "paused",
+  stopping: "stops",
+};
 
 interface Props {
   sessions: Sessions;
@@ -116,7 +127,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
       )}
       <ul>
         {shown.map((row) => {
-          const { sessionId: id, title, host, changed } = row;
+          const { sessionId: id, title, host, changed, state } = row;
           const current = tabs.active?.id === id;
           const name = oneLine(title) || "nothing said yet";
           return (
@@ -129,6 +140,12 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
               >
                 <span className="name">{name}</span>
                 <span className="meta">
+                  {state && state !== "idle" && (
+                    <b className={`doing ${state}`}>
+                      {DOES[state]}
+                      {" · "}
+                    </b>
+                  )}
                   {shortPlace(host)} · {ago(changed, now)}
                 </span>
               </button>

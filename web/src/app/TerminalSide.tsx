@@ -1,17 +1,8 @@
 /** The live terminals: one for each open session, of which one is seen. The component itself is loaded apart. */
-import {
-  Component,
-  type ComponentType,
-  lazy,
-  type ReactNode,
-  type RefCallback,
-  Suspense,
-  useCallback,
-  useMemo,
-} from "react";
-import type { SessionStore } from "../state/store";
+import { type ComponentType, lazy, type RefCallback, Suspense, useCallback, useMemo } from "react";
+import { fromTerminal, type SessionStore } from "../state/store";
 import type { TerminalHandle, TerminalPaneProps } from "../terminal-api";
-import { neutraliseLine } from "../text/neutralise";
+import { Safe } from "./Safe";
 import type { Theme } from "./theme";
 
 interface TerminalModule {
@@ -48,7 +39,7 @@ export function TerminalSide({ open, active, theme }: Props) {
           className={`terminal-slot ${store === active ? "" : "away"}`}
           inert={store !== active}
         >
-          <Safe>
+          <Safe what="The terminal">
             <Suspense fallback={<p className="empty">Opening the terminal…</p>}>
               <Slot store={store} theme={theme} />
             </Suspense>
@@ -69,32 +60,9 @@ function Slot({ store, theme }: { store: SessionStore; theme: Theme }) {
   );
   const toModel = useMemo(
     () => (text: string) => {
-      const shown = text.replace(/\s+$/, "");
-      if (shown) store.giveBack(`From the terminal:\n\`\`\`\n${shown}\n\`\`\`\n`);
+      if (text.trim()) store.giveBack(fromTerminal(text));
     },
     [store],
   );
   return <TerminalPane ref={ref} link={store.link} theme={theme} onSelectionToModel={toModel} />;
-}
-
-/** A terminal that breaks leaves the conversation alone. */
-class Safe extends Component<{ children: ReactNode }, { why: string | undefined }> {
-  override state = { why: undefined as string | undefined };
-
-  static getDerivedStateFromError(error: unknown): { why: string } {
-    return { why: error instanceof Error ? error.message : String(error) };
-  }
-
-  override render(): ReactNode {
-    const { why } = this.state;
-    if (why === undefined) return this.props.children;
-    return (
-      <div className="empty">
-        <p>The terminal could not be shown: {neutraliseLine(why)}</p>
-        <button type="button" onClick={() => this.setState({ why: undefined })}>
-          Try again
-        </button>
-      </div>
-    );
-  }
 }

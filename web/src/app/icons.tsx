@@ -30,6 +30,7 @@ const PATHS = {
     </>
   ),
   trash: <path d="M2.8 4.5h10.4M6.2 4.5V2.8h3.6v1.7M4.2 4.5l.6 8.7h6.4l.6-8.7M6.7 7v3.8M9.3 7v3.8" />,
+  attach: <path d="M2 3h12v10H2zM4.6 6l2 2-2 2M8.2 10h3" />,
   down: <path d="M8 3v10M3.8 8.8L8 13l4.2-4.2" />,
 } satisfies Record<string, ReactNode>;
 

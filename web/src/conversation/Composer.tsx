@@ -8,9 +8,10 @@ import {
   useRef,
   useState,
 } from "react";
+import { Icon } from "../app/icons";
 import type { Pending } from "../protocol/outbox";
 import * as keep from "../state/keep";
-import type { SessionStore } from "../state/store";
+import { fromTerminal, type SessionStore } from "../state/store";
 import { oneLine } from "../text/neutralise";
 
 export interface ComposerHandle {
@@ -28,14 +29,18 @@ interface Props {
   running: boolean;
   /** What was said before, the newest last; arrow up brings it back. */
   history: () => string[];
+  /** What the live terminal shows and has shown. */
+  buffer: () => string;
   ref?: Ref<ComposerHandle>;
 }
 
+/** The most lines of a terminal that are put into a prompt; its newest. */
+const ATTACHED_LINES_MAX = 200;
 /** The most lines that the field grows to by itself. */
 const ROWS_MAX = 10;
 
 export function Composer(props: Props) {
-  const { store, prompt, placeholder, pending, queued, online, running, history, ref } = props;
+  const { store, prompt, placeholder, pending, queued, online, running, history, buffer, ref } = props;
   const field = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(() => keep.draft(store.id));
   const place = useRef<number | undefined>(undefined);
@@ -136,6 +141,18 @@ export function Composer(props: Props) {
           onChange={(event) => change(event.target.value)}
           onKeyDown={keys}
         />
+        <button
+          type="button"
+          className="icon attach"
+          title="Put what the terminal shows into the prompt"
+          aria-label="Put what the terminal shows into the prompt"
+          onClick={() => {
+            const lines = buffer().trimEnd().split("\n").slice(-ATTACHED_LINES_MAX).join("\n");
+            if (lines.trim()) store.giveBack(fromTerminal(lines));
+          }}
+        >
+          <Icon name="attach" />
+        </button>
         <button type="submit" className="primary send" disabled={!text.trim()}>
           {running ? "Queue" : "Send"}
         </button>

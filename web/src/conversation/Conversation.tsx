@@ -78,6 +78,7 @@ export function Conversation({ store, commands }: Props) {
           online={online}
           running={running}
           history={history}
+          buffer={commands.buffer}
         />
       </div>
       <Announcer view={view} />

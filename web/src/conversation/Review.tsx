@@ -127,7 +127,7 @@ export function Review({ store, step, host, online, sent, leave }: Props) {
           onKeyDown={fieldKeys}
         />
       ) : (
-        <pre id="review-what" className={`what ${step.looks}`}>
+        <pre id="review-what" className={`what ${step.looks}`} tabIndex={0}>
           <Command text={step.proposal} findings={step.findings} />
         </pre>
       )}

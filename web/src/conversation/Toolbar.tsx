@@ -1,5 +1,5 @@
 /** Who listens and how, and what can be done with the turn (seed 004's toolbar). */
-import { useEffect, useId, useState } from "react";
+import { useEffect, useState } from "react";
 import { Icon } from "../app/icons";
 import { listModels } from "../protocol/api";
 import type { SessionStore, View } from "../state/store";
@@ -111,9 +111,12 @@ export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
   );
 }
 
+/** Stands in the list for a name that is not in it; no name of a model is empty before its slash. */
+const OTHER = "/";
+
 function ModelPicker({ store, model, disabled }: { store: SessionStore; model: string; disabled: boolean }) {
   const [models, setModels] = useState<readonly string[]>([]);
-  const list = useId();
+  const [typing, setTyping] = useState(false);
   useEffect(() => {
     let here = true;
     // Without the list the model that is asked can still be seen, and another one typed.
@@ -125,6 +128,26 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
       here = false;
     };
   }, []);
+  if (typing) {
+    return (
+      <input
+        className="field model-name"
+        aria-label="Another model, as PROVIDER/NAME"
+        defaultValue={model}
+        spellCheck={false}
+        autoComplete="off"
+        ref={focusAll}
+        onBlur={() => setTyping(false)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" && event.key !== "Escape") return;
+          event.preventDefault();
+          const name = event.currentTarget.value.trim();
+          if (event.key === "Enter" && name && name !== model) store.configure({ model: name });
+          setTyping(false);
+        }}
+      />
+    );
+  }
   const choices = models.includes(model) || !model ? models : [model, ...models];
   return (
     <label className="model" title="The model of the next step">
@@ -132,11 +155,9 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
       <select
         value={model}
         disabled={disabled}
-        id={list}
         onChange={(event) => {
-          const chosen =
-            event.target.value === "…" ? window.prompt("Model, as PROVIDER/NAME", model) : event.target.value;
-          if (chosen?.trim()) store.configure({ model: chosen.trim() });
+          if (event.target.value === OTHER) setTyping(true);
+          else store.configure({ model: event.target.value });
         }}
       >
         {choices.map((name) => (
@@ -144,10 +165,16 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
             {neutraliseLine(name)}
           </option>
         ))}
-        <option value="…">another…</option>
+        <option value={OTHER}>another…</option>
       </select>
     </label>
   );
+}
+
+/** What is to be typed over takes the keyboard. */
+function focusAll(field: HTMLInputElement | null): void {
+  field?.focus();
+  field?.select();
 }
 
 /** The model's own name, for the prompt. */

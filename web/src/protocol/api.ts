@@ -1,5 +1,5 @@
 /** What the page asks of the server beside a session's messages. */
-import type { ApprovalMode, ModelRef, ServerMessage, SessionId } from "../wire";
+import type { ApprovalMode, ModelRef, ServerMessage, SessionId, SessionState } from "../wire";
 import { noAnswer, type Problem, problemOf } from "./problem";
 
 /** One row of the list of sessions. */
@@ -12,6 +12,8 @@ export interface SessionRow {
   lastSeq: number;
   host: string;
   root: string;
+  /** What it does now, where it is live on this server. */
+  state?: SessionState;
 }
 
 /** A host that is known by a name. */

@@ -62,6 +62,7 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
   let stream = new AbortController();
   let place = resumeFrom;
   let terminal: { cols?: number; rows?: number } | undefined;
+  let changes = false;
   let silent: ReturnType<typeof setTimeout> | undefined;
   const finish = (why: { status?: number; why?: string }) => {
     if (over.signal.aborted) return;
@@ -114,6 +115,8 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
     else finish({});
   };
   const followAnew = () => {
+    changes = false;
+    if (over.signal.aborted) return;
     stream.abort();
     stream = new AbortController();
     const { signal } = stream;
@@ -134,7 +137,9 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
   const send: Connection["send"] = (message) => {
     if (message.type === "terminal.attach" || message.type === "terminal.detach") {
       terminal = message.type === "terminal.attach" ? { cols: message.cols, rows: message.rows } : undefined;
-      followAnew();
+      // Who leaves it often comes back at once.
+      if (!changes) queueMicrotask(followAnew);
+      changes = true;
       return true;
     }
     const where = PLACES[message.type];

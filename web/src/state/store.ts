@@ -58,6 +58,12 @@ const HIDDEN_MS = 200;
 const CHAT_MESSAGES_MAX = 20;
 const TROUBLES_MAX = 4;
 
+/** What a terminal showed, as a part of a prompt; the fence is longer than any in it. */
+export function fromTerminal(text: string): string {
+  const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([run]) => run.length + 1)));
+  return `From the terminal:\n${fence}\n${text.trimEnd()}\n${fence}\n`;
+}
+
 export class SessionStore {
   readonly id: SessionId;
   readonly link: SessionLink;
@@ -83,8 +89,8 @@ export class SessionStore {
       answered: new Map(),
       clearedTo: keep.clearedTo(id),
       showsAll: false,
-      mode: "agent",
-      local: [],
+      mode: keep.mode(id),
+      local: keep.local(id),
       chatting: false,
     };
     link.on((message) => this.take(message));
@@ -132,7 +138,7 @@ export class SessionStore {
 
   /** Says something: to the agent, or in a plain chat. A `!command` runs without a model. */
   say(text: string): void {
-    this.become({ clearedTo: this.view.clearedTo, showsAll: false });
+    this.become({ showsAll: false });
     if (text.startsWith("!") && text.slice(1).trim()) {
       this.act(
         { type: "direct", command: text.slice(1).trim(), origin: "typed" },
@@ -152,6 +158,7 @@ export class SessionStore {
     this.act(
       { type: "approval.decision", toolCallId: call, decision, ...change },
       "The answer did not count",
+      { call },
     );
   }
 
@@ -205,6 +212,7 @@ export class SessionStore {
     if (this.view.transcript.facts?.mode !== undefined) {
       this.act({ type: "configure", mode } as ClientMessage, "The mode was not changed");
     }
+    keep.keepMode(this.id, mode);
     this.become({ mode });
   }
 
@@ -342,6 +350,7 @@ export class SessionStore {
   }
 
   private become(change: Partial<View>): void {
+    if (change.local) keep.keepLocal(this.id, change.local);
     this.view = { ...this.view, ...change };
     for (const listener of [...this.listeners]) listener();
   }

@@ -424,6 +424,7 @@ describe("history", () => {
       } as ServerMessage,
     ]);
     expect(contextStart(cleared)).toBe(6);
+    expect(cleared.lastPrompt).toBeUndefined();
     expect(cleared.items.filter(({ kind }) => kind === "cleared")).toHaveLength(1);
   });
 

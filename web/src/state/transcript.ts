@@ -509,6 +509,7 @@ class Draft {
     if (this.items.at(-1)?.id === id) return;
     this.items.push({ kind: "cleared", id });
     this.next.turnStart = this.items.length;
+    this.next.lastPrompt = undefined;
   }
 
   private turnEnds(metadata: Extract<ServerMessage, { type: "assistant.done" }>["metadata"]): void {

@@ -8,8 +8,11 @@ export function SearchBox({ attached, onClose }: { attached: Attached; onClose()
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => {
     box.current?.focus();
-    attached.onResults((at, of) => setFound(of === 0 ? "not found" : `${at + 1} of ${of}`));
-    return () => attached.endSearch();
+    const end = attached.onResults((at, of) => setFound(of === 0 ? "not found" : `${at + 1} of ${of}`));
+    return () => {
+      end();
+      attached.endSearch();
+    };
   }, [attached]);
   const typed = (wanted: string) => {
     setText(wanted);

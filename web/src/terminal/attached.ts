@@ -56,7 +56,8 @@ export class Attached {
     this.flow = new Flow({
       write: (data, done) => term.write(data, done),
       stop: () => this.link.send({ type: "terminal.detach" }),
-      ask: () => this.link.send({ type: "terminal.attach", ...this.screen.room() }),
+      // Who only fell behind does not change the size for all others.
+      ask: (first) => this.link.send({ type: "terminal.attach", ...(first ? this.screen.room() : {}) }),
     });
     term.onData((data) => this.type(data));
     // Old mice speak in bytes; beyond ASCII they would come out as other ones.
@@ -128,8 +129,9 @@ export class Attached {
     this.screen.endSearch();
   }
 
-  onResults(listener: (at: number, of: number) => void): void {
-    this.screen.onResults(listener);
+  /** What a search finds: which one of how many. Returns what ends it. */
+  onResults(listener: (at: number, of: number) => void): () => void {
+    return this.screen.onResults(listener);
   }
 
   private listen(on: HTMLElement, what: string, then: (event: Event) => void, capture: boolean): void {
@@ -160,7 +162,10 @@ export class Attached {
     if (reset) this.ended = false;
     if (cols && rows && (cols !== term.cols || rows !== term.rows)) {
       // In its turn: what came before was drawn for the old size.
-      term.write("", () => term.resize(cols, rows));
+      term.write("", () => {
+        term.resize(cols, rows);
+        term.refresh(0, rows - 1);
+      });
     }
     if (data || reset) this.flow.push(reset ? AFRESH + data : data);
     if (ended !== undefined) {

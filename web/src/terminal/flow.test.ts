@@ -8,7 +8,7 @@ function world() {
   const flow = new Flow({
     write: (_, done) => drawing.push(done),
     stop: () => told.push("stop"),
-    ask: () => told.push("ask"),
+    ask: (first) => told.push(first ? "ask" : "ask again"),
   });
   const draw = () => {
     for (const done of drawing.splice(0)) done();
@@ -39,7 +39,7 @@ describe("a terminal's flow", () => {
     expect(flow.takes(false)).toBe(false);
     expect(flow.takes(true)).toBe(false); // on its way since before
     draw();
-    expect(told).toEqual(["ask", "stop", "ask"]);
+    expect(told).toEqual(["ask", "stop", "ask again"]);
     expect(flow.takes(true)).toBe(true);
     flow.push("x");
     expect(told).toHaveLength(3);

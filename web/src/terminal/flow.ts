@@ -12,8 +12,8 @@ export interface FlowHooks {
   write(data: string, done: () => void): void;
   /** Tells the server to send no more. */
   stop(): void;
-  /** Asks the server for a picture, and for all that comes after it. */
-  ask(): void;
+  /** Asks the server for a picture, and for all that comes after it; for the first time on this connection, or again. */
+  ask(first: boolean): void;
 }
 
 /**
@@ -33,7 +33,7 @@ export class Flow {
   /** The connection is there: begins with a picture. */
   connected(): void {
     this.connection += 1;
-    this.ask();
+    this.ask(true);
   }
 
   /** The connection is gone. */
@@ -54,7 +54,7 @@ export class Flow {
     this.waiting += data.length;
     this.hooks.write(data, () => {
       this.waiting -= data.length;
-      if (this.phase === "behind" && this.waiting === 0 && connection === this.connection) this.ask();
+      if (this.phase === "behind" && this.waiting === 0 && connection === this.connection) this.ask(false);
     });
     if (this.phase === "live" && this.waiting > WAITING_MAX) {
       this.phase = "behind";
@@ -62,8 +62,8 @@ export class Flow {
     }
   }
 
-  private ask(): void {
+  private ask(first: boolean): void {
     this.phase = "asked";
-    this.hooks.ask();
+    this.hooks.ask(first);
   }
 }

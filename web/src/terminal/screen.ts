@@ -76,7 +76,7 @@ export interface Screen {
   room(): { cols: number; rows: number } | undefined;
   find(text: string, direction: "next" | "previous" | "typed"): boolean;
   endSearch(): void;
-  onResults(listener: (at: number, of: number) => void): void;
+  onResults(listener: (at: number, of: number) => void): () => void;
   paint(theme: Theme): void;
   dispose(): void;
 }
@@ -116,7 +116,8 @@ export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: stri
     },
     endSearch: () => search.clearDecorations(),
     onResults: (listener) => {
-      search.onDidChangeResults(({ resultIndex, resultCount }) => listener(resultIndex, resultCount));
+      const on = search.onDidChangeResults(({ resultIndex: at, resultCount: of }) => listener(at, of));
+      return () => on.dispose();
     },
     paint: (next) => {
       term.options.theme = next === "dark" ? DARK : LIGHT;

@@ -14,6 +14,8 @@ export interface CommandActions {
   run(command: string): void;
   /** Types it without Enter. */
   paste(text: string): void;
+  /** All that the live terminal shows and has shown. */
+  buffer(): string;
 }
 
 export const Commands = createContext<CommandActions | undefined>(undefined);

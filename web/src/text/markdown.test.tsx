@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { Blocks } from "./blocks";
 import { Commands, Markdown } from "./Markdown";
 
-const actions = { run: () => undefined, paste: () => undefined };
+const actions = { run: () => undefined, paste: () => undefined, buffer: () => "" };
 const html = (text: string) =>
   renderToStaticMarkup(
     <Commands value={actions}>

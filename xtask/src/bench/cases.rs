@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::measure::{Numbers, fastest, http_turn, ms, used};
 use super::mock::{Mock, answer, commands, conversation, prompt};
-use super::{Bench, history, machines, server, tui};
+use super::{Bench, history, machines, page, server, tui};
 
 /// How often a short process runs.
 const RUNS: usize = 30;
@@ -19,7 +19,7 @@ const OUTPUT_BYTES: usize = 100_000_000;
 type Case = fn(&mut Bench) -> Result<()>;
 
 /// All, by name.
-pub(crate) const ALL: [(&str, Case); 11] = [
+pub(crate) const ALL: [(&str, Case); 12] = [
     ("start", start),
     ("turn", turn),
     ("tools", tools),
@@ -31,6 +31,7 @@ pub(crate) const ALL: [(&str, Case); 11] = [
     ("tui", tui::tui),
     ("history", history::history),
     ("server", server::server),
+    ("page", page::page),
 ];
 
 /// `sysop exec` in a home of its own, asking the mock.

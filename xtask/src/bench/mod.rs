@@ -9,6 +9,7 @@ mod history;
 mod machines;
 mod measure;
 pub(crate) mod mock;
+mod page;
 mod server;
 mod tui;
 

@@ -1,5 +1,5 @@
-//! Pictures of the full screen for the README, from a real run: the real binary in tmux, a scripted model, a real
-//! shell, and what is on the screen as SVG.
+//! Pictures for the README, from real runs. Of the full screen: the real binary in tmux, a scripted model, a real shell, and
+//! what is on the screen as SVG. Of the page: a browser on a real server, as PNG.
 
 mod svg;
 
@@ -64,7 +64,17 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         sysop.display()
     ))?;
     person.presses("Enter")?;
-    take_all(&person)
+    take_all(&person)?;
+    take_page(&sysop)
+}
+
+/// The page, as a browser draws it.
+fn take_page(sysop: &Path) -> Result<()> {
+    web::build()?;
+    web::browser()?;
+    let mut playwright = web::playwright(sysop);
+    playwright.args(["--grep", "@picture"]).env("PICTURES", root().join("docs/pictures"));
+    step("pictures of the page", &mut playwright)
 }
 
 fn take_all(person: &Person) -> Result<()> {

@@ -43,6 +43,61 @@ async fn sessions_are_made_listed_shown_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_list_tells_what_live_sessions_do_and_holds_what_is_searched_for() {
+    let world = World::start().await;
+    let mut ids = Vec::new();
+    for prompt in ["tidy the Logs", "count the logs", "hang"] {
+        let id = session(world.address, "ann", &json!({})).await;
+        let path = format!("/api/agent/sessions/{id}/messages");
+        let mut events = Events::of(world.address, "ann", &id, None).await;
+        post(world.address, "ann", &path, &json!({"content": prompt})).await;
+        if prompt == "hang" {
+            while events.until("state").await.pop().unwrap().data["state"] != "thinking" {}
+        } else {
+            events.until("assistant.done").await;
+        }
+        ids.push(id);
+    }
+    let list = async |query: &str| {
+        let path = format!("/api/agent/sessions{query}");
+        let rows = get(world.address, "ann", &path).await.json()["sessions"].take();
+        let pairs =
+            rows.as_array().unwrap().iter().map(|row| (row["sessionId"].clone(), row["state"].clone()));
+        pairs.collect::<Vec<_>>()
+    };
+    let row = |at: usize, state: &str| (json!(ids[at]), json!(state));
+    assert_eq!(list("?search=hang").await, [row(2, "thinking")]);
+    assert_eq!(list("?search=the%20LOGS&limit=1").await, [row(1, "idle")]);
+    assert_eq!(list("?search=logs+tidy").await, [row(0, "idle")]);
+    assert_eq!(list("?search=nowhere").await, []);
+    let too_long = format!("/api/agent/sessions?search={}", "x".repeat(5000));
+    assert_eq!(get(world.address, "ann", &too_long).await.status, 400);
+}
+
+#[tokio::test]
+async fn the_terminal_is_watched_over_events_where_that_is_asked_for() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let path = |more: &str| format!("/api/agent/sessions/{id}/events?resumeFrom=0{more}");
+    let open = async |name: &str| {
+        let token = format!("Bearer {name}");
+        let headers = [("authorization", token.as_str())];
+        Events::open(world.address, "GET", &path("&terminal=true&cols=80&rows=24"), &headers, "").await
+    };
+    let mut ann = open("ann").await;
+    let first = ann.until("terminal.output").await.pop().unwrap();
+    assert_eq!((first.data["data"].as_str(), first.data["reset"].as_bool()), (Some("$ "), Some(true)));
+    let all = ann.until("session.created").await;
+    let mut data = String::new();
+    while !data.ends_with("café\r\n") {
+        data += ann.until("terminal.output").await.pop().unwrap().data["data"].as_str().unwrap();
+    }
+    assert!(all.iter().all(|event| event.data["type"] != "error"));
+    let refused = open("reader").await.until("error").await.pop().unwrap();
+    assert_eq!(refused.data["code"], "forbidden", "to open a shell is more than to look");
+}
+
+#[tokio::test]
 async fn a_stream_of_events_goes_on_after_the_last_one_that_the_client_has() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;

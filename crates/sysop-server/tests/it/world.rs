@@ -175,6 +175,10 @@ impl Rooms for TestRooms {
         self.driver.resume(id, host).await.map(found).map_err(failed)
     }
 
+    fn if_open(&self, id: &SessionId) -> Option<Found> {
+        Some(Found { session: self.driver.opened(id)?, last: self.driver.last_seq(id)? })
+    }
+
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
     }

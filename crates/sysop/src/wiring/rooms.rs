@@ -214,7 +214,7 @@ impl Rooms for ServedRooms {
         Ok(found(&driver, session))
     }
 
-    fn live(&self, id: &SessionId) -> Option<Found> {
+    fn if_open(&self, id: &SessionId) -> Option<Found> {
         self.opened(id)
     }
 

@@ -1,0 +1,75 @@
+/** Pictures of the page for the README: `cargo xtask pictures`. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { call, expect, say, test, visit } from "./world";
+
+const folder = process.env.PICTURES ?? "../../docs/pictures";
+
+test.use({ viewport: { width: 1280, height: 800 }, colorScheme: "dark" });
+
+const ANSWER = `## What I found
+
+The disk was full of old archives of \`logs\`:
+
+| what | size |
+| --- | --- |
+| archives of 2024 | 4.1 MB |
+| all else | 12 KB |
+
+To keep it so, rotate them each month:
+
+\`\`\`sh
+find logs -name '*.tar' -mtime +60 -delete
+\`\`\`
+`;
+
+const script = {
+  "disk of web1": [
+    call("run_command", { command: "ls -sh logs | tail -5", reasoning: "I look at what is large." }),
+    call("run_command", { command: "df -h / | tail -1", reasoning: "And at how full the disk is." }),
+    call("run_command", { command: "rm -rf logs/archive-2024-0*", reasoning: "These are old archives." }),
+    say(ANSWER),
+  ],
+  "how full": [say("Ask the system itself: <cmd>df -h /</cmd> tells how full each disk is.")],
+};
+
+test("@picture of the page at work", async ({ page, serve, sshd }) => {
+  const far = await sshd("", "web1");
+  mkdirSync(join(far.home, "logs"));
+  for (let month = 1; month <= 9; month += 1) {
+    writeFileSync(join(far.home, `logs/archive-2024-0${month}.tar`), Buffer.alloc(300_000 + 40_000 * month));
+  }
+  const server = await serve({ script, env: { SYSOP_SSH_CONFIG: far.config } });
+  const person = await visit(page, server);
+  await person.button("New session").first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("button", { name: /^web1/ }).click();
+  await page.screenshot({ path: join(folder, "page-connect.png") });
+  await dialog.getByLabel("Folder").fill(far.home);
+  await dialog.getByRole("button", { name: "Connect" }).click();
+  await expect(person.tabs).toHaveCount(1);
+  await person.sees(/[$#] /);
+  await person.types(" PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '; clear\r");
+  await person.sees(/web1:\S*\$ /);
+  if (await person.button("Give back").isVisible()) await person.button("Give back").click();
+  const list = page.getByRole("button", { name: "Close the list" });
+  if (await list.isVisible()) await list.click();
+
+  await person.says("the disk of web1 is nearly full: find out why, and make room");
+  await expect(person.review).toContainText("rm -rf");
+  await page.screenshot({ path: join(folder, "page-review.png") });
+  await person.button(/^Run/).click();
+  await expect(page.locator("table")).toBeVisible();
+  await page.evaluate(() => document.fonts.ready);
+  await page.screenshot({ path: join(folder, "page-answer.png") });
+
+  await person.button(/^Colours/).click();
+  await person.button(/Agent$/).click();
+  await person.says("how full is it?");
+  await expect(person.button(/Run in terminal/).first()).toBeVisible();
+  await page.screenshot({ path: join(folder, "page-chat.png") });
+
+  await page.setViewportSize({ width: 390, height: 780 });
+  await expect(person.button("Conversation")).toBeVisible();
+  await page.screenshot({ path: join(folder, "page-phone.png") });
+});
