@@ -82,3 +82,26 @@ pub fn regions(area: Rect, middle: u16, input: u16) -> Regions {
         status: next(1),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terminal_has_its_room_on_every_screen() {
+        for width in 1..400 {
+            for height in 1..120 {
+                let area = Rect::new(0, 0, width, height);
+                let PaneRegions { history, pane } = pane_regions(area);
+                let Some((history, border)) = history else {
+                    assert_eq!(pane, area);
+                    continue;
+                };
+                assert!(pane.width >= TERMINAL_COLUMNS.min(width) || pane.width == width, "{area:?}");
+                assert!(pane.height >= TERMINAL_ROWS.min(height) && !history.is_empty(), "{area:?}");
+                assert_eq!(history.area() + border.area() + pane.area(), area.area(), "{area:?}");
+                assert!(!history.intersects(pane) && area.contains(pane.as_position()));
+            }
+        }
+    }
+}

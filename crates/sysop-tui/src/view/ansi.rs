@@ -14,6 +14,25 @@ pub const LINE_CHARS_MAX: usize = 8 * 1024;
 const SEQUENCE_CHARS_MAX: usize = 64;
 /// The longest control string that is taken out whole, in characters.
 const STRING_CHARS_MAX: usize = 8 * 1024;
+/// The colours that a terminal has names for, in their order.
+pub(crate) const NAMED: [Color; 16] = [
+    Color::Black,
+    Color::Red,
+    Color::Green,
+    Color::Yellow,
+    Color::Blue,
+    Color::Magenta,
+    Color::Cyan,
+    Color::Gray,
+    Color::DarkGray,
+    Color::LightRed,
+    Color::LightGreen,
+    Color::LightYellow,
+    Color::LightBlue,
+    Color::LightMagenta,
+    Color::LightCyan,
+    Color::White,
+];
 /// Columns between tab stops.
 const TAB_COLUMNS: usize = 8;
 
@@ -222,24 +241,6 @@ impl Screen {
 }
 
 fn colour(colour: Colour) -> Color {
-    const NAMED: [Color; 16] = [
-        Color::Black,
-        Color::Red,
-        Color::Green,
-        Color::Yellow,
-        Color::Blue,
-        Color::Magenta,
-        Color::Cyan,
-        Color::Gray,
-        Color::DarkGray,
-        Color::LightRed,
-        Color::LightGreen,
-        Color::LightYellow,
-        Color::LightBlue,
-        Color::LightMagenta,
-        Color::LightCyan,
-        Color::White,
-    ];
     match colour {
         Colour::Indexed(index) => NAMED.get(usize::from(index)).copied().unwrap_or(Color::Indexed(index)),
         Colour::Rgb(red, green, blue) => Color::Rgb(red, green, blue),
