@@ -213,7 +213,7 @@ impl Rooms for TestRooms {
         None
     }
 
-    fn live(&self) -> usize {
+    fn live_count(&self) -> usize {
         self.driver.live_sessions()
     }
 
