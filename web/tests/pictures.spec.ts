@@ -39,7 +39,7 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   for (let month = 1; month <= 9; month += 1) {
     writeFileSync(join(far.home, `logs/archive-2024-0${month}.tar`), Buffer.alloc(300_000 + 40_000 * month));
   }
-  const server = await serve({ script, env: { SYSOP_SSH_CONFIG: far.config } });
+  const server = await serve({ script, args: ["--approve", "auto"], env: { SYSOP_SSH_CONFIG: far.config } });
   const person = await visit(page, server);
   await person.button("New session").first().click();
   const dialog = page.getByRole("dialog");

@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod event;
 pub mod history;
 pub mod id;
+pub mod look;
 pub mod message;
 pub mod outcome;
 pub mod policy;

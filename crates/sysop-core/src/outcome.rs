@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::look::Looks;
+
 /// What came of a tool call, as a host reports it and the log keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -9,6 +11,9 @@ pub struct Outcome {
     pub status: Status,
     /// What the model is told; within the output limits, control sequences removed.
     pub output: String,
+    /// How `output` looked to a person; the model is not told.
+    #[serde(default, skip_serializing_if = "Looks::is_empty")]
+    pub looks: Looks,
     /// The exit code, where a command ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -64,6 +69,7 @@ impl Outcome {
         Self {
             status,
             output: output.into(),
+            looks: Looks::default(),
             exit_code: None,
             truncated: false,
             artefact: None,

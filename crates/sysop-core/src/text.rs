@@ -5,10 +5,13 @@
 //! erases or overwrites, so that text which a program prints and then wipes is read by the person and by the
 //! model alike (show a person what went through [`strip_controls`], and both have seen the same).
 //!
-//! This module must never interpret a sequence: nothing moves, nothing is coloured, nothing is answered.
+//! This module must never obey a sequence: nothing moves, nothing is answered. What only colours can be kept beside
+//! the text, as [`Looks`].
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use crate::look::{Look, Looks};
 
 mod strip;
 #[cfg(test)]
@@ -115,6 +118,18 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
     stripper.push_onto(&text[first..], &mut out);
     stripper.finish_onto(&mut out);
     Cow::Owned(out)
+}
+
+/// What [`strip_controls`] gives, and how it looks: of all that is taken out, colours and weights are kept beside it.
+pub fn painted(text: &str) -> (Cow<'_, str>, Looks) {
+    if first_match(text, is_shown).is_none() {
+        return (Cow::Borrowed(text), Looks::default());
+    }
+    let mut stripper = Stripper::painting();
+    let (mut plain, mut looks) = stripper.push_painted(text);
+    stripper.finish_onto(&mut plain);
+    looks.begin(plain.len(), Look::default());
+    (Cow::Owned(plain), looks)
 }
 
 /// Whether a character is a control or invisible one, and so never reaches a terminal or a model as it is.

@@ -4,7 +4,8 @@
 //! for those marked `live_only`. Nothing here decides anything; a face draws it and sends `Input`s. Texts are
 //! kept as they came and are untrusted: a face neutralises what it shows.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::event::{Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Typed, Update};
 use crate::id::{CallId, Seq, StepId, TurnId};
@@ -16,15 +17,16 @@ use crate::session::SessionSpec;
 use crate::tool::{Lent, ToolEffect, ToolSpec};
 
 mod item;
+mod recall;
 #[cfg(test)]
 mod tests;
 
 pub use item::{
-    Body, Decider, Item, ItemId, Notice, Output, Plan, PlanState, Scope, Text, TextState, TurnEnd, Weight,
+    Body, Decider, Item, ItemId, Kept, Notice, Output, Plan, PlanState, Scope, Text, TextState, TurnEnd,
+    Weight,
 };
+pub use recall::{Recall, TEXTS_BYTES_MAX};
 
-/// The most logged items that are kept; the oldest go first.
-pub const ITEMS_MAX: usize = 5_000;
 /// The most items that only the live view has; the oldest go first.
 pub const LIVE_ITEMS_MAX: usize = 200;
 /// The most bytes of a text that is still streaming; what comes later is shown with the whole reply.
@@ -45,6 +47,15 @@ pub struct Transcript {
     usage: Usage,
     seq: Seq,
     live_notices: u64,
+    /// Hashes of all names that items have or had.
+    known: HashSet<u64>,
+    /// Items that only the live view has, as many as there may be.
+    live_items: usize,
+    /// Where the items of the turn that runs, or ran last, begin.
+    turn_from: usize,
+    /// Bytes of texts that can be let go, at least as many as there are.
+    text_bytes: usize,
+    /// How many items were counted into them.
     counted: usize,
     questions: Vec<Question>,
     holder: Option<String>,
@@ -84,6 +95,10 @@ pub struct Facts {
     completing: Vec<String>,
     /// Those of them that are lent.
     lent_completing: Vec<String>,
+    /// Tools that run the command in their arguments.
+    commanding: Vec<String>,
+    /// Those of them that are lent.
+    lent_commanding: Vec<String>,
 }
 
 /// What the session does now.
@@ -165,7 +180,7 @@ impl Transcript {
     /// The call's plan.
     pub fn plan(&self, call: &CallId) -> Option<&Plan> {
         match &self.item(&ItemId::Plan(call.clone()))?.body {
-            Body::Plan(plan) => Some(plan),
+            Body::Plan(plan) => Some(&**plan),
             Body::Prompt(_)
             | Body::Reasoning(_)
             | Body::Answer(_)
@@ -260,7 +275,7 @@ impl Transcript {
                     covers: Some(covers.clone()),
                     state: PlanState::Waiting,
                 };
-                self.put(ItemId::Plan(call.id.clone()), Body::Plan(plan));
+                self.put(ItemId::Plan(call.id.clone()), Body::Plan(Box::new(plan)));
                 self.phase = Phase::Waiting { call: call.id.clone() };
             }
             Event::Decided { call, decision, by } => self.decided(call, decision, by),
@@ -329,6 +344,7 @@ impl Transcript {
         let step = StepId { turn, step: 0 };
         self.turn = Turn { id: turn, step, ..Turn::default() };
         self.open_calls.clear();
+        self.turn_from = self.items.len();
         self.phase = Phase::Thinking { step };
         if !prompt.is_empty() {
             self.put(ItemId::Prompt(turn), Body::Prompt(prompt.to_owned()));
@@ -350,7 +366,7 @@ impl Transcript {
         let revision = self.remove(&id).map_or(0, |old| old.revision + 1);
         if !text.is_empty() {
             let body = body(Text { text: text.to_owned(), state: TextState::Whole });
-            self.items.push_back(Item { id, revision, live_only: false, body });
+            self.push(Item { id, revision, live_only: false, seq: self.seq, kept: Kept::Whole, body });
         }
     }
 
@@ -384,8 +400,8 @@ impl Transcript {
         });
         if !asked {
             let state = PlanState::Allowed { by: Decider::Policy, scope: Scope::Once };
-            let plan = plan_of(call, origin, state);
-            self.put(ItemId::Plan(call.id.clone()), Body::Plan(plan));
+            let plan = self.plan_of(call, origin, state);
+            self.put(ItemId::Plan(call.id.clone()), Body::Plan(Box::new(plan)));
         }
         let output = Output {
             call: call.id.clone(),
@@ -394,7 +410,7 @@ impl Transcript {
             skipped_bytes: 0,
             outcome: None,
         };
-        self.put(ItemId::Output(call.id.clone()), Body::Output(output));
+        self.put(ItemId::Output(call.id.clone()), Body::Output(Box::new(output)));
         self.phase = Phase::Running { call: call.id.clone() };
     }
 
@@ -419,7 +435,8 @@ impl Transcript {
             && self.plan(id).is_none()
         {
             let state = PlanState::Rejected { by: Decider::Policy, reason: String::new() };
-            self.put(ItemId::Plan(id.clone()), Body::Plan(plan_of(call, Origin::Model, state)));
+            let plan = self.plan_of(call, Origin::Model, state);
+            self.put(ItemId::Plan(id.clone()), Body::Plan(Box::new(plan)));
         }
         let tool = match self.plan(id) {
             Some(plan) => plan.call.name.clone(),
@@ -432,7 +449,7 @@ impl Transcript {
             skipped_bytes: 0,
             outcome: Some(outcome.clone()),
         };
-        self.put(ItemId::Output(id.clone()), Body::Output(output));
+        self.put(ItemId::Output(id.clone()), Body::Output(Box::new(output)));
     }
 
     fn turn_ended(&mut self, turn: TurnId, reason: StopReason, error: Option<&String>) {
@@ -476,7 +493,17 @@ impl Transcript {
         self.live_notices += 1;
         let body = Body::Notice(Notice { text, weight: Weight::Note });
         let id = ItemId::LiveNotice(self.live_notices);
-        self.items.push_back(Item { id, revision: 0, live_only: true, body });
+        self.push_live(id, body);
+    }
+
+    fn push_live(&mut self, id: ItemId, body: Body) {
+        self.live_items += 1;
+        self.push(Item { id, revision: 0, live_only: true, seq: self.seq, kept: Kept::Whole, body });
+    }
+
+    fn push(&mut self, item: Item) {
+        self.known.insert(hash(&item.id));
+        self.items.push_back(item);
     }
 
     fn stream(&mut self, step: StepId, id: ItemId, piece: &str, body: fn(Text) -> Body) {
@@ -484,7 +511,7 @@ impl Transcript {
         if self.phase != (Phase::Thinking { step }) {
             return;
         }
-        if let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) {
+        if let Some(item) = self.find(&id) {
             let (Body::Reasoning(text) | Body::Answer(text)) = &mut item.body else { return };
             if text.state == TextState::Streaming {
                 push_head(&mut text.text, piece, LIVE_TEXT_BYTES_MAX);
@@ -494,12 +521,12 @@ impl Transcript {
         }
         let mut text = Text { text: String::new(), state: TextState::Streaming };
         push_head(&mut text.text, piece, LIVE_TEXT_BYTES_MAX);
-        self.items.push_back(Item { id, revision: 0, live_only: true, body: body(text) });
+        self.push_live(id, body(text));
     }
 
     fn stream_output(&mut self, call: &CallId, piece: &str) {
         let id = ItemId::Output(call.clone());
-        let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) else { return };
+        let Some(item) = self.find(&id) else { return };
         let Body::Output(output) = &mut item.body else { return };
         if output.outcome.is_none() {
             output.skipped_bytes += push_tail(&mut output.tail, piece, LIVE_OUTPUT_BYTES_MAX);
@@ -509,7 +536,7 @@ impl Transcript {
 
     fn break_stream(&mut self, step: StepId) {
         for id in [ItemId::Reasoning(step), ItemId::Answer(step)] {
-            let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) else { continue };
+            let Some(item) = self.find(&id) else { continue };
             let (Body::Reasoning(text) | Body::Answer(text)) = &mut item.body else { continue };
             if text.state == TextState::Streaming {
                 text.state = TextState::Broken;
@@ -540,10 +567,12 @@ impl Transcript {
 
     fn change_plan(&mut self, call: &CallId, change: impl FnOnce(&mut Plan)) -> bool {
         let id = ItemId::Plan(call.clone());
-        let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) else { return false };
+        let seq = self.seq;
+        let Some(item) = self.find(&id) else { return false };
         let Body::Plan(plan) = &mut item.body else { return false };
         change(plan);
         item.revision += 1;
+        item.seq = seq;
         true
     }
 
@@ -551,19 +580,48 @@ impl Transcript {
         self.put(ItemId::Notice(self.seq), Body::Notice(Notice { text, weight }));
     }
 
-    /// Replaces the item of this id where it stands, or adds it at the end.
-    fn put(&mut self, id: ItemId, body: Body) {
-        if let Some(item) = self.items.iter_mut().rev().find(|item| item.id == id) {
-            item.body = body;
-            item.live_only = false;
-            item.revision += 1;
-        } else {
-            self.items.push_back(Item { id, revision: 0, live_only: false, body });
+    /// A call that nobody was asked about.
+    fn plan_of(&self, call: &ToolCall, origin: Origin, state: PlanState) -> Plan {
+        let is_command = self.facts.as_ref().is_some_and(|facts| facts.commands(&call.name));
+        let command = call.text_argument("command").filter(|_| is_command);
+        Plan {
+            call: call.clone(),
+            origin,
+            command: command.map_or_else(|| short_form(call), str::to_owned),
+            edited_from: None,
+            reason: call.text_argument("reasoning").unwrap_or_default().to_owned(),
+            risk: Risk::default(),
+            covers: None,
+            state,
         }
     }
 
+    /// Replaces the item of this id where it stands, or adds it at the end.
+    fn put(&mut self, id: ItemId, body: Body) {
+        let seq = self.seq;
+        if let Some(item) = self.find(&id) {
+            item.body = body;
+            item.live_only = false;
+            item.revision += 1;
+            (item.seq, item.kept) = (seq, Kept::Whole);
+        } else {
+            self.push(Item { id, revision: 0, live_only: false, seq, kept: Kept::Whole, body });
+        }
+    }
+
+    /// The item of this id. Most that are asked for are new, or among the newest.
+    fn find(&mut self, id: &ItemId) -> Option<&mut Item> {
+        let known = self.known.contains(&hash(id));
+        known.then(|| self.items.iter_mut().rev().find(|item| item.id == *id)).flatten()
+    }
+
     fn remove(&mut self, id: &ItemId) -> Option<Item> {
+        if !self.known.contains(&hash(id)) {
+            return None;
+        }
         let at = self.items.iter().rposition(|item| item.id == *id)?;
+        self.turn_from -= usize::from(at < self.turn_from);
+        self.counted = self.counted.min(at);
         self.items.remove(at)
     }
 
@@ -573,23 +631,27 @@ impl Transcript {
         }
     }
 
-    /// Logged items are counted apart from live ones, so that a replay keeps the same ones.
+    /// What only the live view has goes from its beginning; of what the log has, only long texts are let go.
     fn bound(&mut self) {
-        if self.items.len() == self.counted {
-            return;
+        if self.live_items > LIVE_ITEMS_MAX {
+            let live = self.items.iter().filter(|item| item.live_only).count();
+            let mut surplus = live.saturating_sub(LIVE_ITEMS_MAX);
+            self.live_items = live - surplus;
+            if surplus > 0 {
+                let (mut at, mut before) = (0, 0);
+                let turn_from = self.turn_from;
+                self.items.retain(|item| {
+                    let goes = item.live_only && surplus > 0;
+                    surplus -= usize::from(goes);
+                    before += usize::from(goes && at < turn_from);
+                    at += 1;
+                    !goes
+                });
+                self.turn_from -= before;
+                self.counted = 0;
+            }
         }
-        let live = self.items.iter().filter(|item| item.live_only).count();
-        let logged = self.items.len() - live;
-        let (mut live, mut logged) = (live.saturating_sub(LIVE_ITEMS_MAX), logged.saturating_sub(ITEMS_MAX));
-        if live + logged > 0 {
-            self.items.retain(|item| {
-                let surplus = if item.live_only { &mut live } else { &mut logged };
-                let goes = *surplus > 0;
-                *surplus = surplus.saturating_sub(1);
-                !goes
-            });
-        }
-        self.counted = self.items.len();
+        self.bound_texts();
     }
 }
 
@@ -604,26 +666,37 @@ impl Facts {
             profile: spec.profile.clone(),
             lent: Vec::new(),
             lent_root: String::new(),
-            completing: completing(&spec.tools),
+            completing: named(&spec.tools, ToolEffect::Completes),
             lent_completing: Vec::new(),
+            commanding: named(&spec.tools, ToolEffect::Command),
+            lent_commanding: Vec::new(),
         }
     }
 
     fn lend(&mut self, lent: &Lent) {
         self.lent = lent.tools.iter().map(|tool| tool.name.clone()).collect();
         self.lent_root.clone_from(&lent.root);
-        self.lent_completing = completing(&lent.tools);
+        self.lent_completing = named(&lent.tools, ToolEffect::Completes);
+        self.lent_commanding = named(&lent.tools, ToolEffect::Command);
     }
 
     fn completes(&self, tool: &str) -> bool {
+        self.is_among(tool, &self.completing, &self.lent_completing)
+    }
+
+    /// Whether a tool runs the command in its arguments.
+    fn commands(&self, tool: &str) -> bool {
+        self.is_among(tool, &self.commanding, &self.lent_commanding)
+    }
+
+    fn is_among(&self, tool: &str, own: &[String], lent: &[String]) -> bool {
         let named = |names: &[String]| names.iter().any(|name| name == tool);
-        if named(&self.lent) { named(&self.lent_completing) } else { named(&self.completing) }
+        if named(&self.lent) { named(lent) } else { named(own) }
     }
 }
 
-fn completing(tools: &[ToolSpec]) -> Vec<String> {
-    let completing = tools.iter().filter(|tool| tool.effect == ToolEffect::Completes);
-    completing.map(|tool| tool.name.clone()).collect()
+fn named(tools: &[ToolSpec], effect: ToolEffect) -> Vec<String> {
+    tools.iter().filter(|tool| tool.effect == effect).map(|tool| tool.name.clone()).collect()
 }
 
 /// Which tools run elsewhere from now on.
@@ -665,21 +738,6 @@ fn short_argument(value: &serde_json::Value) -> String {
     }
 }
 
-fn plan_of(call: &ToolCall, origin: Origin, state: PlanState) -> Plan {
-    let command = call.text_argument("command").map_or_else(|| short_form(call), str::to_owned);
-    let reason = call.text_argument("reasoning").unwrap_or_default().to_owned();
-    Plan {
-        call: call.clone(),
-        origin,
-        command,
-        edited_from: None,
-        reason,
-        risk: Risk::default(),
-        covers: None,
-        state,
-    }
-}
-
 /// Who typed what into the terminal.
 pub fn typed_sentence(by: &str, typed: &Typed) -> String {
     match typed {
@@ -697,6 +755,12 @@ fn paused_sentence(reason: PauseReason) -> &'static str {
             "paused: sysop ended in the middle of this turn; what was running may or may not be done"
         }
     }
+}
+
+fn hash(id: &ItemId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn push_head(text: &mut String, piece: &str, bytes_max: usize) {

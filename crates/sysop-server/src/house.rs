@@ -74,9 +74,9 @@ impl House {
         Ok(Room { opened, state })
     }
 
-    /// A session that is live already.
-    pub(crate) fn live(&self, id: &SessionId) -> Option<Room> {
-        let opened = self.rooms.live(id)?;
+    /// A session that is open already.
+    pub(crate) fn if_open(&self, id: &SessionId) -> Option<Room> {
+        let opened = self.rooms.if_open(id)?;
         Some(Room { opened, state: self.state_of(id) })
     }
 
@@ -134,11 +134,7 @@ fn wrap(state: &Arc<RoomState>) -> Wrap {
 impl RoomState {
     /// Notes the trace that what happens next belongs to. What a person says begins another, if it names none.
     pub(crate) fn begins(&self, message: &ClientMessage, named: Option<TraceParent>) {
-        let new = matches!(
-            message,
-            ClientMessage::UserMessage { .. } | ClientMessage::Direct { .. } | ClientMessage::Retry { .. }
-        );
-        if let Some(trace) = named.or_else(|| new.then(TraceParent::new)) {
+        if let Some(trace) = named.or_else(|| message.begins_a_turn().then(TraceParent::new)) {
             *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
         }
     }

@@ -18,6 +18,7 @@ pub mod limits;
 mod metrics;
 mod rooms;
 mod socket;
+pub mod spans;
 mod sse;
 pub mod tls;
 mod trace;
@@ -55,6 +56,8 @@ pub struct ServerSettings {
     pub lent: LentSettings,
     /// How long a session that nobody is connected to is kept in memory when it has nothing to do.
     pub idle: Duration,
+    /// Who makes spans of what sessions do, where somebody wants them.
+    pub spans: Option<Arc<spans::Spans>>,
     /// How long `/readyz` says no before anything is ended.
     pub notice: Duration,
 }
@@ -66,6 +69,7 @@ impl Default for ServerSettings {
             socket: SocketSettings::default(),
             lent: LentSettings::default(),
             idle: Duration::from_secs(60),
+            spans: None,
             notice: Duration::from_millis(500),
         }
     }

@@ -50,13 +50,19 @@ pub trait Rooms: Send + Sync {
     async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError>;
 
     /// A session that is open already; nothing is opened for it.
-    fn live(&self, id: &SessionId) -> Option<Found> {
+    fn if_open(&self, id: &SessionId) -> Option<Found> {
         let _ = id;
         None
     }
 
     /// The sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError>;
+
+    /// Whether the log of a session has an event, as the store knows it by now; also where nobody can say.
+    async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {
+        let _ = (id, seq);
+        false // what is open here is all there is
+    }
 
     /// Removes a session and all that was kept of it; what it does is stopped.
     async fn delete(&self, id: &SessionId) -> Result<(), RoomError>;
@@ -102,7 +108,7 @@ pub trait Rooms: Send + Sync {
     async fn trouble(&self) -> Option<String>;
 
     /// How many sessions are in memory.
-    fn live(&self) -> usize;
+    fn live_count(&self) -> usize;
 
     /// Lets go of sessions that nobody holds and that have done nothing for so long.
     fn rest(&self, idle: Duration);

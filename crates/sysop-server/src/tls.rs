@@ -50,6 +50,7 @@ impl Tls {
     /// When one of them cannot be used.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let pair = read(certificate, key)?;
+        warn_of_readers(key);
         let current = Arc::new(Current {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
@@ -78,6 +79,20 @@ impl Tls {
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
+}
+
+/// A key for the owner's group may be meant so; one for everybody hardly is.
+fn warn_of_readers(key: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(key).map_or(0, |found| found.permissions().mode());
+        if mode & 0o007 != 0 {
+            tracing::warn!(key = %key.display(), "everybody on this machine can read the key of the server; `chmod o= FILE`");
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = key;
 }
 
 /// What is shown to who connects now.

@@ -4,7 +4,10 @@ use std::fmt;
 
 /// `00-<trace id>-<span id>-<flags>`, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TraceParent(String);
+pub(crate) struct TraceParent {
+    text: String,
+    own: bool,
+}
 
 impl TraceParent {
     /// Reads one; nothing where it is none.
@@ -17,24 +20,40 @@ impl TraceParent {
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let known = hex(version, 2) && version != "ff" && hex(trace, 32) && hex(span, 16);
         let flags = flags.get(..2).filter(|flags| hex(flags, 2))?;
-        (known && !nothing(trace) && !nothing(span)).then(|| Self(format!("00-{trace}-{span}-{flags}")))
+        (known && !nothing(trace) && !nothing(span))
+            .then(|| Self { text: format!("00-{trace}-{span}-{flags}"), own: false })
     }
 
     /// A new trace.
     pub(crate) fn new() -> Self {
         let (trace, span) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
-        Self(format!("00-{trace}-{}-01", &span[..16]))
+        Self { text: format!("00-{trace}-{}-01", &span[..16]), own: true }
+    }
+
+    /// Whether the trace began here.
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    /// Whether who began it wants it recorded.
+    pub(crate) fn is_sampled(&self) -> bool {
+        u8::from_str_radix(&self.text[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
+    }
+
+    /// The span that it comes from.
+    pub(crate) fn span_id(&self) -> &str {
+        &self.text[36..52]
     }
 
     /// The trace's own id.
     pub(crate) fn trace_id(&self) -> &str {
-        &self.0[3..35]
+        &self.text[3..35]
     }
 }
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

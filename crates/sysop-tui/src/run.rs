@@ -3,6 +3,7 @@
 //! Nothing ticks while nothing moves. What comes in a flood is taken in by the hundred and drawn once; a key is
 //! drawn at once.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,18 +12,22 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use sysop_core::event::Update;
+use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
+use sysop_core::look::Looks;
 use sysop_core::message::ModelRef;
+use sysop_core::text::painted;
+use sysop_core::transcript::{Item, Transcript};
 use sysop_driver::face::{Desk, Opened, Session, Which};
 use sysop_driver::port::SessionSummary;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
 
-use crate::app::{Act, App, AtDesk, Edited, Left, PATHS_MAX, Past, Setup};
+use crate::app::{Act, App, AtDesk, Edited, Left, OPENING, PATHS_MAX, Past, Setup, Standing};
 use crate::outside;
 use crate::pane::{Pane, Pressed};
 use crate::screen::{Event, Events, Mouse, Request, Screen, Suspended};
-use crate::{BY, OpenError, Opening, Programs, TuiContext, frame};
+use crate::{BY, Leaving, OpenError, Opening, Programs, TuiContext, frame};
 
 /// The least time between frames while much comes.
 const FRAME: Duration = Duration::from_millis(12);
@@ -50,6 +55,10 @@ enum Came {
     Models(Vec<ModelRef>),
     Paths(String, Vec<String>),
     Artefact(Result<Vec<u8>, String>),
+    /// Old texts of a session, and whether it is that one.
+    Recalled(SessionId, Vec<Item>),
+    /// How a session stands that was left while it ran; none where it runs no more.
+    Stands(SessionId, Option<Standing>),
     /// Something could not be done; one sentence.
     Failed(String),
 }
@@ -76,6 +85,7 @@ pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
         screen,
         events,
         began,
+        leaving,
         desk: None,
         session: None,
         updates: None,
@@ -90,6 +100,8 @@ pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
         unseen: false,
         looks: true,
         pane: None,
+        aside: HashMap::new(),
+        recalls: false,
         last_frame: Duration::ZERO,
         left: None,
     };
@@ -102,6 +114,7 @@ struct Face {
     screen: Screen,
     events: Events,
     began: Instant,
+    leaving: Leaving,
     desk: Option<Arc<dyn Desk>>,
     session: Option<Arc<dyn Session>>,
     updates: Option<BoxStream<'static, Update>>,
@@ -122,6 +135,10 @@ struct Face {
     looks: bool,
     /// The session's terminal, while the person is in it.
     pane: Option<Pane>,
+    /// Sessions that were left while they ran, each with the task that watches it.
+    aside: HashMap<SessionId, (Arc<dyn Session>, AbortHandle)>,
+    /// Whether old texts are on their way.
+    recalls: bool,
     last_frame: Duration,
     left: Option<Left>,
 }
@@ -186,11 +203,32 @@ impl Face {
         self.follow_pane();
         let (app, pane) = (&mut self.app, &mut self.pane);
         self.screen.draw(|frame, links| match pane {
-            Some(pane) => frame::draw_pane(app, pane, frame),
+            Some(pane) => frame::draw_pane(app, pane, frame, links),
             None => frame::draw(app, frame, links, now),
         })?;
         (self.dirty, self.urgent, self.unseen, self.last_frame) = (false, false, true, now);
+        self.recall();
         Ok(())
+    }
+
+    /// Brings back the old texts that the person has come to.
+    fn recall(&mut self) {
+        let Some(session) = self.session.clone().filter(|_| !self.recalls) else { return };
+        let Some(mut recall) = self.app.recall() else { return };
+        self.recalls = true;
+        let tell = self.tell.clone();
+        tokio::spawn(async move {
+            let mut updates = session.subscribe(Seq(0));
+            while let Some(update) = updates.next().await {
+                if let Update::Logged(logged) = update
+                    && recall.apply(&logged)
+                {
+                    break;
+                }
+            }
+            // Nobody listens where the person has left.
+            let _ = tell.send(Came::Recalled(session.id().clone(), recall.items()));
+        });
     }
 
     /// The mouse is for the program in the terminal where that is on the screen, else for the wheel.
@@ -225,8 +263,8 @@ impl Face {
                 }
             }
             Event::Mouse(mouse) if self.pane.is_some() => {
-                if let Some(pane) = &mut self.pane {
-                    pane.mouse(mouse);
+                if self.pane.as_mut().is_some_and(|pane| !pane.mouse(mouse)) {
+                    self.app.mouse(mouse);
                 }
             }
             Event::Key(key) => {
@@ -317,9 +355,45 @@ impl Face {
         self.dirty = true;
         let Opened { session, last, spec } = opened;
         self.pane = None;
-        self.app.opened(session.id().clone(), last, &spec);
-        self.updates = Some(session.subscribe(Seq(0)));
-        self.session = Some(session);
+        let id = session.id().clone();
+        if let Some((_, watcher)) = self.aside.remove(&id) {
+            watcher.abort();
+        }
+        let before = self.app.opened(id, last, &spec);
+        let updates = self.updates.replace(session.subscribe(Seq(0)));
+        if let (Some(left), Some(updates)) = (self.session.replace(session), updates) {
+            self.watch(left, updates, before);
+        }
+    }
+
+    /// Watches a session that is left, as long as it runs: it may need a person.
+    fn watch(
+        &mut self,
+        session: Arc<dyn Session>,
+        mut updates: BoxStream<'static, Update>,
+        mut transcript: Transcript,
+    ) {
+        let (id, now) = (session.id().clone(), self.now());
+        let Some(mut standing) = Standing::of(&transcript) else { return };
+        if self.session.as_ref().is_some_and(|session| *session.id() == id) {
+            return;
+        }
+        self.app.stands(&id, Some(standing), now);
+        let (tell, left) = (self.tell.clone(), id.clone());
+        let watcher = tokio::spawn(async move {
+            while let Some(update) = updates.next().await {
+                transcript.apply(&update);
+                let stands = Standing::of(&transcript);
+                if stands != Some(standing) && tell.send(Came::Stands(left.clone(), stands)).is_err() {
+                    return;
+                }
+                let Some(stands) = stands else { return };
+                standing = stands;
+            }
+            // Nobody listens where the person has left.
+            let _ = tell.send(Came::Stands(left, None));
+        });
+        self.aside.insert(id, (session, watcher.abort_handle()));
     }
 
     async fn fetched(&mut self, came: Came) -> io::Result<()> {
@@ -335,11 +409,28 @@ impl Face {
             Came::Models(models) => self.app.pick_model(models),
             Came::Paths(word, paths) => self.app.found_paths(&word, paths),
             Came::Artefact(Ok(bytes)) => {
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                self.page(&text).await?;
+                let text = String::from_utf8_lossy(&bytes);
+                let (text, looks) = painted(&text);
+                self.page(&text, &looks).await?;
+            }
+            Came::Recalled(id, items) => {
+                self.recalls = false;
+                if self.app.session() == Some(&id) {
+                    self.app.recalled(items);
+                }
+            }
+            Came::Stands(id, standing) => {
+                if standing.is_none() {
+                    self.aside.remove(&id);
+                }
+                self.app.stands(&id, standing, now);
+                if standing == Some(Standing::Waits) && !self.looks {
+                    self.screen.ring();
+                }
             }
             Came::Opened(Err(why)) => self.app.not_opened(why, now),
-            Came::Sessions(Err(why)) | Came::Artefact(Err(why)) | Came::Failed(why) => {
+            Came::Sessions(Err(why)) => self.app.not_listed(why, now),
+            Came::Artefact(Err(why)) | Came::Failed(why) => {
                 self.app.say(why, now);
             }
         }
@@ -372,7 +463,8 @@ impl Face {
                 }
             }
             Act::OpenEditor(what, text) => self.edit(what, &text).await?,
-            Act::Pager(text) => self.page(&text).await?,
+            Act::Pager(text) => self.page(&text, &Looks::default()).await?,
+            Act::PagerOfOutput(text, looks) => self.page(&text, &looks).await?,
             Act::PagerOfArtefact(name) => {
                 let id = self.session.as_ref().map(|session| session.id().clone());
                 self.fetch(move |desk| async move {
@@ -384,10 +476,7 @@ impl Face {
             }
             Act::Open(which) => self.open(which),
             Act::ListSessions => self.fetch(|desk| async move { Came::Sessions(desk.list().await) }),
-            Act::ListModels => {
-                self.app.say("looking for models…", now);
-                self.fetch(|desk| async move { Came::Models(desk.models().await) });
-            }
+            Act::ListModels => self.fetch(|desk| async move { Came::Models(desk.models().await) }),
             Act::FindPaths(word) => {
                 let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else {
                     return Ok(());
@@ -411,14 +500,22 @@ impl Face {
             },
             Act::Suspend => self.suspend().await?,
             Act::Redraw => self.screen.resized()?,
-            Act::Quit(left) => self.left = Some(left),
+            Act::Quit(left) => {
+                if self.leaving == Leaving::Stops {
+                    for (session, _) in self.aside.values() {
+                        // It may have ended by itself.
+                        let _ = session.send(Input::Cancel);
+                    }
+                }
+                self.left = Some(left);
+            }
         }
         Ok(())
     }
 
     fn open(&mut self, which: Which) {
         let now = self.now();
-        self.app.say("opening…", now);
+        self.app.say(OPENING, now);
         self.fetch(move |desk| async move { Came::Opened(desk.open(which).await) });
     }
 
@@ -456,9 +553,9 @@ impl Face {
         Ok(())
     }
 
-    async fn page(&mut self, text: &str) -> io::Result<()> {
+    async fn page(&mut self, text: &str, looks: &Looks) -> io::Result<()> {
         let pager = self.programs.pager.as_deref();
-        let paged = outside::page(&mut self.screen, &mut self.events, pager, text).await?;
+        let paged = outside::page(&mut self.screen, &mut self.events, pager, text, looks).await?;
         self.app.hidden();
         if let Err(why) = paged {
             let now = self.now();

@@ -3,4 +3,4 @@
 mod keys;
 mod properties;
 mod screens;
-mod world;
+pub(crate) mod world;

@@ -354,6 +354,11 @@ pub enum QuestionReply {
 pub struct BadMessage(String);
 
 impl ClientMessage {
+    /// Whether it is a wish that another turn begins with.
+    pub fn begins_a_turn(&self) -> bool {
+        matches!(self, Self::UserMessage { .. } | Self::Direct { .. } | Self::Retry { .. })
+    }
+
     /// Reads one message.
     ///
     /// # Errors

@@ -246,8 +246,15 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             ..
         } => {
             let changes = changes.into_iter().map(Into::into).collect();
-            let outcome =
-                Outcome { status, output, exit_code, truncated, artefact, duration_ms, changes, hosts };
+            let outcome = Outcome {
+                exit_code,
+                truncated,
+                artefact,
+                duration_ms,
+                changes,
+                hosts,
+                ..Outcome::new(status, output)
+            };
             Event::ToolFinished { call: tool_call_id, outcome }
         }
         _ => return None,

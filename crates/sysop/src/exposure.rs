@@ -11,6 +11,7 @@ use sysop_driver::port::{Clock, Store};
 use sysop_server::audit::{Audit, AuditedStore, Redaction, WhenUnwritten};
 use sysop_server::auth::{Authority, Exposure, Gate, GateSettings, Origin, Places, Proxies, Tokens};
 use sysop_server::limits::{Doors, Limits, Rate};
+use sysop_server::spans::Spans;
 use sysop_server::tls::Tls;
 use tokio::net::TcpListener;
 
@@ -117,7 +118,7 @@ impl ExposureArguments {
         Gate::new(tokens, settings)
     }
 
-    /// The store whose events are audited.
+    /// The store whose events are audited, and made into spans where somebody wants them.
     ///
     /// # Errors
     /// The audit is required, and cannot be written.
@@ -126,6 +127,7 @@ impl ExposureArguments {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         settings: &Settings,
+        spans: Option<Arc<Spans>>,
     ) -> Result<AuditedStore> {
         let when_unwritten = match self.audit {
             AuditMode::Required => WhenUnwritten::Stop,
@@ -141,7 +143,7 @@ impl ExposureArguments {
             (Ok(()), _) => tracing::info!(path = %shown(audit.path()), "calls are audited"),
         }
         let redaction = Redaction::new(&secrets(settings));
-        Ok(AuditedStore::new(store, clock, audit, redaction, when_unwritten))
+        Ok(AuditedStore::new(store, clock, audit, redaction, when_unwritten).with_spans(spans))
     }
 
     /// The address of the page, which works once.

@@ -20,6 +20,7 @@ mod render;
 mod serve;
 mod sessions;
 mod settings;
+mod spans;
 mod token;
 mod tui;
 mod wiring;

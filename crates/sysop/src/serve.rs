@@ -21,10 +21,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::cli::ServeArguments;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Settings, Verbosity};
+use crate::spans::Exporter;
 use crate::wiring::{Kept, Parts, ServedRooms};
 
 /// How long a node keeps a session that nobody is connected to there.
 const NODE_IDLE: Duration = Duration::from_secs(4);
+
+/// How long the end waits for what is only nice to know.
+const LAST_WRITES: Duration = Duration::from_secs(1);
 
 /// Serves until it is asked to end.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
@@ -70,7 +74,9 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let tokens = Tokens::open(kept.tokens(), system_clock()).await;
     let tokens = Arc::new(tokens.map_err(|error| Failure::failed(error.to_string()))?);
     let token = tokens.start().await.map_err(|error| Failure::failed(error.to_string()))?;
-    let audited = exposure.audited(kept.store(), system_clock(), parts.settings());
+    let exporter = Exporter::new(parts.settings())?;
+    let spans = exporter.as_ref().map(Exporter::spans);
+    let audited = exposure.audited(kept.store(), system_clock(), parts.settings(), spans.clone());
     let audited = Arc::new(audited.await?);
     let node = match &kept {
         Kept::File(_) => None,
@@ -81,7 +87,7 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     // What nobody here holds may be worked on where somebody does.
     let idle = if node.is_some() { NODE_IDLE } else { usual.idle };
     let rooms = Arc::new(ServedRooms::new(parts.clone(), audited, node));
-    let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, idle, ..usual });
+    let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, idle, spans, ..usual });
     tell(&format!("sysop serves on {}", exposure.page(address, &token)))?;
     tracing::info!(%address, "serving");
 
@@ -90,10 +96,16 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
         async move { tokens.follow(stop).await }
     };
     let following = tokio::spawn(following);
+    let exported = CancellationToken::new();
+    let exporting = exporter.map(|exporter| tokio::spawn(exporter.run(exported.clone())));
     server.serve(doors, stop.clone()).await;
     stop.cancel();
-    // It writes down what was used when; a panic of it was told already.
-    let _ = following.await;
+    exported.cancel();
+    if let Some(exporting) = exporting {
+        let _ = tokio::time::timeout(LAST_WRITES, exporting).await; // as below
+    }
+    // It writes down what was used when, if it can; a panic of it was told already.
+    let _ = tokio::time::timeout(LAST_WRITES, following).await;
     parts.close().await;
     tracing::info!("ended");
     Ok(Exit::Done)

@@ -61,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) profile: Profile,
     /// The database that nodes of a server share; none where sessions are in a file. Its URL may hold a password.
     pub(crate) database: Option<SecretString>,
+    /// Where a server's spans go, as OTLP over HTTP; nowhere without it.
+    pub(crate) otlp_endpoint: Option<String>,
     /// The session to go on with.
     pub(crate) resume: Option<Resume>,
     /// The person's folders.
@@ -203,6 +205,7 @@ impl Settings {
             root,
             profile,
             database: secret(&config, "database"),
+            otlp_endpoint: text(&config, "otlp_endpoint"),
             resume: flags.resume.clone(),
             folders,
             colour,

@@ -23,7 +23,7 @@ use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Policy, Verdict};
-use crate::tool::{Lent, ToolSpec};
+use crate::tool::{Lent, ToolEffect, ToolSpec};
 
 /// How long a tool may take to stop before its call is given up as `unknown`.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -284,7 +284,8 @@ impl Session {
             Decision::Allow { command } | Decision::AllowSession { command } => command.clone(),
             Decision::Reject { .. } => None,
         };
-        if edited.is_some() && call.text_argument("command").is_none() {
+        let is_command = self.offered().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
+        if edited.is_some() && !is_command {
             return; // only commands can be edited; running the call as it was is not what the person saw
         }
         let stops =

@@ -1,6 +1,7 @@
 //! Taking terminal sequences out of a stream of text.
 
 use super::is_invisible;
+use crate::look::{Look, Looks};
 
 /// Longest control sequence (CSI, or ESC with intermediates) that is taken out whole, in bytes behind its start.
 pub const SEQUENCE_BYTES_MAX: usize = 64;
@@ -19,6 +20,18 @@ pub struct Stripper {
     state: State,
     /// The printing characters of an open control string.
     held: String,
+    /// What is kept of sequences that only colour, where somebody wants to know.
+    painting: Option<Painting>,
+}
+
+/// How the text looks, as far as it has come.
+#[derive(Debug, Clone, Default)]
+struct Painting {
+    /// The parameters of the open sequence; none where it is no SGR.
+    parameters: Option<String>,
+    look: Look,
+    /// Of the piece that is being taken.
+    changes: Looks,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +78,22 @@ impl Stripper {
         out
     }
 
+    /// Starts a text of which it also tells how it looks.
+    pub fn painting() -> Self {
+        Self { painting: Some(Painting::default()), ..Self::default() }
+    }
+
+    /// Takes the next piece; gives what `push` would give, and how that looks.
+    pub fn push_painted(&mut self, piece: &str) -> (String, Looks) {
+        if let Some(painting) = &mut self.painting {
+            painting.changes = Looks::default();
+            painting.changes.begin(0, painting.look);
+        }
+        let text = self.push(piece);
+        let looks = self.painting.as_mut().map(|painting| std::mem::take(&mut painting.changes));
+        (text, looks.unwrap_or_default())
+    }
+
     pub(super) fn push_onto(&mut self, piece: &str, out: &mut String) {
         for sign in piece.chars() {
             self.sign(sign, out);
@@ -94,8 +123,16 @@ impl Stripper {
             }
             State::Escape(count) => self.escape(sign, count, out),
             State::Sequence(count) => match sign {
-                '\u{20}'..='\u{3f}' if count < SEQUENCE_BYTES_MAX => self.state = State::Sequence(count + 1),
-                '\u{40}'..='\u{7e}' => self.state = State::Ground,
+                '\u{20}'..='\u{3f}' if count < SEQUENCE_BYTES_MAX => {
+                    self.state = State::Sequence(count + 1);
+                    self.parameter(sign);
+                }
+                '\u{40}'..='\u{7e}' => {
+                    self.state = State::Ground;
+                    if sign == 'm' {
+                        self.select(out.len());
+                    }
+                }
                 _ => self.ground(sign, out),
             },
             State::String(kind, count) => self.string(sign, kind, count, out),
@@ -116,7 +153,7 @@ impl Stripper {
         match sign {
             '\r' => self.state = State::CarriageReturn,
             '\u{1b}' => self.state = State::Escape(0),
-            '\u{9b}' => self.state = State::Sequence(0),
+            '\u{9b}' => self.open_sequence(),
             '\u{9d}' => self.state = State::String(StringKind::Command, 0),
             '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => self.state = State::String(StringKind::Other, 0),
             '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
@@ -125,9 +162,37 @@ impl Stripper {
         }
     }
 
+    fn open_sequence(&mut self) {
+        self.state = State::Sequence(0);
+        if let Some(painting) = &mut self.painting {
+            painting.parameters = Some(String::new());
+        }
+    }
+
+    fn parameter(&mut self, sign: char) {
+        let Some(painting) = &mut self.painting else { return };
+        if matches!(sign, '0'..='9' | ';' | ':') {
+            if let Some(parameters) = &mut painting.parameters {
+                parameters.push(sign);
+            }
+        } else {
+            painting.parameters = None;
+        }
+    }
+
+    /// A whole sequence asks for another look from this byte on.
+    fn select(&mut self, at: usize) {
+        if let Some(painting) = &mut self.painting
+            && let Some(parameters) = painting.parameters.take()
+        {
+            painting.look.select(&parameters);
+            painting.changes.begin(at, painting.look);
+        }
+    }
+
     fn escape(&mut self, sign: char, count: usize, out: &mut String) {
         self.state = match sign {
-            '[' if count == 0 => State::Sequence(0),
+            '[' if count == 0 => return self.open_sequence(),
             ']' if count == 0 => State::String(StringKind::Command, 0),
             // `k` begins a title in screen and tmux.
             'P' | 'X' | '^' | '_' | 'k' if count == 0 => State::String(StringKind::Other, 0),

@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, prop_oneof}
 use proptest::prelude::{Strategy, any, prop, proptest};
 
 use super::{
-    Neutraliser, STRING_BYTES_MAX, Stripper, neutralise, neutralise_line, only_seen, strip_controls,
+    Neutraliser, STRING_BYTES_MAX, Stripper, neutralise, neutralise_line, only_seen, painted, strip_controls,
 };
 
 #[test]
@@ -199,12 +199,52 @@ proptest! {
     }
 
     #[test]
+    fn what_is_painted_is_what_is_told_however_it_comes(
+        text in hostile_text(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let (plain, looks) = painted(&text);
+        prop_assert_eq!(&plain, &strip_controls(&text));
+        let mut stripper = Stripper::painting();
+        let mut signs = Vec::new();
+        for piece in pieces(&text, &cuts) {
+            let (plain, looks) = stripper.push_painted(&piece);
+            signs.extend(looks.pieces(&plain).flat_map(|(piece, look)| piece.chars().map(move |sign| (sign, look))).collect::<Vec<_>>());
+        }
+        let all: Vec<_> = looks.pieces(&plain).flat_map(|(piece, look)| piece.chars().map(move |sign| (sign, look))).collect();
+        prop_assert_eq!(&signs[..], &all[..signs.len()]);
+        prop_assert!(all[signs.len()..].iter().all(|(sign, _)| stripper.clone().finish().contains(*sign)));
+    }
+
+    #[test]
     fn letters_outside_sequences_survive_both_views(words in prop::collection::vec("[a-z]{1,8}", 1..10)) {
         let text = words.join("\x1b[2K\r\u{202e}\x1b]0;\n");
         for word in &words {
             prop_assert!(neutralise(&text).contains(word.as_str()));
             prop_assert!(strip_controls(&text).contains(word.as_str()));
         }
+    }
+}
+
+#[test]
+fn colours_are_kept_beside_the_text() {
+    let shown = |text: &str| {
+        let (plain, looks) = painted(text);
+        let pieces = looks.pieces(&plain).map(|(piece, look)| format!("[{}]{piece}", look.parameters()));
+        pieces.collect::<String>()
+    };
+    for (text, seen) in [
+        ("plain", "[]plain"),
+        ("a\x1b[1;31mred\x1b[0m b\n", "[]a[1;31]red[] b\n"),
+        ("\u{9b}32mok\u{9b}m", "[32]ok"),
+        ("\x1b[31m\x1b[1m\x1b[4:3mx\x1b[22my", "[1;4;31]x[4;31]y"),
+        // What does more than colour, or is not whole, colours nothing.
+        ("\x1b[>4;2mx\x1b[?31my\x1b[31 mz", "[]xyz"),
+        ("\x1b[31x\x1b[2Jy\x1b[32", "[]y"),
+        ("\x1b]0;\x1b[31mt\x07x", "[]0;[31]tx"),
+        ("\x1b[31ma\r\n\x1b[0mb", "[31]a\n[]b"),
+    ] {
+        assert_eq!(shown(text), seen, "{text:?}");
     }
 }
 

@@ -56,8 +56,25 @@ pub struct Item {
     pub revision: u32,
     /// Whether the log does not hold it: a notice of the moment, or text of a reply that never became whole.
     pub live_only: bool,
+    /// The last event that changed it; of one that the log does not hold, the event before it.
+    pub seq: Seq,
+    /// How much of it is here.
+    pub kept: Kept,
     /// What there is to read.
     pub body: Body,
+}
+
+/// How much of an item is here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Only the beginnings of its texts: it is old, and there is much after it. A [`Recall`](super::Recall) brings
+    /// the rest.
+    Short,
+    /// All of it, brought back to be read.
+    Recalled,
 }
 
 /// What an item is.
@@ -70,9 +87,9 @@ pub enum Body {
     /// A model's text, or the summary with which it ended the turn.
     Answer(Text),
     /// A tool call.
-    Plan(Plan),
+    Plan(Box<Plan>),
     /// What came of a tool call.
-    Output(Output),
+    Output(Box<Output>),
     /// A line for the person.
     Notice(Notice),
     /// The end of a turn.

@@ -485,14 +485,86 @@ fn everything_that_grows_is_bounded() {
     assert!(output.tail.len() <= LIVE_OUTPUT_BYTES_MAX);
     assert!(output.tail.ends_with("0099é"));
     assert_eq!(output.skipped_bytes + output.tail.len() as u64, 100 * 300 * 6);
+}
 
-    let mut steps = vec![open()];
-    for turn in 1..=u32::try_from(ITEMS_MAX).expect("fits") {
-        steps.extend([started(turn, "x").into(), ended(turn, StopReason::EndTurn).into()]);
+/// A log with long texts of every kind, far more than are kept.
+fn long_log(turns: u32) -> Vec<Logged> {
+    let mut events = vec![Event::SessionOpened { spec: spec() }];
+    for turn in 1..=turns {
+        let at = step(turn, 1);
+        let id = format!("c{turn}");
+        let write =
+            call(&id, "write_file", json!({ "path": "a", "content": format!("{turn} ").repeat(2_000) }));
+        let answer = Reply {
+            text: format!("answer {turn} ").repeat(500),
+            calls: vec![write.clone()],
+            ..Reply::default()
+        };
+        let outcome = Outcome::ok(format!("output {turn}\n").repeat(1_000));
+        events.extend([
+            started(turn, &format!("prompt {turn} ").repeat(100)),
+            Event::StepStarted { step: at },
+            Event::Replied { step: at, reply: answer },
+            Event::ToolStarted { call: write, origin: Origin::Model },
+            finished(&id, outcome),
+            ended(turn, StopReason::EndTurn),
+        ]);
     }
-    let transcript = live(&steps);
-    assert_eq!(transcript.items().len(), ITEMS_MAX);
-    assert_eq!(transcript.items().next().map(|item| item.id.to_string()).as_deref(), Some("prompt-2501"));
+    (1..).zip(events).map(|(seq, event)| Logged { seq: Seq(seq), at: Timestamp(0), event }).collect()
+}
+
+fn folded(log: &[Logged]) -> Transcript {
+    let mut transcript = Transcript::new();
+    log.iter().for_each(|logged| transcript.apply(&Update::Logged(Arc::new(logged.clone()))));
+    transcript
+}
+
+/// What an item says, however much of it is kept.
+fn said(item: &Item) -> String {
+    format!("{:?}", item.body)
+}
+
+#[test]
+fn every_item_stays_and_old_texts_come_back() {
+    let log = long_log(400);
+    let whole: Vec<Item> =
+        log[1..].chunks(6).flat_map(|turn| folded(turn).items().cloned().collect::<Vec<_>>()).collect();
+    let mut transcript = folded(&log);
+    assert_eq!(transcript.items().len(), 400 * 5);
+    let kept: usize = transcript.items().map(|item| said(item).len()).sum();
+    let prompts: usize = 400 * 1_500;
+    assert!(kept < TEXTS_BYTES_MAX + prompts + 2_000 * 600, "{kept} bytes are kept");
+    let short = |transcript: &Transcript| transcript.items().filter(|item| item.kept == Kept::Short).count();
+    assert!(short(&transcript) > 500);
+    assert!(
+        transcript
+            .items()
+            .filter(|item| matches!(item.body, Body::Prompt(_)))
+            .all(|item| said(item).len() > 900)
+    );
+    // Wherever somebody reads, all is there again, and only there.
+    for at in [0, 3, 450, 451] {
+        let id = transcript.at(at).unwrap().id.clone();
+        if transcript.at(at).unwrap().kept != Kept::Short {
+            continue;
+        }
+        let mut recall = transcript.recall(&id).expect("it is short");
+        let read = log.iter().position(|logged| recall.apply(logged)).expect("it comes to its end");
+        assert!(read < log.len() / 2, "{read}");
+        transcript.give_back(recall.items());
+        let item = transcript.item(&id).unwrap();
+        let original = whole.iter().find(|item| item.id == id).unwrap();
+        assert_eq!((item.kept, said(item)), (Kept::Recalled, said(original)));
+        assert!(transcript.recall(&id).is_none());
+        assert!(transcript.items().filter(|item| item.kept == Kept::Recalled).count() <= 64);
+    }
+    // More that comes does not let go of it, and the end is whole.
+    let first = transcript.items().find(|item| item.kept == Kept::Recalled).map(|item| item.id.clone());
+    let next = log.len() as u64 + 1;
+    let more = Logged { seq: Seq(next), at: Timestamp(0), event: Event::HistoryCleared };
+    transcript.apply(&Update::Logged(Arc::new(more)));
+    assert!(first.is_some_and(|id| transcript.item(&id).is_some_and(|item| item.kept == Kept::Recalled)));
+    assert!(transcript.items().rev().take(50).all(|item| item.kept == Kept::Whole));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sysop_core::look::Looks;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
 
 use crate::output::artefacts::Artefacts;
@@ -87,11 +88,12 @@ pub(super) async fn report(mut told: Vec<Told>, limits: OutputLimits, artefacts:
     });
     let changes = changes.collect();
     let mut page = Page { told: &told, limits, artefacts, artefact: None, truncated: false };
-    let output = page.write(&groups).await;
+    let (output, looks) = page.write(&groups).await;
     let exit_code = told.first().and_then(|told| told.outcome.exit_code);
     Outcome {
         status: status(&told),
         output,
+        looks,
         exit_code: exit_code.filter(|_| told.iter().all(|told| told.outcome.exit_code == exit_code)),
         truncated: page.truncated || told.iter().any(|told| told.outcome.truncated),
         artefact: page.artefact,
@@ -183,12 +185,12 @@ async fn by_artefact(group: Group, told: &mut [Told], artefacts: &Artefacts) -> 
             continue;
         }
         let kept = split[number].first(told);
-        let (text, kept) = (kept.output.clone(), kept.artefact.clone());
+        let (text, looks, kept) = (kept.output.clone(), kept.looks.clone(), kept.artefact.clone());
         if kept.as_ref() != Some(&name) {
             artefacts.remove_output(&name).await;
         }
         let outcome = &mut told[place].outcome;
-        (outcome.output, outcome.artefact) = (text, kept);
+        (outcome.output, outcome.looks, outcome.artefact) = (text, looks, kept);
         split[number].0.push(place);
     }
     split
@@ -224,6 +226,7 @@ struct Page<'a> {
 struct Section<'a> {
     heading: String,
     body: String,
+    looks: Looks,
     outcome: &'a Outcome,
 }
 
@@ -243,10 +246,10 @@ impl Section<'_> {
 }
 
 impl<'a> Page<'a> {
-    async fn write(&mut self, groups: &[Group]) -> String {
+    async fn write(&mut self, groups: &[Group]) -> (String, Looks) {
         let mut sections: Vec<Section<'a>> = groups.iter().map(|group| self.section(group)).collect();
         let left_out = self.left_out(groups, &sections);
-        let mut output = String::new();
+        let (mut output, mut looks) = (String::new(), Looks::default());
         let mut notice = String::new();
         if !left_out.is_empty() {
             self.truncated = true;
@@ -262,12 +265,14 @@ impl<'a> Page<'a> {
                 output.push_str(&notice);
             }
             output.push_str(&section.heading);
-            output.push_str(&self.fitting(section, share).await);
+            let (body, body_looks) = self.fitting(section, share).await;
+            looks.append(output.len(), &body, &body_looks);
+            output.push_str(&body);
         }
         if output.ends_with('\n') {
             output.pop();
         }
-        output
+        (output, looks)
     }
 
     fn section(&self, group: &Group) -> Section<'a> {
@@ -275,15 +280,24 @@ impl<'a> Page<'a> {
         let names = names(group.0.iter().map(|&place| &self.told[place]), self.names_bytes_max());
         let heading = format!("== {names} ({} of {}): {} ==\n", group.0.len(), self.told.len(), end(outcome));
         let mut body = String::with_capacity(outcome.output.len() + 1);
-        for line in outcome.output.lines() {
+        let mut looks = Looks::default();
+        let mut changes = outcome.looks.changes().peekable();
+        let mut from = 0;
+        for line in outcome.output.split_inclusive('\n') {
             // No host may speak for another.
             if line.starts_with("== ") {
                 body.push(' ');
             }
+            while let Some((at, look)) = changes.next_if(|(at, _)| *at < from + line.len()) {
+                looks.begin(body.len() + at - from, look);
+            }
             body.push_str(line);
+            from += line.len();
+        }
+        if !body.is_empty() && !body.ends_with('\n') {
             body.push('\n');
         }
-        Section { heading, body, outcome }
+        Section { heading, body, looks, outcome }
     }
 
     fn names_bytes_max(&self) -> usize {
@@ -336,11 +350,11 @@ impl<'a> Page<'a> {
     }
 
     /// The text of a section, cut where its share is too small; the whole is kept then.
-    async fn fitting(&mut self, section: Section<'_>, share: OutputLimits) -> String {
+    async fn fitting(&mut self, section: Section<'_>, share: OutputLimits) -> (String, Looks) {
         let artefact = section.outcome.artefact.clone();
         if section.body.len() <= share.bytes && section.lines() <= share.lines {
             self.artefact = self.artefact.take().or(artefact);
-            return section.body;
+            return (section.body, section.looks);
         }
         self.truncated = true;
         let kept = match artefact {
@@ -358,9 +372,10 @@ impl<'a> Page<'a> {
         excerpt.push(section.body.as_bytes());
         let excerpt = excerpt.finish();
         self.artefact = self.artefact.take().or(kept.ok());
-        let Some(gap) = excerpt.gap else { return section.body };
+        let Some(gap) = excerpt.gap else { return (section.body, section.looks) };
         let gap = format!("{}, {}", counted(gap.lines, "line"), counted(gap.bytes, "byte"));
-        joined(&excerpt.head, &format!("… [{gap} left out here; {place}] …"), &excerpt.tail)
+        let text = joined(&excerpt.head, &format!("… [{gap} left out here; {place}] …"), &excerpt.tail);
+        (text, Looks::default())
     }
 }
 

@@ -3,10 +3,12 @@
 //! What comes is read into the very buffer that the artefact is written from: a flood of output is copied once from
 //! its pipe and once to its file, and never in between.
 
+use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
-use sysop_core::text::strip_controls;
+use sysop_core::look::Looks;
+use sysop_core::text::painted;
 use sysop_driver::port::DeltaSink;
 use tokio::time::Instant;
 
@@ -41,10 +43,11 @@ struct Buffer {
     filled: bool,
 }
 
-/// What the model is told of a stream.
+/// What the model is told of a stream, and how that looks to a person.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Captured {
     pub(crate) text: String,
+    pub(crate) looks: Looks,
     pub(crate) truncated: bool,
     pub(crate) artefact: Option<String>,
 }
@@ -230,9 +233,9 @@ impl Stream<'_> {
     async fn finish(&mut self, secrets: Option<&Secrets>, rest: (Vec<u8>, usize)) -> Captured {
         self.pace.finish();
         let excerpt = self.excerpt.finish();
-        let shown = |text: &str| told(secrets, text);
+        let (mut text, mut looks) = told(secrets, &excerpt.head);
         let Some(gap) = excerpt.gap else {
-            return Captured { text: shown(&excerpt.head), truncated: false, artefact: None };
+            return Captured { text, looks, truncated: false, artefact: None };
         };
         if self.writer.is_none() {
             self.begin_artefact();
@@ -242,11 +245,10 @@ impl Stream<'_> {
             Err(_) => Err(io::Error::other("the disk does not answer")),
         };
         let notice = notice(gap, &kept, self.artefacts.map_or(0, Artefacts::bytes_max));
-        Captured {
-            text: joined(&shown(&excerpt.head), &notice, &shown(&excerpt.tail)),
-            truncated: true,
-            artefact: kept.ok().map(|kept| kept.name),
-        }
+        let (tail, tail_looks) = told(secrets, &excerpt.tail);
+        text = joined(&text, &notice, &tail);
+        looks.append(text.len() - tail.len(), &tail, &tail_looks);
+        Captured { text, looks, truncated: true, artefact: kept.ok().map(|kept| kept.name) }
     }
 
     async fn finish_artefact(&mut self, rest: (Vec<u8>, usize)) -> io::Result<Kept> {
@@ -257,12 +259,13 @@ impl Stream<'_> {
     }
 }
 
-/// A text as a model is told it. A secret may come together only when the control sequences are gone.
-fn told(secrets: Option<&Secrets>, text: &str) -> String {
-    let text = strip_controls(text);
-    match secrets {
-        Some(secrets) => secrets.redact(&text).into_owned(),
-        None => text.into_owned(),
+/// A text as a model is told it, and how it looks. A secret may come together only when the control sequences are
+/// gone; the places of looks are wrong then.
+fn told(secrets: Option<&Secrets>, text: &str) -> (String, Looks) {
+    let (text, looks) = painted(text);
+    match secrets.map(|secrets| secrets.redact(&text)) {
+        Some(Cow::Owned(clean)) => (clean, Looks::default()),
+        Some(Cow::Borrowed(_)) | None => (text.into_owned(), looks),
     }
 }
 

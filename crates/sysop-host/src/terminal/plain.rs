@@ -1,9 +1,10 @@
-//! Output as plain text: without escape sequences, and with each line as it stood when it was left. Progress
-//! that rewrites its line is one line.
+//! Output as plain text: with each line as it stood when it was left, and without escape sequences, but for those of
+//! ours that select colours and weights. Progress that rewrites its line is one line.
 //!
 //! Holds one line at most; one that is too long is passed on in pieces.
 
 use memchr::memchr2;
+use sysop_core::look::Look;
 
 use super::sequences::{Kind, Token};
 
@@ -19,12 +20,22 @@ pub(super) struct Plain {
     cells: Option<Cells>,
     /// A carriage return came, and nothing after it.
     returned: bool,
+    /// How what comes looks.
+    look: Look,
+    /// How the end of what was passed on looks, and of the line behind it.
+    passed_on: Look,
+    line_look: Look,
 }
+
+/// A cell that nothing was written into.
+const BLANK: (char, Look) = (' ', Look::PLAIN);
 
 #[derive(Debug)]
 struct Cells {
-    line: Vec<char>,
+    line: Vec<(char, Look)>,
     cursor: usize,
+    /// How what is written looks.
+    look: Look,
     /// The beginning of a character that is not whole yet.
     cut: Vec<u8>,
 }
@@ -46,16 +57,22 @@ impl Plain {
     /// Passes on the last line, which nobody ended.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         self.returned = false;
-        out.append(&mut self.line);
-        if let Some(cells) = self.cells.take() {
-            out.extend(cells.text().into_bytes());
+        match self.cells.take() {
+            Some(cells) => {
+                self.line_look = self.passed_on;
+                cells.write_onto(&mut self.line_look, out);
+            }
+            None => out.append(&mut self.line),
         }
+        self.passed_on = self.line_look;
     }
 
     /// Adds a word of ours: at the end of the line that was begun, else on a line of its own.
     pub(super) fn note(&mut self, note: &str, out: &mut Vec<u8>) {
         let begun = !self.line.is_empty() || self.cells.is_some();
+        let look = std::mem::take(&mut self.look);
         self.text(note.as_bytes(), out);
+        self.look = look;
         if !begun {
             self.newline(out);
         }
@@ -85,6 +102,10 @@ impl Plain {
                     _ => 0,
                 };
                 if ended > 0 {
+                    if run > 0 {
+                        select(self.look, &mut self.line_look, out);
+                        self.passed_on = self.line_look;
+                    }
                     out.extend_from_slice(&rest[..run]);
                     out.push(b'\n');
                     rest = &rest[run + ended..];
@@ -103,11 +124,17 @@ impl Plain {
 
     fn letters(&mut self, text: &[u8], out: &mut Vec<u8>) {
         match &mut self.cells {
-            Some(cells) => cells.write(text),
+            Some(cells) => {
+                cells.look = self.look;
+                cells.write(text);
+            }
+            None if text.is_empty() => {}
             None => {
+                select(self.look, &mut self.line_look, &mut self.line);
                 self.line.extend_from_slice(text);
                 if self.line.len() > LINE_MAX {
                     out.append(&mut self.line);
+                    self.passed_on = self.line_look;
                 }
             }
         }
@@ -143,6 +170,14 @@ impl Plain {
             b'P' => self.cells().delete(count()),
             b'X' => self.cells().blank(count()),
             b'@' => self.cells().insert(count()),
+            b'm' => {
+                // Of what is no selection, `>` and its like begin the parameters.
+                if let Ok(parameters) = std::str::from_utf8(parameters)
+                    && parameters.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))
+                {
+                    self.look.select(parameters);
+                }
+            }
             b'A' | b'B' | b'E' | b'F' | b'H' | b'd' | b'e' | b'f' => self.leave(out),
             _ => {}
         }
@@ -162,15 +197,39 @@ impl Plain {
     }
 
     fn cells(&mut self) -> &mut Cells {
-        let line = &mut self.line;
-        self.cells.get_or_insert_with(|| {
-            let line: Vec<char> = String::from_utf8_lossy(&std::mem::take(line)).chars().collect();
-            Cells { cursor: line.len(), line, cut: Vec::new() }
-        })
+        let (line, begins) = (&mut self.line, self.passed_on);
+        let cells = self.cells.get_or_insert_with(|| Cells::of(&std::mem::take(line), begins));
+        cells.look = self.look;
+        cells
+    }
+}
+
+/// Writes the sequence that changes one look into another, where they differ.
+fn select(look: Look, current: &mut Look, out: &mut Vec<u8>) {
+    if look != *current {
+        let parameters = look.parameters();
+        let border = if parameters.is_empty() { "" } else { ";" };
+        out.extend_from_slice(format!("\x1b[0{border}{parameters}m").as_bytes());
+        *current = look;
     }
 }
 
 impl Cells {
+    /// A line in which there are no sequences but our own.
+    fn of(line: &[u8], begins: Look) -> Self {
+        let (mut cells, mut look) = (Vec::new(), begins);
+        let line = String::from_utf8_lossy(line);
+        let mut rest = line.as_ref();
+        while let Some((before, sequence)) = rest.split_once("\x1b[0") {
+            cells.extend(before.chars().map(|letter| (letter, look)));
+            let (parameters, after) = sequence.split_once('m').unwrap_or((sequence, ""));
+            look = Look::of(parameters);
+            rest = after;
+        }
+        cells.extend(rest.chars().map(|letter| (letter, look)));
+        Self { cursor: cells.len(), line: cells, look, cut: Vec::new() }
+    }
+
     fn write(&mut self, text: &[u8]) {
         let mut bytes = std::mem::take(&mut self.cut);
         bytes.extend_from_slice(text);
@@ -187,15 +246,15 @@ impl Cells {
         }
         self.pad(self.cursor);
         match self.line.get_mut(self.cursor) {
-            Some(cell) => *cell = letter,
-            None => self.line.push(letter),
+            Some(cell) => *cell = (letter, self.look),
+            None => self.line.push((letter, self.look)),
         }
         self.cursor += 1;
     }
 
     fn pad(&mut self, length: usize) {
         if self.line.len() < length {
-            self.line.resize(length, ' ');
+            self.line.resize(length, BLANK);
         }
     }
 
@@ -215,7 +274,7 @@ impl Cells {
     fn blank_range(&mut self, from: usize, to: usize) {
         let to = to.min(self.line.len());
         if let Some(cells) = self.line.get_mut(from..to) {
-            cells.fill(' ');
+            cells.fill(BLANK);
         }
     }
 
@@ -229,13 +288,18 @@ impl Cells {
     fn insert(&mut self, count: usize) {
         if self.cursor < self.line.len() {
             let room = LINE_MAX.saturating_sub(self.line.len()).min(count);
-            self.line.splice(self.cursor..self.cursor, std::iter::repeat_n(' ', room));
+            self.line.splice(self.cursor..self.cursor, std::iter::repeat_n(BLANK, room));
         }
     }
 
-    fn text(&self) -> String {
-        let text: String = self.line.iter().collect();
-        text.trim_end_matches(' ').to_owned() + &String::from_utf8_lossy(&self.cut)
+    /// Writes the line but for blanks at its end, in front of which there is this look.
+    fn write_onto(&self, current: &mut Look, out: &mut Vec<u8>) {
+        let blanks = self.line.iter().rev().take_while(|(letter, _)| *letter == ' ').count();
+        for (letter, look) in &self.line[..self.line.len() - blanks] {
+            select(*look, current, out);
+            out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        out.extend_from_slice(String::from_utf8_lossy(&self.cut).as_bytes());
     }
 }
 
@@ -243,16 +307,42 @@ impl Cells {
 mod tests {
     use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 
+    use sysop_core::text::painted;
+
     use super::Plain;
     use crate::terminal::sequences::Sequences;
 
-    fn plain(chunks: &[&[u8]]) -> String {
+    fn coloured(chunks: &[&[u8]]) -> String {
         let (mut sequences, mut plain, mut out) = (Sequences::default(), Plain::default(), Vec::new());
         for chunk in chunks {
             sequences.push(chunk, |token| plain.push(&token, &mut out));
         }
         plain.finish(&mut out);
         String::from_utf8_lossy(&out).into_owned()
+    }
+
+    fn plain(chunks: &[&[u8]]) -> String {
+        painted(&coloured(chunks)).0.into_owned()
+    }
+
+    #[test]
+    fn colours_stay_with_their_letters() {
+        let shown = |text: &str| coloured(&[text.as_bytes()]).replace('\x1b', "^");
+        for (sent, kept) in [
+            ("\x1b[1;31mred\x1b[0m x\r\n", "^[0;1;31mred^[0m x\n"),
+            ("\x1b[32ma\r\nb\x1b[m\r\n", "^[0;32ma\nb\n"),
+            // The prompt of a shell that colours nothing in the end.
+            ("\x1b[1m\x1b[0mx\r\n", "x\n"),
+            ("\x1b[31mold\r\x1b[32mne\r\n", "^[0;32mne^[0;31md\n"),
+            ("\x1b[31mold\x1b[0m\r\x1b[Kok\r\n", "ok\n"),
+            ("\x1b[31mab\x1b[D\x1b[Xc\x1b[0m", "^[0;31mac"),
+            ("a\x1b[41m  \x1b[K\r\nb", "a\n^[0;41mb"),
+            ("\x1b[>4;1m\x1b[?25lx\x1b[38;5;208my", "x^[0;38;5;208my"),
+        ] {
+            assert_eq!(shown(sent), kept, "{sent:?}");
+        }
+        let long = format!("\x1b[31m{}\x1b[0m\r\n", "x".repeat(100_000));
+        assert_eq!(plain(&[long.as_bytes()]).len(), 100_001);
     }
 
     #[test]
@@ -291,6 +381,20 @@ mod tests {
             let whole = pieces.concat();
             let chunks: Vec<&[u8]> = whole.as_bytes().chunks(size).collect();
             prop_assert_eq!(plain(&chunks), plain(&[whole.as_bytes()]));
+            let seen = |chunks: &[&[u8]]| {
+                let whole = coloured(chunks);
+                let (text, looks) = painted(&whole);
+                looks.pieces(&text).flat_map(|(piece, look)| piece.chars().map(move |sign| (sign, look))).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(seen(&chunks), seen(&[whole.as_bytes()]));
+        }
+
+        #[test]
+        fn colours_change_nothing_of_the_text(
+            pieces in proptest::collection::vec("[a-cä \r\n\x08]{0,5}|\x1b\\[[0-9]{0,2}[KGCDPX@]|\x1b\\[(3[0-7]|4[0-7]|0|1|7)m", 0..20),
+        ) {
+            let without: String = pieces.iter().filter(|piece| !piece.ends_with('m')).cloned().collect();
+            prop_assert_eq!(plain(&[pieces.concat().as_bytes()]), plain(&[without.as_bytes()]));
         }
 
         #[test]

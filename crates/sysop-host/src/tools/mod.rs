@@ -167,6 +167,7 @@ fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
 
 fn outcome(status: Status, captured: Captured) -> Outcome {
     Outcome {
+        looks: captured.looks,
         truncated: captured.truncated,
         artefact: captured.artefact,
         ..Outcome::new(status, captured.text)

@@ -12,6 +12,7 @@ conformance_of_shells!(
     every_exit_code_is_told_as_it_is,
     death_by_a_signal_is_stated,
     every_command_arrives_as_it_is,
+    colours_are_kept_beside_the_text,
     the_longest_command_runs,
     nothing_can_be_read_and_there_is_no_terminal,
     commands_start_in_the_root_and_in_a_session_of_their_own,
@@ -84,6 +85,26 @@ async fn every_command_arrives_as_it_is(factory: &impl Factory) {
         let expected = sysop_core::text::strip_controls(printed).into_owned();
         assert_eq!(outcome.output, format!("{expected}{end}[exit code 0]"), "{command}");
     }
+}
+
+async fn colours_are_kept_beside_the_text(factory: &impl Factory) {
+    let world = factory.full();
+    let command = "printf 'a\\033[1;31mred\\033[0m\\033]0;t\\007\\033[2J b\\n'; exit 3";
+    let outcome = world.call("bash", json!({ "command": command })).await;
+    assert_eq!(outcome.output, "ared b\n[exit code 3]");
+    let pieces: Vec<(&str, String)> =
+        outcome.looks.pieces(&outcome.output).map(|(piece, look)| (piece, look.parameters())).collect();
+    let plain = String::new;
+    assert_eq!(pieces, [("a", plain()), ("red", "1;31".to_owned()), (" b\n[exit code 3]", plain())]);
+    // Head and tail have their own, what is said between them has none.
+    let flood = "for i in $(seq 2000); do printf '\\033[32m%s\\033[0m\\n' $i; done";
+    let outcome = world.call("bash", json!({ "command": flood })).await;
+    let looks: Vec<(&str, String)> =
+        outcome.looks.pieces(&outcome.output).map(|(piece, look)| (piece, look.parameters())).collect();
+    let look_of =
+        |text: &str| looks.iter().find(|(piece, _)| piece.contains(text)).map(|(_, look)| look.as_str());
+    assert!(outcome.truncated);
+    assert_eq!((look_of("1"), look_of("left out"), look_of("2000")), (Some("32"), Some(""), Some("32")));
 }
 
 async fn the_longest_command_runs(factory: &impl Factory) {

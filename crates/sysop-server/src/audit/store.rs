@@ -14,6 +14,7 @@ use sysop_driver::port::{Clock, SessionSummary, Store, StoreError};
 use super::entry::{Entry, Kind};
 use super::watch::{Actor, Watch, is_audited};
 use super::{Audit, Redaction};
+use crate::spans::Spans;
 
 /// Events that are read at a time.
 const PAGE_EVENTS: usize = 4096;
@@ -34,6 +35,7 @@ pub struct AuditedStore {
     audit: Arc<Audit>,
     when_unwritten: WhenUnwritten,
     watch: Mutex<Watch>,
+    spans: Option<Arc<Spans>>,
 }
 
 impl AuditedStore {
@@ -45,7 +47,14 @@ impl AuditedStore {
         redaction: Redaction,
         when_unwritten: WhenUnwritten,
     ) -> Self {
-        Self { inner, clock, audit, when_unwritten, watch: Mutex::new(Watch::new(redaction)) }
+        let watch = Mutex::new(Watch::new(redaction));
+        Self { inner, clock, audit, when_unwritten, watch, spans: None }
+    }
+
+    /// The same, with spans of what goes into the store.
+    #[must_use]
+    pub fn with_spans(self, spans: Option<Arc<Spans>>) -> Self {
+        Self { spans, ..self }
     }
 
     /// From now on it is their wish what the session does.
@@ -108,6 +117,20 @@ impl AuditedStore {
 impl AuditedStore {
     /// Audits events, then does `append`, which appends them.
     pub(super) async fn audited(
+        &self,
+        id: &SessionId,
+        after: Seq,
+        events: &[Arc<Logged>],
+        append: impl Future<Output = Result<Seq, StoreError>> + Send,
+    ) -> Result<Seq, StoreError> {
+        let appended = self.audited_first(id, after, events, append).await;
+        if let (Some(spans), Ok(_)) = (&self.spans, &appended) {
+            spans.logged(id, events);
+        }
+        appended
+    }
+
+    async fn audited_first(
         &self,
         id: &SessionId,
         after: Seq,

@@ -32,6 +32,6 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Response {
 /// Counters, as Prometheus reads them.
 pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(axum::http::header::CONTENT_TYPE, kind)], shared.metrics.text(shared.house.rooms.live()))
+    ([(axum::http::header::CONTENT_TYPE, kind)], shared.metrics.text(shared.house.rooms.live_count()))
         .into_response()
 }

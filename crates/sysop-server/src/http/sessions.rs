@@ -138,7 +138,7 @@ pub(super) async fn list(
             "host": session.host,
             "root": session.root,
         });
-        if let Some(room) = shared.house.live(&session.id) {
+        if let Some(room) = shared.house.if_open(&session.id) {
             row["state"] = json!(Follower::caught_up(&room).await.now().state);
         }
         rows.push(row);

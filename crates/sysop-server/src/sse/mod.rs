@@ -69,7 +69,7 @@ pub(crate) async fn events(
         true => Some(watch(&room, &caller, wanted.cols.zip(wanted.rows)).await),
         false => None,
     };
-    let mut feed = Feed::new(room, start, false).await;
+    let mut feed = Feed::new(room, shared.house.rooms.as_ref(), start, false).await;
     if let Some(lent) = lent.filter(|lent| !lent.tools.is_empty()) {
         feed.sit(Some(state.lending.sit(&caller.key, lent)));
     }

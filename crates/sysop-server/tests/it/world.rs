@@ -175,7 +175,7 @@ impl Rooms for TestRooms {
         self.driver.resume(id, host).await.map(found).map_err(failed)
     }
 
-    fn live(&self, id: &SessionId) -> Option<Found> {
+    fn if_open(&self, id: &SessionId) -> Option<Found> {
         Some(Found { session: self.driver.opened(id)?, last: self.driver.last_seq(id)? })
     }
 
@@ -213,7 +213,7 @@ impl Rooms for TestRooms {
         None
     }
 
-    fn live(&self) -> usize {
+    fn live_count(&self) -> usize {
         self.driver.live_sessions()
     }
 

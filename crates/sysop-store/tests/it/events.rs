@@ -330,7 +330,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     (status(), text(), end, vec(change, 0..3), vec(host, 0..3)).prop_map(
         |(status, output, end, changes, hosts)| {
             let (exit_code, truncated, artefact, duration_ms) = end;
-            Outcome { status, output, exit_code, truncated, artefact, duration_ms, changes, hosts }
+            let looks = sysop_core::text::painted("a\u{1b}[1;31mb\u{1b}[0mc").1;
+            Outcome { status, output, looks, exit_code, truncated, artefact, duration_ms, changes, hosts }
         },
     )
 }

@@ -1,6 +1,7 @@
 //! What the run loop is asked to do.
 
 use sysop_core::event::Input;
+use sysop_core::look::Looks;
 use sysop_core::question::QuestionId;
 use sysop_driver::face::Which;
 use sysop_driver::people::Answer;
@@ -16,6 +17,8 @@ pub enum Act {
     OpenEditor(Edited, String),
     /// Shows a text in the person's pager; made safe before.
     Pager(String),
+    /// The same with an output and how it looks.
+    PagerOfOutput(String, Looks),
     /// Fetches the whole output of a call by the name of its artefact and shows it in the pager.
     PagerOfArtefact(String),
     /// Opens a session in place of this one.

@@ -9,7 +9,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::transcript::{Body, Phase, mode_word};
 use sysop_driver::face::Which;
 
-use super::overlay::Overlay;
+use super::overlay::{List, Overlay};
 use super::{Act, App, Expected, Left};
 use crate::command::{Line, parse};
 use crate::view::theme::ThemeName;
@@ -25,7 +25,12 @@ impl App {
     }
 
     fn prompt(&mut self, text: String, now: Duration) -> Vec<Act> {
-        let what = if self.state().is_busy() { Expected::Event } else { Expected::Turn };
+        let what = if self.state().is_busy() {
+            self.own_queued.push(text.clone());
+            Expected::Event
+        } else {
+            Expected::Turn
+        };
         self.send_expecting(Input::Prompt { text }, what, now)
     }
 
@@ -52,9 +57,9 @@ impl App {
             Line::Resume(None) if matches!(self.transcript.phase(), Phase::Paused { .. }) => {
                 self.send_expecting(Input::Resume, Expected::Event, now)
             }
-            Line::Resume(None) => vec![Act::ListSessions],
+            Line::Resume(None) => self.fetch_list(List::Sessions),
             Line::Resume(Some(id)) => vec![Act::Open(Which::Earlier(id))],
-            Line::Model(None) => vec![Act::ListModels],
+            Line::Model(None) => self.fetch_list(List::Models),
             Line::Model(Some(name)) => self.model_named(&name, now),
             Line::Approve(Some(mode)) => self.configure(Change::Approve(mode), now),
             Line::Approve(None) => {
@@ -91,7 +96,7 @@ impl App {
     /// The commands that only a full screen has.
     fn full_screen_line(&mut self, text: &str, now: Duration) -> Option<Vec<Act>> {
         match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
-            ("/sessions", _) => Some(vec![Act::ListSessions]),
+            ("/sessions", _) => Some(self.fetch_list(List::Sessions)),
             ("/fork", _) => {
                 self.pick_message(now);
                 Some(Vec::new())

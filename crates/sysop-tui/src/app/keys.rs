@@ -7,6 +7,7 @@ use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use sysop_core::event::Input;
+use sysop_core::text::painted;
 use sysop_core::transcript::{Body, ItemId, Phase};
 use sysop_driver::people::Answer;
 
@@ -312,9 +313,12 @@ impl App {
             Some(Body::Output(output)) => match &output.outcome {
                 Some(outcome) => match &outcome.artefact {
                     Some(name) => vec![Act::PagerOfArtefact(name.clone())],
-                    None => vec![Act::Pager(outcome.output.clone())],
+                    None => vec![Act::PagerOfOutput(outcome.output.clone(), outcome.looks.clone())],
                 },
-                None => vec![Act::Pager(output.tail.clone())],
+                None => {
+                    let (text, looks) = painted(&output.tail);
+                    vec![Act::PagerOfOutput(text.into_owned(), looks)]
+                }
             },
             Some(Body::Plan(plan)) => {
                 let id = ItemId::Output(plan.call.id.clone());

@@ -28,7 +28,7 @@ use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::policy::{Class, Policy, Risk};
 use sysop_core::question::{Question, QuestionId};
 use sysop_core::session::SessionSpec;
-use sysop_core::transcript::{Body, Decider, ItemId, Phase, PlanState, Transcript};
+use sysop_core::transcript::{Body, Decider, Item, ItemId, Phase, PlanState, Recall, Transcript};
 use sysop_core::words;
 use sysop_driver::face::{Named, Routine};
 
@@ -53,6 +53,31 @@ use crate::{BY, Leaving, Price};
 const FLASH: Duration = Duration::from_secs(4);
 /// How long the log is waited for after something was sent, before it is taken for lost.
 const EXPECT: Duration = Duration::from_secs(2);
+
+/// What is said while a session is being opened.
+pub const OPENING: &str = "opening…";
+
+/// How a session stands that was left while it ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It goes on.
+    Runs,
+    /// It cannot go on without a person.
+    Waits,
+}
+
+impl Standing {
+    /// How a session stands of which this is known; none where nothing runs.
+    pub fn of(transcript: &Transcript) -> Option<Self> {
+        match transcript.phase() {
+            Phase::Idle => None,
+            Phase::Waiting { .. } | Phase::Paused { .. } => Some(Self::Waits),
+            Phase::Thinking { .. } | Phase::Running { .. } | Phase::Stopping => {
+                Some(if transcript.questions().is_empty() { Self::Runs } else { Self::Waits })
+            }
+        }
+    }
+}
 
 /// What the face is made with.
 #[derive(Default)]
@@ -123,6 +148,14 @@ pub struct App {
     meter: Meter,
     /// Messages that wait for the end of the turn.
     queued: Vec<String>,
+    /// Those of them that were written here.
+    own_queued: Vec<String>,
+    /// Sessions that were left while they ran, and how they stand.
+    aside: Vec<(SessionId, Standing)>,
+    /// The list that is open and waits for what is to be in it.
+    awaited: Option<overlay::List>,
+    /// The item for which old texts were last asked for.
+    recalled_for: Option<ItemId>,
     /// Whether the last turn ended well with tools used, and the person has done nothing since.
     done: bool,
     pausing: bool,
@@ -170,6 +203,10 @@ impl App {
             expected: None,
             meter: Meter::new(setup.prices),
             queued: Vec::new(),
+            own_queued: Vec::new(),
+            aside: Vec::new(),
+            awaited: None,
+            recalled_for: None,
             done: false,
             pausing: false,
             interrupted: false,
@@ -193,9 +230,16 @@ impl App {
         self.past = past;
     }
 
-    /// A session was opened; its log has events up to `last`.
-    pub fn opened(&mut self, id: SessionId, last: Seq, spec: &SessionSpec) {
-        self.transcript = if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() };
+    /// A session was opened; its log has events up to `last`. Gives what was known of the one before.
+    pub fn opened(&mut self, id: SessionId, last: Seq, spec: &SessionSpec) -> Transcript {
+        let transcript = if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() };
+        let before = std::mem::replace(&mut self.transcript, transcript);
+        if self.flash().is_some_and(|text| text == OPENING) {
+            self.flash = None;
+        }
+        self.aside.retain(|(other, _)| *other != id);
+        self.recalled_for = None;
+        self.own_queued.clear();
         self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
         self.policy = OnceCell::new();
         self.replay_until = last;
@@ -211,6 +255,46 @@ impl App {
         self.focus = Focus::Box;
         self.history = crate::view::History::default();
         self.settle();
+        before
+    }
+
+    /// A session that was left while it ran stands so now; none where it runs no more.
+    pub fn stands(&mut self, id: &SessionId, standing: Option<Standing>, now: Duration) {
+        if self.session.as_ref() == Some(id) {
+            return;
+        }
+        let known = self.aside.iter().position(|(other, _)| other == id);
+        match (known, standing) {
+            (Some(at), Some(standing)) => self.aside[at].1 = standing,
+            (Some(at), None) => {
+                self.aside.remove(at);
+            }
+            (None, Some(standing)) => self.aside.push((id.clone(), standing)),
+            (None, None) => return,
+        }
+        let text = match standing {
+            Some(Standing::Runs) if known.is_some() => return,
+            Some(Standing::Runs) => "the other session goes on; /sessions leads back to it",
+            Some(Standing::Waits) => "another session waits for you; /sessions leads to it",
+            None => "another session is at its end; /sessions leads to it",
+        };
+        self.say(text, now);
+    }
+
+    /// What brings back old texts that the last frame has shown the beginnings of.
+    pub fn recall(&mut self) -> Option<Recall> {
+        let id = self.history.short()?.clone();
+        if self.recalled_for.as_ref() == Some(&id) {
+            return None;
+        }
+        let recall = self.transcript.recall(&id);
+        self.recalled_for = Some(id);
+        recall
+    }
+
+    /// Old texts were brought back.
+    pub fn recalled(&mut self, items: Vec<Item>) {
+        self.transcript.give_back(items);
     }
 
     /// A session that was asked for could not be opened; one sentence.
@@ -375,16 +459,18 @@ impl App {
             }
             Event::PromptQueued { text } => self.queued.push(text.clone()),
             Event::TurnStarted { prompt, .. } => {
-                if let Some(at) = self.queued.iter().position(|text| text == prompt) {
-                    self.queued.remove(at);
+                for queued in [&mut self.queued, &mut self.own_queued] {
+                    if let Some(at) = queued.iter().position(|text| text == prompt) {
+                        queued.remove(at);
+                    }
                 }
                 self.done = false;
             }
             // Who stops a turn does not want the next one: the session forgets them likewise.
-            Event::HistoryCleared | Event::CancelAsked { .. } => self.queued.clear(),
+            Event::HistoryCleared | Event::CancelAsked { .. } => self.forget_queued(),
             Event::TurnEnded { reason, .. } => {
                 if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
-                    self.queued.clear();
+                    self.forget_queued();
                 }
                 (self.interrupted, self.question_interrupted, self.decided) = Default::default();
                 self.done = *reason == StopReason::EndTurn && self.used_tools();
@@ -414,6 +500,20 @@ impl App {
         } else {
             self.done = false;
         }
+    }
+
+    /// Messages that waited are dropped by the session; those that were written here are in the box again.
+    fn forget_queued(&mut self) {
+        self.queued.clear();
+        let mut texts = std::mem::take(&mut self.own_queued);
+        if self.is_replaying() || texts.is_empty() {
+            return;
+        }
+        let composer = self.composer_mut();
+        if !composer.is_empty() {
+            texts.push(composer.take());
+        }
+        composer.set(&texts.join("\n"));
     }
 
     /// Whether the turn that ran last used tools.
@@ -528,6 +628,11 @@ impl App {
     pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
         let middle = self.middle();
         self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
+    }
+
+    /// Draws the history with what the middle would show.
+    pub fn draw_whole_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
+        self.history.draw(&self.transcript, None, theme, area, buffer);
     }
 
     /// A frame with all this was made; it is not on the screen yet.

@@ -11,7 +11,7 @@ use sysop_core::transcript::{Body, ItemId};
 use sysop_driver::face::Which;
 use sysop_driver::port::SessionSummary;
 
-use super::{Act, App};
+use super::{Act, App, Standing};
 use crate::picker::{Ask, Asked, Entry, Picked, Picker, Variable};
 use crate::view::theme::ThemeName;
 
@@ -36,6 +36,13 @@ pub enum Overlay {
         /// Its number among the routines.
         routine: usize,
     },
+}
+
+/// A list that has to be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    Sessions,
+    Models,
 }
 
 /// What is picked.
@@ -95,6 +102,7 @@ impl App {
                 if let (KeyCode::Tab, Some(Target::Session(id))) = (key.code, of(picker.selected(), targets))
                 {
                     self.overlay = None;
+                    self.awaited = None;
                     self.fork_next = true;
                     return vec![Act::Open(Which::Earlier(id.as_str().to_owned()))];
                 }
@@ -150,11 +158,45 @@ impl App {
         if let Some(theme) = self.theme_before.take() {
             self.theme = theme;
         }
+        self.awaited = None;
         self.overlay.take().is_some()
+    }
+
+    /// Opens a list before it is there, so that it does not open over what is typed meanwhile.
+    pub(super) fn fetch_list(&mut self, list: List) -> Vec<Act> {
+        let (title, act) = match list {
+            List::Sessions => ("Sessions · looking…", Act::ListSessions),
+            List::Models => ("Models · looking…", Act::ListModels),
+        };
+        self.pick(title, Vec::new());
+        self.awaited = Some(list);
+        vec![act]
+    }
+
+    /// A list could not be fetched; one sentence.
+    pub fn not_listed(&mut self, why: String, now: Duration) {
+        if self.awaited.is_some() {
+            self.close_overlay();
+        }
+        self.say(why, now);
+    }
+
+    /// Puts into the list what it waited for; a list that was closed meanwhile stays closed.
+    fn fill_list(&mut self, list: List, title: &str, choices: Vec<(Target, Entry)>) {
+        if self.awaited != Some(list) {
+            return;
+        }
+        self.awaited = None;
+        if let Some(Overlay::Picking { picker, targets }) = &mut self.overlay {
+            let (there, entries) = choices.into_iter().unzip();
+            *targets = there;
+            picker.fill(title, entries);
+        }
     }
 
     fn pick(&mut self, title: &str, choices: Vec<(Target, Entry)>) {
         let (targets, entries) = choices.into_iter().unzip();
+        self.awaited = None;
         self.overlay = Some(Overlay::Picking { picker: Picker::new(title, entries), targets });
     }
 
@@ -169,14 +211,20 @@ impl App {
         let choices: Vec<_> = others
             .map(|it| {
                 let title = if it.title.is_empty() { "(nothing was said)" } else { &it.title };
-                let detail = format!("{} · {}", it.host, ago(&it));
+                let stands =
+                    self.aside.iter().find(|(id, _)| *id == it.id).map(|(_, standing)| match standing {
+                        Standing::Runs => " · runs",
+                        Standing::Waits => " · waits for you",
+                    });
+                let detail = format!("{} · {}{}", it.host, ago(&it), stands.unwrap_or_default());
                 (Target::Session(it.id.clone()), entry(title, &detail))
             })
             .collect();
         if choices.is_empty() {
-            return self.say("there is no earlier session", now);
+            return self.not_listed("there is no earlier session".to_owned(), now);
         }
-        self.pick("Sessions · Enter goes on, Tab begins another from a message", choices);
+        let title = "Sessions · Enter goes on, Tab begins another from a message";
+        self.fill_list(List::Sessions, title, choices);
     }
 
     /// The list of models is here.
@@ -188,7 +236,7 @@ impl App {
             (Target::Model(model), row)
         });
         let choices = choices.collect();
-        self.pick("Models", choices);
+        self.fill_list(List::Models, "Models", choices);
     }
 
     pub(super) fn pick_host(&mut self) {

@@ -8,7 +8,7 @@ use sysop_core::text::neutralise_line;
 use sysop_core::transcript::{Phase, mode_word, short_form};
 use sysop_core::words;
 
-use super::{App, State};
+use super::{App, Standing, State};
 use crate::BY;
 
 /// How long a picture of the spinner stays.
@@ -106,6 +106,12 @@ impl App {
         }
         if let count @ 1.. = self.queued.len() {
             parts.push(part(format!("{count} queued"), Tone::Busy, 1));
+        }
+        match (self.aside.len(), self.aside.iter().any(|(_, standing)| *standing == Standing::Waits)) {
+            (0, _) => {}
+            (_, true) => parts.push(part("another waits for you", Tone::Warn, 1)),
+            (1, false) => parts.push(part("another runs", Tone::Busy, 2)),
+            (count, false) => parts.push(part(format!("{count} others run"), Tone::Busy, 2)),
         }
         if let Some(holder) = self.transcript().holder() {
             let text = if holder == BY {

@@ -22,6 +22,42 @@ pub struct Regions {
     pub status: Rect,
 }
 
+/// From how many columns on the history is left of the session's terminal.
+const BESIDE_COLUMNS_MIN: u16 = 168;
+/// From how many rows on it is above.
+const ABOVE_ROWS_MIN: u16 = 33;
+/// What the terminal has at least, where it has not all.
+const TERMINAL_COLUMNS: u16 = 100;
+const TERMINAL_ROWS: u16 = 24;
+
+/// The parts of the screen while the person is in the session's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PaneRegions {
+    /// The history and the border to the terminal, where there is room for them.
+    pub(super) history: Option<(Rect, Rect)>,
+    /// The terminal.
+    pub(super) pane: Rect,
+}
+
+/// Shares out the area between the history and the terminal.
+pub(super) fn pane_regions(area: Rect) -> PaneRegions {
+    if area.width >= BESIDE_COLUMNS_MIN {
+        let left = (area.width - TERMINAL_COLUMNS - 1).min(area.width / 2);
+        let history = Rect { width: left, ..area };
+        let border = Rect { x: area.x + left, width: 1, ..area };
+        let pane = Rect { x: area.x + left + 1, width: area.width - left - 1, ..area };
+        return PaneRegions { history: Some((history, border)), pane };
+    }
+    if area.height >= ABOVE_ROWS_MIN {
+        let above = (area.height - TERMINAL_ROWS - 1).min(area.height / 2);
+        let history = Rect { height: above, ..area };
+        let border = Rect { y: area.y + above, height: 1, ..area };
+        let pane = Rect { y: area.y + above + 1, height: area.height - above - 1, ..area };
+        return PaneRegions { history: Some((history, border)), pane };
+    }
+    PaneRegions { history: None, pane: area }
+}
+
 /// Shares out an area of at least [`COLUMNS_MIN`] by [`ROWS_MIN`] cells. `middle` and `input` are the rows that these
 /// want; none of the middle's means that there is none.
 pub fn regions(area: Rect, middle: u16, input: u16) -> Regions {
@@ -44,5 +80,28 @@ pub fn regions(area: Rect, middle: u16, input: u16) -> Regions {
         rule: next(1),
         input: next(input),
         status: next(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terminal_has_its_room_on_every_screen() {
+        for width in 1..400 {
+            for height in 1..120 {
+                let area = Rect::new(0, 0, width, height);
+                let PaneRegions { history, pane } = pane_regions(area);
+                let Some((history, border)) = history else {
+                    assert_eq!(pane, area);
+                    continue;
+                };
+                assert!(pane.width >= TERMINAL_COLUMNS.min(width) || pane.width == width, "{area:?}");
+                assert!(pane.height >= TERMINAL_ROWS.min(height) && !history.is_empty(), "{area:?}");
+                assert_eq!(history.area() + border.area() + pane.area(), area.area(), "{area:?}");
+                assert!(!history.intersects(pane) && area.contains(pane.as_position()));
+            }
+        }
     }
 }

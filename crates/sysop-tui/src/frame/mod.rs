@@ -79,12 +79,22 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Link>, now: Du
     app.painted();
 }
 
-/// Draws the session's terminal in the place of everything, but for a line that says whose turn it is.
-pub fn draw_pane(app: &App, pane: &mut Pane, frame: &mut Frame<'_>) {
+/// Draws the session's terminal beside or below the history, or on all of a small screen; and a line that says whose
+/// turn it is.
+pub fn draw_pane(app: &mut App, pane: &mut Pane, frame: &mut Frame<'_>, links: &mut Vec<Link>) {
     let theme = Theme::new(app.theme());
     let area = frame.area();
     let rows = area.height.saturating_sub(1);
-    let cursor = pane.draw(Rect { height: rows, ..area }, frame.buffer_mut());
+    let parts = layout::pane_regions(Rect { height: rows, ..area });
+    if let Some((history, border)) = parts.history {
+        app.draw_whole_history(theme, history, frame.buffer_mut());
+        take_links(frame.buffer_mut(), links);
+        let sign = if border.height > border.width { "│" } else { "─" };
+        for at in border.positions() {
+            frame.buffer_mut()[at].set_symbol(sign).set_style(theme.style(Ink::Dim));
+        }
+    }
+    let cursor = pane.draw(parts.pane, frame.buffer_mut());
     let transcript = app.transcript();
     let host = transcript.facts().map_or("", |facts| facts.host.as_str());
     let mut row = Row::of("─ ", theme.style(Ink::Dim));

@@ -4,6 +4,7 @@
 //! in a file that only its owner reads, and that stays there when something goes wrong with the editor or with us.
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use sysop_core::look::Looks;
 use sysop_core::text::neutralise;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
@@ -90,7 +92,7 @@ pub async fn edit(
 }
 
 /// Shows a text in the person's pager, `pager` being its command line; one sentence where that fails. Control
-/// sequences are shown, not obeyed.
+/// sequences in it are shown, not obeyed; where the pager is `less`, its looks are drawn.
 ///
 /// # Errors
 /// Where the terminal is gone.
@@ -99,18 +101,40 @@ pub async fn page(
     events: &mut Events,
     pager: Option<&OsStr>,
     text: &str,
+    looks: &Looks,
 ) -> io::Result<Result<(), String>> {
     let line = pager.unwrap_or(OsStr::new(PAGER));
-    let command = match command(line) {
+    let mut command = match command(line) {
         Ok(command) => command,
         Err(why) => return Ok(Err(why)),
     };
-    let text = neutralise(text).into_owned();
+    let colours = Path::new(command.as_std().get_program()).file_name() == Some(OsStr::new("less"));
+    if colours {
+        command.arg("-R");
+    }
+    let text = if colours { coloured(text, looks) } else { neutralise(text).into_owned() };
     // What a pager ends with says nothing about the text: `less` ends with 2 where it was interrupted.
     let ended = run(screen, events, command, Some(text)).await?;
     Ok(ended
         .map(drop)
         .map_err(|error| format!("the pager `{}` does not start ({error}); set $PAGER", shown(line))))
+}
+
+/// A text that is safe to show, with its looks as sequences that end with each line.
+fn coloured(text: &str, looks: &Looks) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (piece, look) in looks.pieces(text) {
+        let parameters = look.legible().parameters();
+        for line in neutralise(piece).split_inclusive('\n') {
+            let (letters, end) = line.strip_suffix('\n').map_or((line, ""), |letters| (letters, "\n"));
+            if parameters.is_empty() || letters.is_empty() {
+                out.push_str(line);
+            } else {
+                write!(out, "\x1b[{parameters}m{letters}\x1b[0m{end}").expect("a string takes all");
+            }
+        }
+    }
+    out
 }
 
 fn shown(line: &OsStr) -> String {
@@ -223,5 +247,19 @@ async fn wait(child: &mut Child, events: &mut Events) -> io::Result<ExitStatus> 
             // It may have ended by itself.
             let _ = kill_process(pid, signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_core::text::painted;
+
+    use super::coloured;
+
+    #[test]
+    fn a_pager_gets_colours_and_nothing_else() {
+        let (text, looks) = painted("a\x1b[31mred\nred\x1b[0m \x1b]0;t\x07\x1b[2Jb\n");
+        assert_eq!(coloured(&text, &looks), "a\x1b[31mred\x1b[0m\n\x1b[31mred\x1b[0m b\n");
+        assert_eq!(coloured("\x1b[2J", &looks), "\\x1b\x1b[31m[2J\x1b[0m");
     }
 }

@@ -18,6 +18,7 @@ use sysop_driver::people::TerminalSize;
 
 use super::keys::Wishes;
 use crate::screen::Mouse;
+use crate::view::ansi::NAMED;
 
 /// Rows above the screen that are kept.
 const SCROLLBACK_ROWS: usize = 2_000;
@@ -211,24 +212,6 @@ fn style_of(cell: &Cell) -> Style {
 }
 
 fn colour(colour: Colour) -> Color {
-    const NAMED: [Color; 16] = [
-        Color::Black,
-        Color::Red,
-        Color::Green,
-        Color::Yellow,
-        Color::Blue,
-        Color::Magenta,
-        Color::Cyan,
-        Color::Gray,
-        Color::DarkGray,
-        Color::LightRed,
-        Color::LightGreen,
-        Color::LightYellow,
-        Color::LightBlue,
-        Color::LightMagenta,
-        Color::LightCyan,
-        Color::White,
-    ];
     match colour {
         Colour::Spec(rgb) => Color::Rgb(rgb.r, rgb.g, rgb.b),
         Colour::Indexed(index) => Color::Indexed(index),

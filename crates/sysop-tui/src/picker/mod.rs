@@ -87,6 +87,16 @@ impl Picker {
         }
     }
 
+    /// Puts in what is there now, under another title; what was typed meanwhile is searched for.
+    pub fn fill(&mut self, title: &str, entries: Vec<Entry>) {
+        title.clone_into(&mut self.title);
+        self.found = (0..entries.len()).collect();
+        self.entries = entries;
+        self.typed.clear();
+        (self.selected, self.top) = (0, 0);
+        self.search();
+    }
+
     /// How many fit, and of how many.
     fn count(&self) -> (usize, usize) {
         (self.found.len(), self.entries.len())

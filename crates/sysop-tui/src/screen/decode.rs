@@ -12,7 +12,7 @@ use super::events::Event;
 
 /// How long the rest of a sequence may be on its way, before its beginning is taken for the Escape key.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(30);
-/// How long a paste may pause, before it is taken for whole.
+/// How long a paste may pause, before what came of it is passed on. The rest is a paste all the same.
 const REST_OF_PASTE: Duration = Duration::from_secs(2);
 /// The longest sequence; a longer one is garbage.
 const SEQUENCE_BYTES_MAX: usize = 4096;
@@ -25,6 +25,8 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 pub(super) struct Decoder {
     waiting: Vec<u8>,
     paste: Option<Vec<u8>>,
+    /// Whether a part of the open paste was passed on, because nothing more came for long.
+    stalled: bool,
 }
 
 /// What a beginning is.
@@ -38,13 +40,19 @@ enum Step {
 impl Decoder {
     /// Takes what was sent.
     pub(super) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<Event>) {
+        if self.stalled && bytes == b"\x03" {
+            // The end of the paste may never come: a key must lead out of it.
+            self.end_stalled();
+        }
         self.waiting.extend_from_slice(bytes);
         let mut at = 0;
         while at < self.waiting.len() {
             if let Some(paste) = &mut self.paste {
                 let Some(took) = take_paste(paste, &self.waiting[at..]) else { break };
                 at += took;
-                events.extend(pasted(self.paste.take()));
+                let whole = self.paste.take().filter(|paste| !(self.stalled && paste.is_empty()));
+                self.stalled = false;
+                events.extend(pasted(whole));
                 continue;
             }
             match step(&self.waiting[at..]) {
@@ -76,7 +84,7 @@ impl Decoder {
 
     /// How long to wait for more, where more has to come.
     pub(super) fn patience(&self) -> Option<Duration> {
-        if self.paste.is_some() {
+        if self.paste.as_ref().is_some_and(|paste| !(self.stalled && paste.is_empty())) {
             return Some(REST_OF_PASTE);
         }
         (!self.waiting.is_empty()).then_some(REST_OF_SEQUENCE)
@@ -84,11 +92,16 @@ impl Decoder {
 
     /// Nothing more came: what is there is all.
     pub(super) fn lapse(&mut self, events: &mut VecDeque<Event>) {
-        let waiting = std::mem::take(&mut self.waiting);
-        if self.paste.is_some() {
-            events.extend(pasted(self.paste.take()));
-            return;
+        if let Some(paste) = &mut self.paste {
+            if self.stalled && paste.is_empty() && self.waiting == b"\x1b" {
+                self.end_stalled();
+            } else {
+                let part = std::mem::take(paste);
+                self.stalled = true;
+                return events.extend(pasted(Some(part)));
+            }
         }
+        let waiting = std::mem::take(&mut self.waiting);
         match waiting.as_slice() {
             b"\x1b" => events.extend(key(KeyCode::Esc, KeyModifiers::NONE)),
             b"\x1b\x1b" => events.extend([(); 2].iter().flat_map(|()| key(KeyCode::Esc, KeyModifiers::NONE))),
@@ -98,6 +111,12 @@ impl Decoder {
             // A part of a sequence or of a character is nothing.
             _ => {}
         }
+    }
+}
+
+impl Decoder {
+    fn end_stalled(&mut self) {
+        (self.paste, self.stalled) = (None, false);
     }
 }
 
@@ -383,7 +402,23 @@ mod tests {
 
     /// Events in short words.
     fn read(bytes: &[u8]) -> String {
-        let words: Vec<String> = events(&[bytes])
+        words(events(&[bytes]))
+    }
+
+    /// The same with a long pause after each piece.
+    fn slowly(pieces: &[&[u8]]) -> String {
+        let (mut decoder, mut came) = (Decoder::default(), VecDeque::new());
+        for piece in pieces {
+            decoder.push(piece, &mut came);
+            while decoder.patience().is_some() {
+                decoder.lapse(&mut came);
+            }
+        }
+        words(came.into())
+    }
+
+    fn words(events: Vec<Event>) -> String {
+        let words: Vec<String> = events
             .into_iter()
             .map(|event| match event {
                 Event::Key(KeyEvent { code, modifiers, .. }) => {
@@ -465,6 +500,13 @@ mod tests {
     fn a_paste_is_one_event_whatever_is_in_it() {
         assert_eq!(read(b"\x1b[200~a\r\nb\x1b[A\x03\x1b[201~c"), "paste \"a\\nb\\u{1b}[A\\u{3}\" c");
         assert_eq!(read(b"\x1b[200~never ends"), "paste \"never ends\"");
+        assert_eq!(
+            slowly(&[b"\x1b[200~rm x", b"\r\x1b[A", b"y", b"\x1b[201~z"]),
+            "paste \"rm x\" paste \"\\n\\u{1b}[A\" paste \"y\" z"
+        );
+        // A paste whose end was lost swallows no key for ever.
+        assert_eq!(slowly(&[b"\x1b[200~a", b"\x1b", b"b"]), "paste \"a\" Esc b");
+        assert_eq!(slowly(&[b"\x1b[200~a", b"\x03b", b"\x03", b"c"]), "paste \"a\" paste \"\\u{3}b\" C-c c");
         assert_eq!(read(b"\x1b[200~\x1b[201~"), "paste \"\"");
         let large = [b"\x1b[200~".as_slice(), &vec![b'x'; PASTE_BYTES_MAX + 10], b"\x1b[201~y"].concat();
         let pieces: Vec<&[u8]> = large.chunks(4096).collect();

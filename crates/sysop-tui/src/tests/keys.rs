@@ -17,8 +17,8 @@ use sysop_driver::face::Which;
 use sysop_driver::people::Answer;
 use sysop_driver::port::SessionSummary;
 
-use super::world::{World, bash, control, key, says};
-use crate::app::{Act, Edited, GUARD, Left, Past, ReviewMode, State};
+use super::world::{World, bash, control, key, says, spec};
+use crate::app::{Act, Edited, GUARD, Left, OPENING, Past, ReviewMode, Standing, State};
 
 fn in_review(command: &str) -> World {
     let mut world = World::new();
@@ -276,7 +276,9 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
         .says("/resume abc")
         .says("/host db1")
         .says("/model")
-        .says("/sessions");
+        .press(KeyCode::Esc)
+        .says("/sessions")
+        .press(KeyCode::Esc);
     assert_eq!(
         world.app.transcript().facts().map(|facts| facts.model.clone()),
         Some(ModelRef::new("ollama", "other"))
@@ -295,6 +297,7 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
     // The beginning of a name is enough where it is offered.
     world.says("/sess");
     assert!(matches!(world.acts.last(), Some(Act::ListSessions)));
+    world.press(KeyCode::Esc);
     world.says("/frobnicate");
     assert!(world.screen(80, 24).contains("there is no /frobnicate"));
     world.says("!touch x");
@@ -306,8 +309,11 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
 #[test]
 fn another_model_a_theme_and_a_message_are_picked() {
     let mut world = World::new();
+    // What is typed while the list is on its way is searched in it.
+    world.says("/model").types("demo");
+    assert!(world.screen(80, 24).contains("looking…"));
     world.app.pick_model(vec![ModelRef::new("ollama", "qwen"), ModelRef::new("demo", "demo")]);
-    world.types("demo").press(KeyCode::Enter);
+    world.press(KeyCode::Enter);
     assert_eq!(
         world.app.transcript().facts().map(|facts| facts.model.clone()),
         Some(ModelRef::new("demo", "demo"))
@@ -563,10 +569,75 @@ fn a_list_of_messages_does_not_open_for_a_session_that_could_not_be() {
         host: "web1".to_owned(),
         root: "/srv".to_owned(),
     };
+    // Who has left the list does not want it any more.
+    world.says("/sessions").press(KeyCode::Esc).types("hm");
+    world.app.pick_session(vec![other.clone()], |_| String::new(), world.now);
+    assert!(world.app.overlay().is_none() && world.app.composer().text() == "hm");
+    world.key(control('u')).says("/sessions");
     world.app.pick_session(vec![other], |_| String::new(), world.now);
     world.press(KeyCode::Tab);
     assert!(world.acts.iter().any(|act| matches!(act, Act::Open(Which::Earlier(_)))));
     world.app.not_opened("it is gone".to_owned(), world.now);
     world.says("second");
     assert!(world.app.overlay().is_none());
+}
+
+#[test]
+fn messages_that_a_stop_drops_are_in_the_box_again() {
+    let mut world = World::new();
+    world.says("go").says("and then this").says("and that").types("half");
+    assert!(world.screen(100, 24).contains("2 queued"));
+    world.press(KeyCode::Esc);
+    assert_eq!(world.app.composer().text(), "and then this\nand that\nhalf");
+    assert!(!world.screen(100, 24).contains("2 queued"));
+    // What another face wrote is not put into this one's box.
+    let mut world = World::new();
+    world.says("go").tell(Input::Prompt { text: "from elsewhere".to_owned() });
+    assert!(world.screen(100, 24).contains("1 queued"));
+    world.press(KeyCode::Esc);
+    assert!(world.app.composer().is_empty());
+}
+
+#[test]
+fn a_session_that_runs_on_is_told_of() {
+    let mut world = World::new();
+    let other = SessionId::new("s2");
+    world.app.stands(&other, Some(Standing::Runs), world.now);
+    assert!(world.screen(100, 24).contains("the other session goes on"));
+    world.passes(Duration::from_secs(5));
+    assert!(world.screen(100, 24).contains("another runs"));
+    world.app.stands(&other, Some(Standing::Waits), world.now);
+    assert!(world.screen(100, 24).contains("another session waits for you"));
+    world.passes(Duration::from_secs(5));
+    assert!(world.screen(100, 24).contains("another waits for you"));
+    let summary = SessionSummary {
+        id: other.clone(),
+        title: "other".to_owned(),
+        created: Timestamp(0),
+        changed: Timestamp(0),
+        last_seq: Seq(1),
+        host: "web1".to_owned(),
+        root: "/srv".to_owned(),
+    };
+    world.says("/sessions");
+    world.app.pick_session(vec![summary], |_| "just now".to_owned(), world.now);
+    assert!(world.screen(100, 24).contains("web1 · just now · waits for you"));
+    world.press(KeyCode::Esc);
+    world.app.stands(&other, None, world.now);
+    world.passes(Duration::from_secs(5));
+    assert!(!world.screen(100, 24).contains("another"));
+    // It is in front now, and what was on its way of it says nothing new.
+    world.app.stands(&other, Some(Standing::Runs), world.now);
+    world.app.opened(other.clone(), Seq(0), &spec());
+    world.app.stands(&other, Some(Standing::Waits), world.now);
+    assert!(!world.screen(100, 24).contains("another"));
+}
+
+#[test]
+fn opening_is_said_until_it_is_open() {
+    let mut world = World::new();
+    world.app.say(OPENING, world.now);
+    assert!(world.screen(80, 24).contains(OPENING));
+    world.app.opened(SessionId::new("s2"), Seq(0), &spec());
+    assert!(!world.screen(80, 24).contains(OPENING));
 }

@@ -2,6 +2,7 @@
 //! other sequence is taken out; what is left of control characters is shown, not obeyed.
 
 use ratatui::style::{Color, Modifier, Style};
+use sysop_core::look::{Colour, Look, Looks, Mark};
 use unicode_width::UnicodeWidthChar;
 
 use super::cells::{Row, Span};
@@ -13,20 +14,51 @@ pub const LINE_CHARS_MAX: usize = 8 * 1024;
 const SEQUENCE_CHARS_MAX: usize = 64;
 /// The longest control string that is taken out whole, in characters.
 const STRING_CHARS_MAX: usize = 8 * 1024;
+/// The colours that a terminal has names for, in their order.
+pub(crate) const NAMED: [Color; 16] = [
+    Color::Black,
+    Color::Red,
+    Color::Green,
+    Color::Yellow,
+    Color::Blue,
+    Color::Magenta,
+    Color::Cyan,
+    Color::Gray,
+    Color::DarkGray,
+    Color::LightRed,
+    Color::LightGreen,
+    Color::LightYellow,
+    Color::LightBlue,
+    Color::LightMagenta,
+    Color::LightCyan,
+    Color::White,
+];
 /// Columns between tab stops.
 const TAB_COLUMNS: usize = 8;
 
-/// The lines of an output, not wrapped.
+/// The lines of an output as it comes, not wrapped.
 pub fn lines(text: &str, theme: Theme, base: Style) -> Vec<Row> {
-    let mut screen = Screen { base, style: base, theme, line: Vec::new(), at: 0, lines: Vec::new() };
+    let mut screen = Screen::new(theme, base);
     screen.read(text);
-    screen.lines
+    screen.finish()
+}
+
+/// The lines of an output whose looks are kept beside it, not wrapped.
+pub fn painted_lines(text: &str, looks: &Looks, theme: Theme, base: Style) -> Vec<Row> {
+    let mut screen = Screen::new(theme, base);
+    for (piece, look) in looks.pieces(text) {
+        screen.look(look);
+        screen.read(piece);
+    }
+    screen.finish()
 }
 
 struct Screen {
     base: Style,
-    style: Style,
     theme: Theme,
+    look: Look,
+    /// What the look is drawn with.
+    style: Style,
     /// The line as it stands, a column each; a wide character has an empty one behind it.
     line: Vec<Cell>,
     at: usize,
@@ -48,6 +80,17 @@ impl Cell {
 }
 
 impl Screen {
+    fn new(theme: Theme, base: Style) -> Self {
+        Self { base, theme, look: Look::PLAIN, style: base, line: Vec::new(), at: 0, lines: Vec::new() }
+    }
+
+    fn finish(mut self) -> Vec<Row> {
+        if !self.line.is_empty() {
+            self.end_line();
+        }
+        self.lines
+    }
+
     fn read(&mut self, text: &str) {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -66,9 +109,6 @@ impl Screen {
                 _ => self.print(c),
             }
             rest = &rest[taken..];
-        }
-        if !self.line.is_empty() {
-            self.end_line();
         }
     }
 
@@ -152,7 +192,11 @@ impl Screen {
         }
         let parameters = &body[..at];
         match last {
-            'm' if !parameters.contains(['<', '=', '>', '?']) => self.paint(parameters),
+            'm' if parameters.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')) => {
+                let mut look = self.look;
+                look.select(parameters);
+                self.look(look);
+            }
             'K' => self.erase(parameters),
             'C' => self.at = (self.at + parameters.parse().unwrap_or(1).max(1)).min(LINE_CHARS_MAX),
             'D' => self.at = self.at.saturating_sub(parameters.parse().unwrap_or(1).max(1)),
@@ -171,81 +215,35 @@ impl Screen {
         }
     }
 
-    /// Selects how what follows looks. What would hide text (concealed, or in the colour of its ground) is left out.
-    fn paint(&mut self, parameters: &str) {
-        let mut numbers = parameters.split([';', ':']).map(|number| number.parse::<u16>().unwrap_or(0));
-        while let Some(number) = numbers.next() {
-            let add = |style: Style, what| style.add_modifier(what);
-            self.style = match number {
-                0 => self.base,
-                1 => add(self.style, Modifier::BOLD),
-                2 => add(self.style, Modifier::DIM),
-                3 => add(self.style, Modifier::ITALIC),
-                4 | 21 => add(self.style, Modifier::UNDERLINED),
-                7 => add(self.style, Modifier::REVERSED),
-                9 => add(self.style, Modifier::CROSSED_OUT),
-                22 => self.without(Modifier::BOLD | Modifier::DIM),
-                23 => self.without(Modifier::ITALIC),
-                24 => self.without(Modifier::UNDERLINED),
-                27 => self.without(Modifier::REVERSED),
-                29 => self.without(Modifier::CROSSED_OUT),
-                30..=37 => self.style.fg(palette(number - 30)),
-                90..=97 => self.style.fg(palette(number - 90 + 8)),
-                40..=47 => self.style.bg(palette(number - 40)),
-                100..=107 => self.style.bg(palette(number - 100 + 8)),
-                39 => Style { fg: self.base.fg, ..self.style },
-                49 => Style { bg: self.base.bg, ..self.style },
-                38 => colour(&mut numbers).map_or(self.style, |colour| self.style.fg(colour)),
-                48 => colour(&mut numbers).map_or(self.style, |colour| self.style.bg(colour)),
-                58 => {
-                    colour(&mut numbers);
-                    self.style
-                }
-                _ => self.style,
-            };
+    /// How what follows looks. Letters in the colour of their ground would hide.
+    fn look(&mut self, look: Look) {
+        self.look = look;
+        let look = look.legible();
+        let mut style = self.base;
+        for (mark, modifier) in [
+            (Mark::Bold, Modifier::BOLD),
+            (Mark::Dim, Modifier::DIM),
+            (Mark::Italic, Modifier::ITALIC),
+            (Mark::Underlined, Modifier::UNDERLINED),
+            (Mark::Reversed, Modifier::REVERSED),
+            (Mark::Struck, Modifier::CROSSED_OUT),
+        ] {
+            if look.has(mark) {
+                style = style.add_modifier(modifier);
+            }
         }
-        if !self.theme.colour() {
-            (self.style.fg, self.style.bg) = (self.base.fg, self.base.bg);
-        } else if self.style.fg.is_some() && self.style.fg == self.style.bg {
-            self.style.bg = self.base.bg;
+        if self.theme.colour() {
+            style.fg = look.letters.map(colour).or(style.fg);
+            style.bg = look.ground.map(colour).or(style.bg);
         }
-    }
-
-    fn without(&self, what: Modifier) -> Style {
-        Style { add_modifier: self.style.add_modifier - what, ..self.style }
+        self.style = style;
     }
 }
 
-fn palette(number: u16) -> Color {
-    match number {
-        0 => Color::Black,
-        1 => Color::Red,
-        2 => Color::Green,
-        3 => Color::Yellow,
-        4 => Color::Blue,
-        5 => Color::Magenta,
-        6 => Color::Cyan,
-        7 => Color::Gray,
-        8 => Color::DarkGray,
-        9 => Color::LightRed,
-        10 => Color::LightGreen,
-        11 => Color::LightYellow,
-        12 => Color::LightBlue,
-        13 => Color::LightMagenta,
-        14 => Color::LightCyan,
-        _ => Color::White,
-    }
-}
-
-/// The colour behind a 38 or 48.
-fn colour(numbers: &mut impl Iterator<Item = u16>) -> Option<Color> {
-    let mut byte = || u8::try_from(numbers.next()?).ok();
-    match byte()? {
-        5 => {
-            byte().map(|number| if number < 16 { palette(u16::from(number)) } else { Color::Indexed(number) })
-        }
-        2 => Some(Color::Rgb(byte()?, byte()?, byte()?)),
-        _ => None,
+fn colour(colour: Colour) -> Color {
+    match colour {
+        Colour::Indexed(index) => NAMED.get(usize::from(index)).copied().unwrap_or(Color::Indexed(index)),
+        Colour::Rgb(red, green, blue) => Color::Rgb(red, green, blue),
     }
 }
 

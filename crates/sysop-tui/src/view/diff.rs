@@ -60,6 +60,7 @@ impl<'a> Edit<'a> {
             for line in lines(self.new) {
                 painter.line(line, Side::Comes, None, &mut out);
             }
+            out.extend(last_end(old, self.new, theme));
             return out;
         }
         let diff = TextDiff::from_slices(&lines(old), &lines(self.new));
@@ -79,11 +80,22 @@ impl<'a> Edit<'a> {
                 painter.replaced(&goes, &comes, &mut out);
             }
         }
+        out.extend(last_end(old, self.new, theme));
         if out.is_empty() {
             out.push(Row::of("nothing changes", theme.style(Ink::Dim)));
         }
         out
     }
+}
+
+/// What happens to the end of the last line, which is no line of its own.
+fn last_end(old: &str, new: &str, theme: Theme) -> Option<Row> {
+    let (text, ink) = match (old.ends_with('\n'), new.ends_with('\n')) {
+        (true, false) => ("- the line end behind the last line", Ink::Removed),
+        (false, true) => ("+ a line end behind the last line", Ink::Added),
+        (true, true) | (false, false) => return None,
+    };
+    Some(Row::of(text, theme.style(ink)))
 }
 
 /// The lines of a text without their ends; a last empty one is none.

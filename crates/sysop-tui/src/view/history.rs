@@ -9,7 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use sysop_core::event::StopReason;
-use sysop_core::transcript::{Body, Item, ItemId, Transcript};
+use sysop_core::transcript::{Body, Item, ItemId, Kept, Transcript};
 
 use super::cells::{Row, Span};
 use super::item::{Laid, Look, Place};
@@ -18,11 +18,18 @@ use super::theme::{Ink, Theme};
 /// Rows that are kept laid out, at most, beside those on the screen.
 pub const ROWS_KEPT_MAX: usize = 10_000;
 
+/// Rows that are forgotten with one frame, at least, where there are too many.
+const ROWS_FORGOTTEN: usize = 200;
+
 /// How a history is looked at.
 #[derive(Debug, Default)]
 pub struct History {
-    kept: HashMap<ItemId, Kept>,
+    kept: HashMap<ItemId, Layout>,
     kept_rows: usize,
+    /// Rows that were laid out for this frame.
+    new_rows: usize,
+    /// What is to be forgotten, the first of it last: by the frame that it was drawn in.
+    going: Vec<(u64, ItemId)>,
     /// Counts frames, to know what was not drawn for long.
     frame: u64,
     sheet: Option<Sheet>,
@@ -34,6 +41,8 @@ pub struct History {
     /// The item with the focus is to come into sight.
     seek: bool,
     shown: Vec<Shown>,
+    /// The first item on the screen that lacks a part of its text.
+    short: Option<ItemId>,
     rows: usize,
 }
 
@@ -64,7 +73,7 @@ struct Sheet {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Layout {
     revision: u32,
     frame: u64,
     laid: Laid,
@@ -162,6 +171,11 @@ impl History {
         self.shown.iter().find(|shown| (shown.top..shown.bottom).contains(&y)).map(|shown| &shown.id)
     }
 
+    /// The first item on the screen that lacks a part of its text, as of the last frame.
+    pub fn short(&self) -> Option<&ItemId> {
+        self.short.as_ref()
+    }
+
     /// Rows that are kept laid out; bounded.
     pub fn rows_kept(&self) -> usize {
         self.kept_rows
@@ -198,6 +212,7 @@ impl History {
         });
         if !same {
             self.kept.clear();
+            self.going.clear();
             self.kept_rows = 0;
             self.sheet = Some(Sheet { columns, theme, host: host.to_owned(), root: root.to_owned() });
         }
@@ -223,7 +238,7 @@ impl History {
 
     /// The item laid out.
     fn laid(&mut self, item: &Item) -> &Laid {
-        let Self { kept, kept_rows, sheet, open, frame, .. } = self;
+        let Self { kept, kept_rows, new_rows, sheet, open, frame, .. } = self;
         let sheet = sheet.as_ref().expect("`fit` comes first");
         let look = Look {
             columns: usize::from(sheet.columns),
@@ -234,7 +249,8 @@ impl History {
         if !kept.contains_key(&item.id) {
             let laid = Laid::of(item, look);
             *kept_rows += laid.len();
-            kept.insert(item.id.clone(), Kept { revision: item.revision, frame: *frame, laid });
+            *new_rows += laid.len();
+            kept.insert(item.id.clone(), Layout { revision: item.revision, frame: *frame, laid });
         }
         let kept = kept.get_mut(&item.id).expect("it was just put there");
         kept.frame = *frame;
@@ -249,20 +265,22 @@ impl History {
 
     /// Keeps no more layouts than are allowed, the ones that were drawn last.
     fn bound(&mut self, transcript: &Transcript) {
-        if self.kept_rows > ROWS_KEPT_MAX {
-            let mut old: Vec<(u64, ItemId, usize)> = self
-                .kept
-                .iter()
-                .filter(|(_, kept)| kept.frame != self.frame)
-                .map(|(id, kept)| (kept.frame, id.clone(), kept.laid.len()))
-                .collect();
-            old.sort_unstable();
-            for (_, id, _) in old {
-                if self.kept_rows <= ROWS_KEPT_MAX / 2 {
-                    break;
-                }
+        if self.kept_rows > ROWS_KEPT_MAX / 4 * 3 && self.going.is_empty() {
+            let old = self.kept.iter().filter(|(_, kept)| kept.frame != self.frame);
+            self.going = old.map(|(id, kept)| (kept.frame, id.clone())).collect();
+            // The oldest is the last, and goes first.
+            self.going.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        // A few with each frame, so that none is late for it.
+        let least = self.kept_rows.saturating_sub(ROWS_FORGOTTEN.max(2 * std::mem::take(&mut self.new_rows)));
+        while self.kept_rows > least.max(ROWS_KEPT_MAX / 2) {
+            let Some((frame, id)) = self.going.pop() else { break };
+            if self.kept.get(&id).is_some_and(|kept| kept.frame == frame) {
                 self.forget(&id);
             }
+        }
+        if self.kept_rows <= ROWS_KEPT_MAX / 2 {
+            self.going.clear();
         }
         if self.kept.len() > transcript.items().len() + 1_000 || self.open.len() > transcript.items().len() {
             let there: HashSet<&ItemId> = transcript.items().map(|item| &item.id).collect();
@@ -426,6 +444,7 @@ impl Pages<'_, '_> {
 
     fn draw(&mut self, top: At, theme: Theme, area: Rect, buffer: &mut Buffer) {
         self.history.shown.clear();
+        self.history.short = None;
         let (mut at, mut y) = (top, area.top());
         let nothing = Row::default();
         while y < area.bottom() && at.index < self.transcript.items().len() {
@@ -448,6 +467,9 @@ impl Pages<'_, '_> {
                 y += 1;
             }
             if y > begin {
+                if item.kept == Kept::Short && self.history.short.is_none() {
+                    self.history.short = Some(item.id.clone());
+                }
                 self.history.shown.push(Shown { id: item.id.clone(), top: begin, bottom: y });
             }
             at = At { index: at.index + 1, row: 0 };

@@ -66,7 +66,7 @@ pub(super) fn history_rows(output: &Output, columns: usize, theme: Theme, open: 
         out.push(Row::of("▸ running", theme.style(Ink::Sign)));
         return out;
     };
-    let mut out: Vec<Row> = text_rows(&output.tool, &outcome.output, room, theme, open)
+    let mut out: Vec<Row> = text_rows(&output.tool, outcome, room, theme, open)
         .into_iter()
         .map(|row| row.behind(bar.clone()))
         .collect();
@@ -75,9 +75,9 @@ pub(super) fn history_rows(output: &Output, columns: usize, theme: Theme, open: 
     out
 }
 
-fn text_rows(tool: &str, text: &str, columns: usize, theme: Theme, open: bool) -> Vec<Row> {
+fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: bool) -> Vec<Row> {
     let dim = theme.style(Ink::Dim);
-    let text = text.trim_end_matches('\n');
+    let text = outcome.output.trim_end_matches('\n');
     if text.is_empty() {
         return Vec::new();
     }
@@ -85,7 +85,7 @@ fn text_rows(tool: &str, text: &str, columns: usize, theme: Theme, open: bool) -
         let mut highlighter = Highlighter::new(Language::named("diff"));
         text.split('\n').map(|line| Row::from(highlighter.line(line, theme, Style::new()))).collect()
     } else {
-        ansi::lines(text, theme, Style::new())
+        ansi::painted_lines(text, &outcome.looks, theme, Style::new())
     };
     let wrapped = |line: &Row| {
         let rows = wrap_exact(&linked(line.spans.clone(), theme), columns);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::Rect;
 use ratatui::text::Line;
+use sysop_core::look::Looks;
 use sysop_tui::outside;
 use sysop_tui::screen::{Event, Events, Kind, Mouse, Request, Screen, Suspended};
 
@@ -124,7 +125,8 @@ impl Face {
             }
             'v' => {
                 let (screen, events) = (&mut self.screen, &mut self.events);
-                let paged = outside::page(screen, events, Some(OsStr::new("less -R")), TEXT).await;
+                let paged =
+                    outside::page(screen, events, Some(OsStr::new("less")), TEXT, &Looks::default()).await;
                 self.said.push(format!("{:?}", paged.unwrap()));
             }
             _ => {}

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, Typed, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
+use sysop_core::look::Looks;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
@@ -63,7 +64,8 @@ struct LiveOutput {
     panel: Panel,
     /// What a person sees of it is what the model is told: also what was written over on a terminal.
     stripper: Stripper,
-    line: String,
+    line: Row,
+    line_bytes: usize,
     shown: usize,
     hidden: usize,
     tail: VecDeque<Row>,
@@ -183,7 +185,8 @@ impl Rich {
                 }
             }
             Delta::Output { call, text } => {
-                self.output_piece(call, text, transcript, screen)?;
+                let rows = self.output_of(call, transcript, screen)?.push(text);
+                screen.rows(&rows)?;
             }
             Delta::Restarted { .. } => {
                 self.reasoning.clear();
@@ -438,7 +441,8 @@ impl Rich {
         }
         if !streamed && worth_it && !outcome.output.trim().is_empty() {
             let text = format!("{}\n", outcome.output.trim_end_matches('\n'));
-            self.output_piece(call, &text, transcript, screen)?;
+            let rows = self.output_of(call, transcript, screen)?.push_painted(&text, &outcome.looks);
+            screen.rows(&rows)?;
         }
         if let Some(output) = self.output.take() {
             screen.last_row(None)?;
@@ -447,13 +451,13 @@ impl Rich {
         screen.rows(&wrap(&words::outcome_row(outcome), columns, 2))
     }
 
-    fn output_piece(
+    /// The panel of a call's output, which is begun where it is not there yet.
+    fn output_of(
         &mut self,
         call: &CallId,
-        text: &str,
         transcript: &Transcript,
         screen: &mut Screen,
-    ) -> io::Result<()> {
+    ) -> io::Result<&mut LiveOutput> {
         if self.output.as_ref().is_none_or(|output| output.call != *call) {
             let panel = Panel::new(screen.look());
             let typed = transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model);
@@ -465,11 +469,10 @@ impl Rich {
                 (false, false) => "COMMAND OUTPUT",
             };
             screen.rows(&[panel.top(title)])?;
-            self.output = Some(LiveOutput::new(call.clone(), panel));
+            self.output = None;
+            return Ok(self.output.insert(LiveOutput::new(call.clone(), panel)));
         }
-        let Some(output) = &mut self.output else { return Ok(()) };
-        let rows = output.push(text);
-        screen.rows(&rows)
+        Ok(self.output.as_mut().expect("it was just looked at"))
     }
 
     fn turn_ended(
@@ -569,8 +572,9 @@ impl LiveOutput {
         Self {
             call,
             panel,
-            stripper: Stripper::new(),
-            line: String::new(),
+            stripper: Stripper::painting(),
+            line: Row::new(),
+            line_bytes: 0,
             shown: 0,
             hidden: 0,
             tail: VecDeque::new(),
@@ -578,24 +582,28 @@ impl LiveOutput {
     }
 
     fn push(&mut self, text: &str) -> Vec<Row> {
-        let text = self.stripper.push(text);
-        self.push_stripped(&text)
+        let (text, looks) = self.stripper.push_painted(text);
+        self.push_painted(&text, &looks)
     }
 
-    fn push_stripped(&mut self, text: &str) -> Vec<Row> {
+    fn push_painted(&mut self, text: &str, looks: &Looks) -> Vec<Row> {
         let mut out = Vec::new();
-        for part in text.split_inclusive('\n') {
-            self.line.push_str(part);
-            if part.ends_with('\n') || self.line.len() > OUTPUT_LINE_BYTES_MAX {
-                self.end_line(&mut out);
+        for (piece, look) in looks.pieces(text) {
+            for part in piece.split_inclusive('\n') {
+                self.line.push(Span::new(part.trim_end_matches('\n'), Ink::Output(look)));
+                self.line_bytes += part.len();
+                if part.ends_with('\n') || self.line_bytes > OUTPUT_LINE_BYTES_MAX {
+                    self.end_line(&mut out);
+                }
             }
         }
         out
     }
 
     fn end_line(&mut self, out: &mut Vec<Row>) {
+        self.line_bytes = 0;
         let line = std::mem::take(&mut self.line);
-        for text in wrap_exact(&row(line.trim_end_matches('\n'), Ink::Plain), self.panel.inner()) {
+        for text in wrap_exact(&line, self.panel.inner()) {
             if self.shown < OUTPUT_HEAD_ROWS {
                 self.shown += 1;
                 out.push(self.panel.row(text));
@@ -615,13 +623,14 @@ impl LiveOutput {
         if more > 0 {
             return Some(format!("{more} more rows"));
         }
-        let line = self.line.trim();
+        let line: String = self.line.iter().map(Span::text).collect();
+        let line = line.trim();
         (!line.is_empty()).then(|| line.to_owned())
     }
 
     fn finish(mut self) -> Vec<Row> {
         let rest = self.stripper.finish();
-        let mut out = self.push_stripped(&rest);
+        let mut out = self.push_painted(&rest, &Looks::default());
         if !self.line.is_empty() {
             self.end_line(&mut out);
         }

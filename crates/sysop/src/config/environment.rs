@@ -177,7 +177,13 @@ pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
         .0
         .keys()
         .filter(|name| name.starts_with("SYSOP_PROVIDERS__") && name.contains("__HEADERS__"));
-    let more = ["SYSOP_TOKEN", "SYSOP_DATABASE", "OLLAMA_API_KEY"];
+    let more = [
+        "SYSOP_TOKEN",
+        "SYSOP_DATABASE",
+        "OLLAMA_API_KEY",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    ];
     borrowed
         .iter()
         .chain(&more)

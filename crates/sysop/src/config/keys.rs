@@ -159,6 +159,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(&["dangerous_patterns"], Kind::Patterns, Workspace::Adds),
     key(&["deny"], Kind::Patterns, Workspace::Adds),
     key(&["database"], Kind::Secret, Workspace::Ignored),
+    key(&["otlp_endpoint"], Kind::Url, Workspace::Ignored),
     key(&["theme"], Kind::Word(THEMES), Workspace::Ignored),
     key(&["prices", "*", "input"], PRICE, Workspace::Ignored),
     key(&["prices", "*", "output"], PRICE, Workspace::Ignored),

@@ -2,7 +2,7 @@
 //!
 //! Everything here is pure: rows in, bytes out, with width and colour as arguments. Text from a model, a file or
 //! a command gets into a row only through [`Span::new`], which makes it safe; the only control sequences that
-//! come out are the colours that [`Ink`] names.
+//! come out are the colours that [`Ink`] has.
 
 pub(crate) mod cells;
 pub(crate) mod markdown;
@@ -13,6 +13,7 @@ pub(crate) mod words;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use sysop_core::text::neutralise;
@@ -54,12 +55,15 @@ pub(crate) enum Ink {
     Code,
     /// The part of a command that a finding is about.
     Marked,
+    /// What a program printed, as it wanted it to look.
+    Output(sysop_core::look::Look),
 }
 
 impl Ink {
     /// The parameters of its SGR sequence; empty for none.
-    fn sgr(self) -> &'static str {
-        match self {
+    fn sgr(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Output(look) => return Cow::Owned(look.legible().parameters()),
             Self::Plain => "",
             Self::Dim => "2",
             Self::Bold => "1",
@@ -70,7 +74,7 @@ impl Ink {
             Self::Warn => "33",
             Self::Code => "36",
             Self::Marked => "1;4;31",
-        }
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! `sysop connect` and `sysop attach`, each against a real `sysop serve`: whole flows, cut links, kills of either side.
 
+mod live;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

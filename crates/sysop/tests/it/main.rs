@@ -5,6 +5,7 @@ mod chat;
 mod cli;
 mod config;
 mod demo;
+mod everyday;
 mod exposed;
 mod far;
 mod kill;

@@ -6,7 +6,7 @@ use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::Flags;
 use alacritty_terminal::term::{Config, TermMode};
-use alacritty_terminal::vte::ansi::Processor;
+use alacritty_terminal::vte::ansi::{Color, Processor};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -89,6 +89,15 @@ impl Viewer {
             shown.map(|cell| cell.c).collect::<String>().trim_end().to_owned()
         });
         rows.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The colour of the letter with which a text on the screen begins.
+    pub(crate) fn colour_of(&self, text: &str) -> Option<Color> {
+        let screen = self.screen();
+        let (row, column) =
+            screen.lines().enumerate().find_map(|(row, line)| Some((row, line.find(text)?)))?;
+        let column = screen.lines().nth(row)?[..column].chars().count();
+        Some(self.term.grid()[Line(i32::try_from(row).unwrap())][Column(column)].fg)
     }
 
     /// Waits until the screen is as wanted; gives it.

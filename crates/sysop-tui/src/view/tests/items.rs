@@ -9,6 +9,8 @@ use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{Class, Finding, Grant, Policy, Risk};
 use sysop_core::transcript::{Body, ItemId, Plan};
 
+use super::super::cells::Row;
+use super::super::diff::Edit;
 use super::super::output::live_rows;
 use super::super::plan::{command_lines, subject};
 use super::super::theme::Ink;
@@ -521,4 +523,16 @@ fn nasty_items_are_harmless() {
             story.screen(columns, 60);
         }
     }
+}
+
+#[test]
+fn the_end_of_the_last_line_is_part_of_an_edit() {
+    let shown = |old: &str, new: &str| {
+        let edit = Edit { path: "a", old: Some(old), new };
+        edit.rows(60, DARK).iter().map(Row::text).collect::<Vec<_>>().join("|")
+    };
+    assert_eq!(shown("a\n", "a"), "- the line end behind the last line");
+    assert_eq!(shown("a", "a\n"), "+ a line end behind the last line");
+    assert_eq!(shown("a", "b\n"), "- a|+ b|+ a line end behind the last line");
+    assert_eq!(shown("a\n", "a\n"), "nothing changes");
 }

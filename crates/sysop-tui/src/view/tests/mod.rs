@@ -19,6 +19,7 @@ use sysop_core::event::{Delta, Event, Logged, Origin, Update};
 use sysop_core::id::{CallId, Seq, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
+use sysop_core::session::SessionSpec;
 use sysop_core::transcript::Transcript;
 
 use super::cells::Row;
@@ -107,7 +108,8 @@ struct Story {
 
 impl Story {
     fn new() -> Self {
-        Self::default()
+        let spec = SessionSpec { host: String::new(), root: String::new(), ..crate::tests::world::spec() };
+        Self { transcript: Transcript::of(&spec), ..Self::default() }
     }
 
     fn log(&mut self, event: Event) -> &mut Self {
@@ -146,11 +148,15 @@ impl Story {
         self.log(Event::ToolFinished { call: id, outcome })
     }
 
-    fn screen(&self, columns: u16, rows: u16) -> String {
+    fn buffer(&self, columns: u16, rows: u16) -> Buffer {
         let mut buffer = buffer(columns, rows);
         History::default().draw(&self.transcript, None, DARK, buffer.area, &mut buffer);
         assert_eq!(intruder(&buffer), None);
-        screen(&buffer)
+        buffer
+    }
+
+    fn screen(&self, columns: u16, rows: u16) -> String {
+        screen(&self.buffer(columns, rows))
     }
 }
 

@@ -4,9 +4,12 @@ use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::{Color, Modifier, Style};
 
-use super::super::ansi::{LINE_CHARS_MAX, lines};
+use sysop_core::outcome::Outcome;
+use sysop_core::text::painted;
+
+use super::super::ansi::{LINE_CHARS_MAX, lines, painted_lines};
 use super::super::theme::{Theme, ThemeName};
-use super::{DARK, NASTY, any_text, intruder};
+use super::{DARK, NASTY, Story, any_text, bash, intruder};
 
 fn check(text: &str, expected: Expect) {
     let rows = lines(text, DARK, Style::new());
@@ -77,6 +80,22 @@ fn colours_and_weights_stay() {
 }
 
 #[test]
+fn a_finished_output_has_the_colours_that_it_had_while_it_ran() {
+    let text = "\u{1b}[1;31merror\u{1b}[0m: \u{1b}[48;5;22mno\u{1b}[m\n\u{1b}]0;t\u{7}\u{1b}[2J\u{1b}[38;2;1;2;3mx\ty\n";
+    let (plain, looks) = painted(text);
+    let live = lines(text, DARK, Style::new());
+    assert_eq!(painted_lines(&plain, &looks, DARK, Style::new()), live);
+    assert_eq!(live[0].spans[0].style, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
+    let mut story = Story::new();
+    let outcome = Outcome { looks, ..Outcome::ok(plain.trim_end()) };
+    story.ran(bash("a", "make"), outcome);
+    let buffer = story.buffer(40, 8);
+    let cell = &buffer[(2, 1)];
+    assert_eq!((cell.fg, cell.modifier), (Color::Red, Modifier::BOLD), "{buffer:?}");
+    assert_eq!(intruder(&buffer), None);
+}
+
+#[test]
 fn text_cannot_be_hidden_by_its_colour() {
     let rows = lines("\u{1b}[8mhid\u{1b}[0m\u{1b}[31;41mden", DARK, Style::new());
     assert_eq!(rows[0].spans[0].style, Style::new());
@@ -97,7 +116,9 @@ proptest! {
     #[test]
     fn nothing_gets_through(text in any_text(), more in "[\\x00-\\x7f]{0,60}", csi in "(\u{1b}\\[[0-9;]{0,9}[A-Za-z][a-z日]{0,4}){0,9}") {
         for text in [text.as_str(), &more, &csi, &format!("{csi}{text}{more}")] {
-            for row in lines(text, DARK, Style::new()) {
+            let (plain, looks) = painted(text);
+            let finished = painted_lines(&plain, &looks, DARK, Style::new());
+            for row in lines(text, DARK, Style::new()).into_iter().chain(finished) {
                 let columns = u16::try_from(row.width()).unwrap().max(1);
                 let mut buffer = super::buffer(columns, 1);
                 row.draw(&mut buffer, 0, 0, columns);

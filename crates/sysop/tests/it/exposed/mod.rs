@@ -4,6 +4,8 @@
 
 mod audit;
 mod cases;
+pub(crate) mod private;
+mod spans;
 mod tls;
 mod tokens;
 

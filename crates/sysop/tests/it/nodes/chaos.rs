@@ -202,20 +202,22 @@ impl Chaos {
         let asked: Vec<&str> =
             of("tool.call").iter().map(|call| call["toolCallId"].as_str().unwrap()).collect();
         assert_eq!(asked.len(), asked.iter().collect::<BTreeSet<_>>().len(), "a call was told twice");
-        let lines = |kind: &str, text: &str| {
+        let lines_of = |kind: &str| -> Vec<String> {
             let kind = format!("\"{kind}\"");
-            let lines = log.iter().map(Value::to_string);
-            lines.filter(|line| line.contains(&kind) && line.contains(text)).count()
+            log.iter().map(Value::to_string).filter(|line| line.contains(&kind)).collect()
         };
+        let (turns, begun, ended) =
+            (lines_of("turn_started"), lines_of("tool_started"), lines_of("tool_finished"));
+        let count = |lines: &[String], text: &str| lines.iter().filter(|line| line.contains(text)).count();
         for (turn, time) in (0..TURNS_MAX).flat_map(|turn| (0..TIMES_MAX).map(move |time| (turn, time))) {
             let name = witness(number, turn, time);
             let ran = std::fs::read_to_string(self.root.path().join(&name)).unwrap_or_default();
             let ran = ran.lines().count();
-            if ran == 0 && lines("turn_started", &format!("{name}.")) == 0 {
+            if ran == 0 && count(&turns, &format!("{name}.")) == 0 {
                 continue;
             }
-            assert_eq!(lines("turn_started", &format!("{name}.")), 1, "{name}: {log:#?}");
-            let calls = lines("tool_started", &format!("{name};"));
+            assert_eq!(count(&turns, &format!("{name}.")), 1, "{name}: {log:#?}");
+            let calls = count(&begun, &format!("{name};"));
             assert!(calls <= 1 && ran <= calls, "{name} began {calls} times and ran {ran} times: {log:#?}");
             let done =
                 of("tool.call").into_iter().filter(|call| call.to_string().contains(&format!("{name};")));
@@ -227,7 +229,7 @@ impl Chaos {
             let done = done.count();
             assert!(ran >= done, "{name} ended well {done} times and ran {ran} times");
         }
-        assert_eq!(lines("tool_started", ""), lines("tool_finished", ""), "{log:#?}");
+        assert_eq!(begun.len(), ended.len(), "{log:#?}");
         let interrupted = of("tool.finished").iter().filter(|end| end["status"] == "interrupted").count();
         (of("assistant.done").len(), interrupted)
     }

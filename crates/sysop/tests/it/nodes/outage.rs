@@ -93,7 +93,7 @@ fn a_node_without_its_database_says_so_ends_in_time_and_never_tells_its_password
     let asked = Instant::now();
     running.signal(Signal::TERM);
     assert!(running.ends_within(DRAIN_MAX), "it did not end within {DRAIN_MAX:?}");
-    eprintln!("ended within {:?}", asked.elapsed());
+    eprintln!("ended within {:?} without its database", asked.elapsed());
     let run = running.finish();
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(!run.err.contains("open-sesame") && !missing.contains("open-sesame"), "{missing}\n{}", run.err);
@@ -110,7 +110,7 @@ fn a_node_without_its_database_says_so_ends_in_time_and_never_tells_its_password
 fn a_server_that_cannot_have_its_database_says_why_in_one_sentence() {
     let server = Server::start();
     let good = Database::on(&server);
-    let world = World::new();
+    let world = World::with_openai("http://127.0.0.1:1");
     let nobody = "postgres://postgres:open-sesame@127.0.0.1:1/sysop";
     for (url, about) in [
         (nobody.to_owned(), "cannot be reached"),

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::{Far, files_with, outcomes, processes_given, results, text, with_passphrase};
+use crate::exposed::private::{is_private, open_home};
 use crate::person::{Person, at_a_terminal};
 use crate::support::{bash, call, say};
 
@@ -303,4 +304,19 @@ impl Drop for SudoUser {
         // Where it is gone already, all is well.
         let _ = fs::remove_file(Self::rule());
     }
+}
+
+#[test]
+fn the_sockets_of_a_connection_are_for_their_owner_only() {
+    let far =
+        Far::with(&[("wait", vec![bash("touch begun; until [ -e go ]; do sleep 0.05; done"), say("Done.")])]);
+    open_home(&far.world);
+    let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "wait"]);
+    far.wait_for("begun");
+    let folder = far.world.home().join(".cache/sysop/ssh");
+    let sockets: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!sockets.is_empty(), "the connection has a socket");
+    is_private(&[vec![folder], sockets].concat());
+    fs::write(far.there("go"), "").unwrap();
+    assert_eq!(running.finish().code, Some(0));
 }

@@ -1,0 +1,332 @@
+//! What people do in the full screen on any day, one after the other, with the real binary in a real terminal.
+
+use alacritty_terminal::vte::ansi::{Color, NamedColor};
+use rustix::process::Signal;
+
+use crate::World;
+use crate::person::at_a_terminal;
+use crate::support::{Mock, bash, call, say};
+use crate::viewer::Viewer;
+
+const ESCAPE: &str = "\x1b";
+const LEAVE: &str = "\x15\x15\x04";
+
+#[test]
+fn output_keeps_its_colours_and_nothing_else() {
+    let print = "printf 'x \\033[31mscarlet\\033[0m \\033]0;owned\\007\\033[2Jend\\n'";
+    let mock = Mock::start(&[(
+        "go",
+        vec![
+            bash(print),
+            call(
+                "run_command",
+                serde_json::json!({ "command": print.replace("scarlet", "crimson"), "reasoning": "again" }),
+            ),
+            say("Done."),
+        ],
+    )]);
+    let world = World::with_openai(&mock.url()).variable("SHELL", "/bin/bash");
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["--approve=auto", "go"]);
+        viewer.sees("Done.").await;
+        let red = Some(Color::Named(NamedColor::Red));
+        for word in ["scarlet", "crimson"] {
+            assert_eq!(viewer.colour_of(&format!("{word} end")), red, "{word} of\n{}", viewer.screen());
+        }
+        let told = mock.last_body().to_string();
+        assert!(told.contains("x scarlet end") && !told.contains("033[31mscarlet\\u001b"), "{told}");
+        assert!(!told.contains("\\u001b"), "{told}");
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+        // A session that is opened again has them too.
+        let id = world.only_session();
+        let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
+        viewer.sees("Done.").await;
+        assert_eq!(viewer.colour_of("scarlet end"), red);
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+        let exported = world.finish(&["sessions", "export", &id]);
+        assert!(exported.out.contains("x scarlet end") && !exported.out.contains('\u{1b}'), "{exported:?}");
+    });
+}
+
+#[test]
+fn a_message_is_written_in_an_editor() {
+    let mock = Mock::start(&[("a poem", vec![say("Roses are red.")])]);
+    let world = World::with_openai(&mock.url())
+        .variable("EDITOR", "sh -c 'cat \"$0\" >before; printf \"a poem\\nof two lines\\n\" >\"$0\"'");
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &[]);
+        viewer.sees("say what you want").await;
+        viewer.types("half a thought").await;
+        viewer.sees("› half a thought").await;
+        viewer.types("\x07").await;
+        viewer.sees("of two lines").await;
+        assert_eq!(world.read("before"), "half a thought");
+        viewer.types("\r").await;
+        viewer.sees("Roses are red.").await;
+        assert!(mock.last_body().to_string().contains("a poem\\nof two lines"));
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn messages_wait_are_found_again_and_name_files() {
+    let mock = Mock::start(&[
+        ("first", vec![bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"), say("One is done.")]),
+        ("second", vec![say("Two is done.")]),
+        ("look at", vec![say("Three is done.")]),
+    ]);
+    let world = World::with_openai(&mock.url()).file("work/notes-of-may.txt", "x");
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["first"]);
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.sees("begun").await;
+        viewer.types("second\r").await;
+        viewer.sees("1 queued").await;
+        std::fs::write(world.work().join("go-on"), "").unwrap();
+        viewer.sees("Two is done.").await;
+        assert!(viewer.screen().contains("One is done."), "{}", viewer.screen());
+        // Completed, and sent as it stands.
+        viewer.types("look at @notes").await;
+        viewer.sees("notes-of-may.txt").await;
+        viewer.types("\t").await;
+        viewer.sees("› look at @notes-of-may.txt").await;
+        viewer.types("\r").await;
+        viewer.sees("Three is done.").await;
+        viewer.types("\x12sec").await;
+        viewer.sees("Earlier messages").await;
+        viewer.types("\r").await;
+        viewer.sees("› second").await;
+        // Undone and done again in the box.
+        viewer.types(" thought\x1bu").await;
+        viewer.sees_that("less", |screen| !screen.contains("› second thought")).await;
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn a_turn_is_paused_goes_on_and_is_tried_again() {
+    let mock = Mock::start(&[(
+        "go",
+        vec![
+            bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"),
+            say("The end."),
+            say("The end of the second try."),
+        ],
+    )]);
+    let world = World::with_openai(&mock.url());
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["go"]);
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.sees("begun").await;
+        viewer.types("\x10").await;
+        viewer.sees("pausing").await;
+        std::fs::write(world.work().join("go-on"), "").unwrap();
+        viewer.sees("paused; Ctrl+P goes on").await;
+        assert!(!viewer.screen().contains("The end."));
+        viewer.types("\x10").await;
+        viewer.sees("The end.").await;
+        viewer.types("/retry\r").await;
+        viewer
+            .sees_that("another try", |screen| {
+                screen.contains("the history was cleared") && !screen.contains("waiting for")
+            })
+            .await;
+        viewer.types(ESCAPE).await;
+        viewer.types(LEAVE).await;
+        viewer.types("\x03\x03").await;
+        viewer.ends().await;
+    });
+}
+
+#[test]
+fn a_session_that_runs_is_left_and_found_again() {
+    let mock = Mock::start(&[
+        (
+            "long",
+            vec![
+                bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"),
+                bash("touch asked-for"),
+                say("The long one is done."),
+            ],
+        ),
+        ("short", vec![say("The short one is done.")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["long work"]);
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.sees("begun").await;
+        viewer.types("/new\r").await;
+        viewer.sees("the other session goes on").await;
+        viewer.types("short work\r").await;
+        viewer.sees("The short one is done.").await;
+        viewer.sees("another runs").await;
+        std::fs::write(world.work().join("go-on"), "").unwrap();
+        viewer.sees("another waits for you").await;
+        viewer.types("/sessions\r").await;
+        viewer.sees("· waits for you").await;
+        viewer.types("long\r").await;
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.sees("The long one is done.").await;
+        assert!(world.has("asked-for"));
+        assert!(!viewer.screen().contains("another waits"));
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn another_session_begins_from_an_earlier_message() {
+    let mock =
+        Mock::start(&[("apples", vec![say("Apples are round.")]), ("pears", vec![say("Pears are not.")])]);
+    let world = World::with_openai(&mock.url());
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["tell of apples"]);
+        viewer.sees("Apples are round.").await;
+        viewer.types("tell of pears\r").await;
+        viewer.sees("Pears are not.").await;
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+        // In a list of sessions Tab leads to its messages.
+        let mut viewer = Viewer::sits_down(&world, &[]);
+        viewer.sees("say what you want").await;
+        viewer.types("/sessions\r").await;
+        viewer.sees("tell of apples").await;
+        viewer.types("\t").await;
+        viewer.sees("Begin another session").await;
+        viewer.types("pears\r").await;
+        let screen = viewer
+            .sees_that("the message in the box", |screen| {
+                screen.contains("› tell of pears") && screen.contains("Apples are round.")
+            })
+            .await;
+        assert!(!screen.contains("Pears are not."), "{screen}");
+        viewer.types("\r").await;
+        viewer.sees("Pears are not.").await;
+        assert_eq!(world.session_ids().len(), 2);
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn models_hosts_routines_and_colours_are_picked() {
+    let mock = Mock::start(&[("hello", vec![say("Hello.")])]);
+    let config = "[routines.greet]\ndescription = \"Greets\"\ncmd = \"echo hello {{name}} >greeted\"\n\
+                  vars = { name = { description = \"who\" } }\n";
+    let world = World::with_openai(&mock.url()).file(".config/sysop/config.toml", config);
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &[]);
+        viewer.sees("say what you want").await;
+        viewer.types("/routines\r").await;
+        viewer.sees("Greets").await;
+        viewer.types("\r").await;
+        viewer.sees("who").await;
+        viewer.types("a b\r").await;
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.sees("exit code 0").await;
+        assert_eq!(world.read("greeted").trim(), "hello a b");
+        viewer.types("/theme\r").await;
+        viewer.sees("Colours").await;
+        viewer.types("light\r").await;
+        viewer.sees("theme = \"light\"").await;
+        viewer.types("/model\r").await;
+        viewer.sees("Models").await;
+        viewer.types(ESCAPE).await;
+        viewer.sees_that("no list", |screen| !screen.contains("Models")).await;
+        viewer.types("?").await;
+        viewer.sees("Ctrl+G").await;
+        viewer.types(ESCAPE).await;
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
+    let mock =
+        Mock::start(&[("count", vec![bash("seq 1000 1999; echo '日本 🦀 שלום end'"), say("Counted.")])]);
+    let world = World::with_openai(&mock.url()).variable("PAGER", "sh -c 'grep -e 1777 -e end >found'");
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["count"]);
+        viewer.reads_the_proposal().await;
+        viewer.resizes(20, 5);
+        viewer
+            .sees_that("a small screen", |screen| screen.lines().count() == 5 && screen.contains("seq"))
+            .await;
+        viewer.resizes(120, 40);
+        viewer
+            .sees_that("a large screen", |screen| {
+                screen.lines().count() == 40 && screen.contains("Run this?")
+            })
+            .await;
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.sees("Counted.").await;
+        assert!(viewer.screen().contains("日本 🦀 שלום end"), "{}", viewer.screen());
+        assert!(!viewer.screen().contains("1777"));
+        // To the answer, the output before it, and the whole of that.
+        viewer.types("\t").await;
+        viewer.sees("o whole").await;
+        viewer.types("ko").await;
+        viewer.sees_that("the screen again", |screen| world.has("found") && screen.contains("o whole")).await;
+        let found = world.read("found");
+        assert!(found.starts_with("1777\n") && found.contains("שלום end"), "{found}");
+        viewer.types(ESCAPE).await;
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn the_terminal_leaves_room_for_the_conversation() {
+    let mock = Mock::start(&[("hello", vec![say("Good morning.")])]);
+    let world = World::with_openai(&mock.url()).variable("SHELL", "/bin/bash");
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["hello"]);
+        viewer.sees("Good morning.").await;
+        for (columns, rows) in [(100, 40), (180, 30)] {
+            viewer.resizes(columns, rows);
+            viewer.types("\x14").await;
+            viewer.sees("Ctrl+] gives it back").await;
+            viewer.types("stty size\r").await;
+            let (wide, high) = if columns > 168 { (columns - 80, rows - 1) } else { (columns, 24) };
+            let size = format!("{high} {wide}");
+            let screen = viewer.sees_that(&size, |screen| screen.contains(&size)).await;
+            assert!(screen.contains("Good morning."), "{screen}");
+            viewer.types("clear\r\x1d").await;
+            viewer.sees("? keys").await;
+        }
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn a_hangup_stops_the_turn_and_keeps_the_session() {
+    let mock = Mock::start(&[("go", vec![bash("sleep 1000 # of the test of a hangup"), say("Done.")])]);
+    let world = World::with_openai(&mock.url());
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["go"]);
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.sees("bash runs").await;
+        viewer.signals(Signal::HUP);
+        assert_eq!(viewer.ends().await, 129);
+        let id = world.only_session();
+        let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
+        viewer.sees("stopped").await;
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+    crate::support::wait_until_gone("of the test of a hangup", crate::support::DEADLINE);
+}

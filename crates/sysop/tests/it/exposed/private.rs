@@ -1,0 +1,99 @@
+//! What another person on the same machine gets to see of all that is kept: nothing.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::Served;
+use crate::World;
+use crate::support::{Mock, bash, say};
+
+/// `nobody`, on every Linux that we know.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// What lies below a folder: files, folders, sockets.
+fn all_below(folder: &Path) -> Vec<PathBuf> {
+    let mut all = vec![folder.to_owned()];
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            all.extend(all_below(&entry.path()));
+        } else {
+            all.push(entry.path());
+        }
+    }
+    all
+}
+
+/// Whether another person can read it, or where it is a socket or folder, get in.
+fn nobody_gets_at(path: &Path) -> bool {
+    let look = "test -r \"$0\" || test -w \"$0\" || test -x \"$0\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", look]).arg(path).current_dir("/").stderr(Stdio::null());
+    command.uid(NOBODY).gid(NOBODY);
+    command.status().unwrap().success()
+}
+
+/// Nothing of these is for others: by its mode, and where we may be somebody else, as they find it.
+pub(crate) fn is_private(paths: &[PathBuf]) {
+    for path in paths {
+        let found = fs::symlink_metadata(path).unwrap();
+        if !found.file_type().is_socket() {
+            assert_eq!(found.permissions().mode() & 0o077, 0, "{}", path.display());
+        }
+        assert!(!is_root() || !nobody_gets_at(path), "{}", path.display());
+    }
+}
+
+/// Lets others into the home, as homes often are; what is in it must see to itself.
+pub(crate) fn open_home(world: &World) {
+    for folder in [world.home().to_owned(), world.work()] {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let open = world.work().join("open");
+    fs::write(&open, "").unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(!is_root() || nobody_gets_at(&open), "the search finds what is open");
+}
+
+#[test]
+fn sessions_tokens_audit_and_artefacts_are_for_their_owner_only() {
+    let mock = Mock::start(&[("much", vec![bash("seq 100000"), say("Done.")])]);
+    let world = World::with_openai(&mock.url());
+    open_home(&world);
+    let served = Served::start(&world, &["--approve", "auto"]);
+    let session = served.session();
+    served.call("POST", &format!("{session}/messages"), &json!({ "content": "much" }));
+    served.follow(&session, "assistant.done");
+    let made = world.finish(&["token", "create", "--name", "n", "--scope", "read"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let kept = all_below(&world.data());
+    for name in ["sysop.db", "sysop.db-wal", "audit.jsonl", "artefacts"] {
+        assert!(kept.iter().any(|path| path.ends_with(name)), "{name} is not in {kept:?}");
+    }
+    is_private(&kept);
+}
+
+#[test]
+fn a_key_that_others_can_read_is_warned_of() {
+    let world = World::new().variable("SYSOP_MODEL", "demo");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (world.home().join("cert.pem"), world.home().join("key.pem"));
+    fs::write(&cert, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    for (mode, warned) in [(0o600, false), (0o640, false), (0o644, true)] {
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+        let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+        let served = Served::start(&world, &["--tls-cert", cert, "--tls-key", key]);
+        served.running.signal(rustix::process::Signal::TERM);
+        let run = served.running.finish();
+        assert_eq!(run.err.contains("everybody on this machine can read"), warned, "{mode:o}: {run:?}");
+    }
+}
