@@ -171,7 +171,13 @@ export function Review({ store, step, host, online, sent, leave }: Props) {
               Reject <kbd>r</kbd>
             </button>
             {step.covers && (
-              <button type="button" disabled={disabled} onClick={allowSession} className="session">
+              <button
+                type="button"
+                disabled={disabled}
+                onClick={allowSession}
+                className="session"
+                title={`For the rest of this session: ${covers(step.covers)}`}
+              >
                 For this session <kbd>a</kbd>
                 <small>{covers(step.covers)}</small>
               </button>

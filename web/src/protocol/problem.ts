@@ -27,6 +27,7 @@ export function hintFor(status: number, code: string): string {
     case "unauthorized":
       return "Open the address that `sysop serve` printed, or type a token at /.";
     case "forbidden":
+      return ""; // its sentence says what to do
     case "forbidden_scope":
       return "Make a token that may act: `sysop token create --scope operate`.";
     case "busy":
