@@ -24,6 +24,7 @@ find logs -name '*.tar' -mtime +60 -delete
 `;
 
 const script = {
+  "look tidy": [call("run_command", { command: "clear", reasoning: "As you wish." }), say("It does.")],
   "disk of web1": [
     call("run_command", { command: "ls -sh logs | tail -5", reasoning: "I look at what is large." }),
     call("run_command", { command: "df -h / | tail -1", reasoning: "And at how full the disk is." }),
@@ -51,7 +52,11 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await person.sees(/[$#] /);
   await person.types(" PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '; clear\r");
   await person.sees(/web1:\S*\$ /);
-  if (await person.button("Give back").isVisible()) await person.button("Give back").click();
+  // What was typed until here is told with the next call, which is not in the picture.
+  await person.says("look tidy");
+  await expect(person.conversation).toContainText("It does.");
+  await person.button(/New Chat/).click();
+  await expect(person.steps).toHaveCount(0);
   const list = page.getByRole("button", { name: "Close the list" });
   if (await list.isVisible()) await list.click();
 
