@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::HeaderValue;
@@ -50,6 +51,9 @@ pub trait Guard: Send + Sync {
     /// Whether a caller may open another session, after those that they opened already.
     fn may_open(&self, caller: &Caller) -> Result<(), Box<Response>>;
 
+    /// How long a caller has to wait before their next message on a socket is heard; it counts as a request.
+    fn may_say(&self, caller: &Caller) -> Option<Duration>;
+
     /// Answers the form of the page where a person types a token.
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response;
 
@@ -79,6 +83,10 @@ impl Guard for Anyone {
 
     fn may_open(&self, _: &Caller) -> Result<(), Box<Response>> {
         Ok(())
+    }
+
+    fn may_say(&self, _: &Caller) -> Option<Duration> {
+        None
     }
 
     async fn log_in(&self, _: &Parts, _: Peer, _: SecretString) -> Response {

@@ -16,6 +16,9 @@ use crate::trace::TraceParent;
 /// How many messages with names of their own are remembered.
 const HEARD_MAX: usize = 16_384;
 
+/// The most bytes of the name of a session; ours have 36.
+const ID_BYTES_MAX: usize = 256;
+
 /// All rooms.
 pub(crate) struct House {
     pub(crate) rooms: Arc<dyn Rooms>,
@@ -69,9 +72,26 @@ impl House {
 
     /// Opens an earlier session, or hands out one that is live.
     pub(crate) async fn open(&self, id: &SessionId) -> Result<Room, RoomError> {
+        if id.as_str().len() > ID_BYTES_MAX {
+            return Err(RoomError::NotFound(SessionId::new("of so long a name")));
+        }
         let state = self.state_of(id);
-        let opened = self.rooms.open(id, wrap(&state)).await?;
-        Ok(Room { opened, state })
+        match self.rooms.open(id, wrap(&state)).await {
+            Ok(opened) => Ok(Room { opened, state }),
+            Err(error) => {
+                drop(state);
+                self.forget(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Leaves nothing of a session that is none: names of such can be made up without end.
+    fn forget(&self, id: &SessionId) {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        if states.get(id).is_some_and(|state| state.strong_count() == 0) {
+            states.remove(id);
+        }
     }
 
     /// A session that is open already.

@@ -34,7 +34,7 @@ use tokio_util::task::TaskTracker;
 pub use self::door::Peer;
 pub use self::guard::{Anyone, Caller, Guard, Scope};
 pub use self::lent::LentSettings;
-pub use self::rooms::{Found, RoomError, Rooms, Wish, Wrap};
+pub use self::rooms::{Artefact, Found, RoomError, Rooms, Wish, Wrap};
 pub use self::socket::SocketSettings;
 
 use self::house::House;
@@ -50,6 +50,8 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct ServerSettings {
     /// The most bytes of a request's body.
     pub body_bytes_max: usize,
+    /// How long the body of a request may be on its way.
+    pub body_wait: Duration,
     /// Times of sockets.
     pub socket: SocketSettings,
     /// Bounds of what clients lend.
@@ -66,6 +68,7 @@ impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             body_bytes_max: 1024 * 1024,
+            body_wait: Duration::from_secs(30),
             socket: SocketSettings::default(),
             lent: LentSettings::default(),
             idle: Duration::from_secs(60),

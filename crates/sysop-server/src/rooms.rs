@@ -40,6 +40,14 @@ pub struct Found {
     pub last: Seq,
 }
 
+/// What was kept of a call, which may be more than is to be held in memory.
+pub struct Artefact {
+    /// How long it is.
+    pub bytes: u64,
+    /// It, piece by piece.
+    pub pieces: BoxStream<'static, std::io::Result<bytes::Bytes>>,
+}
+
 /// Opens and finds sessions, and asks models.
 #[async_trait]
 pub trait Rooms: Send + Sync {
@@ -68,7 +76,7 @@ pub trait Rooms: Send + Sync {
     async fn delete(&self, id: &SessionId) -> Result<(), RoomError>;
 
     /// The whole output of a call, as its artefact has it.
-    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError>;
+    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Artefact, RoomError>;
 
     /// Gives a new session the log of an earlier one up to the prompt of a turn, which is left out.
     async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), RoomError> {

@@ -159,8 +159,9 @@ pub(crate) enum Command {
     /// Serve sessions to browsers and other programs
     #[command(
         after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n  SYSOP_DATABASE=postgres://sysop@db/sysop sysop serve   \
-                            # one of several\n\nThe first line says where; \
-                            the address in it opens the page once."
+                            # one of several\n  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 sysop \
+                            serve   # tells a collector of turns and calls, not what they are about\n\nThe first line says \
+                            where; the address in it opens the page once."
     )]
     Serve(ServeArguments),
     /// Talk with a session that lives on a server, and let its tools run here

@@ -43,7 +43,7 @@ pub(crate) struct ExposureArguments {
     /// What happens where the audit cannot be written
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub(crate) audit: AuditMode,
-    /// Requests that one token may make in a minute
+    /// Requests that one token may make in a minute, messages on its sockets among them
     #[arg(long, value_name = "N", default_value_t = Limits::default().requests.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_requests: u32,
     /// Requests, sockets and streams that one token may have open at a time

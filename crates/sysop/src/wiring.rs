@@ -135,6 +135,18 @@ impl Parts {
         }
     }
 
+    /// Where the whole output of a call is kept.
+    ///
+    /// # Errors
+    /// When it is no name of one.
+    fn artefact_path(&self, name: &str) -> Result<PathBuf, String> {
+        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+        if !plain || name.starts_with('.') {
+            return Err(format!("{name:?} is no name of an artefact"));
+        }
+        Ok(self.machines.artefacts().join(name))
+    }
+
     /// What they were made of.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings

@@ -6,7 +6,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::ModelRequest;
 use sysop_core::outcome::Outcome;
 use sysop_core::session::{Activity, Session};
-use sysop_core::tool::Lent;
+use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
 
 use crate::world::{World, bash, call, calls, says};
 
@@ -119,4 +119,36 @@ fn the_log_keeps_it_in_a_form_that_stays() {
     let event: Event = serde_json::from_str(text).expect("it reads");
     let Event::Configured { change: Change::Lent(Lent { tools, root }) } = event else { panic!("{event:?}") };
     assert_eq!((tools[0].name.as_str(), root.as_str()), ("play", "/r"));
+}
+
+#[test]
+fn a_schema_that_never_ends_is_no_trouble() {
+    let schemas = [
+        json!({"type": "object", "$ref": "#"}),
+        json!({"type": "object", "allOf": [{"$ref": "#"}]}),
+        json!({"type": "object", "anyOf": [{"$ref": "#"}, {"not": {"$ref": "#"}}]}),
+        json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
+        json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {"not": {"allOf": [{"$ref": "#/$defs/a"}]}}}}),
+        json!({"type": "object", "if": {"$ref": "#"}, "then": {"$ref": "#"}, "else": {"$ref": "#"}}),
+        json!({"type": "object", "$dynamicAnchor": "x", "allOf": [{"$dynamicRef": "#x"}]}),
+        json!({"type": "object", "dependentSchemas": {"path": {"$ref": "#"}}, "oneOf": [{"$ref": "#"}]}),
+        json!({"type": "object", "properties": {"path": {"pattern": "^(a+)+$"}}}),
+        json!({"type": "object", "$ref": "http://127.0.0.1:1/schema.json"}),
+        json!({"type": "object", "$ref": "file:///etc/passwd"}),
+    ];
+    for schema in schemas {
+        let mut world = World::ask();
+        let play = ToolSpec {
+            name: "play".to_owned(),
+            description: String::new(),
+            parameters: schema.clone().into(),
+            effect: ToolEffect::Writes,
+        };
+        let lent = Lent { tools: vec![play], root: "/home/me".to_owned() };
+        world.tell(Input::Configure { change: Change::Lent(lent) }).prompt("go");
+        let path = format!("{}!", "a".repeat(60));
+        world.reply(calls(vec![call("1", "play", json!({ "path": path }))]));
+        let ended = world.log.iter().any(|event| matches!(event, Event::ToolFinished { .. }));
+        assert!(ended || world.waiting().is_some(), "{schema}: {}", world.lines());
+    }
 }

@@ -130,9 +130,8 @@ async fn call(
 ) -> Result<()> {
     let done = request.matches(r#""role":"tool""#).count();
     let conversation = format!("{calls}:{tool}");
-    if let Some(replied) = lock(gaps).replied.remove(&conversation)
-        && done > 0
-    {
+    let replied = lock(gaps).replied.remove(&conversation);
+    if let Some(replied) = replied.filter(|_| done > 0) {
         lock(gaps).gaps.push(arrived.saturating_sub(replied));
     }
     if done >= calls as usize {

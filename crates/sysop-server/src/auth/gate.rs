@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::header::{self, HeaderName};
@@ -18,7 +19,7 @@ use super::answers::{Cookie, Refusal, seal, to_page};
 use super::place::{Authority, Origin, Places, Scheme};
 use super::proxy::{FarEnd, Proxies};
 use super::tokens::{Bearer, Shown, Tokens};
-use crate::limits::{Holdings, Limits, PeerKey, RateLimiter, Unproven};
+use crate::limits::{Holdings, Limits, PeerKey, RateLimiter, Unproven, Wait};
 use crate::{Caller, Guard, Peer, Scope};
 
 /// The longest query in which a token is looked for, in bytes.
@@ -181,6 +182,10 @@ impl Guard for Gate {
     fn may_open(&self, caller: &Caller) -> Result<(), Box<Response>> {
         let booked = self.sessions.book(&TokenId::new(caller.key.as_str()));
         booked.map_err(|wait| refuse(Refusal::TooMuch(wait.seconds())))
+    }
+
+    fn may_say(&self, caller: &Caller) -> Option<Duration> {
+        self.requests.book(&TokenId::new(caller.key.as_str())).err().map(|Wait(wait)| wait)
     }
 
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response {

@@ -640,3 +640,16 @@ async fn a_token_that_was_just_made_elsewhere_opens_at_once_also_in_a_flood_of_w
     let reads = counting.reads.load(Ordering::Relaxed);
     assert!(reads <= 1 + 2 * 4, "{reads} readings for 4,000 wrong tokens");
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_says_much_on_a_socket_is_heard_more_slowly() {
+    let limits = Limits { requests: Rate { per_minute: 60, burst: 3 }, ..Limits::default() };
+    let world = World::with(GateSettings { limits, ..settings() }).await;
+    let (name, bearer) = world.bearer();
+    let caller = world.ask(request("GET", "/", &[(name, &bearer)]), Scope::Read).await.unwrap();
+    assert_eq!((world.gate.may_say(&caller), world.gate.may_say(&caller)), (None, None));
+    let wait = world.gate.may_say(&caller).unwrap();
+    tokio::time::advance(wait).await;
+    assert_eq!(world.gate.may_say(&caller), None, "after that it is");
+    assert!(world.gate.may_say(&caller).is_some());
+}

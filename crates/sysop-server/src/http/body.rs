@@ -11,6 +11,18 @@ use sysop_wire::ErrorCode;
 
 use super::{Shared, problem};
 
+/// Reads a body; who sends it drop by drop is let go of.
+pub(super) async fn read(request: axum::extract::Request, shared: &Shared) -> Result<Bytes, Response> {
+    let wait = shared.settings.body_wait;
+    match tokio::time::timeout(wait, Bytes::from_request(request, shared)).await {
+        Ok(read) => read.map_err(|rejection| unread(&rejection)),
+        Err(_) => {
+            let why = format!("the body did not come within {} s", wait.as_secs());
+            Err(problem::of(StatusCode::REQUEST_TIMEOUT, ErrorCode::BadMessage, &why))
+        }
+    }
+}
+
 /// A JSON object, and nothing but one: a form or a text of another origin's page is no message.
 pub(super) struct Object(pub(super) Map<String, Value>);
 
@@ -23,7 +35,7 @@ impl FromRequest<Shared> for Object {
                 let kind = kind.split(';').next().unwrap_or_default().trim();
                 kind.eq_ignore_ascii_case("application/json")
             });
-        let bytes = Bytes::from_request(request, shared).await.map_err(|rejection| unread(&rejection))?;
+        let bytes = read(request, shared).await?;
         if bytes.is_empty() && is_json != Some(false) {
             return Ok(Self(Map::new()));
         }

@@ -1,23 +1,25 @@
 //! The form where a person types a token into the page.
 
-use axum::body::Bytes;
-use axum::extract::{ConnectInfo, State};
-use axum::http::request::Parts;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::response::Response;
 
-use super::{Shared, problem};
+use super::{Shared, body, problem};
 use crate::Peer;
 
-/// The longest form, in bytes.
-const FORM_BYTES_MAX: usize = 1024;
+/// The longest form, in bytes. Nobody knows yet who sends it: that is all that is read.
+pub(super) const FORM_BYTES_MAX: usize = 1024;
 
 /// Gives a browser its cookie.
 pub(super) async fn log_in(
     State(shared): State<Shared>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    parts: Parts,
-    form: Bytes,
+    request: Request,
 ) -> Response {
+    let (parts, form) = request.into_parts();
+    let form = match body::read(Request::from_parts(parts.clone(), form), &shared).await {
+        Ok(form) => form,
+        Err(response) => return response,
+    };
     let form = std::str::from_utf8(&form).ok().filter(|form| form.len() <= FORM_BYTES_MAX);
     let mut pairs = form.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     // Tokens need no percent encoding.

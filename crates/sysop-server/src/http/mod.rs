@@ -184,7 +184,7 @@ fn routes() -> Vec<Route> {
             "/login",
             Scope::Nobody,
             Doc::of("Give a browser its cookie for a token", Answers::LoggedIn).taking(Body::LogIn),
-            post(log_in::log_in),
+            post(log_in::log_in).layer(DefaultBodyLimit::max(log_in::FORM_BYTES_MAX)),
         ),
         at(
             "post",

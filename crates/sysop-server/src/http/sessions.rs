@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -21,7 +22,7 @@ use super::{Shared, problem};
 use crate::act::{Acted, act, refused};
 use crate::follow::Follower;
 use crate::guard::Caller;
-use crate::rooms::Wish;
+use crate::rooms::{Artefact, Wish};
 use crate::trace::TraceParent;
 
 /// The most sessions of one list.
@@ -188,7 +189,13 @@ pub(super) async fn artefact(
 ) -> Response {
     match shared.house.rooms.artefact(&SessionId::new(id), &name).await {
         // Whatever a command printed: a browser must not take it for a page.
-        Ok(bytes) => ([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response(),
+        Ok(Artefact { bytes, pieces }) => {
+            let headers = [
+                (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+                (header::CONTENT_LENGTH, bytes.to_string()),
+            ];
+            (headers, Body::from_stream(pieces)).into_response()
+        }
         Err(error) => problem::room(&error),
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::text::strip_controls;
 use sysop_core::tool::Lent;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 use sysop_wire::ToolResult;
@@ -170,7 +171,7 @@ impl Lending {
             }
             Some(_) | None => return false,
         };
-        sink.output(text);
+        sink.output(&strip_controls(text));
         true
     }
 

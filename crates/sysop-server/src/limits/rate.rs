@@ -60,8 +60,9 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
     /// # Errors
     /// When it is too much, and then nothing is booked.
     pub fn book(&self, account: &K) -> Result<(), Wait> {
-        let now = Instant::now();
         let mut booked = self.booked.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not before: who waits for the lock with an older time would take what others booked meanwhile for too much.
+        let now = Instant::now();
         let mut account = Some(account.clone());
         if booked.len() >= ACCOUNTS_MAX && !booked.contains_key(&account) {
             booked.retain(|_, until| *until > now);

@@ -5,6 +5,7 @@ use futures::StreamExt;
 use futures::stream::SplitStream;
 use sysop_wire::{ClientMessage, Envelope, ErrorCode, Hello, ServerMessage};
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Beginning, Lending, MESSAGE_BYTES_MAX, Told};
 use crate::Inner;
@@ -23,11 +24,13 @@ pub(super) struct Hearing<'a> {
     greeted: bool,
     /// The terminal that this client has typed into.
     typed: bool,
+    /// The terminal is being opened for it: once, however often it asks.
+    attaching: Option<AbortOnDropHandle<()>>,
 }
 
 impl<'a> Hearing<'a> {
     pub(super) fn new(inner: &'a Inner, room: Room, caller: Caller, told: mpsc::Sender<Told>) -> Self {
-        Self { inner, room, caller, told, greeted: false, typed: false }
+        Self { inner, room, caller, told, greeted: false, typed: false, attaching: None }
     }
 
     /// Hears until the peer is gone, or silent for too long.
@@ -53,6 +56,10 @@ impl<'a> Hearing<'a> {
 
     async fn heard(&mut self, text: &str) {
         self.inner.metrics.message_in();
+        // Who says too much is listened to more slowly; nothing of it is lost.
+        while let Some(wait) = self.inner.guard.may_say(&self.caller) {
+            tokio::time::sleep(wait).await;
+        }
         if text.len() > MESSAGE_BYTES_MAX {
             return self.heard_too_much(text).await;
         }
@@ -131,10 +138,10 @@ impl<'a> Hearing<'a> {
     }
 
     /// Opening a shell takes a while; the socket does not wait for it.
-    fn attach(&self, size: Option<(u16, u16)>) -> Result<(), Refused> {
+    fn attach(&mut self, size: Option<(u16, u16)>) -> Result<(), Refused> {
         let terminal = attach(&self.room, &self.caller, size)?;
         let (told, session_id) = (self.told.clone(), self.room.state.id.clone());
-        tokio::spawn(async move {
+        let attaching = tokio::spawn(async move {
             let told_of = match terminal.watch().await {
                 Ok(view) => Told::Terminal(Some(Box::new(view))),
                 Err(message) => {
@@ -151,6 +158,7 @@ impl<'a> Hearing<'a> {
             // Nobody hears of it where the socket is gone.
             let _ = told.send(told_of).await;
         });
+        self.attaching = Some(AbortOnDropHandle::new(attaching));
         Ok(())
     }
 

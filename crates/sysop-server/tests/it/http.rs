@@ -337,3 +337,31 @@ async fn who_reads_a_stream_again_too_late_hears_why_it_ends() {
     assert!(last.data["message"].as_str().unwrap().contains("Last-Event-ID"), "{last:?}");
     assert!(events.next().await.is_none(), "and it is the end");
 }
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for_and_what_strangers_send_is_short() {
+    let world = World::with(ServerSettings { body_wait: Duration::from_millis(200), ..settings() }).await;
+    for path in ["/login", "/api/agent/sessions"] {
+        let headers = [
+            ("authorization", "Bearer ann"),
+            ("content-type", "application/json"),
+            ("content-length", "100"),
+        ];
+        let answer = request(world.address, "POST", path, &headers, "").await;
+        assert_eq!(answer.status, 408, "{path}: {answer:?}");
+    }
+    let kind = [("content-type", "application/x-www-form-urlencoded")];
+    let answer = request(world.address, "POST", "/login", &kind, &"x".repeat(2000)).await;
+    assert_eq!(answer.status, 413, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_is_none_is_no_session() {
+    let world = World::start().await;
+    for id in ["nothing", &"x".repeat(300), &"%F0%9F%98%80".repeat(1000)] {
+        for path in ["", "/events", "/artefacts/a"] {
+            let answer = get(world.address, "ann", &format!("/api/agent/sessions/{id}{path}")).await;
+            assert_eq!(answer.status, 404, "{answer:?}");
+        }
+    }
+}

@@ -30,7 +30,7 @@ use sysop_driver::port::{
 use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
 use sysop_server::limits::Doors;
 use sysop_server::{
-    Caller, Found, Guard, LentSettings, Peer, RoomError, Rooms, Scope, Server, ServerSettings,
+    Artefact, Caller, Found, Guard, LentSettings, Peer, RoomError, Rooms, Scope, Server, ServerSettings,
     SocketSettings, Wish, Wrap,
 };
 use sysop_store::MemoryStore;
@@ -133,6 +133,10 @@ impl Guard for ByName {
         Ok(())
     }
 
+    fn may_say(&self, _: &Caller) -> Option<Duration> {
+        None
+    }
+
     async fn log_in(&self, _: &Parts, _: Peer, _: secrecy::SecretString) -> Response {
         StatusCode::NOT_FOUND.into_response()
     }
@@ -188,8 +192,12 @@ impl Rooms for TestRooms {
         self.store.delete(id).await.map_err(|error| failed(error.into()))
     }
 
-    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError> {
-        if name == "kept" { Ok(b"<b>whole</b>".to_vec()) } else { Err(RoomError::NotFound(id.clone())) }
+    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Artefact, RoomError> {
+        if name != "kept" {
+            return Err(RoomError::NotFound(id.clone()));
+        }
+        let pieces = ["<b>", "whole", "</b>"].map(|piece| Ok(Bytes::from(piece)));
+        Ok(Artefact { bytes: 12, pieces: futures::stream::iter(pieces).boxed() })
     }
 
     fn permits(&self, change: &Change) -> Result<(), String> {

@@ -60,11 +60,7 @@ impl Desk for Parts {
     }
 
     async fn artefact(&self, _: &SessionId, name: &str) -> Result<Vec<u8>, String> {
-        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
-        if !plain || name.starts_with('.') {
-            return Err(format!("{name:?} is no name of an artefact"));
-        }
-        let path = self.machines.artefacts().join(name);
+        let path = self.artefact_path(name)?;
         let read = tokio::fs::read(&path).await;
         read.map_err(|error| format!("the whole output cannot be read at {}: {error}", path.display()))
     }

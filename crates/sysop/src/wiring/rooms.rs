@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 use futures::stream::BoxStream;
 use sysop_core::catalogue::Profile;
 use sysop_core::event::{Change, Event, Input};
@@ -24,8 +25,9 @@ use sysop_driver::port::{
 use sysop_driver::{Driver, DriverError, MakeHost, Ports, system_clock};
 use sysop_provider::Providers;
 use sysop_server::audit::{Actor, AuditedCluster, AuditedStore};
-use sysop_server::{Found, RoomError, Rooms, Wish, Wrap};
+use sysop_server::{Artefact, Found, RoomError, Rooms, Wish, Wrap};
 use sysop_store::PostgresNode;
+use tokio_util::io::ReaderStream;
 
 use super::nodes::Branches;
 use super::{Machines, Parts, Place};
@@ -234,9 +236,17 @@ impl Rooms for ServedRooms {
         self.store.delete(id).await.map_err(|error| failed(error.into()))
     }
 
-    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Vec<u8>, RoomError> {
+    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Artefact, RoomError> {
         self.spec_of(id).await?;
-        self.parts.artefact(id, name).await.map_err(RoomError::Bad)
+        let path = self.parts.artefact_path(name).map_err(RoomError::Bad)?;
+        let gone = |error: std::io::Error| {
+            RoomError::Bad(format!("the whole output cannot be read at {}: {error}", path.display()))
+        };
+        let file = tokio::fs::File::open(&path).await.map_err(gone)?;
+        let bytes = file.metadata().await.map_err(gone)?.len();
+        // No more than was there, also where it is still being written.
+        let pieces = ReaderStream::new(tokio::io::AsyncReadExt::take(file, bytes));
+        Ok(Artefact { bytes, pieces: pieces.boxed() })
     }
 
     async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), RoomError> {
