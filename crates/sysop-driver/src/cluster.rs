@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::event::{Delta, Input, Logged};
 use sysop_core::id::{Seq, SessionId};
+use tokio_util::task::TaskTracker;
 
 use crate::port::{Store, StoreError};
 
@@ -65,7 +66,8 @@ pub trait Lease: Send + Sync {
     fn holds(&self) -> bool;
 
     /// As `Store::append`, if the lease is the session's newest; in the same step the letters count as taken, for
-    /// ever. Without events only the letters do.
+    /// ever. Without events only the letters do. May wait for as long as the store is away, so that what came of it is
+    /// known when it returns.
     async fn append(
         &self,
         after: Seq,
@@ -82,6 +84,11 @@ pub trait Lease: Send + Sync {
 
     /// Gives the session back, if the lease is its newest: whoever wants it may have it at once.
     async fn release(&self) -> Result<(), StoreError>;
+
+    /// Why an append has to wait, in one sentence, where it has to.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A place in a session's letters.
@@ -144,6 +151,14 @@ pub enum Word {
     Missed,
     /// This node counts as dead for the others: none of its leases holds any more.
     Lost,
+}
+
+/// The other nodes, and what is still on its way to them.
+#[derive(Clone)]
+pub(crate) struct Nodes {
+    pub(crate) cluster: Arc<dyn Cluster>,
+    /// Whoever leaves waits for these.
+    pub(crate) errands: TaskTracker,
 }
 
 /// The lease of a node that shares its store with nobody: it always holds.

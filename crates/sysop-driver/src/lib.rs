@@ -29,9 +29,10 @@ use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{NotASession, Session, SessionSpec};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 pub use self::clock::system_clock;
-use self::cluster::{Acquired, Alone, Cluster, Lease, Word};
+use self::cluster::{Acquired, Alone, Cluster, Lease, Nodes, Word};
 pub use self::hub::Updates;
 use self::live::{Live, Start};
 use self::people::{Answer, Terminal};
@@ -43,6 +44,8 @@ use self::port::{Clock, Host, Provider, Store, StoreError};
 const LOAD_EVENTS_MAX: usize = 4096;
 /// Sessions that can be opened from their logs side by side.
 const DOORS: usize = 64;
+/// How long a node that leaves waits until what was said on it is on its way to the others.
+const LAST_LETTERS_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What the driver needs of the world.
 #[derive(Clone)]
@@ -83,7 +86,7 @@ pub struct Driver {
 
 struct Inner {
     ports: Ports,
-    cluster: Option<Arc<dyn Cluster>>,
+    nodes: Option<Nodes>,
     sessions: Mutex<HashMap<SessionId, Arc<Live>>>,
     /// Sessions that faces of this node have open, wherever they are.
     placed: Mutex<HashMap<SessionId, Weak<Placed>>>,
@@ -110,7 +113,8 @@ impl Driver {
     pub fn among(ports: Ports, cluster: Arc<dyn Cluster>) -> Self {
         let end = CancellationToken::new();
         let guard = end.clone().drop_guard();
-        let inner = Arc::new(Inner::new(ports, Some(Arc::clone(&cluster)), Some(guard)));
+        let nodes = Nodes { cluster: Arc::clone(&cluster), errands: TaskTracker::new() };
+        let inner = Arc::new(Inner::new(ports, Some(nodes), Some(guard)));
         let listening = Arc::downgrade(&inner);
         tokio::spawn(async move {
             while let Some(word) = end.run_until_cancelled(cluster.word()).await {
@@ -137,21 +141,27 @@ impl Driver {
         id: &SessionId,
         make_host: MakeHost,
     ) -> Result<Arc<dyn face::Session>, DriverError> {
-        let Some(cluster) = &self.inner.cluster else {
+        let Some(nodes) = self.inner.nodes.clone() else {
             return Ok(Arc::new(self.take(id, || make_host()).await?));
         };
         if let Some(placed) = self.inner.placed(id) {
             return Ok(Arc::new(Shared(placed)));
         }
-        let place = placed::find(self, cluster, id, &make_host).await?;
-        Ok(Arc::new(Shared(self.place(id, make_host, place))))
+        let (driver, id) = (self.clone(), id.clone());
+        // To its end, also where nobody waits for it any more: a session that is taken and not worked on, or watched
+        // for nobody, would be one for good.
+        let opening = tokio::spawn(async move {
+            let place = placed::find(&driver, &nodes.cluster, &id, &make_host).await?;
+            Ok(Arc::new(Shared(driver.place(&id, make_host, place))) as Arc<dyn face::Session>)
+        });
+        opening.await.unwrap_or_else(|_| Err(DriverError::Closed(BUG.to_owned())))
     }
 
     /// A session that is open here already, wherever it runs.
     pub fn opened(&self, id: &SessionId) -> Option<Arc<dyn face::Session>> {
         match self.inner.placed(id) {
             Some(placed) => Some(Arc::new(Shared(placed))),
-            None if self.inner.cluster.is_some() => None,
+            None if self.inner.nodes.is_some() => None,
             None => self.live(id).map(|handle| Arc::new(handle) as Arc<dyn face::Session>),
         }
     }
@@ -168,7 +178,7 @@ impl Driver {
 
     /// A new session of this node that stays open where the node loses it.
     pub fn share(&self, handle: Handle, make_host: MakeHost) -> Arc<dyn face::Session> {
-        if self.inner.cluster.is_none() {
+        if self.inner.nodes.is_none() {
             return Arc::new(handle);
         }
         let id = handle.id().clone();
@@ -180,7 +190,7 @@ impl Driver {
     /// # Errors
     /// When the others could not be told; they find out by themselves when this node has been silent for a while.
     pub async fn leave(&self) -> Result<(), DriverError> {
-        let Some(cluster) = &self.inner.cluster else { return Ok(()) };
+        let Some(Nodes { cluster, errands }) = &self.inner.nodes else { return Ok(()) };
         self.inner.leaving.store(true, Ordering::SeqCst);
         self.inner.lose_all();
         for placed in self.inner.all_placed() {
@@ -188,19 +198,27 @@ impl Driver {
                 follow.close();
             }
         }
-        Ok(cluster.leave().await?)
+        let left = cluster.leave().await;
+        // What was said here and not done yet goes to whoever has the session now.
+        errands.close();
+        tokio::select! {
+            () = errands.wait() => {}
+            () = self.inner.ports.clock.sleep(LAST_LETTERS_TIME_MAX) => {
+                tracing::warn!("something that was said last may not have reached the other nodes");
+            }
+        }
+        Ok(left?)
     }
 
     fn place(&self, id: &SessionId, make_host: MakeHost, place: Place) -> Arc<Placed> {
-        let cluster =
-            Arc::clone(self.inner.cluster.as_ref().expect("only nodes of a cluster place sessions"));
+        let nodes = self.inner.nodes.clone().expect("only nodes of a cluster place sessions");
         let mut open = lock(&self.inner.placed);
         if let Some(placed) = open.get(id).and_then(Weak::upgrade) {
             return placed;
         }
         open.retain(|_, placed| placed.strong_count() > 0);
         let follow = matches!(place, Place::There(_));
-        let placed = Placed::new(self, cluster, id.clone(), make_host, place);
+        let placed = Placed::new(self, nodes, id.clone(), make_host, place);
         open.insert(id.clone(), Arc::downgrade(&placed));
         drop(open);
         if follow && let Some(follow) = placed.follow() {
@@ -221,8 +239,11 @@ impl Driver {
     ) -> Result<Handle, DriverError> {
         match self.keep(self.opening(id, spec, host), None) {
             Kept::New(live) => {
-                live.flush().await?;
-                Ok(Handle { live })
+                let handle = Handle { live: Arc::clone(&live) };
+                // To its end, also where nobody waits for it any more: what was half written could do nothing later.
+                let flushed = tokio::spawn(async move { live.flush().await });
+                flushed.await.unwrap_or_else(|_| Err(DriverError::Closed(BUG.to_owned())))?;
+                Ok(handle)
             }
             Kept::Running(live) => {
                 let (id, found) = (live.id().clone(), live.last_seq());
@@ -241,7 +262,7 @@ impl Driver {
     fn opening(&self, id: SessionId, spec: SessionSpec, host: Arc<dyn Host>) -> Arc<Live> {
         let (session, out) = Session::open(spec);
         let start = Start { session, seq: Seq(0), pending: out.events };
-        Live::new(id.clone(), self.inner.ports.clone(), self.inner.found(&id), host, start)
+        self.inner.begin(&id, self.inner.found(&id), host, start)
     }
 
     /// Opens a session from its log. What was running when its process ended is marked as interrupted.
@@ -258,7 +279,7 @@ impl Driver {
         id: &SessionId,
         make_host: impl FnOnce() -> Arc<dyn Host>,
     ) -> Result<Handle, DriverError> {
-        let _door = match &self.inner.cluster {
+        let _door = match &self.inner.nodes {
             Some(_) => Some(self.inner.door(id).lock().await),
             None => None,
         };
@@ -268,13 +289,13 @@ impl Driver {
         let lease = self.inner.acquire(id).await?;
         let (session, seq) = replay(self.inner.ports.store.as_ref(), id).await?;
         let start = Start { session, seq, pending: Vec::new() };
-        let live = Live::new(id.clone(), self.inner.ports.clone(), lease, make_host(), start);
+        let live = self.inner.begin(id, lease, make_host(), start);
         match self.keep(live, Some(Input::Recovered)) {
             Kept::New(live) => {
                 for input in self.inner.first.get().into_iter().flatten() {
                     live.send(input.clone())?;
                 }
-                if self.inner.cluster.is_some() {
+                if self.inner.nodes.is_some() {
                     live.collect_letters();
                     follow::relay(&live);
                 }
@@ -314,7 +335,7 @@ impl Driver {
     /// Among nodes they are given back, and at once: they are worked on where somebody holds them.
     pub fn rest(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
-        let idle = if self.inner.cluster.is_some() { Duration::ZERO } else { idle };
+        let idle = if self.inner.nodes.is_some() { Duration::ZERO } else { idle };
         let resting: Vec<_> = {
             let mut sessions = lock(&self.inner.sessions);
             sessions.extract_if(|_, live| Arc::strong_count(live) == 1 && live.rests(now, idle)).collect()
@@ -367,10 +388,10 @@ impl Driver {
 }
 
 impl Inner {
-    fn new(ports: Ports, cluster: Option<Arc<dyn Cluster>>, listening: Option<DropGuard>) -> Self {
+    fn new(ports: Ports, nodes: Option<Nodes>, listening: Option<DropGuard>) -> Self {
         Self {
             ports,
-            cluster,
+            nodes,
             sessions: Mutex::default(),
             placed: Mutex::default(),
             doors: std::array::from_fn(|_| tokio::sync::Mutex::default()),
@@ -380,16 +401,20 @@ impl Inner {
         }
     }
 
+    fn begin(&self, id: &SessionId, lease: Arc<dyn Lease>, host: Arc<dyn Host>, start: Start) -> Arc<Live> {
+        Live::new(id.clone(), self.ports.clone(), self.nodes.clone(), lease, host, start)
+    }
+
     fn found(&self, id: &SessionId) -> Arc<dyn Lease> {
-        match &self.cluster {
-            Some(cluster) => cluster.found(id),
+        match &self.nodes {
+            Some(nodes) => nodes.cluster.found(id),
             None => Arc::new(Alone { id: id.clone(), store: Arc::clone(&self.ports.store) }),
         }
     }
 
     async fn acquire(&self, id: &SessionId) -> Result<Arc<dyn Lease>, DriverError> {
-        let Some(cluster) = &self.cluster else { return Ok(self.found(id)) };
-        match cluster.acquire(id).await? {
+        let Some(nodes) = &self.nodes else { return Ok(self.found(id)) };
+        match nodes.cluster.acquire(id).await? {
             Acquired::Owned(lease) => Ok(lease),
             Acquired::HeldBy(node) => Err(DriverError::Elsewhere(id.clone(), node)),
         }
@@ -435,7 +460,7 @@ impl Inner {
 
     /// Gives a session that rests to whoever wants it: what is said to it elsewhere would be heard by nobody here.
     fn give_back(&self, live: &Live) {
-        if self.cluster.is_none() || live.closed().is_some() {
+        if self.nodes.is_none() || live.closed().is_some() {
             return;
         }
         live.hub.close(); // and with it the telling of others
@@ -511,6 +536,9 @@ impl Inner {
         }
     }
 }
+
+/// What is told where one of our own tasks panicked.
+const BUG: &str = "sysop hit a bug while it opened this session; what was logged is kept, open it again";
 
 enum Kept {
     New(Arc<Live>),

@@ -20,11 +20,11 @@ use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
 use tokio::sync::oneshot;
 
-use crate::cluster::{LETTERS_MAX, Lease, LetterNumber};
+use crate::cluster::{LETTERS_MAX, Lease, LetterNumber, Nodes};
 use crate::follow::Relaying;
 use crate::hub::{Hub, Updates};
 use crate::people::{Answer, Terminal};
-use crate::placed::{Placed, may_be_posted};
+use crate::placed::{FAILURE_PAUSE, Placed, letter, may_be_posted};
 use crate::port::{CancellationToken, Clock, DeltaSink, Host, ModelEvent, StoreError};
 use crate::questions::{self, Questions, SessionPeople};
 use crate::{DriverError, Ports};
@@ -34,10 +34,15 @@ const READY_EVENTS_MAX: usize = 256;
 /// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
 const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
 
+/// How long an append may take before people are told why it waits.
+const SLOW_APPEND: Duration = Duration::from_secs(3);
+
 /// One live session.
 pub(crate) struct Live {
     id: SessionId,
     ports: Ports,
+    /// The other nodes, where there are any.
+    nodes: Option<Nodes>,
     lease: Arc<dyn Lease>,
     host: Arc<dyn Host>,
     pub(crate) hub: Hub,
@@ -121,6 +126,7 @@ impl Live {
     pub(crate) fn new(
         id: SessionId,
         ports: Ports,
+        nodes: Option<Nodes>,
         lease: Arc<dyn Lease>,
         host: Arc<dyn Host>,
         at: Start,
@@ -142,6 +148,7 @@ impl Live {
         let live = Arc::new(Self {
             id,
             ports,
+            nodes,
             lease,
             host,
             hub: Hub::default(),
@@ -317,7 +324,7 @@ impl Live {
 
     fn spawn(self: &Arc<Self>, worker: Worker) {
         let live = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.run(async move {
             let worked = AssertUnwindSafe(live.work(worker)).catch_unwind().await;
             if worked.is_err() {
                 let why = "sysop hit a bug in this session and closed it; what was logged is kept";
@@ -325,6 +332,14 @@ impl Live {
             }
             live.hand_over();
         });
+    }
+
+    /// Runs what a node that leaves waits for.
+    fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
+        match &self.nodes {
+            Some(nodes) => nodes.errands.spawn_on(work, &self.runtime),
+            None => self.runtime.spawn(work),
+        };
     }
 
     /// Works until there is no input left, then parks the worker.
@@ -434,7 +449,8 @@ impl Live {
                 Arc::new(Logged { seq, at, event })
             })
             .collect();
-        worker.seq = self.lease.append(worker.seq, &logged, &worker.letters).await?;
+        let append = self.lease.append(worker.seq, &logged, &worker.letters);
+        worker.seq = self.waited_for(append).await?;
         {
             let mut inbox = self.inbox();
             inbox.seq = worker.seq;
@@ -445,6 +461,27 @@ impl Live {
         }
         self.hub.publish(&logged);
         Ok(())
+    }
+
+    /// Waits for the store of several nodes, which may be away for a while; says why to who looks on.
+    async fn waited_for<T>(&self, append: impl Future<Output = T>) -> T {
+        if self.nodes.is_none() {
+            return append.await;
+        }
+        let mut append = std::pin::pin!(append);
+        let mut told = None;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut append => return done,
+                () = self.ports.clock.sleep(SLOW_APPEND) => {}
+            }
+            let why = self.lease.trouble().filter(|why| told.as_ref() != Some(why));
+            if let Some(why) = why {
+                self.hub.delta(&Delta::Notice { text: format!("the session waits: {why}") });
+                told = Some(why);
+            }
+        }
     }
 
     /// Who gets what was said here and not done, if the session goes on elsewhere.
@@ -463,11 +500,17 @@ impl Live {
             let waiting = waiting.filter(|(input, letter)| letter.is_none() && may_be_posted(input));
             said.into_iter().chain(waiting.map(|(input, _)| input)).collect()
         };
+        if left.is_empty() {
+            return;
+        }
         let heir = self.heir.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(heir) = heir
-            && !left.is_empty()
-        {
-            heir.inherit(left);
+        match (heir, &self.nodes) {
+            (Some(heir), _) => heir.inherit(left),
+            (None, Some(nodes)) => {
+                let (nodes, id, clock) = (nodes.clone(), self.id.clone(), Arc::clone(&self.ports.clock));
+                self.run(async move { post_all(&nodes, &id, clock.as_ref(), left).await });
+            }
+            (None, None) => {}
         }
     }
 
@@ -661,6 +704,18 @@ impl Drop for Worker {
         }
         for cancel in self.tools.values() {
             cancel.cancel();
+        }
+    }
+}
+
+/// Posts what was said where nobody looks on any more, for whoever works on the session next.
+async fn post_all(nodes: &Nodes, id: &SessionId, clock: &dyn Clock, inputs: Vec<Input>) {
+    for letter in inputs.into_iter().map(letter) {
+        while let Err(error) = nodes.cluster.post(id, &letter).await {
+            if !matches!(error, StoreError::Unavailable(_)) {
+                return; // there is no such session any more
+            }
+            clock.sleep(FAILURE_PAUSE).await;
         }
     }
 }

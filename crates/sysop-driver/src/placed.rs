@@ -15,7 +15,7 @@ use sysop_core::id::{Seq, SessionId};
 use sysop_core::question::QuestionId;
 use uuid::Uuid;
 
-use crate::cluster::{Cluster, Letter};
+use crate::cluster::{Cluster, Letter, Nodes};
 use crate::face;
 use crate::follow::Follow;
 use crate::people::{Answer, Terminal};
@@ -28,7 +28,9 @@ pub type MakeHost = Arc<dyn Fn() -> Arc<dyn Host> + Send + Sync>;
 /// How many inputs may wait for their way to the owner; one more is refused.
 const OUTBOX_LETTERS_MAX: usize = 256;
 /// How long a store that fails is left alone.
-const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// How long it takes until what could not be posted is posted again; it doubles up to that.
+const POST_PAUSE_FIRST: Duration = Duration::from_millis(20);
 /// How long it takes to look again whether a session that nobody holds has nothing to do; it doubles up to the end.
 const REST_PAUSE_FIRST: Duration = Duration::from_millis(5);
 const REST_PAUSE_END: Duration = Duration::from_secs(2);
@@ -39,7 +41,7 @@ const LOOKS_MAX: usize = 8;
 pub(crate) struct Placed {
     id: SessionId,
     driver: Weak<Inner>,
-    cluster: Arc<dyn Cluster>,
+    nodes: Nodes,
     make_host: MakeHost,
     place: Mutex<Place>,
     /// Held by who looks where the session is.
@@ -69,7 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Placed {
     pub(crate) fn new(
         driver: &Driver,
-        cluster: Arc<dyn Cluster>,
+        nodes: Nodes,
         id: SessionId,
         make_host: MakeHost,
         place: Place,
@@ -81,7 +83,7 @@ impl Placed {
         let placed = Arc::new(Self {
             id,
             driver: Arc::downgrade(&driver.inner),
-            cluster,
+            nodes,
             make_host,
             place: Mutex::new(place),
             settling: tokio::sync::Mutex::default(),
@@ -133,7 +135,7 @@ impl Placed {
                 return self.set(Place::Gone(why.to_owned()));
             }
             let driver = Driver { inner };
-            match find(&driver, &self.cluster, &self.id, &self.make_host).await {
+            match find(&driver, &self.nodes.cluster, &self.id, &self.make_host).await {
                 Ok(place) => {
                     self.set(place);
                     if let Some(follow) = self.follow() {
@@ -199,7 +201,8 @@ impl Placed {
             outbox.posting = true;
         }
         let placed = Arc::clone(self);
-        self.runtime.spawn(async move { while placed.post_next().await {} });
+        let posting = async move { while placed.post_next().await {} };
+        self.nodes.errands.spawn_on(posting, &self.runtime);
     }
 
     /// Posts the oldest; says whether there may be more.
@@ -211,30 +214,44 @@ impl Placed {
             letter
         };
         let Some(letter) = letter else { return false };
+        let mut pause = POST_PAUSE_FIRST;
         loop {
-            match self.cluster.post(&self.id, &letter).await {
+            let gone = match self.nodes.cluster.post(&self.id, &letter).await {
                 Ok(()) => return true,
                 Err(StoreError::Unavailable(why)) => {
                     if let Some(follow) = self.follow() {
                         follow.notice(&format!("not passed on yet: {why}"));
                     }
+                    matches!(self.place(), Place::Gone(_)) && !self.is_left()
                 }
-                Err(error) => self.set(Place::Gone(error.to_string())),
-            }
-            let gone = matches!(self.place(), Place::Gone(_));
-            if gone || self.wait().await.is_none() {
+                Err(error) => {
+                    self.set(Place::Gone(error.to_string()));
+                    true
+                }
+            };
+            if gone || self.wait_for(pause).await.is_none() {
                 let mut outbox = lock(&self.outbox);
                 outbox.letters.clear();
                 outbox.posting = false;
                 return false;
             }
+            pause = (pause * 2).min(FAILURE_PAUSE);
         }
+    }
+
+    /// Whether this node is being shut down: the session goes on elsewhere, with what was said here.
+    fn is_left(&self) -> bool {
+        self.driver.upgrade().is_some_and(|inner| inner.leaving.load(Ordering::SeqCst))
     }
 
     /// Leaves a store that fails alone for a while; none where the driver is gone.
     async fn wait(&self) -> Option<()> {
+        self.wait_for(FAILURE_PAUSE).await
+    }
+
+    async fn wait_for(&self, pause: Duration) -> Option<()> {
         let clock = Arc::clone(&self.driver.upgrade()?.ports.clock);
-        clock.sleep(FAILURE_PAUSE).await;
+        clock.sleep(pause).await;
         Some(())
     }
 
@@ -292,7 +309,8 @@ pub(crate) fn may_be_posted(input: &Input) -> bool {
     }
 }
 
-fn letter(input: Input) -> Letter {
+/// An input under a name of its own.
+pub(crate) fn letter(input: Input) -> Letter {
     Letter { id: Uuid::new_v4().to_string(), input }
 }
 

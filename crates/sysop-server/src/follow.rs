@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::house::Room;
 use crate::lent::{Seat, Standing};
+use crate::rooms::Rooms;
 
 /// The most bytes of text in one message of a delta: what waited for a slow client was joined, and many a client takes no
 /// message of any size.
@@ -64,6 +65,11 @@ impl Follower {
         }
         *kept = Some(follower.clone());
         follower
+    }
+
+    /// The last event that it knows of.
+    pub(crate) fn seq(&self) -> Seq {
+        self.seq
     }
 
     /// The call that a person is asked about.
@@ -168,14 +174,21 @@ pub(crate) enum Start {
 
 impl Feed {
     /// Follows a session. `greet`: the first message tells how the session works now.
-    pub(crate) async fn new(room: Room, start: Start, greet: bool) -> Self {
+    pub(crate) async fn new(room: Room, rooms: &dyn Rooms, start: Start, greet: bool) -> Self {
         let now = Follower::caught_up(&room).await;
         let (mut ready, known, follower) = match start {
             Start::Now => (now.joining(&room), now.seq, now),
             Start::After(seq) => {
                 let greeting = now.encoder.created().into_iter().collect();
-                // Who has all begins here; who missed something gets it from the log's start on.
-                if seq >= now.seq { (greeting, now.seq, now) } else { (greeting, seq, Follower::new(&room)) }
+                if seq < now.seq {
+                    // Who missed something gets it from the log's start on.
+                    (greeting, seq, Follower::new(&room))
+                } else if seq == now.seq || rooms.is_logged(&room.state.id, seq).await {
+                    // Who has all begins here. Of several servers another one may have told more than this one knows.
+                    (greeting, seq, now)
+                } else {
+                    (greeting, now.seq, now) // nobody ever told that
+                }
             }
         };
         if !greet {
@@ -350,7 +363,131 @@ fn pieces(mut text: &str) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use sysop_core::event::Input;
+    use sysop_core::id::{SessionId, Timestamp};
+    use sysop_core::message::{ModelRef, ModelRequest};
+    use sysop_core::question::QuestionId;
+    use sysop_driver::face::Session;
+    use sysop_driver::people::{Answer, Terminal};
+    use sysop_driver::port::{ModelEvent, SessionSummary};
+
     use super::*;
+    use crate::house::House;
+    use crate::lent::LentSettings;
+    use crate::metrics::Metrics;
+    use crate::rooms::{Found, RoomError, Wish, Wrap};
+
+    /// A session of which this server knows two events so far, and hears of three more that another one told of.
+    struct Behind(SessionId);
+
+    fn event(seq: u64) -> Update {
+        Update::Logged(Arc::new(Logged {
+            seq: Seq(seq),
+            at: Timestamp(0),
+            event: Event::PromptQueued { text: format!("prompt {seq}") },
+        }))
+    }
+
+    impl Session for Behind {
+        fn id(&self) -> &SessionId {
+            &self.0
+        }
+
+        fn send(&self, _: Input) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
+            futures::stream::iter((after.0 + 1..=5).map(event)).chain(futures::stream::pending()).boxed()
+        }
+
+        fn answer(&self, _: QuestionId, _: Answer) -> bool {
+            false
+        }
+
+        fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+            None
+        }
+
+        fn last_error(&self) -> Option<String> {
+            None
+        }
+    }
+
+    struct OneRoom;
+
+    #[async_trait]
+    impl Rooms for OneRoom {
+        async fn create(&self, id: SessionId, _: Wish, _: Wrap) -> Result<Found, RoomError> {
+            Ok(Found { session: Arc::new(Behind(id)), last: Seq(2) })
+        }
+
+        async fn open(&self, id: &SessionId, _: Wrap) -> Result<Found, RoomError> {
+            Err(RoomError::NotFound(id.clone()))
+        }
+
+        async fn is_logged(&self, _: &SessionId, seq: Seq) -> bool {
+            seq <= Seq(5)
+        }
+
+        async fn list(&self, _: usize) -> Result<Vec<SessionSummary>, RoomError> {
+            Ok(Vec::new())
+        }
+
+        async fn delete(&self, _: &SessionId) -> Result<(), RoomError> {
+            Ok(())
+        }
+
+        async fn artefact(&self, id: &SessionId, _: &str) -> Result<Vec<u8>, RoomError> {
+            Err(RoomError::NotFound(id.clone()))
+        }
+
+        fn permits(&self, _: &Change) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn acts(&self, _: &SessionId, _: &str, _: Option<&str>) {}
+
+        fn model(&self, _: Option<&str>) -> ModelRef {
+            ModelRef::new("demo", "demo")
+        }
+
+        fn ask(&self, _: ModelRequest) -> BoxStream<'static, ModelEvent> {
+            futures::stream::empty().boxed()
+        }
+
+        async fn trouble(&self) -> Option<String> {
+            None
+        }
+
+        fn rest(&self, _: Duration) {}
+
+        async fn leave(&self) {}
+    }
+
+    /// The seqs that a client is told which has everything up to `had`.
+    async fn told_after(had: u64) -> Vec<u64> {
+        let house = House::new(Arc::new(OneRoom), LentSettings::default(), Arc::new(Metrics::new()));
+        let room = house.create(SessionId::new("s"), Wish::default()).await.unwrap();
+        let mut feed = Feed::new(room, house.rooms.as_ref(), Start::After(Seq(had)), false).await;
+        let mut told = Vec::new();
+        while let Ok(Some(message)) = tokio::time::timeout(Duration::from_secs(1), feed.next()).await {
+            told.extend(message.place().map(|place| place.seq.0));
+        }
+        told.dedup();
+        told
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_knows_more_than_this_server_is_told_nothing_twice() {
+        assert_eq!(told_after(0).await, [1, 2, 3, 4, 5]);
+        assert_eq!(told_after(2).await, [3, 4, 5]);
+        assert_eq!(told_after(4).await, [5], "another server has told it of 3 and 4");
+        assert_eq!(told_after(99).await, [3, 4, 5], "nobody has ever told it of 99");
+    }
 
     #[test]
     fn a_long_delta_is_told_in_pieces_of_whole_characters() {

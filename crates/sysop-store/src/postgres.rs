@@ -71,6 +71,9 @@ impl PostgresStore {
             Ok::<_, SchemaFault>((current, read_only))
         };
         let place = &self.database.place;
+        if let Some(why) = self.writer.trouble() {
+            return Err(StoreError::Unavailable(why));
+        }
         let missing = match within(async { Ok(look.await) }).await.map_err(SchemaFault::Sql).flatten() {
             Ok((true, false)) => return Ok(()),
             Ok((_, true)) => {

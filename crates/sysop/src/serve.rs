@@ -24,6 +24,9 @@ use crate::wiring::{Kept, Parts, ServedRooms};
 /// How long a node keeps a session that nobody is connected to there.
 const NODE_IDLE: Duration = Duration::from_secs(4);
 
+/// How long the end waits for what is only nice to know.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+
 /// Serves until it is asked to end.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     log_to_stderr(settings.verbosity, settings.environment.value("SYSOP_LOG"));
@@ -90,8 +93,8 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let following = tokio::spawn(following);
     server.serve(doors, stop.clone()).await;
     stop.cancel();
-    // It writes down what was used when; a panic of it was told already.
-    let _ = following.await;
+    // It writes down what was used when, if it can; a panic of it was told already.
+    let _ = tokio::time::timeout(LAST_WRITES, following).await;
     parts.close().await;
     tracing::info!("ended");
     Ok(Exit::Done)

@@ -129,6 +129,24 @@ impl Node {
         }
     }
 
+    /// Shuts it down, while time goes on.
+    fn leave(&self) {
+        let shared = &self.node.shared;
+        let time = async {
+            loop {
+                shared.now.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        };
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                left = self.driver.leave() => left.expect("the store is there"),
+                () = time => {}
+            }
+        });
+    }
+
     fn say(&mut self, input: Input) -> bool {
         let _inside = self.runtime.enter();
         let prompt = match &input {
@@ -198,7 +216,7 @@ fn simulate(seed: u64) -> Counts {
     let handle =
         nodes[0].runtime.block_on(nodes[0].driver.create(session_id(), spec(), nodes[0].make_host()()));
     drop(handle.expect("the store keeps it"));
-    let mut posted = 0;
+    let (mut posted, mut said) = (0, Vec::new());
     for turn in 0..TURNS {
         shared.now.fetch_add(i64::from(shared.world.below(200)), Ordering::SeqCst);
         let number = shared.world.below(u32::try_from(NODES).expect("few")) as usize;
@@ -216,10 +234,10 @@ fn simulate(seed: u64) -> Counts {
                 nodes[number].asleep = shared.now() + 1000 + i64::from(shared.world.below(15_000));
             }
             2 => {
-                let left = &nodes[number];
-                left.runtime.block_on(left.driver.leave()).expect("the store is there");
+                nodes[number].leave();
                 let left = std::mem::replace(&mut nodes[number], Node::start(number, &shared));
                 check_told(&shared, &left.told);
+                said.extend(left.said);
             }
             3..15 => {
                 let input = deed(&shared.world, &nodes[number], turn);
@@ -238,7 +256,8 @@ fn simulate(seed: u64) -> Counts {
         check_told(&shared, &node.told);
     }
     check_log(&shared, &mut counts);
-    check_said(&shared, &nodes);
+    said.extend(nodes.into_iter().flat_map(|node| node.said));
+    check_said(&shared, &said);
     counts
 }
 
@@ -327,10 +346,11 @@ fn check_told(shared: &Shared, told: &[Arc<Logged>]) {
     });
 }
 
-/// What a node that still lives took from its person is in the log, also where it lost the session meanwhile.
-fn check_said(shared: &Shared, nodes: &[Node]) {
+/// What a node that still lives, or was shut down, took from its person is in the log, also where it lost the session
+/// meanwhile.
+fn check_said(shared: &Shared, said: &[String]) {
     let log = shared.with(|tables| tables.logs[&session_id()].log.clone());
-    for text in nodes.iter().flat_map(|node| &node.said) {
+    for text in said {
         let found = log.iter().any(|logged| match &logged.event {
             Event::TurnStarted { prompt, .. } => prompt == text,
             Event::PromptQueued { text: queued } => queued == text,

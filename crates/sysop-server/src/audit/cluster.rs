@@ -94,4 +94,8 @@ impl Lease for AuditedLease {
     async fn release(&self) -> Result<(), StoreError> {
         self.inner.release().await
     }
+
+    fn trouble(&self) -> Option<String> {
+        self.inner.trouble()
+    }
 }

@@ -512,6 +512,23 @@ async fn revocation_is_honoured_within_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_token_that_another_process_made_opens_at_once() {
+    let world = World::new().await;
+    let stranger = || world.tokens.bearer(&world.read, Shown::Cookie);
+    for _ in 0..3 {
+        // The store was read a moment ago, and did not have it.
+        assert!(stranger().await.unwrap().is_none());
+        let (token, _) = keep(&world.store, TokenScope::Operate, None).await;
+        assert!(world.tokens.bearer(&token, Shown::Openly).await.unwrap().is_some());
+    }
+    // However many ask for one that there is not, the store is not read more often for it.
+    let begun = tokio::time::Instant::now();
+    let strangers = futures::future::join_all((0..100).map(|_| stranger())).await;
+    assert!(strangers.into_iter().all(|found| found.unwrap().is_none()));
+    assert!(begun.elapsed() <= Duration::from_millis(100), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_token_ends_when_it_expires() {
     let world = World::new().await;
     let (token, _) = keep(&world.store, TokenScope::Operate, Some(1000)).await;

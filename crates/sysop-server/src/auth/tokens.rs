@@ -16,7 +16,7 @@ use super::token::{NewToken, hash_of, mint, same};
 
 /// How old what is known of the tokens may be when one is looked at.
 const FRESH: Duration = Duration::from_millis(500);
-/// A token that is not known makes the store be read again, but not more often than this.
+/// A token that is not known makes the store be read again, but not more often than this: who comes sooner waits.
 const UNKNOWN_FRESH: Duration = Duration::from_millis(100);
 /// A use is written down when the last one that was is this long ago.
 const USE_STEP_MS: i64 = 60_000;
@@ -128,7 +128,8 @@ impl Tokens {
         self.refresh(FRESH).await?;
         let mut found = self.find(&hash, shown);
         if found.is_none() {
-            self.refresh(UNKNOWN_FRESH).await?;
+            // It may have been made in another process a moment ago.
+            self.read_since(Instant::now()).await?;
             found = self.find(&hash, shown);
         }
         Ok(found.map(|row| self.used(row)))
@@ -253,15 +254,32 @@ impl Tokens {
     }
 
     async fn read(&self) -> Result<(), StoreError> {
-        self.read_if_older(Duration::ZERO).await
+        let _reading = self.reading.lock().await;
+        self.read_now().await
     }
 
     async fn read_if_older(&self, age: Duration) -> Result<(), StoreError> {
         let _reading = self.reading.lock().await;
-        let old = self.table();
-        if !age.is_zero() && old.read.elapsed() < age {
+        if self.table().read.elapsed() < age {
             return Ok(()); // somebody else just did
         }
+        self.read_now().await
+    }
+
+    /// Returns when what is known is as new as `asked`. Of many who ask at once one reads.
+    async fn read_since(&self, asked: Instant) -> Result<(), StoreError> {
+        let _reading = self.reading.lock().await;
+        let read = self.table().read;
+        if read > asked {
+            return Ok(());
+        }
+        tokio::time::sleep_until(read + UNKNOWN_FRESH).await;
+        self.read_now().await
+    }
+
+    /// Reads the store; only who holds `reading` does.
+    async fn read_now(&self) -> Result<(), StoreError> {
+        let old = self.table();
         // Taken before the store is asked: what it says is at least as new.
         let read = Instant::now();
         let records = self.store.tokens().await?;

@@ -141,7 +141,7 @@ impl<'a> Telling<'a> {
             }
         }
         self.feed = None; // and with it the seat that it had
-        let mut feed = Feed::new(self.room.clone(), start, true).await;
+        let mut feed = Feed::new(self.room.clone(), self.inner.house.rooms.as_ref(), start, true).await;
         match lent {
             Lending::These(lent) => {
                 feed.sit(Some(self.room.state.lending.sit(&self.caller.key, lent.clone())));

@@ -54,7 +54,7 @@ pub(crate) async fn events(
     let lends = lends && caller.scope >= Scope::Operate && !room.state.lending.is_taken();
     let lent = if lends { Some(Follower::caught_up(&room).await.lent().clone()) } else { None };
     let state = std::sync::Arc::clone(&room.state);
-    let mut feed = Feed::new(room, start, false).await;
+    let mut feed = Feed::new(room, shared.house.rooms.as_ref(), start, false).await;
     if let Some(lent) = lent.filter(|lent| !lent.tools.is_empty()) {
         feed.sit(Some(state.lending.sit(&caller.key, lent)));
     }

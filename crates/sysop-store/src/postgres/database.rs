@@ -17,7 +17,7 @@ const STATEMENT_TIME_MAX: Duration = Duration::from_secs(10);
 /// The first pause before the next try; it doubles.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 /// The longest pause before the next try.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+pub(super) const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Connections for all that is not an append.
 const CONNECTIONS_MAX: u32 = 8;
 

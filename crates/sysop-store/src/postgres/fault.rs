@@ -30,6 +30,13 @@ pub(super) fn is_passing(error: &sqlx::Error) -> bool {
     }
 }
 
+/// Whether it may go by itself, or by what a person does about the server: nothing is wrong with what was asked.
+pub(super) fn may_end(error: &sqlx::Error) -> bool {
+    let by_hand =
+        |code| matches!(code, "53100" | "53200" | "25006" | "3D000") || str::starts_with(code, "28");
+    is_passing(error) || code(error).is_some_and(by_hand)
+}
+
 /// Says what happened at the database `place` and what to do about it.
 pub(super) fn store_error(place: &str, error: &sqlx::Error) -> StoreError {
     let unavailable = StoreError::Unavailable;
@@ -84,6 +91,10 @@ fn lost(place: &str, error: &sqlx::Error) -> String {
 pub(super) fn schema_error(place: &str, fault: &SchemaFault) -> StoreError {
     match fault {
         SchemaFault::Sql(error) => store_error(place, error),
+        SchemaFault::OldServer { found } => StoreError::Unavailable(format!(
+            "the server of the database {place} is PostgreSQL {found}, and sysop needs {} or newer; update it",
+            super::schema::SERVER_MIN
+        )),
         SchemaFault::Newer { found, known } => StoreError::Unavailable(format!(
             "the database {place} was written by a newer sysop (schema {found}; this one knows {known}); use that \
              version or another database"

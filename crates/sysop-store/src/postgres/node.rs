@@ -62,6 +62,8 @@ struct Inner {
     writer: Arc<Writer>,
     life: Mutex<Arc<Life>>,
     leaving: AtomicBool,
+    /// Set once the others were told that it leaves.
+    left: tokio::sync::OnceCell<()>,
     words: Words,
     /// How often each session is watched.
     watched: Mutex<HashMap<SessionId, usize>>,
@@ -200,6 +202,7 @@ impl PostgresNode {
             writer: Arc::clone(&store.writer),
             life: Mutex::new(Arc::new(life)),
             leaving: AtomicBool::new(false),
+            left: tokio::sync::OnceCell::new(),
             words: Words::new(),
             watched: Mutex::default(),
             watching: tokio::sync::Mutex::default(),
@@ -254,7 +257,8 @@ impl Inner {
     fn lease(&self, id: &SessionId, life: Arc<Life>, token: i64) -> Arc<dyn Lease> {
         let claim = Claim { owner: Arc::clone(&life.id), token };
         let (database, writer) = (Arc::clone(&self.database), Arc::clone(&self.writer));
-        Arc::new(PostgresLease { id: id.clone(), life, claim, database, writer })
+        let given_back = AtomicBool::new(false);
+        Arc::new(PostgresLease { id: id.clone(), life, claim, database, writer, given_back })
     }
 
     /// Tries to take a session; none where it changed hands meanwhile.
@@ -439,7 +443,7 @@ impl Cluster for PostgresNode {
             .bind(&*life.id)
             .execute(&database.pool)
         };
-        database.retried(leave).await.map(|_| ())
+        self.inner.left.get_or_try_init(|| async { database.retried(leave).await.map(|_| ()) }).await.copied()
     }
 }
 
@@ -451,6 +455,7 @@ struct PostgresLease {
     claim: Claim,
     database: Arc<Database>,
     writer: Arc<Writer>,
+    given_back: AtomicBool,
 }
 
 #[async_trait]
@@ -529,23 +534,48 @@ impl Lease for PostgresLease {
     }
 
     async fn release(&self) -> Result<(), StoreError> {
-        let database = &self.database;
-        let release = || {
-            sqlx::query(
-                "WITH free AS (
-                     UPDATE sysop_sessions SET owner = NULL, token = 0 WHERE id = $1 AND owner = $2 AND token = $3
-                     RETURNING id, watchers
-                 )
-                 SELECT count(pg_notify(channel, json_build_object('free', id)::text))
-                 FROM free, unnest(watchers) AS channel",
-            )
-            .bind(self.id.as_str())
-            .bind(&*self.claim.owner)
-            .bind(self.claim.token)
-            .execute(&database.pool)
-        };
-        database.retried(release).await.map(|_| ())
+        self.given_back.store(true, Ordering::SeqCst);
+        give_back(&self.database, &self.id, &self.claim).await
     }
+
+    fn trouble(&self) -> Option<String> {
+        self.writer.trouble()
+    }
+}
+
+/// Nobody here works on the session any more: it must not look as if somebody did.
+impl Drop for PostgresLease {
+    fn drop(&mut self) {
+        if *self.given_back.get_mut() || !self.life.holds() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (database, id, claim) = (Arc::clone(&self.database), self.id.clone(), self.claim.clone());
+        runtime.spawn(async move {
+            if let Err(error) = give_back(&database, &id, &claim).await {
+                tracing::debug!(session = %id, %error, "a session that nobody works on is not given back");
+            }
+        });
+    }
+}
+
+/// Makes a session free, if that claim on it is the newest.
+async fn give_back(database: &Database, id: &SessionId, claim: &Claim) -> Result<(), StoreError> {
+    let release = || {
+        sqlx::query(
+            "WITH free AS (
+                 UPDATE sysop_sessions SET owner = NULL, token = 0 WHERE id = $1 AND owner = $2 AND token = $3
+                 RETURNING id, watchers
+             )
+             SELECT count(pg_notify(channel, json_build_object('free', id)::text))
+             FROM free, unnest(watchers) AS channel",
+        )
+        .bind(id.as_str())
+        .bind(&*claim.owner)
+        .bind(claim.token)
+        .execute(&database.pool)
+    };
+    database.retried(release).await.map(|_| ())
 }
 
 impl PostgresLease {

@@ -8,6 +8,9 @@ use sqlx::{Connection, Executor};
 /// Held while the tables are changed, so that of several nodes that start at once only one does it.
 const MIGRATING: i64 = 0x0073_7973_6f70;
 
+/// The oldest PostgreSQL that is known to do all that is asked here.
+pub(super) const SERVER_MIN: u32 = 13;
+
 /// Each brings the schema from the version of its index to the next.
 ///
 /// Texts that are compared here and elsewhere are ordered byte by byte (`COLLATE "C"`), as everywhere else.
@@ -73,6 +76,11 @@ const MIGRATIONS: &[&str] = &[
 pub(super) enum SchemaFault {
     /// The database did not do it.
     Sql(sqlx::Error),
+    /// The server is too old for them.
+    OldServer {
+        /// Its version.
+        found: u32,
+    },
     /// They are of a later day.
     Newer {
         /// Their version.
@@ -90,6 +98,11 @@ impl From<sqlx::Error> for SchemaFault {
 
 /// Brings the tables up to date.
 pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaFault> {
+    // 170002 is 17.2, 90624 is 9.6.24. One that does not say is asked anyway.
+    match connection.server_version_num().map(|number| number / 10_000) {
+        Some(found) if found < SERVER_MIN => return Err(SchemaFault::OldServer { found }),
+        Some(_) | None => {}
+    }
     if is_current(connection).await? {
         return Ok(());
     }

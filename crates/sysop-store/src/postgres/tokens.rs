@@ -19,7 +19,8 @@ const KEEP: &str = "INSERT INTO sysop_tokens \
                     ON CONFLICT (id) DO NOTHING";
 const LIST: &str = "SELECT id, kind, name, scope, hash, created, expires, last_used, parent, visited \
                     FROM sysop_tokens ORDER BY created, id";
-const USED: &str = "UPDATE sysop_tokens SET last_used = greatest(last_used, $2) WHERE id = $1";
+const USED: &str = "UPDATE sysop_tokens AS token SET last_used = greatest(last_used, used.at) \
+                    FROM unnest($1::text[], $2::bigint[]) AS used (id, at) WHERE token.id = used.id";
 
 #[async_trait]
 impl TokenStore for PostgresStore {
@@ -55,10 +56,9 @@ impl TokenStore for PostgresStore {
     }
 
     async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
-        for (id, at) in uses {
-            let used = || sqlx::query(USED).bind(id.as_str()).bind(at.0).execute(&self.database.pool);
-            self.database.retried(used).await?;
-        }
+        let (ids, times): (Vec<_>, Vec<_>) = uses.iter().map(|(id, at)| (id.as_str(), at.0)).unzip();
+        let used = || sqlx::query(USED).bind(&ids).bind(&times).execute(&self.database.pool);
+        self.database.retried(used).await?;
         Ok(())
     }
 }

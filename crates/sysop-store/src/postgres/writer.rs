@@ -3,9 +3,12 @@
 //! Appends that arrive while a statement is on its way to the disk wait and share the next one, so that many sessions
 //! pay for one commit together. Nothing is answered before it is durable. Where a connection breaks, nobody knows
 //! whether its statement was done; it is sent again, and the mark of an append tells one that was done already.
+//!
+//! What an owner appends waits for as long as the database is away, or cannot be written: its session goes on by itself
+//! when that is over, and nothing is said twice for not knowing whether it was stored. All else is told after a while.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnection, PgRow};
@@ -15,8 +18,8 @@ use sysop_driver::port::StoreError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use super::database::{Database, Patience, within};
-use super::fault::is_passing;
+use super::database::{Database, PAUSE_MAX, Patience, within};
+use super::fault::{is_passing, may_end};
 use crate::row::{Rows, to_integer, to_seq};
 
 /// Writes that may wait; later ones wait before they are queued.
@@ -59,7 +62,11 @@ pub(super) struct Claim {
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
     database: Arc<Database>,
+    trouble: Trouble,
 }
+
+/// What keeps appends waiting, in one sentence.
+type Trouble = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug)]
 struct Job {
@@ -69,13 +76,31 @@ struct Job {
     answer: oneshot::Sender<Result<Seq, StoreError>>,
 }
 
+impl Job {
+    /// Whether a session that goes on waits for it. A new one does not: nobody has it yet.
+    fn is_patient(&self) -> bool {
+        self.append.claim.token != 0 && self.append.after > Seq(0)
+    }
+}
+
 impl Writer {
     /// Connects to nothing yet.
     pub(super) fn new(database: Arc<Database>) -> Self {
         let (jobs, waiting) = mpsc::channel(JOBS_WAITING_MAX);
-        let work = Work { database: Arc::clone(&database), connection: None, waiting: VecDeque::new() };
+        let trouble = Trouble::default();
+        let work = Work {
+            database: Arc::clone(&database),
+            connection: None,
+            waiting: VecDeque::new(),
+            trouble: Arc::clone(&trouble),
+        };
         tokio::spawn(work.run(waiting));
-        Self { jobs, database }
+        Self { jobs, database, trouble }
+    }
+
+    /// Why appends wait, where they do.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// See `Store::append`. Once it is queued it happens, whether or not the caller still waits.
@@ -104,6 +129,7 @@ struct Work {
     /// The connection, and when it was last used.
     connection: Option<(PgConnection, Instant)>,
     waiting: VecDeque<Job>,
+    trouble: Trouble,
 }
 
 /// What came of each append of a group.
@@ -118,62 +144,86 @@ impl Work {
                     None => break,
                 }
             }
-            while self.waiting.len() < JOBS_WAITING_MAX
-                && let Ok(job) = jobs.try_recv()
-            {
-                self.waiting.push_back(job);
-            }
+            self.take_in(&mut jobs);
             let group = take_group(&mut self.waiting);
-            self.write(group).await;
+            self.write(group, &mut jobs).await;
         }
         if let Some((connection, _)) = self.connection {
             connection.close().await.ok(); // nothing is lost with it
         }
     }
 
-    /// Writes a group and answers each of its jobs.
-    async fn write(&mut self, group: Vec<Job>) {
-        match self.store(&group).await {
-            Ok(answers) => reply(group, &answers),
-            Err(error) if group.len() == 1 || is_passing(&error) => {
-                let error = self.database.fault(&error);
-                for job in group {
-                    job.answer.send(Err(error.clone())).ok();
-                }
-            }
-            // One job may be the reason; the others must not suffer for it.
-            Err(_) => {
-                for job in group {
-                    let alone = [job];
-                    let answers = self.store(&alone).await;
-                    let [job] = alone;
-                    let answer = match answers {
-                        Ok(mut answers) => answers.remove(&job.append.id).expect("each append has an answer"),
-                        Err(error) => Err(self.database.fault(&error)),
-                    };
-                    job.answer.send(answer).ok();
-                }
-            }
+    fn take_in(&mut self, jobs: &mut mpsc::Receiver<Job>) {
+        while self.waiting.len() < JOBS_WAITING_MAX
+            && let Ok(job) = jobs.try_recv()
+        {
+            self.waiting.push_back(job);
         }
     }
 
-    /// Stores a group, over new connections where the old one breaks.
-    async fn store(&mut self, group: &[Job]) -> Result<Answers, sqlx::Error> {
+    /// Writes a group, over new connections where the old one breaks, and answers each of its jobs.
+    async fn write(&mut self, mut group: Vec<Job>, jobs: &mut mpsc::Receiver<Job>) {
         let mut patience = Patience::new();
         let mut again = false;
         loop {
-            match within(self.try_store(group, again)).await {
-                Ok(answers) => return Ok(answers),
-                Err(error) => {
-                    self.connection = None;
-                    if !is_passing(&error) || !patience.pause().await {
-                        return Err(error);
-                    }
-                    again = true;
-                    tracing::warn!(database = self.database.place, %error, "appending again");
+            let error = match within(self.try_store(&group, again)).await {
+                Ok(answers) => {
+                    self.tell(None);
+                    return reply(group, &answers);
+                }
+                Err(error) => error,
+            };
+            self.connection = None;
+            if !may_end(&error) {
+                return self.write_apart(group, &error).await;
+            }
+            again = true;
+            tracing::warn!(database = self.database.place, %error, "appending again");
+            if is_passing(&error) && patience.pause().await {
+                continue;
+            }
+            let fault = self.database.fault(&error);
+            self.tell(Some(fault.to_string()));
+            self.take_in(jobs);
+            for job in group.extract_if(.., |job| !job.is_patient()) {
+                job.answer.send(Err(fault.clone())).ok();
+            }
+            let waiting = std::mem::take(&mut self.waiting);
+            for job in waiting {
+                if job.is_patient() {
+                    self.waiting.push_back(job);
+                } else {
+                    job.answer.send(Err(fault.clone())).ok();
                 }
             }
+            if group.is_empty() {
+                return self.tell(None); // nobody waits
+            }
+            tokio::time::sleep(PAUSE_MAX).await;
         }
+    }
+
+    /// One job may be the reason; the others must not suffer for it.
+    async fn write_apart(&mut self, group: Vec<Job>, error: &sqlx::Error) {
+        if let [job] = &*group {
+            tracing::debug!(session = %job.append.id, "an append is refused");
+            let fault = self.database.fault(error);
+            return group.into_iter().for_each(|job| drop(job.answer.send(Err(fault.clone()))));
+        }
+        for job in group {
+            let alone = [job];
+            let answers = within(self.try_store(&alone, true)).await;
+            let [job] = alone;
+            let answer = match answers {
+                Ok(mut answers) => answers.remove(&job.append.id).expect("each append has an answer"),
+                Err(error) => Err(self.database.fault(&error)),
+            };
+            job.answer.send(answer).ok();
+        }
+    }
+
+    fn tell(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
     async fn try_store(&mut self, group: &[Job], again: bool) -> Result<Answers, sqlx::Error> {

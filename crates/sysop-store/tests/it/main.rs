@@ -6,6 +6,7 @@ mod chaos;
 mod events;
 mod memory;
 mod nodes;
+mod outage;
 mod postgres;
 mod proxy;
 mod server;

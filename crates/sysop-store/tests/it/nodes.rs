@@ -38,7 +38,7 @@ pub(crate) struct World {
     /// Every call that a host has begun, on any node.
     pub(crate) ran: Mutex<Vec<(String, CallId)>>,
     /// A tool began to wait.
-    waits: Notify,
+    pub(crate) waits: Notify,
     /// A model says a piece for each permit.
     pieces: Semaphore,
 }
@@ -110,8 +110,8 @@ fn spec() -> SessionSpec {
 
 /// A node that can die.
 pub(crate) struct Node {
-    runtime: Option<Runtime>,
-    driver: Driver,
+    pub(crate) runtime: Option<Runtime>,
+    pub(crate) driver: Driver,
     cluster: PostgresNode,
     world: Arc<World>,
 }
@@ -131,7 +131,7 @@ impl Node {
         Self { runtime: Some(runtime), driver, cluster, world: Arc::clone(world) }
     }
 
-    fn make_host(&self, name: &str) -> MakeHost {
+    pub(crate) fn make_host(&self, name: &str) -> MakeHost {
         let (world, session) = (Arc::clone(&self.world), name.to_owned());
         Arc::new(move || {
             Arc::new(Tools { world: Arc::clone(&world), session: session.clone(), tools: vec![bash()] })
@@ -153,7 +153,7 @@ impl Node {
     }
 
     /// Lets go of all that it holds.
-    async fn rest(&self) {
+    pub(crate) async fn rest(&self) {
         let driver = self.driver.clone();
         let resting = self.runtime.as_ref().unwrap().spawn(async move {
             while driver.live_sessions() > 0 {
@@ -162,6 +162,11 @@ impl Node {
             }
         });
         tokio::time::timeout(DEADLINE, resting).await.expect("nobody holds them").unwrap();
+    }
+
+    /// Whether it counts as dead.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.cluster.ready().is_err()
     }
 
     pub(crate) async fn open(&self, name: &str) -> Face {
@@ -271,12 +276,12 @@ pub(crate) fn new_world() -> Arc<World> {
 }
 
 /// Two nodes on a new database, and the name of that.
-async fn two_nodes(world: &Arc<World>) -> (Node, Node, String) {
+pub(crate) async fn two_nodes(world: &Arc<World>) -> (Node, Node, String) {
     let (name, url) = database().await;
     (Node::start("a", &url, world).await, Node::start("b", &url, world).await, name)
 }
 
-fn owned(acquired: Acquired) -> Arc<dyn Lease> {
+pub(crate) fn owned(acquired: Acquired) -> Arc<dyn Lease> {
     match acquired {
         Acquired::Owned(lease) => lease,
         Acquired::HeldBy(node) => panic!("{node} has it"),

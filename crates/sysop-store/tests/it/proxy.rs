@@ -54,6 +54,12 @@ impl Proxy {
         self.folder.path()
     }
 
+    /// Waits until the answer that was to be thrown away has been.
+    pub(crate) async fn wait_for_drop(&self) {
+        let mut doors = self.door.subscribe();
+        doors.wait_for(|door| *door != Door::DropNextAnswer).await.expect("the door is here");
+    }
+
     pub(crate) fn set(&self, door: Door) {
         self.door.send_replace(door);
     }

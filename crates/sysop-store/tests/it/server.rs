@@ -22,7 +22,7 @@ start() {
         echo failed
     }
 }
-stop() { "$1/pg_ctl" -s -w -D "$2/data" -m immediate stop; }
+stop() { [ ! -e "$2/data/postmaster.pid" ] || "$1/pg_ctl" -s -w -D "$2/data" -m "${4:-immediate}" stop; }
 "$1/initdb" -U postgres -A trust -E UTF8 --locale=C --no-sync -D "$2/data" >"$2/log" 2>&1 &&
     printf 'local all locked scram-sha-256\nlocal all all trust\n' >"$2/data/pg_hba.conf"
 start "$@"
@@ -30,6 +30,8 @@ while read -r word; do
     case $word in
         start) start "$@" ;;
         stop) stop "$@"; echo stopped ;;
+        demote) stop "$1" "$2" "$3" fast; : >"$2/data/standby.signal"; start "$@" ;;
+        promote) "$1/pg_ctl" -s -w -D "$2/data" promote && echo promoted ;;
     esac
 done
 stop "$@"
@@ -97,6 +99,18 @@ impl Server {
     pub(crate) fn start_again(&self) {
         self.tell("start");
         self.expect("started");
+    }
+
+    /// Starts it again as a standby, which can be read only.
+    pub(crate) fn demote(&self) {
+        self.tell("demote");
+        self.expect("started");
+    }
+
+    /// Makes a standby a server that can be written.
+    pub(crate) fn promote(&self) {
+        self.tell("promote");
+        self.expect("promoted");
     }
 
     /// Where its socket is.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ use crate::demo::{DEMO, Demo};
 use crate::prompt;
 use crate::settings::{HostChoice, unknown_provider};
 
+/// How long a server that ends tries to tell the others so.
+const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
 /// The host of a session that has no tools but those that clients lend.
 const NONE: &str = "none";
 /// The model of a far machine, which only sessions on that machine reach.
@@ -45,6 +48,8 @@ pub(crate) struct ServedRooms {
     node: Option<Node>,
     /// One for each far machine, whose models only its own sessions reach; all others share the one without a name.
     drivers: Mutex<HashMap<String, Driver>>,
+    /// It was tried to give all sessions back.
+    left: AtomicBool,
 }
 
 impl ServedRooms {
@@ -55,7 +60,7 @@ impl ServedRooms {
             let audited = AuditedCluster::new(Arc::new(node.clone()), Arc::clone(&store));
             Node { node, branches: Branches::new(Arc::new(audited)) }
         });
-        Self { parts, store, node, drivers: Mutex::default() }
+        Self { parts, store, node, drivers: Mutex::default(), left: AtomicBool::new(false) }
     }
 
     fn driver(&self, host: Option<&HostChoice>) -> Driver {
@@ -213,6 +218,11 @@ impl Rooms for ServedRooms {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
     }
 
+    async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {
+        let found = self.store.load(id, Seq(seq.0.saturating_sub(1)), 1).await;
+        !found.is_ok_and(|found| found.is_empty())
+    }
+
     async fn delete(&self, id: &SessionId) -> Result<(), RoomError> {
         for driver in self.drivers() {
             driver.end(id, "this session was deleted");
@@ -299,16 +309,23 @@ impl Rooms for ServedRooms {
     }
 
     async fn leave(&self) {
-        for driver in self.drivers() {
-            if let Err(error) = driver.leave().await {
-                tracing::warn!(%error, "the other nodes find out by themselves that this one is gone");
+        if self.left.load(Ordering::SeqCst) {
+            return;
+        }
+        let leaving = async {
+            for driver in self.drivers() {
+                driver.leave().await.map_err(|error| error.to_string())?;
             }
+            match &self.node {
+                Some(node) => node.node.leave().await.map_err(|error| error.to_string()),
+                None => Ok(()),
+            }
+        };
+        let left = tokio::time::timeout(LEAVE_TIME_MAX, leaving).await;
+        if let Err(error) = left.unwrap_or_else(|_| Err("the database takes too long".to_owned())) {
+            tracing::warn!(error, "the other nodes find out by themselves that this one is gone");
         }
-        if let Some(node) = &self.node
-            && let Err(error) = node.node.leave().await
-        {
-            tracing::warn!(%error, "the other nodes find out by themselves that this one is gone");
-        }
+        self.left.store(true, Ordering::SeqCst);
     }
 }
 
