@@ -8,6 +8,7 @@ mod demo;
 mod exposed;
 mod far;
 mod kill;
+mod nodes;
 mod person;
 #[path = "../../../sysop-store/tests/it/server.rs"]
 #[expect(dead_code, reason = "the tests of the store use all of it")]

@@ -1,0 +1,412 @@
+//! Nodes, their database, a balancer in front of them, and clients that say what they waited for.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::World;
+use crate::pg::{Server, shared};
+use crate::support::{DEADLINE, Running, lines_of_json};
+
+/// How long nothing that may be had again is waited for before it is looked at again.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits until something holds, and says what it was where that never comes.
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(Instant::now() < until, "{what}: not within {DEADLINE:?}");
+        std::thread::park_timeout(LOOK); // others need the machine more
+    }
+}
+
+/// As `wait_until`, for something that is wanted.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    wait_until(what, || {
+        found = look();
+        found.is_some()
+    });
+    found.expect("it was waited for")
+}
+
+/// A database of its own, and a runtime to ask it.
+pub(crate) struct Database {
+    runtime: tokio::runtime::Runtime,
+    url: String,
+}
+
+impl Database {
+    /// On the server that the tests share.
+    pub(crate) fn new() -> Self {
+        Self::on(shared())
+    }
+
+    pub(crate) fn on(server: &Server) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let name = runtime.block_on(server.database());
+        Self { runtime, url: server.url(&name) }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// Whether a condition holds; none where the database cannot say.
+    pub(crate) fn says(&self, condition: &str) -> Option<bool> {
+        use sqlx::ConnectOptions;
+        let options: sqlx::postgres::PgConnectOptions = self.url.parse().unwrap();
+        let ask = async {
+            let mut connection = options.connect().await?;
+            let query = sqlx::AssertSqlSafe(format!("SELECT {condition}"));
+            sqlx::query_scalar::<_, bool>(query).fetch_one(&mut connection).await
+        };
+        self.runtime.block_on(async { tokio::time::timeout(DEADLINE, ask).await.ok()?.ok() })
+    }
+
+    /// Whether a condition holds. The database is there.
+    pub(crate) fn holds(&self, condition: &str) -> bool {
+        self.says(condition).unwrap_or_else(|| panic!("the database cannot say whether {condition}"))
+    }
+}
+
+/// The mock model as a process of its own.
+pub(crate) struct Model {
+    _running: Running,
+    pub(crate) url: String,
+}
+
+impl Model {
+    pub(crate) fn start(world: &World, scenarios: &[(String, Vec<Value>)]) -> Self {
+        let list: Vec<Value> = scenarios
+            .iter()
+            .map(|(trigger, responses)| {
+                let steps: Vec<Value> =
+                    responses.iter().map(|response| json!({ "response": response })).collect();
+                json!({ "name": trigger, "trigger": trigger, "steps": steps })
+            })
+            .collect();
+        let text = json!({ "scenarios": list, "default_response": { "content": "No scenario fits." } });
+        let file = world.home().join("scenarios.json");
+        std::fs::write(&file, text.to_string()).unwrap();
+        let running = world.start(&["mock-llm", "--port", "0", "--scenarios", file.to_str().unwrap()]);
+        let said = running.out.wait_for("address", |said| said.contains('\n'));
+        let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+        Self { _running: running, url }
+    }
+}
+
+/// A node that runs.
+pub(crate) struct Node {
+    pub(crate) world: World,
+    pub(crate) running: Running,
+    pub(crate) address: SocketAddr,
+}
+
+impl Node {
+    /// Starts one in a home of its own.
+    pub(crate) fn start(world: World, database: &Database, root: &Path, more: &[&str]) -> Self {
+        let url = database.url();
+        let root = root.to_str().unwrap();
+        let arguments = ["serve", "--port", "0", "--database", &url, "--root", root, "--approve", "auto"];
+        let limits = ["--max-requests", "100000", "--max-sessions", "1000"];
+        let running = world.start(&[&arguments, &limits[..], more].concat());
+        let said = running.out.wait_for("address", |said| said.contains('\n'));
+        let url =
+            said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
+        let address = url.trim_start_matches("http://").split_once('/').unwrap().0.parse().unwrap();
+        Self { world, running, address }
+    }
+
+    /// The name that its row in the database ends with.
+    pub(crate) fn name(&self) -> String {
+        format!("name LIKE '%:{}'", self.address.port())
+    }
+}
+
+/// A token that all nodes know.
+pub(crate) fn token(world: &World, database: &Database) -> String {
+    let url = database.url();
+    let made = ["token", "create", "--name", "test", "--scope", "operate", "--database", &url];
+    let run = world.finish(&made);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    run.out.trim().to_owned()
+}
+
+/// The log of a session as the database has it.
+pub(crate) fn exported(world: &World, database: &Database, session: &str) -> Vec<Value> {
+    let run = world.finish(&["sessions", "export", session, "--database", &database.url()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let log = lines_of_json(&run.out);
+    let seqs: Vec<u64> = log.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "session {session} has a gap");
+    log
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: String,
+    /// How long nothing may be heard.
+    pub(crate) patience: Duration,
+}
+
+impl Reach {
+    pub(crate) fn of(node: &Node, token: &str) -> Self {
+        Self { address: node.address, token: token.to_owned(), patience: DEADLINE }
+    }
+
+    fn send(&self, method: &str, path: &str, more: &str, body: &str) -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect_timeout(&self.address, self.patience)?;
+        stream.set_read_timeout(Some(self.patience))?;
+        let (address, token, length) = (self.address, &self.token, body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n"
+        );
+        stream.write_all(format!("{head}{body}").as_bytes())?;
+        Ok(stream)
+    }
+
+    /// The status and the body of an answer; none where there was no whole one.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut text = String::new();
+        self.send(method, path, "", &body).ok()?.read_to_string(&mut text).ok()?;
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        Some((status, serde_json::from_str(body).unwrap_or(Value::Null)))
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Option<Value> {
+        let (status, answer) = self.ask("POST", path, body)?;
+        (200..300).contains(&status).then_some(answer)
+    }
+
+    pub(crate) fn create(&self) -> String {
+        let made = wait_for("a new session", || self.post("/api/agent/sessions", &json!({})));
+        made["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    /// Whether it was accepted.
+    pub(crate) fn say(&self, session: &str, what: &str, body: &Value) -> bool {
+        self.post(&format!("/api/agent/sessions/{session}/{what}"), body).is_some()
+    }
+
+    /// What is missing, where it is not ready.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let (status, said) = self.ask("GET", "/readyz", &Value::Null).expect("a server that lives answers");
+        assert!(status == 200 || status == 503, "{status}: {said}");
+        (status == 503).then(|| said["missing"].as_str().expect("it says what is missing").to_owned())
+    }
+
+    pub(crate) fn stream(&self, path: &str, after: u64) -> Option<Events> {
+        let stream = self.send("GET", path, &format!("Last-Event-ID: {after}\r\n"), "").ok()?;
+        let mut events = Events { lines: BufReader::new(stream), line: Vec::new() };
+        let status = events.line(Instant::now() + self.patience)?;
+        status.starts_with("HTTP/1.1 200").then_some(events)
+    }
+}
+
+/// A stream of events.
+pub(crate) struct Events {
+    lines: BufReader<TcpStream>,
+    line: Vec<u8>,
+}
+
+impl Events {
+    /// The next message, and where to go on behind it; none where the stream ended, or has no message until then:
+    /// what only keeps it open is none.
+    pub(crate) fn next(&mut self, until: Instant) -> Option<(Value, Option<u64>)> {
+        let (mut message, mut id) = (None, None);
+        loop {
+            let line = self.line(until)?;
+            if let Some(data) = line.strip_prefix("data: ") {
+                message = Some(serde_json::from_str(data).ok()?);
+            } else if let Some(number) = line.strip_prefix("id: ") {
+                id = Some(number.trim().parse().unwrap());
+            } else if line.trim().is_empty()
+                && let Some(message) = message.take()
+            {
+                return Some((message, id));
+            }
+        }
+    }
+
+    fn line(&mut self, until: Instant) -> Option<String> {
+        self.line.clear();
+        let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        self.lines.get_ref().set_read_timeout(Some(left)).ok()?;
+        match self.lines.read_until(b'\n', &mut self.line) {
+            Ok(1..) => Some(String::from_utf8_lossy(&self.line).into_owned()),
+            Ok(0) | Err(_) => None,
+        }
+    }
+}
+
+/// What one client was told of its session, over all its connections.
+pub(crate) struct Client {
+    pub(crate) reach: Reach,
+    pub(crate) session: String,
+    /// Behind this it goes on when it connects again.
+    pub(crate) acknowledged: u64,
+    pub(crate) told: BTreeMap<u64, Vec<Value>>,
+    stream: Option<Events>,
+    /// Whether what it was told last is that the session waits until it is resumed.
+    paused: bool,
+}
+
+impl Client {
+    pub(crate) fn new(reach: &Reach, session: &str) -> Self {
+        Self {
+            reach: reach.clone(),
+            session: session.to_owned(),
+            acknowledged: 0,
+            told: BTreeMap::new(),
+            stream: None,
+            paused: false,
+        }
+    }
+
+    /// The next message that the log has; none where the connection was lost or silent, and will be a new one.
+    pub(crate) fn next(&mut self) -> Option<Value> {
+        if self.stream.is_none() {
+            let path = format!("/api/agent/sessions/{}/events", self.session);
+            self.stream = self.reach.stream(&path, self.acknowledged);
+            let acknowledged = self.acknowledged;
+            self.told.retain(|seq, _| *seq <= acknowledged);
+        }
+        let until = Instant::now() + self.reach.patience;
+        loop {
+            let Some((message, id)) = self.stream.as_mut().and_then(|events| events.next(until)) else {
+                self.stream = None;
+                return None;
+            };
+            let Some(seq) = message["seq"].as_u64() else {
+                continue;
+            };
+            assert!(seq > self.acknowledged, "told twice, behind {}: {message}", self.acknowledged);
+            self.told.entry(seq).or_default().push(message.clone());
+            self.acknowledged = id.unwrap_or(self.acknowledged).max(self.acknowledged);
+            match message["event"].as_str() {
+                Some("paused") => self.paused = true,
+                Some("resumed") => self.paused = false,
+                Some(_) | None => {}
+            }
+            return Some(message);
+        }
+    }
+
+    /// Follows until a message is as wanted; says what it was told last where none is.
+    pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            if let Some(message) = self.next().filter(&wanted) {
+                return message;
+            }
+            assert!(
+                Instant::now() < until,
+                "{what}: not within {DEADLINE:?}; {} behind {} was told {:#?}",
+                self.session,
+                self.acknowledged,
+                self.told.iter().next_back()
+            );
+        }
+    }
+
+    /// Says something once, and follows until the turn that it began has ended.
+    pub(crate) fn turn(&mut self, prompt: &str) {
+        let said = json!({ "content": prompt });
+        wait_until("it is accepted", || self.reach.say(&self.session, "messages", &said));
+        self.until(&format!("{prompt:?} is heard"), |message| {
+            message["type"] == "user.message" && message["content"] == prompt
+        });
+        self.until(&format!("{prompt:?} has its answer"), |message| message["type"] == "assistant.done");
+    }
+
+    /// Says something to nodes that may die with it, again under another name where it seems lost, and follows until
+    /// one of that was answered. Goes on with what was interrupted. Gives how often it was said.
+    pub(crate) fn turn_somehow(&mut self, prompt: impl Fn(usize) -> String) -> usize {
+        let until = Instant::now() + DEADLINE;
+        let say = |client: &Self, time: usize| {
+            client.reach.say(&client.session, "messages", &json!({ "content": prompt(time) }))
+        };
+        let mut times = 1;
+        let mut accepted = say(self, 0);
+        let mut seen = false;
+        loop {
+            assert!(
+                Instant::now() < until,
+                "{:?} never ended; {} behind {} was told {:#?}",
+                prompt(0),
+                self.session,
+                self.acknowledged,
+                self.told.iter().next_back()
+            );
+            match self.next() {
+                Some(message) => {
+                    let is_said = |time| message["content"] == prompt(time).as_str();
+                    seen |= message["type"] == "user.message" && (0..times).any(is_said);
+                    if seen && message["type"] == "assistant.done" {
+                        return times;
+                    }
+                    accepted |= message["type"] == "prompt.queued";
+                }
+                None if seen => {}
+                // Nothing for a while: it may have died with its node. Once more, so that it is not said too soon.
+                None if accepted => accepted = false,
+                None => {
+                    accepted = say(self, times);
+                    times += 1;
+                }
+            }
+            if self.paused && seen {
+                self.paused = !self.reach.say(&self.session, "resume", &json!({}));
+            }
+        }
+    }
+}
+
+/// A plain balancer: each connection goes to the next node that takes it.
+pub(crate) struct Balancer {
+    pub(crate) address: SocketAddr,
+    pub(crate) nodes: Arc<Mutex<Vec<SocketAddr>>>,
+}
+
+impl Balancer {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let nodes: Arc<Mutex<Vec<SocketAddr>>> = Arc::default();
+        let (balanced, turn) = (Arc::clone(&nodes), AtomicUsize::new(0));
+        // Ends with the process.
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let nodes = balanced.lock().unwrap().clone();
+                let first = turn.fetch_add(1, Ordering::Relaxed);
+                let node = (0..nodes.len())
+                    .find_map(|step| TcpStream::connect(nodes[(first + step) % nodes.len()]).ok());
+                let Some(node) = node else { continue };
+                pipe(client.try_clone().unwrap(), node.try_clone().unwrap());
+                pipe(node, client);
+            }
+        });
+        Self { address, nodes }
+    }
+}
+
+/// Passes on what comes, to the end of either.
+fn pipe(mut from: TcpStream, mut to: TcpStream) {
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut from, &mut to);
+        let _ = to.shutdown(std::net::Shutdown::Both);
+        let _ = from.shutdown(std::net::Shutdown::Both);
+    });
+}
