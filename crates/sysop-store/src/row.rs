@@ -1,12 +1,13 @@
 //! How events become rows of a database and rows become events, the same in every database.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use sysop_core::event::Logged;
-use sysop_core::id::Seq;
+use sysop_core::event::{Event, Logged};
+use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::text::neutralise;
-use sysop_driver::port::StoreError;
+use sysop_driver::port::{SessionSummary, StoreError};
 
 use crate::log::Digest;
 
@@ -56,8 +57,47 @@ fn encode(logged: &Arc<Logged>) -> Result<Row, StoreError> {
     Ok(Row { seq: to_integer(logged.seq.0), at: logged.at.0, body: body.into() })
 }
 
+/// An event as it was stored in the database `place`; none where another one is in its place.
+pub(crate) fn decode(
+    place: impl Display,
+    id: &SessionId,
+    seq: Seq,
+    stored: Option<(Timestamp, &str)>,
+) -> Result<Logged, StoreError> {
+    let Some((at, body)) = stored else {
+        return Err(StoreError::Corrupt(format!(
+            "event {seq} of session {id} is missing from the database {place}; delete the session with \
+             `sysop sessions delete {id}` or restore the database"
+        )));
+    };
+    match serde_json::from_str::<Event>(body) {
+        Ok(event) => Ok(Logged { seq, at, event }),
+        Err(_) => Err(StoreError::Corrupt(format!(
+            "event {seq} ({}) of session {id} in the database {place} cannot be read; it was written by a newer sysop \
+             or is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
+            kind(body)
+        ))),
+    }
+}
+
+/// A session in a list as every database has it: id, title, created, changed, last seq, host, root.
+pub(crate) type SummaryRow = (String, String, i64, i64, i64, String, String);
+
+/// The session of a row.
+pub(crate) fn summary((id, title, created, changed, last, host, root): SummaryRow) -> SessionSummary {
+    SessionSummary {
+        id: SessionId::new(id),
+        title,
+        created: Timestamp(created),
+        changed: Timestamp(changed),
+        last_seq: to_seq(last),
+        host,
+        root,
+    }
+}
+
 /// The name of an event that cannot be read; nothing else of it is safe to repeat.
-pub(crate) fn kind(body: &str) -> String {
+fn kind(body: &str) -> String {
     #[derive(Deserialize)]
     struct Kind {
         r#type: String,

@@ -2,13 +2,12 @@
 
 use futures::TryStreamExt;
 use sqlx::Row;
-use sqlx::postgres::PgRow;
-use sysop_core::event::{Event, Logged};
+use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, StoreError};
 
 use super::database::Database;
-use crate::row::{kind, to_integer, to_seq};
+use crate::row::{SummaryRow, decode, summary, to_integer, to_seq};
 
 /// The log has no gaps, so a page ends where its last seq is: no sorting, no counting.
 const LOAD: &str =
@@ -30,12 +29,13 @@ impl Database {
             let mut rows = query.fetch(&self.pool);
             let (mut events, mut last) = (Vec::new(), after);
             while let Some(row) = rows.try_next().await? {
-                let (seq, at, body) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-                match self.logged(id, last.next(), (to_seq(seq), Timestamp(at), body)) {
+                last = last.next();
+                let stored = (Timestamp(row.try_get(1)?), row.try_get(2)?);
+                let stored = Some(stored).filter(|_| row.try_get(0).is_ok_and(|seq| to_seq(seq) == last));
+                match decode(&self.place, id, last, stored) {
                     Ok(logged) => events.push(logged),
                     Err(error) => return Ok(Err(error)),
                 }
-                last = last.next();
             }
             Ok(Ok(events))
         };
@@ -48,9 +48,9 @@ impl Database {
 
     /// See `Store::list`.
     pub(super) async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
-        let read = || sqlx::query(LIST).bind(to_integer(limit as u64)).fetch_all(&self.pool);
-        let rows = self.retried(read).await?;
-        rows.iter().map(|row| summary(row).map_err(|error| self.fault(&error))).collect()
+        let read =
+            || sqlx::query_as::<_, SummaryRow>(LIST).bind(to_integer(limit as u64)).fetch_all(&self.pool);
+        Ok(self.retried(read).await?.into_iter().map(summary).collect())
     }
 
     /// `after` where the log ends there.
@@ -87,40 +87,4 @@ impl Database {
         };
         self.retried(read).await
     }
-
-    fn logged(
-        &self,
-        id: &SessionId,
-        expected: Seq,
-        (seq, at, body): (Seq, Timestamp, &str),
-    ) -> Result<Logged, StoreError> {
-        if seq != expected {
-            return Err(StoreError::Corrupt(format!(
-                "event {expected} of session {id} is missing from the database {}; delete the session with \
-                 `sysop sessions delete {id}` or restore the database",
-                self.place
-            )));
-        }
-        match serde_json::from_str::<Event>(body) {
-            Ok(event) => Ok(Logged { seq, at, event }),
-            Err(_) => Err(StoreError::Corrupt(format!(
-                "event {expected} ({}) of session {id} in the database {} cannot be read; it was written by a newer \
-                 sysop or is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
-                kind(body),
-                self.place
-            ))),
-        }
-    }
-}
-
-fn summary(row: &PgRow) -> Result<SessionSummary, sqlx::Error> {
-    Ok(SessionSummary {
-        id: SessionId::new(row.try_get::<String, _>(0)?),
-        title: row.try_get(1)?,
-        created: Timestamp(row.try_get(2)?),
-        changed: Timestamp(row.try_get(3)?),
-        last_seq: to_seq(row.try_get(4)?),
-        host: row.try_get(5)?,
-        root: row.try_get(6)?,
-    })
 }

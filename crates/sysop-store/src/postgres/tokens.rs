@@ -3,15 +3,13 @@
 //! Few rows and few writes: each change is one statement, which may be done again.
 
 use async_trait::async_trait;
-use sqlx::Row;
-use sqlx::postgres::PgRow;
 use sysop_core::id::Timestamp;
 use sysop_driver::port::StoreError;
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 
 use super::PostgresStore;
 use crate::row::to_integer;
-use crate::tokens::{taken, too_many};
+use crate::tokens::{TokenRow, record, taken, too_many};
 
 const KEEP: &str = "INSERT INTO sysop_tokens \
                     (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \
@@ -41,10 +39,8 @@ impl TokenStore for PostgresStore {
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
-        let rows = self.database.retried(|| sqlx::query(LIST).fetch_all(&self.database.pool)).await?;
-        // One that a later sysop wrote and this one does not understand opens nothing.
-        let tokens = rows.iter().filter_map(|row| record(row).transpose());
-        tokens.collect::<Result<_, _>>().map_err(|error| self.database.fault(&error))
+        let read = || sqlx::query_as::<_, TokenRow>(LIST).fetch_all(&self.database.pool);
+        Ok(self.database.retried(read).await?.into_iter().filter_map(record).collect())
     }
 
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
@@ -85,23 +81,4 @@ impl PostgresStore {
             .bind(to_integer(TOKENS_MAX as u64));
         Ok(insert.execute(&self.database.pool).await?.rows_affected() == 1)
     }
-}
-
-fn record(row: &PgRow) -> Result<Option<TokenRecord>, sqlx::Error> {
-    let kind = row.try_get::<String, _>(1)?.parse();
-    let scope = row.try_get::<String, _>(3)?.parse();
-    let hash = row.try_get::<Vec<u8>, _>(4)?.try_into();
-    let (Ok(kind), Ok(scope), Ok(hash)) = (kind, scope, hash) else { return Ok(None) };
-    Ok(Some(TokenRecord {
-        id: TokenId::new(row.try_get::<String, _>(0)?),
-        kind,
-        name: row.try_get(2)?,
-        scope,
-        hash,
-        created: Timestamp(row.try_get(5)?),
-        expires: row.try_get::<Option<i64>, _>(6)?.map(Timestamp),
-        last_used: row.try_get::<Option<i64>, _>(7)?.map(Timestamp),
-        parent: row.try_get::<Option<String>, _>(8)?.map(TokenId::new),
-        visited: row.try_get(9)?,
-    }))
 }

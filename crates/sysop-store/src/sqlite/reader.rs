@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{ConnectOptions, Connection, Row};
-use sysop_core::event::{Event, Logged};
+use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, StoreError};
 use tokio::sync::{Mutex, MutexGuard};
@@ -16,7 +16,7 @@ use super::fault::{OpenFault, is_too_big, store_error};
 use super::file::DatabaseFile;
 use super::schema;
 use super::writer::Writer;
-use crate::row::{kind, to_integer, to_seq};
+use crate::row::{SummaryRow, decode, summary, to_integer, to_seq};
 
 /// Events that SQLite hands over in one row, and that are decoded in one go. A row for each event costs more than
 /// reading it: with rows of its own a log of 100,000 events takes twice as long.
@@ -111,9 +111,9 @@ impl Reader {
     pub(super) async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
         let mut slot = self.connected().await?;
         let connection = slot.as_mut().expect("connected() fills it");
-        let rows = sqlx::query(LIST).bind(to_integer(limit as u64)).fetch_all(connection).await;
-        let rows = rows.map_err(|error| self.fault(&error))?;
-        rows.iter().map(|row| summary(row).map_err(|error| self.fault(&error))).collect()
+        let list = sqlx::query_as::<_, SummaryRow>(LIST).bind(to_integer(limit as u64));
+        let rows = list.fetch_all(connection).await.map_err(|error| self.fault(&error))?;
+        Ok(rows.into_iter().map(summary).collect())
     }
 
     /// Closes its connection; the next use makes another.
@@ -217,30 +217,11 @@ impl Chunk {
         // None where all of it is missing.
         let text: Option<&str> = self.row.try_get(0)?;
         let mut lines = text.unwrap_or_default().split('\n');
+        let place = self.file.path().display();
         let events = (self.after.0 + 1..=self.end.0)
-            .map(|seq| self.logged(Seq(seq), lines.next().unwrap_or_default()));
+            .map(Seq)
+            .map(|seq| decode(&place, &self.id, seq, split(lines.next().unwrap_or_default(), seq)));
         events.collect::<Result<_, _>>().map_err(ReadFault::Event)
-    }
-
-    fn logged(&self, expected: Seq, line: &str) -> Result<Logged, StoreError> {
-        let Some((at, body)) = split(line, expected) else {
-            return Err(StoreError::Corrupt(format!(
-                "event {expected} of session {id} is missing from the database {}; delete the session with \
-                 `sysop sessions delete {id}` or restore the file",
-                self.file.path().display(),
-                id = self.id
-            )));
-        };
-        match serde_json::from_str::<Event>(body) {
-            Ok(event) => Ok(Logged { seq: expected, at, event }),
-            Err(_) => Err(StoreError::Corrupt(format!(
-                "event {expected} ({}) of session {id} in the database {} cannot be read; it was written by a newer \
-                 sysop or is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
-                kind(body),
-                self.file.path().display(),
-                id = self.id
-            ))),
-        }
     }
 }
 
@@ -257,16 +238,4 @@ fn split(line: &str, expected: Seq) -> Option<(Timestamp, &str)> {
         return None;
     }
     Some((Timestamp(at.parse().ok()?), body))
-}
-
-fn summary(row: &SqliteRow) -> Result<SessionSummary, sqlx::Error> {
-    Ok(SessionSummary {
-        id: SessionId::new(row.try_get::<String, _>(0)?),
-        title: row.try_get(1)?,
-        created: Timestamp(row.try_get(2)?),
-        changed: Timestamp(row.try_get(3)?),
-        last_seq: to_seq(row.try_get(4)?),
-        host: row.try_get(5)?,
-        root: row.try_get(6)?,
-    })
 }

@@ -3,16 +3,14 @@
 //! Few rows and few writes: each statement is a transaction of its own on the writer's connection.
 
 use async_trait::async_trait;
-use futures::TryStreamExt;
-use sqlx::Row;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteConnection;
 use sysop_core::id::Timestamp;
 use sysop_driver::port::StoreError;
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 
 use super::SqliteStore;
 use crate::row::to_integer;
-use crate::tokens::{taken, too_many};
+use crate::tokens::{TokenRow, record, taken, too_many};
 
 const KEEP: &str = "INSERT INTO tokens (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \
                     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE (SELECT count(*) FROM tokens) < ?11 \
@@ -35,14 +33,8 @@ impl TokenStore for SqliteStore {
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
         let mut slot = self.reader.connected().await?;
         let connection = slot.as_mut().expect("connected() fills it");
-        let mut rows = sqlx::query(LIST).fetch(connection);
-        let mut tokens = Vec::new();
-        while let Some(row) = rows.try_next().await.map_err(|error| self.reader.fault(&error))? {
-            let token = record(&row).map_err(|error| self.reader.fault(&error))?;
-            // One that a later sysop wrote and this one does not understand opens nothing.
-            tokens.extend(token);
-        }
-        Ok(tokens)
+        let rows = sqlx::query_as::<_, TokenRow>(LIST).fetch_all(connection).await;
+        Ok(rows.map_err(|error| self.reader.fault(&error))?.into_iter().filter_map(record).collect())
     }
 
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
@@ -90,23 +82,4 @@ async fn keep(connection: &mut SqliteConnection, token: &TokenRecord) -> Result<
         .bind(token.visited)
         .bind(to_integer(TOKENS_MAX as u64));
     Ok(insert.execute(connection).await?.rows_affected() == 1)
-}
-
-fn record(row: &SqliteRow) -> Result<Option<TokenRecord>, sqlx::Error> {
-    let kind = row.try_get::<String, _>(1)?.parse();
-    let scope = row.try_get::<String, _>(3)?.parse();
-    let hash = row.try_get::<Vec<u8>, _>(4)?.try_into();
-    let (Ok(kind), Ok(scope), Ok(hash)) = (kind, scope, hash) else { return Ok(None) };
-    Ok(Some(TokenRecord {
-        id: TokenId::new(row.try_get::<String, _>(0)?),
-        kind,
-        name: row.try_get(2)?,
-        scope,
-        hash,
-        created: Timestamp(row.try_get(5)?),
-        expires: row.try_get::<Option<i64>, _>(6)?.map(Timestamp),
-        last_used: row.try_get::<Option<i64>, _>(7)?.map(Timestamp),
-        parent: row.try_get::<Option<String>, _>(8)?.map(TokenId::new),
-        visited: row.try_get(9)?,
-    }))
 }
