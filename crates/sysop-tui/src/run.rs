@@ -168,7 +168,11 @@ impl Face {
                 () = came_of(&mut self.pane) => self.dirty = true,
                 update = next_of(&mut self.updates) => self.updated(update),
                 () = self.screen.ready(), if self.unseen || (self.dirty && !self.screen.is_ready()) => {}
-                () = sleep_until(self.began, wake) => self.app.tick(self.began.elapsed()),
+                () = sleep_until(self.began, wake) => {
+                    // What a moment takes away has to be drawn away, too.
+                    self.dirty = true;
+                    self.app.tick(self.began.elapsed());
+                }
             }
         }
     }
@@ -447,6 +451,10 @@ impl Face {
     async fn one_act(&mut self, act: Act) -> io::Result<()> {
         let now = self.now();
         match act {
+            // They wait for the desk.
+            Act::ListSessions | Act::ListModels | Act::Open(_) | Act::ShowTerminal if self.desk.is_none() => {
+                self.held.push(act);
+            }
             Act::Send(input) => match &self.session {
                 Some(session) => {
                     if let Err(why) = session.send(input) {

@@ -71,7 +71,7 @@ impl App {
                 Vec::new()
             }
             Line::Host(None) => {
-                self.pick_host();
+                self.pick_host(now);
                 Vec::new()
             }
             Line::Host(Some(host)) => vec![Act::Open(Which::On(host))],
@@ -154,6 +154,9 @@ impl App {
 
     fn routine(&mut self, name: &str, values: &[(String, String)], now: Duration) -> Vec<Act> {
         let Some(routine) = self.desk.routines.iter().find(|routine| routine.name == name) else {
+            if !self.at_desk {
+                return self.remark(super::overlay::NOT_YET, now);
+            }
             return self.remark(format!("there is no routine {name}; /routines lists them"), now);
         };
         match (routine.render)(values) {

@@ -119,6 +119,8 @@ pub struct App {
     /// Made of the rules when it is needed.
     policy: OnceCell<Policy>,
     desk: AtDesk,
+    /// Whether the desk is open.
+    at_desk: bool,
     known: Known,
     theme: ThemeName,
     leaving: Leaving,
@@ -183,6 +185,7 @@ impl App {
             rules: Default::default(),
             policy: OnceCell::new(),
             desk: AtDesk::default(),
+            at_desk: false,
             known: Known::default(),
             theme: setup.theme,
             leaving: setup.leaving,
@@ -223,6 +226,7 @@ impl App {
             hosts: desk.hosts.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
         };
         self.desk = desk;
+        self.at_desk = true;
     }
 
     /// Messages of earlier times are known now.

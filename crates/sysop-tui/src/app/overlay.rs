@@ -18,6 +18,9 @@ use crate::view::theme::ThemeName;
 /// How many rows a page of the help is moved by.
 const HELP_PAGE_ROWS: usize = 10;
 
+/// What is said to who asks for a list that is not known so early.
+pub(super) const NOT_YET: &str = "everything is being opened; ask again in a moment";
+
 /// What stands in front.
 pub enum Overlay {
     /// The keys; the first row that is shown.
@@ -239,7 +242,10 @@ impl App {
         self.fill_list(List::Models, "Models", choices);
     }
 
-    pub(super) fn pick_host(&mut self) {
+    pub(super) fn pick_host(&mut self, now: Duration) {
+        if !self.at_desk {
+            return self.say(NOT_YET, now);
+        }
         let hosts = self.desk.hosts.iter();
         let choices = hosts.map(|it| (Target::Host(it.name.clone()), entry(&it.name, &it.description)));
         let choices = choices.collect();
@@ -247,6 +253,9 @@ impl App {
     }
 
     pub(super) fn pick_routine(&mut self, now: Duration) {
+        if !self.at_desk {
+            return self.say(NOT_YET, now);
+        }
         if self.desk.routines.is_empty() {
             return self
                 .say("there are no routines; write some into the config file as [routines.NAME]", now);

@@ -112,11 +112,7 @@ fn messages_wait_are_found_again_and_name_files() {
 fn a_turn_is_paused_goes_on_and_is_tried_again() {
     let mock = Mock::start(&[(
         "go",
-        vec![
-            bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"),
-            say("The end."),
-            say("The end of the second try."),
-        ],
+        vec![bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"), say("The end.")],
     )]);
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {
@@ -132,15 +128,12 @@ fn a_turn_is_paused_goes_on_and_is_tried_again() {
         viewer.types("\x10").await;
         viewer.sees("The end.").await;
         viewer.types("/retry\r").await;
-        viewer
-            .sees_that("another try", |screen| {
-                screen.contains("the history was cleared") && !screen.contains("waiting for")
-            })
-            .await;
-        viewer.types(ESCAPE).await;
+        // From the beginning, as if nothing had been done.
+        viewer.reads_the_proposal().await;
+        viewer.types("\x1b").await;
+        viewer.sees("stopped").await;
         viewer.types(LEAVE).await;
-        viewer.types("\x03\x03").await;
-        viewer.ends().await;
+        assert_eq!(viewer.ends().await, 0);
     });
 }
 
@@ -162,7 +155,7 @@ fn a_session_that_runs_is_left_and_found_again() {
         let mut viewer = Viewer::sits_down(&world, &["long work"]);
         viewer.reads_the_proposal().await;
         viewer.types("\r").await;
-        viewer.sees("begun").await;
+        viewer.sees("bash runs").await;
         viewer.types("/new\r").await;
         viewer.sees("the other session goes on").await;
         viewer.types("short work\r").await;
@@ -205,10 +198,10 @@ fn another_session_begins_from_an_earlier_message() {
         viewer.types("pears\r").await;
         let screen = viewer
             .sees_that("the message in the box", |screen| {
-                screen.contains("› tell of pears") && screen.contains("Apples are round.")
+                screen.contains("› tell of pears") && !screen.contains("Pears are not.")
             })
             .await;
-        assert!(!screen.contains("Pears are not."), "{screen}");
+        assert!(screen.contains("Apples are round."), "{screen}");
         viewer.types("\r").await;
         viewer.sees("Pears are not.").await;
         assert_eq!(world.session_ids().len(), 2);
@@ -225,7 +218,7 @@ fn models_hosts_routines_and_colours_are_picked() {
     let world = World::with_openai(&mock.url()).file(".config/sysop/config.toml", config);
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &[]);
-        viewer.sees("say what you want").await;
+        viewer.sees("· ask").await;
         viewer.types("/routines\r").await;
         viewer.sees("Greets").await;
         viewer.types("\r").await;
@@ -281,7 +274,8 @@ fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
         viewer.sees_that("the screen again", |screen| world.has("found") && screen.contains("o whole")).await;
         let found = world.read("found");
         assert!(found.starts_with("1777\n") && found.contains("שלום end"), "{found}");
-        viewer.types(ESCAPE).await;
+        viewer.types("q").await;
+        viewer.sees_that("the box", |screen| !screen.contains("o whole")).await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
     });
@@ -298,6 +292,8 @@ fn the_terminal_leaves_room_for_the_conversation() {
             viewer.resizes(columns, rows);
             viewer.types("\x14").await;
             viewer.sees("Ctrl+] gives it back").await;
+            let asks = |screen: &str| screen.lines().any(|line| line.trim_end().ends_with(['$', '#', '%']));
+            viewer.sees_that("a prompt", asks).await;
             viewer.types("stty size\r").await;
             let (wide, high) = if columns > 168 { (columns - 80, rows - 1) } else { (columns, 24) };
             let size = format!("{high} {wide}");
@@ -324,7 +320,9 @@ fn a_hangup_stops_the_turn_and_keeps_the_session() {
         assert_eq!(viewer.ends().await, 129);
         let id = world.only_session();
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
-        viewer.sees("stopped").await;
+        // Whether it was stopped or only ended is a matter of time.
+        let told = |screen: &str| screen.contains("stopped") || screen.contains("It was not run again");
+        viewer.sees_that("what became of it", told).await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
     });
