@@ -6,6 +6,7 @@
 mod bench;
 mod chore;
 mod demo;
+mod dist;
 mod pictures;
 mod setup;
 mod test;
@@ -21,6 +22,7 @@ cargo xtask CHORE
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
   wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
   pictures  make the pictures in docs/pictures anew, from a real run of the full screen [SYSOP]
+  dist    what people install, in target/dist: binaries for old systems, an archive, Debian packages [--try]
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {
@@ -31,8 +33,9 @@ fn main() -> ExitCode {
         Some("demo") => demo::run(&rest),
         Some("test") => test::run(&rest),
         Some("bench") => bench::run(&rest),
+        Some("dist") => dist::run(&rest),
         Some("pictures") => pictures::run(&rest),
-        Some("setup") => setup::run(),
+        Some("setup") => setup::run().and_then(|()| setup::desktop()),
         Some("wire") => wire::run(),
         None | Some("help" | "--help" | "-h") => {
             eprintln!("{HELP}");

@@ -8,6 +8,7 @@ use crate::{setup, wire};
 /// Runs format check, lints, the TypeScript of the messages and all tests; `rest` goes to the test binaries.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::run()?;
+    setup::desktop()?;
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     let mut lints = cargo();
     lints.args(["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);

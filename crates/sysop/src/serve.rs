@@ -18,7 +18,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::ServeArguments;
 use crate::exit::{Exit, Failure};
+use crate::exposure::redaction;
 use crate::settings::{Settings, Verbosity};
+use crate::watched::Watcher;
 use crate::wiring::{Kept, Parts, ServedRooms};
 
 /// How long a node keeps a session that nobody is connected to there.
@@ -68,8 +70,12 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let tokens = Tokens::open(kept.tokens(), system_clock()).await;
     let tokens = Arc::new(tokens.map_err(|error| Failure::failed(error.to_string()))?);
     let token = tokens.start().await.map_err(|error| Failure::failed(error.to_string()))?;
-    let audited = exposure.audited(kept.store(), system_clock(), parts.settings());
-    let audited = Arc::new(audited.await?);
+    let audited = exposure.audited(kept.store(), system_clock(), parts.settings()).await?;
+    let watcher = arguments.watched.then(|| Watcher::new(redaction(parts.settings())));
+    let audited = Arc::new(match &watcher {
+        Some(watcher) => audited.telling(watcher.told()),
+        None => audited,
+    });
     let node = match &kept {
         Kept::File(_) => None,
         Kept::Shared(store) => Some(join(store, address).await?),
@@ -80,7 +86,10 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let idle = if node.is_some() { NODE_IDLE } else { usual.idle };
     let rooms = Arc::new(ServedRooms::new(parts.clone(), audited, node));
     let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, idle, ..usual });
-    tell(&format!("sysop serves on {}", exposure.page(address, &token)))?;
+    match watcher {
+        Some(watcher) => watcher.begin(&exposure.page(address, &token), stop.clone())?,
+        None => tell(&format!("sysop serves on {}", exposure.page(address, &token)))?,
+    }
     tracing::info!(%address, "serving");
 
     let following = {

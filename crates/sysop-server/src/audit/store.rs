@@ -27,6 +27,9 @@ pub enum WhenUnwritten {
     GoOn,
 }
 
+/// Hears of events that are in the log now. It must not wait: the session does.
+pub type Told = Arc<dyn Fn(&SessionId, &[Arc<Logged>]) + Send + Sync>;
+
 /// See the module.
 pub struct AuditedStore {
     inner: Arc<dyn Store>,
@@ -34,6 +37,7 @@ pub struct AuditedStore {
     audit: Arc<Audit>,
     when_unwritten: WhenUnwritten,
     watch: Mutex<Watch>,
+    told: Option<Told>,
 }
 
 impl AuditedStore {
@@ -45,7 +49,13 @@ impl AuditedStore {
         redaction: Redaction,
         when_unwritten: WhenUnwritten,
     ) -> Self {
-        Self { inner, clock, audit, when_unwritten, watch: Mutex::new(Watch::new(redaction)) }
+        Self { inner, clock, audit, when_unwritten, watch: Mutex::new(Watch::new(redaction)), told: None }
+    }
+
+    /// Tells of every event that was appended.
+    #[must_use]
+    pub fn telling(self, told: Told) -> Self {
+        Self { told: Some(told), ..self }
     }
 
     /// From now on it is their wish what the session does.
@@ -106,8 +116,22 @@ impl AuditedStore {
 }
 
 impl AuditedStore {
-    /// Audits events, then does `append`, which appends them.
+    /// Audits events, then does `append`, which appends them, and tells of them.
     pub(super) async fn audited(
+        &self,
+        id: &SessionId,
+        after: Seq,
+        events: &[Arc<Logged>],
+        append: impl Future<Output = Result<Seq, StoreError>> + Send,
+    ) -> Result<Seq, StoreError> {
+        let last = self.appended(id, after, events, append).await?;
+        if let Some(told) = &self.told {
+            told(id, events);
+        }
+        Ok(last)
+    }
+
+    async fn appended(
         &self,
         id: &SessionId,
         after: Seq,
