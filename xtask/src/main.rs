@@ -22,7 +22,7 @@ cargo xtask CHORE
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
   wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
   pictures  make the pictures in docs/pictures anew, from a real run of the full screen [SYSOP]
-  dist    what people install, in target/dist: binaries for old systems, an archive, Debian packages [--try]
+  dist    what people install, in target/packages: binaries for old systems, an archive, Debian packages [--try]
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {

@@ -41,17 +41,31 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/sysop.fish"),
 ];
 
-/// Builds all of it; `--try` then installs the packages in fresh systems and runs them there.
+/// Builds all of it, or takes the programs that were built elsewhere; `--try` then installs the packages in fresh systems
+/// and runs them there.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
-    let tries = match rest {
-        [] => false,
-        [flag] if flag == "--try" => true,
-        _ => bail!("`cargo xtask dist` takes --try and nothing else"),
-    };
+    let (mut tries, mut built) = (false, None);
+    let mut rest = rest.iter();
+    while let Some(flag) = rest.next() {
+        match (flag.as_str(), rest.as_slice().first()) {
+            ("--try", _) => tries = true,
+            ("--with", Some(folder)) => {
+                built = Some(PathBuf::from(folder));
+                rest.next();
+            }
+            (_, _) => {
+                bail!("`cargo xtask dist` takes --try, and --with FOLDER where programs are that were built")
+            }
+        }
+    }
     setup::need(&NEEDED)?;
-    setup::desktop()?;
-    let sysop = build_sysop()?;
-    let window = build_window()?;
+    let (sysop, window) = match built {
+        Some(folder) => (folder.join("sysop"), folder.join("sysop-desktop")),
+        None => {
+            setup::desktop()?;
+            (build_sysop()?, build_window()?)
+        }
+    };
     glibc::check(&sysop, OLDEST)?;
     glibc::check(&window, OLDEST_OF_WINDOW)?;
     let made = pack(&sysop, &window)?;
@@ -61,7 +75,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
 
 /// Where it all goes.
 fn folder() -> PathBuf {
-    target().join("dist")
+    target().join("packages")
 }
 
 fn architecture() -> Result<(&'static str, &'static str)> {
