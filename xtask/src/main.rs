@@ -6,6 +6,7 @@
 mod bench;
 mod chore;
 mod demo;
+mod dist;
 mod pictures;
 mod setup;
 mod test;
@@ -23,6 +24,7 @@ cargo xtask CHORE
   wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
   pictures  make the pictures in docs/pictures anew, from a real run of the full screen [SYSOP]
   web     build the page into web/dist, from where it goes into the binary; --test: and test it in a browser
+  dist    what people install, in target/packages: binaries for old systems, an archive, Debian packages [--try]
   setup   install what the tests need (Debian packages), and say what is there";
 
 fn main() -> ExitCode {
@@ -33,8 +35,9 @@ fn main() -> ExitCode {
         Some("demo") => demo::run(&rest),
         Some("test") => test::run(&rest),
         Some("bench") => bench::run(&rest),
+        Some("dist") => dist::run(&rest),
         Some("pictures") => pictures::run(&rest),
-        Some("setup") => setup::run(),
+        Some("setup") => setup::run().and_then(|()| setup::desktop()),
         Some("web") => web::run(&rest),
         Some("wire") => wire::run(),
         None | Some("help" | "--help" | "-h") => {

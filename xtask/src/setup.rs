@@ -1,5 +1,6 @@
 //! Installs what building and testing need beyond cargo.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -33,19 +34,43 @@ const NEEDED: &[(&str, &str)] = &[
 /// What judges the description of the API, from Python's index: program and version.
 const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
-/// Makes sure that all is there.
+/// What the tests of the window need: a display, a bus for notices, letters to draw, a judge of the desktop entry.
+const WINDOW: &[(&str, &str)] = &[
+    ("Xvfb", "xvfb"),
+    ("dbus-daemon", "dbus-daemon"),
+    ("fc-list", "fontconfig fonts-dejavu-core"),
+    ("dpkg-deb", "dpkg"),
+    ("objdump", "binutils"),
+    ("desktop-file-validate", "desktop-file-utils"),
+    ("pkg-config", "pkg-config"),
+];
+/// The web engine, as pkg-config knows it, and the Debian package that it is built against.
+const ENGINE: (&str, &str) = ("webkit2gtk-4.1", "libwebkit2gtk-4.1-dev");
+
+/// Makes sure that all is there that building and testing `sysop` needs.
 pub(crate) fn run() -> Result<()> {
     need(NEEDED)?;
-    api_checker()
+    let (name, version) = API_CHECKER;
+    python_tool(name, &[&format!("{name}=={version}")]).map(drop)
 }
 
-/// Installs the judge of the API's description, in a place of its own beside what cargo builds.
-fn api_checker() -> Result<()> {
-    let (name, version) = API_CHECKER;
-    let folder = target().join("tools").join(name);
-    let mark = folder.join(format!("is-{version}"));
-    if mark.exists() {
+/// Makes sure that the window can be built and tested.
+pub(crate) fn desktop() -> Result<()> {
+    need(WINDOW)?;
+    let (engine, package) = ENGINE;
+    let known = Command::new("pkg-config").args(["--exists", engine]).status();
+    if known.context("cannot start pkg-config")?.success() {
         return Ok(());
+    }
+    install(&[package])
+}
+
+/// Installs programs from Python's index, in a place of their own beside what cargo builds; gives the place.
+pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let folder = target().join("tools").join(name);
+    let mark = folder.join(format!("is-{}", packages.join("-")));
+    if mark.exists() {
+        return Ok(folder);
     }
     if folder.exists() {
         std::fs::remove_dir_all(&folder).context("cannot remove an older one")?;
@@ -53,9 +78,10 @@ fn api_checker() -> Result<()> {
     let mut venv = Command::new("python3");
     step("setup: a place for Python programs", venv.args(["-m", "venv"]).arg(&folder))?;
     let mut install = Command::new(folder.join("bin/pip"));
-    install.args(["install", "--quiet", "--disable-pip-version-check", &format!("{name}=={version}")]);
-    step(&format!("setup: install {name} {version}"), &mut install)?;
-    std::fs::write(&mark, "").context("cannot mark that it is there")
+    install.args(["install", "--quiet", "--disable-pip-version-check"]).args(packages);
+    step(&format!("setup: install {}", packages.join(", ")), &mut install)?;
+    std::fs::write(&mark, "").context("cannot mark that it is there")?;
+    Ok(folder)
 }
 
 /// Makes sure that these programs are there, each with the packages that hold it.
@@ -67,11 +93,15 @@ pub(crate) fn need(programs: &[(&str, &str)]) -> Result<()> {
         return Ok(());
     }
     let packages: Vec<_> = missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect();
+    install(&packages)
+}
+
+fn install(packages: &[&str]) -> Result<()> {
     if !found("apt-get") {
         bail!("please install {}: this machine has no apt-get", packages.join(", "));
     }
     step("setup: refresh the package lists", Command::new("apt-get").args(["update", "-qq"]))?;
     let mut install = Command::new("apt-get");
-    install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&packages);
+    install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
     step(&format!("setup: install {}", packages.join(", ")), &mut install)
 }

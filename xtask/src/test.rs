@@ -9,6 +9,7 @@ use crate::{setup, web, wire};
 /// the test binaries.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::run()?;
+    setup::desktop()?;
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     let mut lints = cargo();
     lints.args(["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);

@@ -381,7 +381,7 @@ mod tests {
     use crate::house::House;
     use crate::lent::LentSettings;
     use crate::metrics::Metrics;
-    use crate::rooms::{Found, RoomError, Wish, Wrap};
+    use crate::rooms::{Artefact, Found, RoomError, Wish, Wrap};
 
     /// A session of which this server knows two events so far, and hears of three more that another one told of.
     struct Behind(SessionId);
@@ -444,7 +444,7 @@ mod tests {
             Ok(())
         }
 
-        async fn artefact(&self, id: &SessionId, _: &str) -> Result<Vec<u8>, RoomError> {
+        async fn artefact(&self, id: &SessionId, _: &str) -> Result<Artefact, RoomError> {
             Err(RoomError::NotFound(id.clone()))
         }
 

@@ -182,6 +182,15 @@ pub(crate) enum Command {
                             and the first answer to a question counts. Leaving stops nothing."
     )]
     Attach(AttachArguments),
+    /// Open the page in a window of its own, with a server that lives as long as the window
+    #[command(
+        after_help = "Examples:\n  sysop desktop\n  sysop desktop 0198c2f1                 # at a session, or the beginning of its \
+                            id\n  sysop desktop --root ~/project --model ollama/phi3\n\nThe window is a program of its own, \
+                            sysop-desktop (in Debian the package of this name), so that this one needs no web engine; it \
+                            stands beside this one or on PATH. There is one window: a second start raises the first, whose \
+                            flags stay. Without a display, `sysop serve` prints an address for a browser elsewhere."
+    )]
+    Desktop(DesktopArguments),
     /// Look at what was done before
     #[command(after_help = "Examples:\n  sysop sessions list\n  sysop sessions export ID > session.jsonl")]
     Sessions(SessionsArguments),
@@ -264,6 +273,10 @@ pub(crate) struct ServeArguments {
     /// How long a call waits for a client that is away, or silent, while it runs on the client's machine
     #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) tool_timeout: u64,
+    /// Also end with standard input, and say on standard output in JSON, an object a line, where the server is and what
+    /// waits for a person: for a program that starts a server of its own
+    #[arg(long)]
+    pub(crate) watched: bool,
     /// Where sessions and tokens are.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
@@ -283,6 +296,14 @@ pub(crate) struct DatabaseArgument {
 
 fn database(text: &str) -> Result<SecretString, std::convert::Infallible> {
     Ok(SecretString::from(text))
+}
+
+/// `sysop desktop`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DesktopArguments {
+    /// Which session to show first: its id or the beginning of it; `--resume` takes the latest
+    #[arg(value_name = "SESSION", value_parser = word)]
+    pub(crate) session: Option<String>,
 }
 
 /// `sysop sessions`.
@@ -569,6 +590,7 @@ const COMMANDS: &[&str] = &[
     "serve",
     "connect",
     "attach",
+    "desktop",
     "sessions",
     "token",
     "audit",
@@ -581,7 +603,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// Words that are commands in some build, and would be odd tasks.
-const OTHER_COMMANDS: &[&str] = &["desktop", "acp"];
+const OTHER_COMMANDS: &[&str] = &["acp"];
 
 /// A task of one word that was hardly meant as one: a command with a slip, or one that this build does not have.
 fn mistyped_command(task: &str) -> Option<String> {

@@ -142,8 +142,7 @@ impl ExposureArguments {
             (Err(error), WhenUnwritten::GoOn) => tracing::error!(%error, "nothing is audited"),
             (Ok(()), _) => tracing::info!(path = %shown(audit.path()), "calls are audited"),
         }
-        let redaction = Redaction::new(&secrets(settings));
-        Ok(AuditedStore::new(store, clock, audit, redaction, when_unwritten).with_spans(spans))
+        Ok(AuditedStore::new(store, clock, audit, redaction(settings), when_unwritten).with_spans(spans))
     }
 
     /// The address of the page, which works once.
@@ -170,6 +169,11 @@ impl ExposureArguments {
             ..usual
         }
     }
+}
+
+/// Takes out of commands what must not be told.
+pub(crate) fn redaction(settings: &Settings) -> Redaction {
+    Redaction::new(&secrets(settings))
 }
 
 /// What must not stand in the audit.

@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod config;
 mod demo;
+mod desktop;
 mod doctor;
 mod exec;
 mod exit;
@@ -23,6 +24,7 @@ mod settings;
 mod spans;
 mod token;
 mod tui;
+mod watched;
 mod wiring;
 mod workspace;
 
@@ -105,6 +107,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         }
         Command::Connect(arguments) => wait_for(far::connect(load_after_asking(&flags)?, &flags, arguments)),
         Command::Attach(arguments) => wait_for(far::attach(load(&flags)?, &flags, arguments)),
+        Command::Desktop(arguments) => wait_for(desktop::run(flags, arguments)),
         Command::Run(arguments) => routine(load(&flags)?, &arguments),
         Command::Chat(arguments) => {
             let (settings, pick) = with_model(load_after_asking(&flags)?)?;

@@ -20,8 +20,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::ServeArguments;
 use crate::exit::{Exit, Failure};
+use crate::exposure::redaction;
 use crate::settings::{Settings, Verbosity};
 use crate::spans::Exporter;
+use crate::watched::Watcher;
 use crate::wiring::{Kept, Parts, ServedRooms};
 
 /// How long a node keeps a session that nobody is connected to there.
@@ -76,8 +78,12 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let token = tokens.start().await.map_err(|error| Failure::failed(error.to_string()))?;
     let exporter = Exporter::new(parts.settings())?;
     let spans = exporter.as_ref().map(Exporter::spans);
-    let audited = exposure.audited(kept.store(), system_clock(), parts.settings(), spans.clone());
-    let audited = Arc::new(audited.await?);
+    let audited = exposure.audited(kept.store(), system_clock(), parts.settings(), spans.clone()).await?;
+    let watcher = arguments.watched.then(|| Watcher::new(redaction(parts.settings())));
+    let audited = Arc::new(match &watcher {
+        Some(watcher) => audited.telling(watcher.told()),
+        None => audited,
+    });
     let node = match &kept {
         Kept::File(_) => None,
         Kept::Shared(store) => Some(join(store, address).await?),
@@ -88,7 +94,10 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let idle = if node.is_some() { NODE_IDLE } else { usual.idle };
     let rooms = Arc::new(ServedRooms::new(parts.clone(), audited, node));
     let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, idle, spans, ..usual });
-    tell(&format!("sysop serves on {}", exposure.page(address, &token)))?;
+    match watcher {
+        Some(watcher) => watcher.begin(&exposure.page(address, &token), stop.clone())?,
+        None => tell(&format!("sysop serves on {}", exposure.page(address, &token)))?,
+    }
     tracing::info!(%address, "serving");
 
     let following = {

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate with those that it may depend on.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("sysop-core", &[]),
     ("sysop-driver", &["sysop-core"]),
     ("sysop-wire", &["sysop-core"]),
@@ -33,11 +33,12 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "sysop-client",
         ],
     ),
+    ("sysop-desktop", &[]),
     ("xtask", &[]),
 ];
 
 /// Crates whose presence would break the absence that a room of ours stands for.
-const ABSENCES: [(&str, &[&str]); 8] = [
+const ABSENCES: [(&str, &[&str]); 9] = [
     ("sysop-core", &["tokio", "reqwest", "sqlx", "rand", "uuid", "jiff", "tracing", "axum", "clap"]),
     ("sysop-driver", &["reqwest", "sqlx", "axum", "clap", "rustix"]),
     ("sysop-provider", &["sqlx", "clap", "rustix", "pty-process"]),
@@ -45,6 +46,7 @@ const ABSENCES: [(&str, &[&str]); 8] = [
     ("sysop-store", &["reqwest", "axum", "clap", "rustix"]),
     ("sysop-tui", &["reqwest", "sqlx", "axum", "clap", "tokio-tungstenite"]),
     ("sysop-server", &["reqwest", "sqlx", "clap", "ratatui"]),
+    ("sysop", &["wry", "tao", "gtk", "webkit2gtk"]),
     ("sysop-client", &["sqlx", "axum", "clap", "ratatui", "rustix"]),
 ];
 

@@ -284,7 +284,8 @@ impl Session {
             Decision::Allow { command } | Decision::AllowSession { command } => command.clone(),
             Decision::Reject { .. } => None,
         };
-        let is_command = self.offered().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
+        let is_command =
+            self.offered().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
         if edited.is_some() && !is_command {
             return; // only commands can be edited; running the call as it was is not what the person saw
         }

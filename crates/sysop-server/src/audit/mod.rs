@@ -26,7 +26,7 @@ pub use self::cluster::AuditedCluster;
 pub use self::entry::{Entry, Kind};
 use self::file::AuditFile;
 pub use self::redact::Redaction;
-pub use self::store::{AuditedStore, WhenUnwritten};
+pub use self::store::{AuditedStore, Told, WhenUnwritten};
 pub use self::verify::{Broken, Checked, each_line, files, verify};
 pub use self::watch::Actor;
 

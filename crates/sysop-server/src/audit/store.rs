@@ -28,6 +28,9 @@ pub enum WhenUnwritten {
     GoOn,
 }
 
+/// Hears of events that are in the log now. It must not wait: the session does.
+pub type Told = Arc<dyn Fn(&SessionId, &[Arc<Logged>]) + Send + Sync>;
+
 /// See the module.
 pub struct AuditedStore {
     inner: Arc<dyn Store>,
@@ -36,6 +39,7 @@ pub struct AuditedStore {
     when_unwritten: WhenUnwritten,
     watch: Mutex<Watch>,
     spans: Option<Arc<Spans>>,
+    told: Option<Told>,
 }
 
 impl AuditedStore {
@@ -48,13 +52,19 @@ impl AuditedStore {
         when_unwritten: WhenUnwritten,
     ) -> Self {
         let watch = Mutex::new(Watch::new(redaction));
-        Self { inner, clock, audit, when_unwritten, watch, spans: None }
+        Self { inner, clock, audit, when_unwritten, watch, spans: None, told: None }
     }
 
     /// The same, with spans of what goes into the store.
     #[must_use]
     pub fn with_spans(self, spans: Option<Arc<Spans>>) -> Self {
         Self { spans, ..self }
+    }
+
+    /// Tells of every event that was appended.
+    #[must_use]
+    pub fn telling(self, told: Told) -> Self {
+        Self { told: Some(told), ..self }
     }
 
     /// From now on it is their wish what the session does.
@@ -115,7 +125,7 @@ impl AuditedStore {
 }
 
 impl AuditedStore {
-    /// Audits events, then does `append`, which appends them.
+    /// Audits events, then does `append`, which appends them, and tells of them.
     pub(super) async fn audited(
         &self,
         id: &SessionId,
@@ -123,11 +133,14 @@ impl AuditedStore {
         events: &[Arc<Logged>],
         append: impl Future<Output = Result<Seq, StoreError>> + Send,
     ) -> Result<Seq, StoreError> {
-        let appended = self.audited_first(id, after, events, append).await;
-        if let (Some(spans), Ok(_)) = (&self.spans, &appended) {
+        let last = self.audited_first(id, after, events, append).await?;
+        if let Some(spans) = &self.spans {
             spans.logged(id, events);
         }
-        appended
+        if let Some(told) = &self.told {
+            told(id, events);
+        }
+        Ok(last)
     }
 
     async fn audited_first(

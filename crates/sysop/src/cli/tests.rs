@@ -91,7 +91,8 @@ fn no_command_is_a_conversation() {
 fn a_command_with_a_slip_is_no_task() {
     assert!(complaint(&["doctr"]).contains("did you mean `doctor`?"));
     assert!(complaint(&["sesions"]).contains("did you mean `sessions`?"));
-    assert!(complaint(&["desktop"]).contains("this build has no command `desktop`"));
+    assert!(complaint(&["acp"]).contains("this build has no command `acp`"));
+    assert!(complaint(&["desktp"]).contains("did you mean `desktop`?"));
     assert!(complaint(&["fix it", "doctor"]).contains("stands before a command"));
     assert_eq!(parsed(&["chat", "connect"]).task, None);
 }

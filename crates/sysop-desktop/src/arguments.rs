@@ -1,0 +1,110 @@
+//! The command line. `sysop desktop` is what people type; this is what it passes on.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+The window of sysop. `sysop desktop` starts it; see `sysop desktop --help`.
+
+Usage: sysop-desktop [--sysop FILE] [--session ID] [-- FLAGS OF THE SERVER]
+
+  --sysop FILE    the program whose server is shown [default: `sysop` beside this one, or on PATH]
+  --session ID    the session that is shown first
+  --version       the version
+";
+/// The longest id of a session, in bytes.
+const SESSION_BYTES_MAX: usize = 128;
+
+/// What is wanted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The window.
+    Window(Arguments),
+    /// This text.
+    Text(String),
+}
+
+/// How the window is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    /// The program that serves.
+    pub(crate) sysop: PathBuf,
+    /// The session that is shown first.
+    pub(crate) session: Option<String>,
+    /// The flags of the server.
+    pub(crate) server: Vec<OsString>,
+}
+
+/// Reads the command line, without the program's name.
+///
+/// # Errors
+/// It cannot be understood.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Asked> {
+    let (mut sysop, mut session, mut server) = (None, None, Vec::new());
+    let mut rest = arguments.into_iter();
+    while let Some(argument) = rest.next() {
+        let text = argument.to_str().unwrap_or_default();
+        match text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_owned()))) {
+            ("--help" | "-h", None) => return Ok(Asked::Text(HELP.to_owned())),
+            ("--version" | "-V", None) => {
+                return Ok(Asked::Text(
+                    concat!("sysop-desktop ", env!("CARGO_PKG_VERSION"), "\n").to_owned(),
+                ));
+            }
+            ("--sysop", None) => sysop = rest.next().map(PathBuf::from),
+            ("--session", value) => {
+                let value = value.or_else(|| rest.next()?.into_string().ok());
+                session = Some(value.filter(|id| is_session(id)).ok_or_else(|| {
+                    anyhow::anyhow!("`--session` takes the id of a session; `sysop sessions list` shows them")
+                })?);
+            }
+            ("--", None) => server = rest.by_ref().collect(),
+            _ => bail!("the flag {:?} is not known; see `sysop-desktop --help`", argument.to_string_lossy()),
+        }
+    }
+    let sysop = sysop.unwrap_or_else(beside);
+    Ok(Asked::Window(Arguments { sysop, session, server }))
+}
+
+/// Whether a text may be the id of a session; it becomes a part of an address.
+pub(crate) fn is_session(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !text.is_empty() && text.len() <= SESSION_BYTES_MAX && text.bytes().all(plain)
+}
+
+/// `sysop` beside this program, else whatever PATH has.
+fn beside() -> PathBuf {
+    let beside = std::env::current_exe().map(|own| own.with_file_name("sysop"));
+    beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("sysop"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, Asked, parse};
+
+    fn of(line: &str) -> Option<Asked> {
+        parse(line.split_whitespace().map(Into::into)).ok()
+    }
+
+    #[test]
+    fn what_sysop_passes_on_is_understood() {
+        let wanted = Arguments {
+            sysop: "/bin/sysop".into(),
+            session: Some("0198-a".to_owned()),
+            server: vec!["--model=demo".into(), "--session=x".into()],
+        };
+        let line = "--sysop /bin/sysop --session=0198-a -- --model=demo --session=x";
+        assert_eq!(of(line), Some(Asked::Window(wanted)));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for line in
+            ["--devtools", "file:///etc/passwd", "--session", "--session=a/b", "--session a#b", "--sysop=x"]
+        {
+            assert_eq!(of(line), None, "{line}");
+        }
+    }
+}

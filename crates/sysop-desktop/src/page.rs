@@ -1,0 +1,107 @@
+//! The pages that the window shows by itself: while the server starts, and when it has ended.
+//!
+//! They run no scripts, load nothing, and say what they are told as text.
+
+use std::os::unix::process::ExitStatusExt;
+
+use crate::place::AGAIN;
+use crate::server::Ended;
+
+/// How all of them look.
+const FRAME: (&str, &str) = (
+    r#"<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>
+:root { color-scheme: dark; --text: #d7dde8; --dim: #8b97ab; --line: #2b3342; --back: #11151c; --mark: #6aa9ff; }
+@media (prefers-color-scheme: light) {
+  :root { color-scheme: light; --text: #1f2733; --dim: #5b6678; --line: #d5dbe5; --back: #fbfcfe; --mark: #1f5fbf; } }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; background: var(--back); color: var(--text);
+  font: 15px/1.5 system-ui, sans-serif; }
+main { width: min(44rem, 86vw); }
+h1 { font-size: 1.35rem; font-weight: 600; margin: 0 0 .5rem; }
+p { margin: 0 0 1rem; color: var(--dim); }
+pre { margin: 0 0 1rem; padding: .8rem 1rem; border: 1px solid var(--line); border-radius: 8px; max-height: 50vh;
+  overflow: auto; font: 13px/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
+a { color: var(--mark); }
+.bar { height: 3px; border-radius: 2px; background: var(--line); overflow: hidden; }
+.bar::after { content: ""; display: block; width: 30%; height: 100%; background: var(--mark);
+  animation: go 1.4s ease-in-out infinite alternate; }
+@keyframes go { from { margin-left: 0; } to { margin-left: 70%; } }
+@media (prefers-reduced-motion: reduce) { .bar::after { animation: none; } }
+</style>"#,
+    "</main></body></html>",
+);
+
+/// While the server starts.
+pub(crate) fn waiting(missing: Option<&str>) -> String {
+    let why = match missing {
+        Some(missing) => {
+            format!("The server is there, but takes no work yet: {}.", escape(missing.trim_end_matches('.')))
+        }
+        None => "The server is starting.".to_owned(),
+    };
+    framed("sysop: starting", &format!("<h1>sysop</h1><p role=\"status\">{why}</p><div class=\"bar\"></div>"))
+}
+
+/// When the server has ended by itself.
+pub(crate) fn ended(ended: &Ended) -> String {
+    let head = if ended.was_ready { "The server has ended" } else { "The server could not start" };
+    let how = match ended.status {
+        Some(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("It ended with {code}."),
+            (None, Some(signal)) => format!("Signal {signal} ended it."),
+            (None, None) => "Nobody knows how it ended.".to_owned(),
+        },
+        None => "Nobody knows how it ended.".to_owned(),
+    };
+    let kept = if ended.was_ready {
+        " Sessions are kept: what ran is shown as interrupted, and nothing runs twice."
+    } else {
+        ""
+    };
+    let said = match ended.lines.as_slice() {
+        [] => "<p>It said nothing.</p>".to_owned(),
+        lines => format!("<p>It said last:</p><pre>{}</pre>", escape(&lines.join("\n"))),
+    };
+    framed(
+        "sysop: no server",
+        &format!(
+            "<h1>{head}</h1><p role=\"alert\">{how}{kept}</p>{said}<p><a href=\"{AGAIN}\">Start it again</a></p>"
+        ),
+    )
+}
+
+fn framed(title: &str, body: &str) -> String {
+    let (before, after) = FRAME;
+    format!("{before}<title>{title}</title></head><body><main>{body}{after}")
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            plain => escaped.push(plain),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ended, waiting};
+    use crate::server::Ended;
+
+    #[test]
+    fn what_a_server_said_is_text() {
+        let lines = vec!["<script>x</script> & \"y\"".to_owned()];
+        let page = ended(&Ended { status: None, was_ready: false, lines });
+        assert!(page.contains("&lt;script&gt;x&lt;/script&gt; &amp; &quot;y&quot;"), "{page}");
+        assert!(!page.contains("<script"), "{page}");
+        assert!(waiting(Some("<b>")).contains("&lt;b&gt;"));
+    }
+}

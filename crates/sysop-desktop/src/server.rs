@@ -1,0 +1,306 @@
+//! The server behind the window: a child that ends with this process, however that ends, because it watches a pipe that
+//! only this process holds.
+//!
+//! It says on its standard output where it is, so no token ever stands on a command line.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde_json::Value;
+use url::{Host, Url};
+
+use crate::tell;
+
+/// Its last lines that are kept.
+const LINES_MAX: usize = 24;
+/// The longest line that is kept, in characters.
+const LINE_CHARS_MAX: usize = 500;
+/// The longest line that is read, in bytes.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// How long it may take to end once it was asked to; the server itself gives its clients five seconds.
+const END_PATIENCE: Duration = Duration::from_secs(8);
+/// How long an answer to `/readyz` may take.
+const READY_PATIENCE: Duration = Duration::from_secs(5);
+/// How long is waited before it is asked again.
+const READY_AGAIN: Duration = Duration::from_millis(100);
+/// The longest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+/// What happens to a server.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// It takes no work yet; why, where it says so.
+    NotReady(String),
+    /// The page can be shown: at this address, which works once.
+    Ready(Url),
+    /// Something that a person who looks elsewhere should hear of.
+    News(Value),
+    /// It ended.
+    Ended(Ended),
+}
+
+/// How a server ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    /// How.
+    pub(crate) status: Option<ExitStatus>,
+    /// Whether its page had been shown.
+    pub(crate) was_ready: bool,
+    /// What it said last.
+    pub(crate) lines: Vec<String>,
+}
+
+/// A server that runs.
+pub(crate) struct Server {
+    /// Its standard input: while this is open, it runs.
+    input: Option<ChildStdin>,
+    pid: Pid,
+    ended: Receiver<()>,
+}
+
+/// What the threads of one server share.
+struct Watch<F> {
+    told: F,
+    lines: Mutex<VecDeque<String>>,
+    state: Mutex<State>,
+    repeats: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Starting,
+    Ready,
+    Ended,
+}
+
+impl Server {
+    /// Starts `sysop serve` on a port of this machine that is free, if it can be on this one.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn start(
+        sysop: &Path,
+        flags: &[OsString],
+        port: Option<u16>,
+        told: impl Fn(Happening) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let port = port.filter(|port| is_free(*port)).unwrap_or(0);
+        let mut command = Command::new(sysop);
+        command.arg("serve").args(["--watched", "--port", &port.to_string()]).args(flags);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl+C in the terminal is for the window, which ends the server in its own time.
+        command.process_group(0);
+        let child = command.spawn();
+        let mut child = child.with_context(|| format!("cannot start {}", sysop.display()))?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a child has an id")?;
+        let input = child.stdin.take();
+        let (out, err) = (child.stdout.take().context("a pipe")?, child.stderr.take().context("a pipe")?);
+        let watch = Arc::new(Watch {
+            told,
+            lines: Mutex::default(),
+            state: Mutex::new(State::Starting),
+            repeats: flags.iter().any(|flag| flag == "--verbose"),
+        });
+        let (tell_end, ended) = channel();
+        let reads_errors = {
+            let watch = Arc::clone(&watch);
+            thread("server's errors", move || each_line(err, |line| watch.keep(&line)))?
+        };
+        thread("server", move || {
+            let mut first = true;
+            each_line(out, |line| watch.hear(&line, std::mem::take(&mut first)));
+            let status = child.wait().ok();
+            // What it said last is all read when nobody can say more.
+            let _ = reads_errors.join();
+            watch.end(status, &tell_end);
+        })?;
+        Ok(Self { input, pid, ended })
+    }
+
+    /// Ends it, with what it has open told so, and waits for that.
+    pub(crate) fn end(mut self) {
+        // Opened while it is certainly there, so that nobody else is killed.
+        let process = pidfd_open(self.pid, PidfdFlags::empty());
+        drop(self.input.take());
+        if self.ended.recv_timeout(END_PATIENCE).is_err()
+            && let Ok(process) = process
+        {
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+            let _ = self.ended.recv_timeout(END_PATIENCE);
+        }
+    }
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).context("cannot start a thread")
+}
+
+fn is_free(port: u16) -> bool {
+    std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
+/// Gives each line, cut where it is too long, until nobody can write any more.
+fn each_line(from: impl Read, mut take: impl FnMut(String)) {
+    let mut from = BufReader::new(from);
+    loop {
+        let mut line = Vec::new();
+        match from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => take(String::from_utf8_lossy(&line).trim_end().to_owned()),
+        }
+    }
+}
+
+impl<F: Fn(Happening) + Send + Sync + 'static> Watch<F> {
+    fn keep(&self, line: &str) {
+        if self.repeats {
+            tell::say(line);
+        }
+        let line = tell::harmless(&line.chars().take(LINE_CHARS_MAX).collect::<String>());
+        let mut lines = self.lines();
+        if lines.len() == LINES_MAX {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    /// The first line says where it is, the others what happens.
+    fn hear(self: &Arc<Self>, line: &str, first: bool) {
+        let said: Value = serde_json::from_str(line).unwrap_or_default();
+        if !first {
+            return (self.told)(Happening::News(said));
+        }
+        match address(&said) {
+            Ok((url, address)) => {
+                let watch = Arc::clone(self);
+                if thread("readiness", move || watch.wait_for_readiness(url, address)).is_err() {
+                    self.keep("there can be no more threads");
+                }
+            }
+            // Not the line itself: there may be a token in it.
+            Err(error) => self.keep(&format!("the server does not say where it is ({error:#})")),
+        }
+    }
+
+    fn wait_for_readiness(&self, url: Url, address: SocketAddr) {
+        let mut last = String::new();
+        loop {
+            if *self.state() == State::Ended {
+                return;
+            }
+            match ready(address) {
+                Ok(None) => break,
+                Ok(Some(missing)) if missing != last => {
+                    (self.told)(Happening::NotReady(missing.clone()));
+                    last = missing;
+                }
+                Ok(Some(_)) | Err(_) => {}
+            }
+            std::thread::sleep(READY_AGAIN);
+        }
+        let mut state = self.state();
+        if *state == State::Starting {
+            *state = State::Ready;
+            (self.told)(Happening::Ready(url));
+        }
+    }
+
+    fn end(&self, status: Option<ExitStatus>, ended: &Sender<()>) {
+        let was_ready = std::mem::replace(&mut *self.state(), State::Ended) == State::Ready;
+        let lines = self.lines().iter().cloned().collect();
+        (self.told)(Happening::Ended(Ended { status, was_ready, lines }));
+        // Nobody waits for it where it ended by itself.
+        let _ = ended.send(());
+    }
+
+    fn lines(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the page is; only ever on this machine, where the window's own server is.
+fn address(said: &Value) -> Result<(Url, SocketAddr)> {
+    let url = said["url"].as_str().context("it is another program, or another version of it")?;
+    let url = Url::parse(url).ok().context("it names no address")?;
+    let ip = match url.host() {
+        Some(Host::Ipv4(ip)) => std::net::IpAddr::from(ip),
+        Some(Host::Ipv6(ip)) => ip.into(),
+        Some(Host::Domain(_)) | None => anyhow::bail!("it names no address of this machine"),
+    };
+    ensure!(url.scheme() == "http" && ip.is_loopback(), "it names no address of this machine");
+    let port = url.port_or_known_default().context("it names no port")?;
+    Ok((url, SocketAddr::new(ip, port)))
+}
+
+/// What keeps it from taking work; nothing where it does.
+fn ready(address: SocketAddr) -> Result<Option<String>> {
+    let mut stream = TcpStream::connect_timeout(&address, READY_PATIENCE)?;
+    stream.set_read_timeout(Some(READY_PATIENCE))?;
+    stream.set_write_timeout(Some(READY_PATIENCE))?;
+    stream.write_all(
+        format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )?;
+    let mut answer = Vec::new();
+    let until = Instant::now() + READY_PATIENCE;
+    let mut piece = [0; 4096];
+    while (answer.len() as u64) < ANSWER_BYTES_MAX && Instant::now() < until {
+        match stream.read(&mut piece)? {
+            0 => break,
+            length => answer.extend_from_slice(&piece[..length]),
+        }
+    }
+    Ok(missing(&String::from_utf8_lossy(&answer)))
+}
+
+fn missing(answer: &str) -> Option<String> {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    if head.split(' ').nth(1) == Some("200") {
+        return None;
+    }
+    let body: Value = serde_json::from_str(body.trim()).unwrap_or_default();
+    Some(body["missing"].as_str().unwrap_or("it does not take work yet").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{address, missing};
+
+    #[test]
+    fn only_a_server_on_this_machine_is_shown() {
+        let of = |url: &str| address(&json!({ "url": url })).ok().map(|(_, address)| address.to_string());
+        assert_eq!(of("http://127.0.0.1:81/?token=x").as_deref(), Some("127.0.0.1:81"));
+        for url in [
+            "http://192.168.0.1:81/",
+            "http://localhost.evil/",
+            "https://127.0.0.1/",
+            "file:///etc/passwd",
+            "",
+        ] {
+            assert_eq!(of(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_answer_says_what_is_missing() {
+        assert_eq!(missing("HTTP/1.1 200 OK\r\n\r\n{}"), None);
+        let busy = "HTTP/1.1 503 Service Unavailable\r\na: b\r\n\r\n{\"missing\":\"the disk\"}";
+        assert_eq!(missing(busy).as_deref(), Some("the disk"));
+        assert!(missing("HTTP/1.1 500 Oh\r\n\r\n").is_some());
+    }
+}

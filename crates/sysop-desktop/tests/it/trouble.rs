@@ -1,0 +1,110 @@
+//! What a person is told where it does not work.
+
+use std::fs;
+use std::process::Command;
+
+use crate::display::{Display, wait};
+use crate::world::{World, kill, sysop};
+
+/// The codes of Tab and Enter on a PC keyboard.
+const TAB_ENTER: [u8; 2] = [23, 36];
+
+/// `sysop` in a folder where nothing else is, as one that was installed without the window.
+fn alone(world: &World) -> std::path::PathBuf {
+    let alone = world.path("alone");
+    fs::create_dir(&alone).unwrap();
+    let copy = alone.join("sysop");
+    if fs::hard_link(sysop(), &copy).is_err() {
+        fs::copy(sysop(), &copy).unwrap();
+    }
+    copy
+}
+
+#[test]
+fn without_a_display_a_sentence_says_so() {
+    let world = World::new();
+    let run = world.command(&sysop(), &["desktop"]).output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("no display") && said.contains("sysop serve"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+
+    let run = world.command(&sysop(), &["desktop"]).env("DISPLAY", ":54321").output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("the display cannot be opened"), "{said}");
+}
+
+#[test]
+fn without_the_helper_a_sentence_says_where_it_was_looked_for() {
+    let world = World::new();
+    let sysop = alone(&world);
+    let run =
+        world.command(&sysop, &["desktop"]).env("DISPLAY", ":54321").env("PATH", "/nonexistent").output();
+    let run = run.unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("neither beside") && said.contains("package sysop-desktop"), "{said}");
+}
+
+#[test]
+fn without_the_web_engine_a_sentence_names_the_library() {
+    let world = World::new();
+    let sysop = alone(&world);
+    let folder = sysop.parent().unwrap();
+    // The linker's own words: a program whose library is gone.
+    fs::write(folder.join("engine.c"), "int engine(void) { return 0; }\n").unwrap();
+    fs::write(folder.join("window.c"), "int engine(void); int main(void) { return engine(); }\n").unwrap();
+    let cc = |arguments: &[&str]| {
+        let made = Command::new("cc").args(arguments).current_dir(folder).status().unwrap();
+        assert!(made.success(), "cc {arguments:?}");
+    };
+    cc(&["-shared", "-fPIC", "-o", "libengine-4.1.so.0", "-Wl,-soname,libengine-4.1.so.0", "engine.c"]);
+    cc(&["-o", "sysop-desktop", "window.c", "-L.", "-l:libengine-4.1.so.0"]);
+    let run = world.command(&sysop, &["desktop"]).env("DISPLAY", ":54321").output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("libengine-4.1.so.0") && said.contains("libwebkit2gtk-4.1-0"), "{said}");
+    assert!(!said.contains("error while loading"), "one sentence: {said}");
+}
+
+#[test]
+fn an_unknown_session_is_told_before_any_window() {
+    let world = World::new();
+    let run = world.command(&sysop(), &["desktop", "0198"]).env("DISPLAY", ":54321").output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("0198") && said.contains("sysop sessions list"), "{said}");
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why_in_the_window_and_in_the_terminal() {
+    let (display, world) = (Display::start(), World::new());
+    let mut desktop =
+        world.start(&display, &sysop(), &["desktop", "--model", "demo", "--config", "missing.toml"]);
+    let window = display.window("sysop: no server");
+    display.screenshot(window, "no-server");
+    display.close(window);
+    let (status, said) = desktop.end();
+    assert_eq!(status.code(), Some(2), "as the server ended: {said}");
+    assert!(said.contains("missing.toml") && said.contains("could not start"), "{said}");
+}
+
+#[test]
+fn a_server_that_dies_is_told_and_can_be_started_again() {
+    let (display, world) = (Display::start(), World::new());
+    let mut desktop = world.desktop(&display);
+    let window = display.window("sysop");
+    let server = desktop.server();
+    kill(server);
+    assert_eq!(display.window("sysop: no server"), window, "the window stays");
+    display.focus(window);
+    wait("the server is there again", || {
+        display.press(&TAB_ENTER);
+        display.windows().iter().any(|(_, title)| title == "sysop").then_some(())
+    });
+    assert_ne!(desktop.server(), server);
+    display.close(window);
+    let (status, said) = desktop.end();
+    assert!(status.success(), "{status}: {said}");
+}

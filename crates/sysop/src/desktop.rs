@@ -1,0 +1,229 @@
+//! `sysop desktop`: starts the program that shows the page in a window, and says in one sentence what keeps it from that.
+//!
+//! That program links the web engine, so that this one need not; it starts the server, too. What is done here is what a
+//! window cannot tell: that there is no display, no such program, or no engine that it could start with.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use sysop_core::id::SessionId;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{DesktopArguments, GlobalFlags, Resume};
+use crate::exit::{Exit, Failure};
+use crate::settings::Settings;
+use crate::wiring::Kept;
+use crate::{sessions, tell};
+
+/// The program with the window.
+const HELPER: &str = "sysop-desktop";
+/// How long its last words may take once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// What the dynamic linker ends with where a library is missing.
+const LINKER_FAILED: i32 = 127;
+/// What it says then, between the program and the library.
+const LINKER_SAYS: &str = ": error while loading shared libraries: ";
+
+/// Opens the window, and waits until it is closed.
+pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Result<Exit> {
+    let display = ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().filter_map(std::env::var_os);
+    if display.into_iter().all(|display| display.is_empty()) {
+        let why = "there is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set); `sysop` opens the full screen \
+                   in a terminal, and `sysop serve` prints an address for a browser";
+        return Err(Failure::usage(why).into());
+    }
+    let own = std::env::current_exe().context("cannot find out where this program is")?;
+    let helper = find_helper(&own)?;
+    let wanted = match (arguments.session, &flags.resume) {
+        (Some(text), _) => Some(Resume::Session(SessionId::new(text))),
+        (None, resume) => resume.clone(),
+    };
+    let session = match wanted {
+        Some(wanted) => Some(find_session(&flags, &wanted).await?),
+        None => None,
+    };
+    let mut command = tokio::process::Command::new(&helper);
+    command.arg("--sysop").arg(&own);
+    if let Some(session) = session {
+        command.arg(format!("--session={session}"));
+    }
+    command.arg("--").args(server_flags(&flags)).stdin(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn();
+    let mut child = child.map_err(|error| {
+        Failure::usage(format!(
+            "cannot start {} ({error}); install the package {HELPER} anew, or use `sysop serve`",
+            helper.display()
+        ))
+    })?;
+    let said = child.stderr.take().context("its standard error is ours")?;
+    let said = said.into_owned_fd().context("cannot read what the window's program says")?;
+    let (heard, hears) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || heard.send(relay(std::fs::File::from(said))));
+    let status = wait(&mut child).await?;
+    // The processes of the web engine may write there a little longer; no more than this is waited for them.
+    let missing = tokio::time::timeout(LAST_WORDS, hears).await;
+    end_of(status, missing.ok().and_then(Result::ok).flatten())
+}
+
+fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
+    match (status.code(), missing) {
+        (Some(0), _) => Ok(Exit::Done),
+        (Some(LINKER_FAILED), missing) => {
+            let missing = missing.unwrap_or_else(|| "a library".to_owned());
+            Err(Failure::usage(format!(
+                "the window's program cannot start without {missing}; install the web engine (in Debian and Ubuntu: \
+                 apt install libwebkit2gtk-4.1-0), or use `sysop serve` with a browser"
+            ))
+            .into())
+        }
+        // It has said why.
+        (Some(code), _) if code == i32::from(Exit::Usage.code()) => Ok(Exit::Usage),
+        (Some(_), _) => Ok(Exit::Failed),
+        (None, _) => Err(Failure::failed(format!(
+            "the window's program was killed ({status}); its server has ended with it"
+        ))
+        .into()),
+    }
+}
+
+/// Waits for its end; a signal that ends this program ends the window, too.
+async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    let mut hang_up = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+    let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    loop {
+        tokio::select! {
+            status = child.wait() => return status.context("cannot wait for the window's program"),
+            Some(()) = terminate.recv() => {}
+            Some(()) = interrupt.recv() => {}
+            Some(()) = hang_up.recv() => {}
+        }
+        if let Some(pid) = pid {
+            // It may have ended in between; it is not waited for yet, so the id is still its own.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+/// Beside this program, or on PATH.
+fn find_helper(own: &Path) -> Result<PathBuf, Failure> {
+    let beside = own.with_file_name(HELPER);
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    which::which(HELPER).map_err(|_| {
+        Failure::usage(format!(
+            "the window is a program of its own, and `{HELPER}` is neither beside {} nor on PATH; install the package \
+             {HELPER} (in the source: cargo build --release --package {HELPER}), or use `sysop serve` with a browser",
+            own.display()
+        ))
+    })
+}
+
+/// The whole id, so that a slip is told here and not in the window.
+async fn find_session(flags: &GlobalFlags, wanted: &Resume) -> Result<SessionId> {
+    let kept = Kept::open(&Settings::load(flags)?).await?;
+    let store = kept.store();
+    let found = match wanted {
+        Resume::Latest => sessions::most_recent(store.as_ref()).await,
+        Resume::Session(id) => sessions::resolve_id(store.as_ref(), id.as_str()).await,
+    };
+    kept.close().await;
+    found.map_err(|error| match error.exit_code() == Exit::Usage.code() {
+        true => Failure::usage(error.to_string()).into(),
+        false => Failure::failed(error.to_string()).into(),
+    })
+}
+
+/// The flags of every command as the server gets them; which session is shown is the window's matter.
+fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
+    let GlobalFlags {
+        host,
+        canary,
+        model,
+        approve,
+        root,
+        profile,
+        config,
+        resume: _,
+        verbose,
+        quiet,
+        no_color,
+    } = flags;
+    let mut given: Vec<std::ffi::OsString> = Vec::new();
+    let mut give = |name: &str, value: std::ffi::OsString| {
+        let mut flag = std::ffi::OsString::from(format!("--{name}="));
+        flag.push(value);
+        given.push(flag);
+    };
+    let texts = [
+        ("host", host.clone()),
+        ("canary", canary.map(|number| number.to_string())),
+        ("model", model.as_ref().map(ToString::to_string)),
+        ("approve", approve.map(|approve| approve.as_str().to_owned())),
+        ("profile", profile.map(|profile| profile.as_str().to_owned())),
+    ];
+    for (name, value) in texts {
+        value.into_iter().for_each(|value| give(name, value.into()));
+    }
+    for (name, path) in [("root", root), ("config", config)] {
+        path.iter().for_each(|path| give(name, path.into()));
+    }
+    given.extend(std::iter::repeat_n("--verbose".into(), usize::from(*verbose)));
+    given.extend(quiet.then(|| "--quiet".into()));
+    given.extend(no_color.then(|| "--no-color".into()));
+    given
+}
+
+/// Passes on what the window's program says, but for what the dynamic linker says: gives the library that it misses.
+fn relay(said: impl Read) -> Option<String> {
+    let mut missing = None;
+    let mut said = BufReader::new(said);
+    let mut line = Vec::new();
+    while said.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        let text = String::from_utf8_lossy(&line);
+        match text.split_once(LINKER_SAYS) {
+            Some((_, about)) => {
+                let library = about.split(':').next().unwrap_or_default().trim();
+                missing = Some(sysop_core::text::neutralise_line(library).into_owned());
+            }
+            None => tell(text.trim_end()),
+        }
+        line.clear();
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{relay, server_flags};
+    use crate::cli::{self, Command};
+
+    #[test]
+    fn the_server_gets_the_flags_that_were_given() {
+        let given = "--model ollama/phi3 --approve auto --root /a --host web1 --canary 1 --profile coder --config c.toml \
+                     -vv --no-color --resume=0198";
+        let line = ["sysop"].into_iter().chain(given.split(' ')).chain(["desktop"]);
+        let parsed = cli::parse(line.map(Into::into)).unwrap();
+        assert!(matches!(parsed.command, Some(Command::Desktop(_))));
+        let flags = server_flags(&parsed.global);
+        let again = [std::ffi::OsString::from("sysop"), "serve".into()].into_iter().chain(flags.clone());
+        let mut again = cli::parse(again).unwrap().global;
+        assert!(again.resume.is_none(), "the server opens no session by itself: {flags:?}");
+        again.resume.clone_from(&parsed.global.resume);
+        assert_eq!(format!("{again:?}"), format!("{:?}", parsed.global));
+    }
+
+    #[test]
+    fn the_linker_is_heard_and_all_else_passed_on() {
+        let said = "hello\n/usr/bin/sysop-desktop: error while loading shared libraries: libx.so.0: cannot open shared \
+                    object file: No such file or directory\n";
+        assert_eq!(relay(said.as_bytes()).as_deref(), Some("libx.so.0"));
+        assert_eq!(relay("hello\n".as_bytes()), None);
+    }
+}

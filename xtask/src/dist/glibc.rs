@@ -1,0 +1,104 @@
+//! Which C library a program needs: none newer than was promised.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// A version of the C library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(pub(crate) u32, pub(crate) u32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+/// Checks that a program starts with this version of the C library.
+///
+/// # Errors
+/// It needs a newer one, and by which symbols.
+pub(crate) fn check(program: &Path, promised: Version) -> Result<()> {
+    let symbols = objdump(program, "-T")?;
+    let needs = wanted(&symbols);
+    if needs.is_empty() {
+        bail!("{} names no symbol of the C library, so nothing is known of it", program.display());
+    }
+    let newer: Vec<&str> = needs
+        .iter()
+        .filter(|(version, _)| version.is_none_or(|version| version > promised))
+        .map(|(_, line)| *line)
+        .collect();
+    if !newer.is_empty() {
+        bail!("{} needs more than glibc {promised}:\n{}", program.display(), newer.join("\n"));
+    }
+    let newest = needs.iter().filter_map(|(version, _)| *version).max().unwrap_or(promised);
+    eprintln!("==> {} needs glibc {newest}; promised are {promised} and newer", program.display());
+    Ok(())
+}
+
+/// The libraries that a program names.
+pub(crate) fn libraries(program: &Path) -> Result<Vec<String>> {
+    let headers = objdump(program, "-p")?;
+    let named = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED"));
+    Ok(named.map(|name| name.trim().to_owned()).collect())
+}
+
+fn objdump(program: &Path, what: &str) -> Result<String> {
+    let run = Command::new("objdump").arg(what).arg(program).output().context("cannot start objdump")?;
+    if !run.status.success() {
+        bail!("objdump: {}", String::from_utf8_lossy(&run.stderr));
+    }
+    Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+}
+
+/// The versions that stand beside symbols, with their lines; none for a mark that is no version, which only a newer
+/// loader knows.
+fn wanted(symbols: &str) -> Vec<(Option<Version>, &str)> {
+    let of = |line| -> Option<(Option<Version>, &str)> {
+        let (_, after) = str::split_once(line, "GLIBC_")?;
+        let number = after.split(|c: char| !(c.is_ascii_digit() || c == '.')).next().unwrap_or_default();
+        let mut parts = number.split('.').map(str::parse);
+        let version = match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => Some(Version(major, minor)),
+            (_, _) => None,
+        };
+        Some((version, line))
+    };
+    symbols.lines().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::{Version, check, wanted};
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let symbols = "0 DF *UND* 0 (GLIBC_2.2.5) read\n0 DF *UND* 0 (GLIBC_2.34) x\n0 DF *UND* 0 (GCC_3.0) y\n\
+                       0 DF *UND* 0 (GLIBC_ABI_DT_RELR) z\n";
+        let found: Vec<_> = wanted(symbols).into_iter().map(|(version, _)| version).collect();
+        assert_eq!(found, [Some(Version(2, 2)), Some(Version(2, 34)), None]);
+        assert!(Version(2, 9) < Version(2, 17));
+    }
+
+    #[test]
+    fn a_program_of_this_system_is_judged_by_what_it_needs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));
+        // This symbol is as old as that.
+        std::fs::write(
+            &source,
+            "#include <sys/random.h>\nint main(void) { char a; return getrandom(&a, 1, 0) != 1; }",
+        )
+        .unwrap();
+        let made = Command::new("cc").arg("-o").args([&program, &source]).status().unwrap();
+        assert!(made.success());
+        let refused = check(&program, Version(2, 17)).unwrap_err().to_string();
+        assert!(refused.contains("getrandom") && refused.contains("2.17"), "{refused}");
+        check(&program, Version(9, 0)).unwrap();
+    }
+}

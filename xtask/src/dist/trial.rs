@@ -1,0 +1,114 @@
+//! Installs the packages in systems that have nothing of ours, and runs them there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::Made;
+use crate::chore::{step, target};
+use crate::setup;
+
+/// Where systems come from.
+const MIRROR: &str = "http://deb.debian.org/debian";
+/// A system from before the one that this is built on: glibc 2.31, and no web engine for the window.
+const OLD: &str = "bullseye";
+/// The first that has the engine.
+const WITH_ENGINE: &str = "bookworm";
+
+/// Tries both packages.
+pub(crate) fn run(made: &Made) -> Result<()> {
+    setup::need(&[("debootstrap", "debootstrap"), ("chroot", "coreutils")])?;
+    let old = System::new(OLD)?;
+    old.put(&made.sysop)?;
+    old.install(&[&made.sysop])?;
+    old.says(&["sysop", "--version"], "sysop ")?;
+    old.says(&["sysop", "exec", "--model", "demo", "--approve", "never", "hello"], "")?;
+    old.says(&["gzip", "-dc", "/usr/share/man/man1/sysop.1.gz"], ".TH sysop 1")?;
+    old.fails(&["sysop", "desktop"], "no display")?;
+    old.fails(&["env", "DISPLAY=:1", "sysop", "desktop"], "package sysop-desktop")?;
+    old.remove()?;
+
+    let new = System::new(WITH_ENGINE)?;
+    new.put(&made.sysop)?;
+    new.put(&made.window)?;
+    new.install(&[&made.sysop, &made.window])?;
+    new.says(&["sysop-desktop", "--version"], "sysop-desktop ")?;
+    new.fails(&["env", "DISPLAY=:1", "sysop", "desktop"], "display cannot be opened")?;
+    new.remove()
+}
+
+/// A system in a folder.
+struct System {
+    folder: PathBuf,
+}
+
+impl System {
+    fn new(suite: &str) -> Result<Self> {
+        let folder = target().join("dist-trial").join(suite);
+        let system = Self { folder };
+        if system.folder.exists() {
+            system.remove()?;
+        }
+        let made = system.folder.parent().map_or(Ok(()), fs::create_dir_all);
+        made.with_context(|| format!("cannot make {}", system.folder.display()))?;
+        let mut bootstrap = Command::new("debootstrap");
+        bootstrap.args(["--variant=minbase", suite]).arg(&system.folder).arg(MIRROR);
+        step(&format!("a fresh {suite} (as root)"), bootstrap.stdout(fs::File::create("/dev/null")?))?;
+        Ok(system)
+    }
+
+    fn put(&self, package: &Path) -> Result<()> {
+        let name = package.file_name().context("a package has a name")?;
+        fs::copy(package, self.folder.join("tmp").join(name)).context("cannot copy the package")?;
+        Ok(())
+    }
+
+    fn install(&self, packages: &[&Path]) -> Result<()> {
+        let mut install = self.command();
+        install.args(["apt-get", "install", "-y", "-qq", "--no-install-recommends"]);
+        for package in packages {
+            let name = package.file_name().context("a package has a name")?;
+            install.arg(Path::new("/tmp").join(name));
+        }
+        step("install there", install.stdout(fs::File::create("/dev/null")?))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("chroot");
+        command.arg(&self.folder).env_clear();
+        command
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", "/root")
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<(bool, String)> {
+        let run = self.command().args(arguments).output().context("cannot start chroot")?;
+        let said = [run.stdout, run.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        eprintln!("    {}: {}", arguments.join(" "), said.lines().next().unwrap_or_default());
+        Ok((run.status.success(), said))
+    }
+
+    fn says(&self, arguments: &[&str], wanted: &str) -> Result<()> {
+        match self.run(arguments)? {
+            (true, said) if said.contains(wanted) => Ok(()),
+            (_, said) => bail!("{} should say {wanted:?}; it said:\n{said}", arguments.join(" ")),
+        }
+    }
+
+    fn fails(&self, arguments: &[&str], wanted: &str) -> Result<()> {
+        match self.run(arguments)? {
+            (false, said) if said.contains(wanted) => Ok(()),
+            (_, said) => bail!("{} should fail with {wanted:?}; it said:\n{said}", arguments.join(" ")),
+        }
+    }
+
+    fn remove(&self) -> Result<()> {
+        // Nothing is mounted in it.
+        fs::remove_dir_all(&self.folder).with_context(|| format!("cannot remove {}", self.folder.display()))
+    }
+}
