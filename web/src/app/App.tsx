@@ -232,7 +232,7 @@ function Offline({ store, putAway }: { store: SessionStore; putAway(): void }) {
   return (
     <div className="banner offline" role="alert">
       <span>
-        <strong>Offline:</strong> {neutraliseLine(status.why)}. {status.hint}
+        <strong>{status.final ? "Closed" : "Offline"}:</strong> {neutraliseLine(status.why)}. {status.hint}
         {!status.final && " What you write is kept."}
       </span>
       {status.final ? (
