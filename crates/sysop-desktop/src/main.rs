@@ -1,7 +1,7 @@
 //! `sysop-desktop`: shows the page of a server of its own in a window. `sysop desktop` starts it.
 //!
 //! It stands without any crate of ours: what it knows of sysop is its command line, its pipes and its page. And no other
-//! crate links a web engine (`docs/adr/0015`).
+//! crate links a web engine (`docs/adr/0017`).
 
 mod arguments;
 mod news;
