@@ -6,7 +6,7 @@ import type { CDPSession, Page } from "@playwright/test";
 import { run } from "./processes";
 import { enter, expect, Person, type Server, say, test, visit } from "./world";
 
-test.describe.configure({ mode: "serial", timeout: 600_000 });
+test.describe.configure({ timeout: 600_000 });
 
 const NUMBERS = process.env.BENCH_NUMBERS ?? "/dev/stdout";
 const ROUNDS = 7;
