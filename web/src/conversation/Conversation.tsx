@@ -145,6 +145,9 @@ function Empty({ view }: { view: View }) {
   );
 }
 
+const estimate = () => ESTIMATE_PX;
+const never = () => false;
+
 interface ListProps {
   store: SessionStore;
   rows: Row[];
@@ -159,13 +162,25 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
   const [away, setAway] = useState(false);
   const [unread, setUnread] = useState(0);
   const seen = useRef(rows.length);
+  // Another function makes the list measure all of its rows anew: it is another one where other rows are there.
+  const latestRows = useLatest(rows);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: these tell whether rows came or went
+  const keyOf = useCallback(
+    (at: number) => latestRows.current[at]?.id ?? at,
+    [rows.length, rows[0]?.id, rows.at(-1)?.id],
+  );
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => ESTIMATE_PX,
-    getItemKey: (at) => rows[at]?.id ?? at,
+    estimateSize: estimate,
+    getItemKey: keyOf,
     overscan: 8,
   });
+  // What is measured above keeps what is read in its place; while the end is followed, the end stays in its place.
+  const settle = () => {
+    virtual.shouldAdjustScrollPositionOnItemSizeChange = follows.current ? never : undefined;
+  };
+  settle();
   const total = virtual.getTotalSize();
   // They stand one below the other, with room for the others around them: what grows cannot lie over what follows.
   const drawn = virtual.getVirtualItems();
@@ -193,15 +208,24 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
     else setUnread(Math.max(0, rows.length - seen.current));
   }, [rows.length]);
 
-  const last = useRef(0);
+  const last = useRef({ top: 0, height: 0 });
+  /** Until when a movement is taken for the reader's own: rows that are measured move the list too. */
+  const ownUntil = useRef(0);
+  const own = (ms: number) => () => {
+    ownUntil.current = performance.now() + ms;
+  };
   const scrolled = () => {
     const { current } = scroller;
     if (!current) return;
     const { scrollTop, scrollHeight, clientHeight } = current;
     const gap = scrollHeight - scrollTop - clientHeight;
+    const { top, height } = last.current;
+    last.current = { top: scrollTop, height: scrollHeight };
     if (gap < NEAR_PX) follows.current = true;
-    else if (scrollTop < last.current) follows.current = false;
-    last.current = scrollTop;
+    else if (scrollTop < top && (height === scrollHeight || performance.now() < ownUntil.current)) {
+      follows.current = false;
+    }
+    settle();
     if (follows.current) {
       seen.current = rows.length;
       setUnread(0);
@@ -210,6 +234,7 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
   };
   const jump = () => {
     follows.current = true;
+    settle();
     setAway(false);
     setUnread(0);
     const { current } = scroller;
@@ -218,7 +243,17 @@ function List({ store, rows, caughtUp, empty }: ListProps) {
 
   return (
     <div className="list">
-      <section className="scroller" ref={scroller} onScroll={scrolled} tabIndex={0} aria-label="Messages">
+      <section
+        className="scroller"
+        ref={scroller}
+        onScroll={scrolled}
+        onWheel={own(500)}
+        onTouchMove={own(3_000)}
+        onKeyDown={own(1_000)}
+        onPointerDown={own(15_000)}
+        tabIndex={0}
+        aria-label="Messages"
+      >
         <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
           {drawn.map(({ index, key }) => {
             const row = rows[index];
