@@ -229,6 +229,7 @@ impl Shown {
     }
 
     /// Takes an event; true when the window is to go.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "a window tells of much more than is of use here")]
     fn take(&mut self, event: Event<'_, Heard>) -> bool {
         match event {
             Event::WindowEvent { event, .. } => match event {
@@ -369,5 +370,5 @@ impl Shown {
 
 /// How the page is told which session to show.
 fn fragment(session: &str) -> String {
-    format!("session={session}")
+    format!("/s/{session}")
 }

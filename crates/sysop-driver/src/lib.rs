@@ -13,6 +13,7 @@ mod follow;
 mod hub;
 mod live;
 pub mod people;
+mod piece;
 mod placed;
 pub mod port;
 mod questions;

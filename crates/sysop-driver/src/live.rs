@@ -24,8 +24,9 @@ use crate::cluster::{LETTERS_MAX, Lease, LetterNumber, Nodes};
 use crate::follow::Relaying;
 use crate::hub::{Hub, Updates};
 use crate::people::{Answer, Terminal};
+use crate::piece::Piece;
 use crate::placed::{FAILURE_PAUSE, Placed, letter, may_be_posted};
-use crate::port::{CancellationToken, Clock, DeltaSink, Host, ModelEvent, StoreError};
+use crate::port::{CancellationToken, Clock, DeltaSink, Host, StoreError};
 use crate::questions::{self, Questions, SessionPeople};
 use crate::{DriverError, Ports};
 
@@ -130,13 +131,6 @@ struct Asked {
 struct Asker {
     published: oneshot::Receiver<()>,
     at_once: oneshot::Sender<Piece>,
-}
-
-/// What came of an answer at one time.
-#[derive(Default)]
-struct Piece {
-    told: Vec<Delta>,
-    end: Option<Result<Reply, ModelFailure>>,
 }
 
 /// Where a session starts to live.
@@ -725,28 +719,6 @@ impl Live {
             kind: FailureKind::Protocol,
             message: "the model's stream ended without an end; try again".to_owned(),
         }))
-    }
-}
-
-impl Piece {
-    /// The texts between two other events become one.
-    fn of(step: StepId, events: Vec<ModelEvent>) -> Self {
-        let mut piece = Self::default();
-        for event in events {
-            match event {
-                ModelEvent::Text(more) if more.is_empty() => {}
-                ModelEvent::Text(more) => match piece.told.last_mut() {
-                    Some(Delta::Text { text, .. }) => text.push_str(&more),
-                    _ => piece.told.push(Delta::Text { step, text: more }),
-                },
-                ModelEvent::Reasoning(text) => piece.told.push(Delta::Reasoning { step, text }),
-                ModelEvent::Notice(text) => piece.told.push(Delta::Notice { text }),
-                ModelEvent::Restarted => piece.told.push(Delta::Restarted { step }),
-                ModelEvent::Done(reply) => piece.end = Some(Ok(*reply)),
-                ModelEvent::Failed(failure) => piece.end = Some(Err(failure)),
-            }
-        }
-        piece
     }
 }
 

@@ -70,7 +70,7 @@ fn the_window_stays_with_its_page_and_the_rest_goes_to_the_browser() {
     let helper = std::path::Path::new(HELPER);
     let arguments = ["--sysop", server.to_str().unwrap(), "--session", "0198-a"];
     let mut running = world.start(&display, helper, &arguments);
-    let window = display.window("stayed #session=0198-a");
+    let window = display.window("stayed #/s/0198-a");
     display.focus(window);
     wait("the page is given keys", || {
         display.press(&ENTER);
@@ -89,7 +89,7 @@ fn the_window_stays_with_its_page_and_the_rest_goes_to_the_browser() {
     // A second start may name another session.
     let (status, said) = world.start(&display, helper, &["--session", "0198-b"]).end();
     assert!(status.success(), "{said}");
-    assert_eq!(display.window("now #session=0198-b"), window);
+    assert_eq!(display.window("now #/s/0198-b"), window);
     display.close(window);
     assert!(running.end().0.success());
 }
