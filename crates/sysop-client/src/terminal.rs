@@ -83,6 +83,7 @@ impl FarTerminal {
         let watched = {
             let mut state = self.state();
             state.watchers.retain(|watcher| !watcher.sender.is_closed());
+            state.opening.retain(|waits| !waits.is_closed());
             !state.watchers.is_empty() || !state.opening.is_empty()
         };
         if watched {
@@ -149,7 +150,11 @@ impl Terminal for FarTerminal {
     async fn watch(&self) -> Result<TerminalView, String> {
         let (opened, opening) = oneshot::channel();
         let (sender, live) = mpsc::channel(WAITING_MAX);
-        self.state().opening.push(opened);
+        {
+            let mut state = self.state();
+            state.opening.retain(|waits| !waits.is_closed()); // who gave up asks for nothing any more
+            state.opening.push(opened);
+        }
         self.attach();
         let opened = match tokio::time::timeout(OPEN, opening).await {
             Ok(Ok(opened)) => opened,
@@ -179,5 +184,32 @@ impl Terminal for FarTerminal {
     fn resize(&self, size: TerminalSize) {
         let (cols, rows) = (size.columns, size.rows);
         self.say(ClientMessage::TerminalResize { envelope: Envelope::default(), cols, rows });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Said(Mutex<Vec<ClientMessage>>);
+
+    impl Line for Said {
+        fn say_now(&self, message: ClientMessage) {
+            self.0.lock().unwrap().push(message);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gave_up_is_forgotten() {
+        let said = Arc::new(Said(Mutex::default()));
+        let terminal = FarTerminal::new();
+        terminal.connect(&(Arc::clone(&said) as Arc<dyn Line>));
+        for _ in 0..3 {
+            assert!(terminal.watch().await.is_err(), "no server answers");
+            assert_eq!(terminal.state().opening.len(), 1);
+        }
+        said.0.lock().unwrap().clear();
+        terminal.connected();
+        assert!(said.0.lock().unwrap().is_empty(), "nobody watches");
     }
 }
