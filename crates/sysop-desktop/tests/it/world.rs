@@ -145,6 +145,7 @@ impl Running {
 }
 
 impl Drop for Running {
+    #[expect(clippy::print_stdout, reason = "it is for whoever reads of the failure")]
     fn drop(&mut self) {
         // The server is in a group of its own, and ends because its pipe does.
         let _ = kill_process_group(Pid::from_raw(self.pid()).unwrap(), Signal::KILL);
