@@ -556,7 +556,6 @@ async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
     assert!(text.contains("would cover: any plain `rm …`"), "{text}");
     person.types("y").await;
     person.sees("│ ran rm -rf build && echo done").await;
-    assert!(person.seen.contains("\u{1b}[31mran\u{1b}[0m rm -rf build"), "colours of output stay");
     person.sees(PROMPT).await;
 
     person.types("clean\r").await;
