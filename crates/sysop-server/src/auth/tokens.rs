@@ -267,7 +267,7 @@ impl Tokens {
     async fn read_since(&self, moment: Instant) -> Result<(), StoreError> {
         let _reading = self.reading.lock().await;
         let read = self.table().read;
-        if read >= moment {
+        if read > moment {
             return Ok(()); // somebody else's reading was for this one too
         }
         tokio::time::sleep_until(read + UNKNOWN_STEP).await;

@@ -17,7 +17,7 @@ use sysop_driver::port::Store;
 use sysop_store::SqliteStore;
 
 use crate::World;
-use crate::support::{Mock, bash, calls, lines_of_json, processes_with, say, wait_until_gone};
+use crate::support::{Mock, bash, calls, lines_of_json, say, wait_until_gone, wait_until_there};
 
 /// How many times the binary is killed in one run of the test.
 const KILLS: usize = 200;
@@ -271,7 +271,7 @@ fn what_ran_when_it_was_killed_is_killed_too_and_told_as_interrupted() {
     let world = World::with_openai(&mock.url());
     let running = world.start(&["exec", "--approve", "auto", "--json", "the long one"]);
     running.out.wait_for_text("\"content\":\"ready");
-    assert!(!processes_with(&name).is_empty());
+    wait_until_there(&name, Duration::from_secs(5));
     let run = running.kill();
     assert_eq!(run.code, None);
     wait_until_gone(&name, Duration::from_secs(5));
@@ -357,7 +357,7 @@ fn a_signal_that_ends_a_chat_leaves_no_command_behind() {
         let mut chat = world.start_with_input(&["chat", "--plain"]);
         chat.type_text(&format!("!echo ready; {name}\n"));
         chat.out.wait_for_text("ready\n");
-        assert!(!processes_with(&name).is_empty());
+        wait_until_there(&name, Duration::from_secs(5));
         chat.signal(signal);
         let run = chat.finish_within(Duration::from_secs(5));
         assert_eq!(run.code, Some(128 + signal.as_raw()), "{run:?}");

@@ -481,6 +481,16 @@ pub(crate) fn processes_with(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Waits until something with this text in its command line runs: for a moment, while one program becomes another,
+/// nothing does.
+pub(crate) fn wait_until_there(text: &str, within: Duration) {
+    let until = Instant::now() + within;
+    while processes_with(text).is_empty() {
+        assert!(Instant::now() < until, "nothing runs with `{text}`");
+        std::thread::yield_now();
+    }
+}
+
 /// Waits until nothing with this text in its command line runs any more.
 pub(crate) fn wait_until_gone(text: &str, within: Duration) {
     let until = Instant::now() + within;

@@ -8,8 +8,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    EVENTS_HEAD, Mock, RawServer, bash, call, calls, event, hang, lines_of_json, processes_with, say,
-    streamed, wait_until_gone,
+    EVENTS_HEAD, Mock, RawServer, bash, call, calls, event, hang, lines_of_json, say, streamed,
+    wait_until_gone, wait_until_there,
 };
 use crate::{Run, World};
 
@@ -421,7 +421,7 @@ fn a_signal_stops_the_command_and_its_children() {
         let running = world.start(&["exec", "--approve", "auto", "--json", "go"]);
         running.out.wait_for_text("\"content\":\"ready");
         let name = format!("sleep 3{mark}.");
-        assert!(!processes_with(&name).is_empty(), "{name}");
+        wait_until_there(&name, Duration::from_secs(5));
         running.signal(signal);
         let run = running.finish_within(STOP_MAX);
         assert_eq!(run.code, Some(code), "{run:?}");
