@@ -166,8 +166,9 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     for speak in &active {
         speak.send(prompt.clone()).await.map_err(Error::other)?;
     }
-    tokio::time::sleep(UNEVEN).await;
+    tokio::time::sleep(UNEVEN).await; // the beginning is not measured
     let (from, used) = (Instant::now(), target.processor()?);
+    // The time that is measured: a load goes on for so long, whatever happens in it.
     tokio::time::sleep(Duration::from_secs(SECONDS.into()) - UNEVEN - began.elapsed()).await;
     let (window, used) = (from.elapsed(), target.processor()? - used);
     tell("working_mib", target.resident()? / 1024.0);
@@ -193,6 +194,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
         if left.elapsed() > REST_MAX {
             break;
         }
+        // Each look asks the server that is to come to rest.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     tell("left_kib", (target.resident()? - resident) / count);

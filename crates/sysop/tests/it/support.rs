@@ -25,21 +25,27 @@ pub(crate) struct Mock {
     _runtime: tokio::runtime::Runtime,
 }
 
+/// The text of a scenario file; `scenarios` are trigger and responses.
+pub(crate) fn scenario_file(scenarios: &[(impl AsRef<str>, Vec<Value>)]) -> String {
+    let list: Vec<Value> = scenarios
+        .iter()
+        .map(|(trigger, responses)| {
+            let trigger = trigger.as_ref();
+            let steps: Vec<Value> =
+                responses.iter().map(|response| json!({ "response": response })).collect();
+            json!({ "name": trigger, "trigger": trigger, "steps": steps })
+        })
+        .collect();
+    json!({ "scenarios": list, "default_response": { "content": "No scenario fits." } }).to_string()
+}
+
 impl Mock {
     /// Starts; `scenarios` are trigger and responses.
     pub(crate) fn start(scenarios: &[(&str, Vec<Value>)]) -> Self {
-        let list: Vec<Value> = scenarios
-            .iter()
-            .map(|(trigger, responses)| {
-                let steps: Vec<Value> =
-                    responses.iter().map(|response| json!({ "response": response })).collect();
-                json!({ "name": trigger, "trigger": trigger, "steps": steps })
-            })
-            .collect();
-        let text = json!({ "scenarios": list, "default_response": { "content": "No scenario fits." } });
+        let text = scenario_file(scenarios);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let scenarios = Scenarios::parse("test.json", &text.to_string()).unwrap();
+        let scenarios = Scenarios::parse("test.json", &text).unwrap();
         let server = runtime.block_on(MockServer::start(scenarios)).unwrap();
         Self { server, _runtime: runtime }
     }

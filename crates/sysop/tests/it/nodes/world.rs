@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::World;
 use crate::pg::{Server, shared};
-use crate::support::{DEADLINE, Running, lines_of_json};
+use crate::support::{DEADLINE, Running, lines_of_json, scenario_file};
 
 /// How long nothing that may be had again is waited for before it is looked at again.
 const LOOK: Duration = Duration::from_millis(5);
@@ -84,17 +84,8 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn start(world: &World, scenarios: &[(String, Vec<Value>)]) -> Self {
-        let list: Vec<Value> = scenarios
-            .iter()
-            .map(|(trigger, responses)| {
-                let steps: Vec<Value> =
-                    responses.iter().map(|response| json!({ "response": response })).collect();
-                json!({ "name": trigger, "trigger": trigger, "steps": steps })
-            })
-            .collect();
-        let text = json!({ "scenarios": list, "default_response": { "content": "No scenario fits." } });
         let file = world.home().join("scenarios.json");
-        std::fs::write(&file, text.to_string()).unwrap();
+        std::fs::write(&file, scenario_file(scenarios)).unwrap();
         let running = world.start(&["mock-llm", "--port", "0", "--scenarios", file.to_str().unwrap()]);
         let said = running.out.wait_for("address", |said| said.contains('\n'));
         let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
