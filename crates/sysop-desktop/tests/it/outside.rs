@@ -24,8 +24,13 @@ function next() {
   if (step) { step(); setTimeout(next, 150); } else { document.title = 'stayed ' + location.hash; link('own').focus(); }
 }
 const link = (id) => document.getElementById(id);
-// What a person does may open windows; what a script does by itself may not even ask.
-link('own').onclick = () => setTimeout(() => { document.title = 'no window'; link('out').focus(); }, 150);
+// What a person does may open windows; what a script does by itself may not even ask. Keys that came too often are
+// clicks, too: none may give the page an old title later.
+let clicked = false;
+link('own').onclick = () => {
+  if (!clicked) { setTimeout(() => { document.title = 'no window'; link('out').focus(); }, 150); }
+  clicked = true;
+};
 addEventListener('load', () => setTimeout(next, 100));
 addEventListener('hashchange', () => { document.title = 'now ' + location.hash; });
 </script>"#;
