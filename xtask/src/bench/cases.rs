@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::measure::{Numbers, fastest, http_turn, ms, used};
+use super::measure::{KeptAlive, Numbers, fastest, http_turn, ms, steps, used};
 use super::mock::{Mock, answer, commands, conversation, prompt};
 use super::{Bench, history, machines, page, server, tui};
 
@@ -14,6 +14,8 @@ use super::{Bench, history, machines, page, server, tui};
 const RUNS: usize = 30;
 /// How often a long one does.
 const LONG_RUNS: usize = 10;
+/// Steps in a row that are held against the calls of a turn.
+const STEPS: u32 = 200;
 const OUTPUT_BYTES: usize = 100_000_000;
 
 type Case = fn(&mut Bench) -> Result<()>;
@@ -87,25 +89,28 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let many = |n: usize| commands(&format!("calls {n}."), (0..n).map(|n| format!("true {n}")));
     let scenarios = [many(1), many(100), many(200), many(400)];
     let mock = Mock::start(&bench.sysop, &bench.folder, &scenarios)?;
-    let http = http_turn(mock.port, 500, &prompt("nothing"))?;
-    // What the mock has to read grows with the turn; this is what it reads in the middle of 200 calls.
-    let middle = http_turn(mock.port, 500, &conversation("calls 400.", 100))?;
-    let bash = fastest(RUNS, || {
+    let bash = || {
         let mut command = Command::new("bash");
         command.args(["-c", "true"]);
         command
-    })?;
-    bench.baseline("`bash -c true`", ms(bash), "ms");
-    bench.baseline("one HTTP turn with one message", ms(http), "ms");
-    bench.baseline("one HTTP turn with 100 calls and their results", ms(middle), "ms");
+    };
+    bench.baseline("`bash -c true`, the shortest", ms(fastest(RUNS, bash)?), "ms");
+    bench.baseline("one HTTP turn, the shortest", ms(http_turn(mock.port, 500, &prompt("nothing"))?), "ms");
+    let mut short = KeptAlive::connect(mock.port, &prompt("nothing"))?;
+    let plain = ms(steps(LONG_RUNS, STEPS, &mut short, bash)?);
+    // What the mock has to read grows with the turn; this is what it reads in the middle of 200 calls.
+    let mut middle = KeptAlive::connect(mock.port, &conversation("calls 400.", 100))?;
+    let alike = ms(steps(LONG_RUNS, STEPS, &mut middle, bash)?);
+    bench.baseline("`bash -c true` + HTTP turn, 200 in a row", plain, "ms");
+    bench.baseline("the same, each turn with 100 calls and their results", alike, "ms");
     let one = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 1."))?;
     let two_hundred = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 200."))?;
     let each = (ms(two_hundred) - ms(one)) / 199.0;
     bench.baseline("200 tool calls, whole process", ms(two_hundred), "ms");
     bench.baseline("one tool call (model turn + `bash true`)", each, "ms");
-    bench.at_most("a tool call / (`bash -c true` + HTTP turn)", each / (ms(bash) + ms(http)), 1.5, "×");
-    let alike = each / (ms(bash) + ms(middle));
-    bench.baseline("the same, where the HTTP turn carries 100 calls as the steps do on average", alike, "×");
+    bench.at_most("a tool call / (`bash -c true` + HTTP turn)", each / plain, 1.5, "×");
+    let what = "the same, where the HTTP turn carries 100 calls as the steps do on average";
+    bench.baseline(what, each / alike, "×");
     let cpu = |prompt: &str| -> Result<f64> {
         let mut best = f64::MAX;
         for _ in 0..5 {

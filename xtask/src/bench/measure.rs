@@ -111,26 +111,35 @@ pub(crate) fn used(command: &Command) -> Result<Used> {
     Ok(Used { cpu: user + system, rss: kib / 1024.0 })
 }
 
-/// The shortest of many turns over one kept-alive connection, written by hand: what HTTP and the mock cost alone.
-/// `messages` is the JSON of its messages without the brackets.
-pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Duration> {
-    let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
-    let request = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).context("the mock does not answer")?;
-    stream.set_nodelay(true)?;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut best = Duration::MAX;
-    for _ in 0..runs {
-        let begun = Instant::now();
-        stream.write_all(request.as_bytes())?;
+/// One kept-alive connection to the mock, written by hand: what HTTP and the mock cost alone.
+pub(crate) struct KeptAlive {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+    request: String,
+}
+
+impl KeptAlive {
+    /// `messages` is the JSON of its messages without the brackets.
+    pub(crate) fn connect(port: u16, messages: &str) -> Result<Self> {
+        let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
+        let request = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let stream = TcpStream::connect(("127.0.0.1", port)).context("the mock does not answer")?;
+        stream.set_nodelay(true)?;
+        let reader = BufReader::new(stream.try_clone()?);
+        Ok(Self { stream, reader, request })
+    }
+
+    /// Asks once and reads the whole answer.
+    pub(crate) fn turn(&mut self) -> Result<()> {
+        self.stream.write_all(self.request.as_bytes())?;
         let mut length = 0;
         loop {
             let mut line = String::new();
-            reader.read_line(&mut line)?;
+            self.reader.read_line(&mut line)?;
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().context("a length is a number")?;
             }
@@ -138,8 +147,39 @@ pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Durati
                 break;
             }
         }
-        std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink())?;
+        std::io::copy(&mut self.reader.by_ref().take(length), &mut std::io::sink())?;
+        Ok(())
+    }
+}
+
+/// The shortest of many turns over one connection.
+pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Duration> {
+    let mut connection = KeptAlive::connect(port, messages)?;
+    let mut best = Duration::MAX;
+    for _ in 0..runs {
+        let begun = Instant::now();
+        connection.turn()?;
         best = best.min(begun.elapsed());
     }
     Ok(best)
+}
+
+/// What a command and an HTTP turn take, one after the other `steps` times in a row, on average; the shortest of
+/// `runs`. A step of a long turn is such an average, too, and has no lucky runs of its own.
+pub(crate) fn steps(
+    runs: usize,
+    steps: u32,
+    connection: &mut KeptAlive,
+    mut make: impl FnMut() -> Command,
+) -> Result<Duration> {
+    let mut best = Duration::MAX;
+    for _ in 0..runs {
+        let begun = Instant::now();
+        for _ in 0..steps {
+            connection.turn()?;
+            fastest(1, &mut make)?;
+        }
+        best = best.min(begun.elapsed());
+    }
+    Ok(best / steps)
 }
