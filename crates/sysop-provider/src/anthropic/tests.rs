@@ -9,6 +9,7 @@ use sysop_core::message::{
     Arguments, FailureKind, Finish, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
     ToolCall, ToolProtocol, ToolResult, Usage,
 };
+use sysop_core::mode::{Mode, Usual};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::ModelEvent;
 
@@ -75,6 +76,8 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         tools: Arc::from([tool("bash"), tool("ls")]),
         max_output_tokens: None,
         temperature: Some(0.5),
+        mode: Mode::Agent,
+        usual: Usual::default(),
     }
 }
 

@@ -10,6 +10,7 @@ use sysop_core::message::{
     Arguments, FailureKind, Finish, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
     ToolCall, ToolProtocol, ToolResult, Usage,
 };
+use sysop_core::mode::{Mode, Usual};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::ModelEvent;
 
@@ -85,6 +86,8 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         tools: Arc::from([tool("bash", object), tool("ls", json!({"type": "object", "properties": {}}))]),
         max_output_tokens: None,
         temperature: Some(0.5),
+        mode: Mode::Agent,
+        usual: Usual::default(),
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) enum Dialect {
 
 /// The whole body.
 pub(super) fn body(request: &ModelRequest, attempt: &Attempt, dialect: Dialect) -> String {
+    let attempt = &*attempt.for_request(request);
     let sends = |name: &str| !attempt.without.contains(&name);
     let mut body = String::from("{\"model\":");
     push(&mut body, &request.model.name);
@@ -73,15 +74,40 @@ fn push_limits(body: &mut String, request: &ModelRequest, attempt: &Attempt, dia
         Dialect::OpenAi => [MAX_COMPLETION_TOKENS, MAX_TOKENS],
         Dialect::Mistral | Dialect::Other => [MAX_TOKENS, MAX_COMPLETION_TOKENS],
     };
+    let (name, usual) = (&request.model.name, request.usual);
     let limit = request.max_output_tokens.or(attempt.text_protocol.then_some(TEXT_TOKENS_MAX));
+    let limit = limit.or(usual.output_tokens.filter(|_| !thinks(name)));
     if let (Some(limit), Some(name)) = (limit, names.into_iter().find(|name| sends(name))) {
         body.push_str(&format!(",\"{name}\":{limit}"));
     }
     let temperature = request.temperature.or(attempt.text_protocol.then_some(0.0));
+    let temperature = temperature.or(usual.temperature.filter(|_| !has_one_temperature(name)));
     if let Some(temperature) = temperature.filter(|_| sends(TEMPERATURE)) {
         body.push_str(",\"temperature\":");
         push(body, &temperature);
     }
+}
+
+/// A model's name in small letters, without the folders that many servers put it in.
+fn bare(model: &str) -> String {
+    model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
+}
+
+/// Whether the name is one of OpenAI's models that take no temperature but their own.
+fn has_one_temperature(model: &str) -> bool {
+    let name = bare(model);
+    let reasons = ["o1", "o3", "o4", "gpt-5"].iter().any(|family| name.starts_with(family));
+    reasons && !name.contains("chat")
+}
+
+/// Whether the name tells of a model that thinks before it answers: a limit for answers would cut its thoughts.
+fn thinks(model: &str) -> bool {
+    const FAMILIES: [&str; 7] = ["gpt-oss", "deepseek-r", "qwq", "qwen3", "magistral", "glm-", "minimax-m"];
+    let name = bare(model);
+    has_one_temperature(model)
+        || FAMILIES.iter().any(|family| name.starts_with(family))
+        || name.contains("think")
+        || name.contains("reason")
 }
 
 fn push_system(body: &mut String, request: &ModelRequest, attempt: &Attempt) {
@@ -293,6 +319,7 @@ pub(super) mod tests {
 
     use sysop_core::id::CallId;
     use sysop_core::message::{Arguments, RawReply, ToolCall};
+    use sysop_core::mode::{Mode, Usual};
 
     use super::*;
 
@@ -309,6 +336,8 @@ pub(super) mod tests {
             tools: Arc::from([]),
             max_output_tokens: None,
             temperature: None,
+            mode: Mode::Agent,
+            usual: Usual::default(),
         }
     }
 
