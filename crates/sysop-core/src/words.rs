@@ -26,6 +26,14 @@ pub fn mode_sentence(mode: Mode) -> &'static str {
     }
 }
 
+/// The mode as it is now, and how to change it.
+pub fn mode_now(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Agent => "the model has tools; /mode chat takes them away for a plain chat",
+        Mode::Chat => "this is a plain chat without tools; /mode agent gives the model its tools",
+    }
+}
+
 /// A duration as a person says it.
 pub fn duration(milliseconds: u64) -> String {
     match milliseconds {

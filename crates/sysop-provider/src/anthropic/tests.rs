@@ -237,6 +237,17 @@ mod request_form {
     }
 
     #[test]
+    fn a_chats_answer_is_limited_where_no_thoughts_would_count() {
+        for (name, limit) in [("claude-sonnet-4-5", 4_096), ("claude-sonnet-5-5", 16_000)] {
+            let mut chat = request(vec![user("hi")]);
+            (chat.mode, chat.usual) = (Mode::Chat, Usual::CHAT);
+            let body = body(named(name, &mut chat));
+            assert_eq!(body["max_tokens"], limit, "{name}");
+            assert!(body.get("temperature").is_none(), "{name}");
+        }
+    }
+
+    #[test]
     fn at_most_four_cache_marks_on_tools_system_and_the_two_newest_user_turns() {
         let mut messages = Vec::new();
         for round in 0..5 {

@@ -267,6 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn a_chat_has_no_contract() {
+        let reply = Reply { text: "Use <cmd>df</cmd>.".to_owned(), ..Reply::default() };
+        let messages = vec![user("how full?"), Message::Assistant { reply }, user("and now?")];
+        let chat = ModelRequest { mode: Mode::Chat, ..request(messages) };
+        assert_eq!(
+            prompt(&chat, 4096).text,
+            "You are sysop.\n\nThe conversation:\n\nUser: how full?\n\nReply: Use <cmd>df</cmd>.\n\n\
+             User: and now?\n\nReply:"
+        );
+    }
+
+    #[test]
     fn the_exit_code_is_read_from_the_line_below_the_output_only() {
         for (output, parted) in [
             ("a\n[exit code 3]", ("a", Some(3))),

@@ -8,6 +8,7 @@ use sysop_core::message::{Arguments, Finish, HistoryMessage, Message, ModelReque
 use sysop_core::text_protocol::{self, WrittenCall};
 
 use super::bare;
+use crate::json::short;
 use crate::wire::Attempt;
 
 /// Names in `Attempt::without`: what the server was found not to take.
@@ -154,7 +155,7 @@ fn options(request: &ModelRequest, attempt: &Attempt) -> Map<String, Value> {
         options.insert("maxOutputTokens".to_owned(), json!(tokens));
     }
     if let Some(temperature) = request.temperature.or(usual.temperature).filter(|_| is_old(model)) {
-        options.insert("temperature".to_owned(), json!(temperature));
+        options.insert("temperature".to_owned(), short(temperature));
     }
     if shows_thoughts(model) && !attempt.without.contains(&lesson::THINKING) {
         options.insert("thinkingConfig".to_owned(), json!({"includeThoughts": true}));

@@ -5,7 +5,7 @@ use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply
 use sysop_core::text_protocol;
 
 use crate::calls::{sendable_arguments, sendable_name};
-use crate::json::{push, text};
+use crate::json::{push, short, text};
 use crate::openai::{push_tools, reply_as_text};
 
 use super::FORMAT;
@@ -78,7 +78,7 @@ fn options(request: &ModelRequest, style: &Style<'_>) -> Value {
     }
     let temperature = request.temperature.or(style.text_protocol.then_some(0.0));
     if let Some(temperature) = temperature.or(usual.temperature) {
-        options["temperature"] = json!(temperature);
+        options["temperature"] = short(temperature);
     }
     if style.text_protocol {
         // A model that makes up the result of its own call is cut there.

@@ -341,6 +341,68 @@ pub(super) mod tests {
         }
     }
 
+    fn sent(request: &ModelRequest, attempt: &Attempt) -> Value {
+        serde_json::from_str(&body(request, attempt, Dialect::Other)).unwrap()
+    }
+
+    #[test]
+    fn a_chat_is_plain_text_with_a_model_that_was_found_to_have_no_tools() {
+        let said = |text: &str| HistoryMessage::new(Message::User { text: text.to_owned() });
+        let reply = Reply { text: "yes?".to_owned(), ..Reply::default() };
+        let messages = vec![said("hi"), HistoryMessage::new(Message::Assistant { reply }), said("bye")];
+        let chat = ModelRequest { mode: Mode::Chat, usual: Usual::CHAT, ..request(messages) };
+        let learnt = Attempt { text_protocol: true, reasoning_none: true, without: Vec::new() };
+        assert_eq!(
+            sent(&chat, &learnt),
+            json!({
+                "model": "m",
+                "messages": [
+                    {"role": "system", "content": "be good"},
+                    {"role": "user", "content": "hi"},
+                    {"role": "assistant", "content": "yes?"},
+                    {"role": "user", "content": "bye"},
+                ],
+                "stream": true,
+                "stream_options": {"include_usage": true},
+                "max_tokens": 4096,
+                "temperature": 0.7,
+            })
+        );
+        let agent = sent(&ModelRequest { mode: Mode::Agent, ..chat }, &learnt);
+        assert!(agent.get("response_format").is_some());
+        assert_eq!(
+            (&agent["temperature"], &agent["max_tokens"]),
+            (&json!(0.0), &json!(2048)),
+            "as small models need"
+        );
+    }
+
+    #[test]
+    fn what_a_mode_wants_is_left_out_where_the_model_is_known_not_to_honour_it() {
+        let names = [
+            ("gpt-4.1-mini", true, true),
+            ("phi3", true, true),
+            ("gpt-5.2-chat-latest", true, true),
+            ("gpt-5.6-terra", false, false),
+            ("openai/o4-mini", false, false),
+            ("gpt-oss:20b", true, false),
+            ("Qwen/Qwen3-8B", true, false),
+            ("deepseek-reasoner", true, false),
+            ("kimi-k2-thinking", true, false),
+        ];
+        for (name, temperature, limit) in names {
+            let mut chat = ModelRequest { mode: Mode::Chat, usual: Usual::CHAT, ..request(Vec::new()) };
+            chat.model.name = name.to_owned();
+            let body = sent(&chat, &Attempt::default());
+            let has = (body.get("temperature").is_some(), body.get("max_tokens").is_some());
+            assert_eq!(has, (temperature, limit), "{name}");
+            (chat.temperature, chat.max_output_tokens) = (Some(0.2), Some(7));
+            let body = sent(&chat, &Attempt::default());
+            let told = (&body["temperature"], &body["max_tokens"]);
+            assert_eq!(told, (&json!(0.2), &json!(7)), "{name}: what a person set is sent");
+        }
+    }
+
     fn step(number: usize) -> [HistoryMessage; 2] {
         let id = CallId::new(format!("call_{number}"));
         let call = ToolCall {
