@@ -147,6 +147,8 @@ export type ClientMessage =
     model?: ModelRef;
     /** How much runs without a person. */
     approve?: ApprovalMode;
+    /** With tools or without, from the next turn on. */
+    mode?: Mode;
   }
   /** Stop after the current step. */
   | {
@@ -415,6 +417,13 @@ export type ManifestTool = {
   parameters: unknown;
 };
 
+/** Whether the model may use tools. */
+export type Mode =
+  /** It works with tools until the task is done. */
+  | "agent"
+  /** It answers in words, and nothing of what it says runs. */
+  | "chat";
+
 /** Names a model the way a person does: `PROVIDER/NAME`. */
 export type ModelRef = string;
 
@@ -488,6 +497,8 @@ export type ServerMessage =
     model: ModelRef;
     /** How much runs without a person. */
     approve: ApprovalMode;
+    /** With tools or without, from the next turn on. */
+    mode: Mode;
     /** Where its tools run. */
     host: string;
     /** The root of its file tools. */
@@ -516,6 +527,8 @@ export type ServerMessage =
     model?: ModelRef;
     /** How much runs without a person. */
     approve?: ApprovalMode;
+    /** With tools or without, from the next turn on. */
+    mode?: Mode;
     /** The tools that a client lends; without tools, it takes them back. */
     lent?: LentTools;
     /** Whether rules of the server's config were added. */

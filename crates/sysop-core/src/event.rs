@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{CallId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
+use crate::mode::Mode;
 use crate::outcome::Outcome;
 use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::question::{Question, QuestionId};
@@ -119,6 +120,8 @@ pub enum Change {
     Model(ModelRef),
     /// The approval mode.
     Approve(ApprovalMode),
+    /// With tools or without, from the next turn on: the turn that runs ends as it began.
+    Mode(Mode),
     /// More rules; those that were there stay.
     Rules {
         /// Regular expressions of dangerous commands.

@@ -10,6 +10,7 @@ pub mod history;
 pub mod id;
 pub mod look;
 pub mod message;
+pub mod mode;
 pub mod outcome;
 pub mod policy;
 pub mod question;

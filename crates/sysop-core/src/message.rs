@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::CallId;
+use crate::mode::{Mode, Usual};
 
 /// Names a model the way a person does: `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -312,6 +313,10 @@ pub struct ModelRequest {
     pub max_output_tokens: Option<u32>,
     /// The sampling temperature, where one is wanted and the model honours it.
     pub temperature: Option<f32>,
+    /// In a chat the reply is text: no protocol is spoken in it, with whatever model.
+    pub mode: Mode,
+    /// What the mode wants where neither of the two above is set.
+    pub usual: Usual,
 }
 
 /// Why a model call came to nothing. Data, not an error type: the turn reacts to its kind.

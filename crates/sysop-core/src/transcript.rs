@@ -10,11 +10,13 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::event::{Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Typed, Update};
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::message::{Arguments, ModelRef, Reply, ToolCall, Usage};
+use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Risk};
 use crate::question::Question;
 use crate::session::SessionSpec;
 use crate::tool::{Lent, ToolEffect, ToolSpec};
+use crate::words;
 
 mod item;
 mod recall;
@@ -79,6 +81,8 @@ pub struct Facts {
     pub model: ModelRef,
     /// How much runs without a person.
     pub approve: ApprovalMode,
+    /// With tools or without, from the next turn on.
+    pub mode: Mode,
     /// The most model calls in one turn.
     pub max_iterations: u32,
     /// Where its tools run.
@@ -326,6 +330,7 @@ impl Transcript {
         let text = match change {
             Change::Model(model) => format!("the model is {model} from now on"),
             Change::Approve(mode) => format!("approval is `{}` from now on", mode_word(*mode)),
+            Change::Mode(mode) => words::mode_sentence(*mode).to_owned(),
             Change::Rules { .. } => "the rules of today's config are added".to_owned(),
             Change::Lent(lent) => lent_sentence(lent),
         };
@@ -333,6 +338,7 @@ impl Transcript {
             match change {
                 Change::Model(model) => facts.model = model.clone(),
                 Change::Approve(mode) => facts.approve = *mode,
+                Change::Mode(mode) => facts.mode = *mode,
                 Change::Rules { .. } => {}
                 Change::Lent(lent) => facts.lend(lent),
             }
@@ -660,6 +666,7 @@ impl Facts {
         Self {
             model: spec.model.clone(),
             approve: spec.approve,
+            mode: Mode::default(),
             max_iterations: spec.max_iterations,
             host: spec.host.clone(),
             root: spec.root.clone(),

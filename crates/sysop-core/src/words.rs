@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{PauseReason, StopReason, Typed};
 use crate::message::{ToolCall, Usage};
+use crate::mode::Mode;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{Class, Grant};
 use crate::text::neutralise;
@@ -15,6 +16,22 @@ const PROMPT_CHARS_MAX: usize = 60;
 /// A call in the plain form: `[Tool: read_file("src/main.py")]`.
 pub fn tool_line(call: &ToolCall) -> String {
     safe(&format!("[Tool: {}]", short_form(call)))
+}
+
+/// What a change of mode means.
+pub fn mode_sentence(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Agent => "the model may use its tools from the next turn on",
+        Mode::Chat => "plain chat from the next turn on: the model has no tools",
+    }
+}
+
+/// The mode as it is now, and how to change it.
+pub fn mode_now(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Agent => "the model has tools; /mode chat takes them away for a plain chat",
+        Mode::Chat => "this is a plain chat without tools; /mode agent gives the model its tools",
+    }
 }
 
 /// A duration as a person says it.

@@ -6,6 +6,11 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize as DeserializeDerive, Serialize};
 
+/// A number as a person would write it: 0.7, where the nearest wider number has a tail of digits.
+pub(crate) fn short(number: f32) -> serde_json::Value {
+    number.to_string().parse::<f64>().map_or(serde_json::Value::Null, serde_json::Value::from)
+}
+
 /// Adds `value` to a body as JSON.
 pub(crate) fn push<T: Serialize + ?Sized>(body: &mut String, value: &T) {
     body.push_str(&text(value));

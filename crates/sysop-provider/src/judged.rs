@@ -6,6 +6,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use sysop_core::id::CallId;
 use sysop_core::message::{Finish, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
+use sysop_core::mode::{Mode, Usual};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_mock_llm::{MockServer, Scenarios};
 
@@ -38,6 +39,8 @@ fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
         tools: Arc::from([tool("bash"), tool("write_file")]),
         max_output_tokens: Some(1_000),
         temperature: None,
+        mode: Mode::Agent,
+        usual: Usual::default(),
     }
 }
 

@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sysop_core::message::{FailureKind, Message, ModelFailure, ModelRequest, Reply};
+use sysop_core::mode::Mode;
 
 use crate::settings::OllamaSettings;
 use crate::transport::{body_up_to, error_text, header_map};
@@ -252,13 +253,14 @@ impl Wire for OllamaModel {
     }
 
     fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
-        let text_protocol = self.speaks_text(attempt);
+        let text_protocol = request.mode == Mode::Agent && self.speaks_text(attempt);
+        let thinking = self.server.known(&self.name).thinking;
         // A schema is only kept to behind the thoughts, and small models think for ever.
-        let quiet =
-            text_protocol && self.server.known(&self.name).thinking && !attempt.without.contains(&THINK);
+        let quiet = text_protocol && thinking && !attempt.without.contains(&THINK);
         let style = Style {
             text_protocol,
             think: quiet.then_some(false),
+            thinks: thinking && !quiet,
             num_ctx: self.server.num_ctx,
             keep_alive: self.server.keep_alive.as_deref(),
             without: &attempt.without,
@@ -276,7 +278,7 @@ impl Wire for OllamaModel {
         let asked = u64::from(self.server.num_ctx);
         let window = self.server.known(&self.name).window.map_or(asked, |window| window.min(asked));
         let sent = Sent { bytes: prompt_bytes(request), window, table: self.server.words.table };
-        let text_protocol = self.speaks_text(attempt);
+        let text_protocol = request.mode == Mode::Agent && self.speaks_text(attempt);
         let decoder = ChatDecoder::new(request.model.clone(), text_protocol, sent);
         if text_protocol {
             Box::new(WithoutProtocol::new(decoder, Arc::clone(&request.tools)))

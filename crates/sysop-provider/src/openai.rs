@@ -150,6 +150,7 @@ impl Wire for OpenAi {
     }
 
     fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
+        let attempt = attempt.for_request(request);
         let decoder = ChatDecoder::new(request.model.clone(), attempt.text_protocol);
         if attempt.text_protocol {
             Box::new(WithoutProtocol::new(decoder, Arc::clone(&request.tools)))

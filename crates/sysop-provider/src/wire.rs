@@ -1,9 +1,11 @@
 //! What is particular to one API: how a request is written and how its stream is read. No IO.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use sysop_core::message::{ModelFailure, ModelRequest, Reply};
+use sysop_core::mode::Mode;
 use sysop_driver::port::ModelEvent;
 
 /// How frames are cut out of a response body.
@@ -67,6 +69,20 @@ pub(crate) struct Attempt {
     pub(crate) without: Vec<&'static str>,
     /// The server wants `reasoning_effort: none` beside tools.
     pub(crate) reasoning_none: bool,
+}
+
+impl Attempt {
+    /// What counts for this request: in a plain chat there are no tools, so nothing that was learnt of them.
+    pub(crate) fn for_request(&self, request: &ModelRequest) -> Cow<'_, Self> {
+        match request.mode {
+            Mode::Agent => Cow::Borrowed(self),
+            Mode::Chat => Cow::Owned(Self {
+                text_protocol: false,
+                without: self.without.clone(),
+                reasoning_none: false,
+            }),
+        }
+    }
 }
 
 /// What to do about a refusal.

@@ -1,5 +1,6 @@
 //! What a line that a person wrote asks for; the same in the full-screen face and in the REPL. Pure.
 
+use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 
 /// Names that are completed, each with what it is.
@@ -20,6 +21,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/resume", "[ID]", "goes on after a pause; or opens an earlier session, or lists them"),
     ("/model", "[PROVIDER/NAME]", "shows or changes the model"),
     ("/approve", "[ask|auto|never]", "shows or changes what runs without asking"),
+    ("/mode", "[agent|chat]", "shows or changes whether the model has tools"),
     ("/host", "[DEST]", "shows where commands run; or begins a session on another host"),
     ("/routines", "", "lists the routines of the config file"),
     ("/run", "NAME [KEY=VALUE…]", "runs a routine"),
@@ -62,6 +64,8 @@ pub enum Line {
     Model(Option<String>),
     /// `/approve`.
     Approve(Option<ApprovalMode>),
+    /// `/mode`.
+    Mode(Option<Mode>),
     /// `/host`.
     Host(Option<String>),
     /// `/keys`.
@@ -117,6 +121,7 @@ fn command(word: &str, rest: &str) -> Line {
         "/resume" | "/continue" => Line::Resume(argument),
         "/model" => Line::Model(argument),
         "/approve" => approve(rest),
+        "/mode" => mode(rest),
         "/host" => Line::Host(argument),
         "/routines" => Line::Routines,
         "/run" => run(rest),
@@ -151,6 +156,13 @@ fn approve(rest: &str) -> Line {
         "auto" => Line::Approve(Some(ApprovalMode::Auto)),
         "never" => Line::Approve(Some(ApprovalMode::Never)),
         other => Line::Wrong(format!("`{other}` is no approval mode; there are ask, auto and never")),
+    }
+}
+
+fn mode(rest: &str) -> Line {
+    match Mode::ALL.into_iter().find(|mode| mode.as_str() == rest) {
+        None if !rest.is_empty() => Line::Wrong(format!("`{rest}` is no mode; there are agent and chat")),
+        mode => Line::Mode(mode),
     }
 }
 
@@ -221,6 +233,11 @@ pub fn completions(line: &str, known: &Known) -> Vec<(String, String)> {
         }
         ["/run", begun] => from(known.routines.clone(), begun),
         ["/host", begun] => from(known.hosts.clone(), begun),
+        ["/mode", begun] => {
+            let modes = [("agent", "the model works with tools"), ("chat", "it answers in words alone")];
+            let known = modes.map(|(name, what)| (name.to_owned(), what.to_owned()));
+            from(known.to_vec(), begun)
+        }
         ["/approve", begun] => {
             let modes = [
                 ("ask", "every change is asked about"),
@@ -257,6 +274,9 @@ mod tests {
             "/model ollama/phi3",
             "/approve auto",
             "/approve maybe",
+            "/mode chat",
+            "/mode",
+            "/mode silent",
             "/run service name=nginx n=a=b",
             "/run service nginx",
             "/run service name='two words' empty=",
@@ -287,6 +307,9 @@ mod tests {
             "/model ollama/phi3" -> Model(Some("ollama/phi3"))
             "/approve auto" -> Approve(Some(Auto))
             "/approve maybe" -> Wrong("`maybe` is no approval mode; there are ask, auto and never")
+            "/mode chat" -> Mode(Some(Chat))
+            "/mode" -> Mode(None)
+            "/mode silent" -> Wrong("`silent` is no mode; there are agent and chat")
             "/run service name=nginx n=a=b" -> Run { name: "service", values: [("name", "nginx"), ("n", "a=b")] }
             "/run service nginx" -> Wrong("`nginx` is not KEY=VALUE, as in /run service name=nginx")
             "/run service name='two words' empty=" -> Run { name: "service", values: [("name", "two words"), ("empty", "")] }
@@ -313,6 +336,7 @@ mod tests {
         assert_eq!(names("/run u"), ["update"]);
         assert_eq!(names("/host w"), ["web1", "web2"]);
         assert_eq!(names("/approve "), ["ask", "auto", "never"]);
+        assert_eq!(names("/mode c"), ["chat"]);
         assert_eq!(names("say /r"), Vec::<String>::new());
         assert_eq!(names("/help x"), Vec::<String>::new());
     }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use sysop_core::event::{Change, Decision, Input, Origin};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::ModelRef;
+use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
@@ -137,6 +138,9 @@ pub enum ClientMessage {
         /// How much runs without a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
+        /// With tools or without, from the next turn on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<Mode>,
     },
     /// Stop after the current step.
     #[serde(rename = "pause")]
@@ -413,10 +417,13 @@ impl ClientMessage {
             Input::Retry => Self::Retry { envelope },
             Input::Clear => Self::Clear { envelope },
             Input::Configure { change: Change::Model(model) } => {
-                Self::Configure { envelope, model: Some(model.clone()), approve: None }
+                Self::Configure { envelope, model: Some(model.clone()), approve: None, mode: None }
             }
             Input::Configure { change: Change::Approve(approve) } => {
-                Self::Configure { envelope, model: None, approve: Some(*approve) }
+                Self::Configure { envelope, model: None, approve: Some(*approve), mode: None }
+            }
+            Input::Configure { change: Change::Mode(mode) } => {
+                Self::Configure { envelope, model: None, approve: None, mode: Some(*mode) }
             }
             Input::Configure { change: Change::Rules { .. } | Change::Lent(_) }
             | Input::Reply { .. }
@@ -471,9 +478,10 @@ impl ClientMessage {
             Self::Direct { command, tool, arguments, origin, .. } => {
                 vec![direct(command.as_deref(), tool.as_deref(), arguments, *origin)]
             }
-            Self::Configure { model, approve, .. } => {
+            Self::Configure { model, approve, mode, .. } => {
                 let changes =
                     model.clone().map(Change::Model).into_iter().chain(approve.map(Change::Approve));
+                let changes = changes.chain(mode.map(Change::Mode));
                 changes.map(|change| Input::Configure { change }).collect()
             }
             Self::Cancel { .. } => vec![Input::Cancel],

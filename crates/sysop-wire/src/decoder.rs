@@ -191,12 +191,13 @@ fn spec(created: ServerMessage) -> Option<SessionSpec> {
 }
 
 fn change(configured: ServerMessage) -> Option<Change> {
-    let ServerMessage::Configured { model, approve, lent, rules, .. } = configured else { return None };
+    let ServerMessage::Configured { model, approve, mode, lent, rules, .. } = configured else { return None };
     let rules = rules.then(|| Change::Rules { dangerous: Vec::new(), deny: Vec::new() });
     let lent = lent.map(|LentTools { tools, root }| {
         Change::Lent(Lent { tools: tools.into_iter().map(tool).collect(), root })
     });
-    model.map(Change::Model).or(approve.map(Change::Approve)).or(lent).or(rules)
+    let mode = mode.map(Change::Mode);
+    model.map(Change::Model).or(approve.map(Change::Approve)).or(mode).or(lent).or(rules)
 }
 
 fn tool(offered: OfferedTool) -> ToolSpec {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sysop_core::event::{Change, Decision, Delta, Event, Logged, Origin, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::message::{Reply, ToolCall, Usage};
+use sysop_core::mode::Mode;
 use sysop_core::outcome::Outcome;
 use sysop_core::session::SessionSpec;
 
@@ -25,6 +26,7 @@ pub struct Encoder {
     /// The tools of the calls of the last reply or direct call.
     names: HashMap<CallId, String>,
     opened: Option<Opened>,
+    mode: Mode,
     lent: Option<LentTools>,
     last: Seq,
 }
@@ -48,6 +50,7 @@ impl Encoder {
             active: SessionState::Idle,
             names: HashMap::new(),
             opened: None,
+            mode: Mode::default(),
             lent: None,
             last: Seq::default(),
         }
@@ -61,6 +64,7 @@ impl Encoder {
             place: None,
             model: self.now.model.clone()?,
             approve: self.now.approve,
+            mode: self.mode,
             host: opened.host,
             root: opened.root,
             profile: opened.profile,
@@ -209,6 +213,7 @@ impl Encoder {
         match change {
             Change::Model(model) => self.now.model = Some(model.clone()),
             Change::Approve(approve) => self.now.approve = *approve,
+            Change::Mode(mode) => self.mode = *mode,
             Change::Lent(lent) => {
                 self.lent = (!lent.tools.is_empty()).then(|| LentTools::from(lent));
             }
@@ -339,6 +344,7 @@ fn session_created(session_id: SessionId, place: Place, spec: &SessionSpec) -> S
         place: Some(place),
         model: spec.model.clone(),
         approve: spec.approve,
+        mode: Mode::default(),
         host: spec.host.clone(),
         root: spec.root.clone(),
         profile: spec.profile.clone(),
@@ -375,14 +381,15 @@ fn approval_closed(
 }
 
 fn configured(session_id: SessionId, place: Place, change: &Change) -> ServerMessage {
-    let (mut model, mut approve, mut lent, mut rules) = (None, None, None, false);
+    let (mut model, mut approve, mut mode, mut lent, mut rules) = (None, None, None, None, false);
     match change {
         Change::Model(new) => model = Some(new.clone()),
         Change::Approve(new) => approve = Some(*new),
+        Change::Mode(new) => mode = Some(*new),
         Change::Lent(new) => lent = Some(LentTools::from(new)),
         Change::Rules { .. } => rules = true,
     }
-    ServerMessage::Configured { session_id, place, model, approve, lent, rules }
+    ServerMessage::Configured { session_id, place, model, approve, mode, lent, rules }
 }
 
 /// The text where there is any, and what the step took and wants.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use sysop_core::event::{Origin, PauseReason, StopReason, Typed};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelRef, ToolCall, Usage};
+use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant};
 use sysop_core::question::{Question, QuestionId};
@@ -44,6 +45,9 @@ pub enum ServerMessage {
         model: ModelRef,
         /// How much runs without a person.
         approve: ApprovalMode,
+        /// With tools or without, from the next turn on.
+        #[serde(default)]
+        mode: Mode,
         /// Where its tools run.
         host: String,
         /// The root of its file tools.
@@ -77,6 +81,9 @@ pub enum ServerMessage {
         /// How much runs without a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
+        /// With tools or without, from the next turn on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<Mode>,
         /// The tools that a client lends; without tools, it takes them back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lent: Option<LentTools>,

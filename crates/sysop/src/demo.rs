@@ -5,6 +5,7 @@ use futures::StreamExt;
 use futures::stream::{BoxStream, iter};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, Message, ModelRequest, Reply, ToolCall, Usage};
+use sysop_core::mode::Mode;
 use sysop_driver::port::{ModelEvent, Provider};
 use sysop_mock_llm::{Engine, Response, Scenarios, Turn};
 
@@ -14,6 +15,10 @@ pub(crate) const DEMO: &str = "demo";
 /// What it says where it knows nothing by heart.
 const UNKNOWN: &str = "I am the built-in scripted demo, not a model: I know a few tasks by heart and cannot do this \
 one. Say `demo` to see me work with real tools, or `sysop doctor` outside to find a real model.";
+
+/// What it says in a plain chat.
+const CHAT: &str = "I am the built-in scripted demo, not a model: without tools I can only name commands, such as \
+<cmd>df -h</cmd> and <cmd>uptime</cmd>.";
 
 /// Answers from the scenarios that are built in.
 pub(crate) struct Demo {
@@ -32,7 +37,9 @@ impl Provider for Demo {
         let engine = self.engine.get_or_init(|| Engine::new(Scenarios::builtin()));
         let turn = turn(&request);
         let known = engine.scenarios().scenarios().iter().any(|known| turn.prompt.contains(&known.trigger));
-        let reply = if known {
+        let reply = if request.mode == Mode::Chat {
+            Reply { text: CHAT.to_owned(), ..Reply::default() }
+        } else if known {
             reply(engine.answer(&turn))
         } else {
             Reply { text: UNKNOWN.to_owned(), ..Reply::default() }
@@ -85,6 +92,7 @@ mod tests {
     use std::sync::Arc;
 
     use sysop_core::message::{HistoryMessage, ModelRef, ToolResult};
+    use sysop_core::mode::Usual;
 
     use super::*;
 
@@ -97,6 +105,8 @@ mod tests {
             tools: Arc::from([]),
             max_output_tokens: None,
             temperature: None,
+            mode: Mode::Agent,
+            usual: Usual::default(),
         }
     }
 

@@ -88,7 +88,7 @@ export function Conversation({ store, commands }: Props) {
 
 /** What goes on, in one line. */
 function Live({ view, name }: { view: View; name: string }) {
-  const { transcript, stopping, chatting } = view;
+  const { transcript, stopping } = view;
   const { phase, holder, stepOpen } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
   const lines: { text: string; tone: string }[] = [];
@@ -97,8 +97,7 @@ function Live({ view, name }: { view: View; name: string }) {
   else if (phase === "running") {
     const what = runs?.kind === "step" ? neutraliseLine(runs.command).slice(0, 80) : "a command";
     lines.push({ text: `running ${what}`, tone: "busy" });
-  } else if ((phase === "thinking" && stepOpen) || chatting)
-    lines.push({ text: `waiting for ${name}`, tone: "busy" });
+  } else if (phase === "thinking" && stepOpen) lines.push({ text: `waiting for ${name}`, tone: "busy" });
   if (holder !== undefined) {
     lines.push({ text: `${neutraliseLine(holder)} has the terminal; the agent waits`, tone: "held" });
   }

@@ -30,8 +30,6 @@ export const RowView = memo(({ row, session, showAll }: Props) => {
           )}
         </div>
       );
-    case "local":
-      return row.role === "user" ? <Prompt text={row.text} /> : <Answer text={row.text} whole />;
     case "item":
       return <ItemView item={row.item} session={session} />;
   }

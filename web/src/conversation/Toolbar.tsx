@@ -14,7 +14,7 @@ const MODES: [ApprovalMode, string, string][] = [
 ];
 
 export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
-  const { transcript, stopping, mode, chatting } = view;
+  const { transcript, stopping, mode } = view;
   const { facts, phase, lastPrompt } = transcript;
   const online = view.status.state === "open";
   const running = phase !== "idle";
@@ -88,12 +88,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
           </button>
         )}
         {!running && (
-          <button
-            type="button"
-            className="act new"
-            disabled={!online || chatting}
-            onClick={() => store.newChat()}
-          >
+          <button type="button" className="act new" disabled={!online} onClick={() => store.newChat()}>
             <Icon name="newChat" /> New Chat
           </button>
         )}

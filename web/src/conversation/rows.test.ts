@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Item } from "../state/item";
-import type { LocalLine, View } from "../state/store";
+import type { View } from "../state/store";
 import { nothing } from "../state/transcript";
 import { rowsOf } from "./rows";
 
@@ -16,8 +16,6 @@ const view = (items: Item[], more: Partial<View> = {}): View => ({
   clearedTo: 0,
   showsAll: false,
   mode: "agent",
-  local: [],
-  chatting: false,
   ...more,
 });
 const ids = (shown: View) => rowsOf(shown).map(({ id }) => id);
@@ -32,12 +30,6 @@ test("a clear puts away what this tab has seen", () => {
   const items = [prompt("a"), prompt("b")];
   expect(ids(view(items, { clearedTo: 2 }))).toEqual(["earlier"]);
   expect(ids(view([...items, prompt("c")], { clearedTo: 2 }))).toEqual(["earlier", "c"]);
-});
-
-test("lines of a plain chat stand where they were said", () => {
-  const line = (id: string, at: number): LocalLine => ({ id, role: "user", text: id, at });
-  const local = [line("x", 1), line("y", 1), line("z", 2)];
-  expect(ids(view([prompt("a"), prompt("b")], { local }))).toEqual(["a", "x", "y", "b", "z"]);
 });
 
 test("a row is the same object as long as its item is", () => {

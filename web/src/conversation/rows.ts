@@ -5,7 +5,6 @@ import { contextStart } from "../state/transcript";
 
 export type Row =
   | { kind: "earlier"; id: string; count: number; dropped: number }
-  | { kind: "local"; id: string; role: "user" | "model" | "error"; text: string }
   | { kind: "item"; id: string; item: Item };
 
 /** The row of an item is the same object for as long as the item is: what did not change is not drawn again. */
@@ -22,27 +21,14 @@ function rowOf(item: Item): Row {
 
 /** The rows of a conversation. What a new chat or a clear put away is one row that brings it back. */
 export function rowsOf(view: View): Row[] {
-  const { transcript, showsAll, clearedTo, local } = view;
+  const { transcript, showsAll, clearedTo } = view;
   const { items, dropped } = transcript;
   const start = showsAll
     ? 0
     : Math.min(items.length, Math.max(contextStart(transcript), clearedTo - dropped));
   const rows: Row[] = [];
   if (start > 0 || dropped > 0) rows.push({ kind: "earlier", id: "earlier", count: start, dropped });
-  let next = 0;
-  const localUpTo = (at: number) => {
-    for (let line = local[next]; line && line.at <= at; line = local[next]) {
-      rows.push({ kind: "local", id: line.id, role: line.role, text: line.text });
-      next += 1;
-    }
-  };
-  for (let index = start; index < items.length; index += 1) {
-    const item = items[index];
-    if (!item) continue;
-    localUpTo(dropped + index);
-    if (isShown(item)) rows.push(rowOf(item));
-  }
-  localUpTo(Number.POSITIVE_INFINITY);
+  for (const item of items.slice(start)) if (isShown(item)) rows.push(rowOf(item));
   return rows;
 }
 

@@ -31,16 +31,10 @@ export interface Wish {
   root?: string;
 }
 
-/** One line of a plain chat. */
-export interface ChatLine {
-  role: "user" | "model";
-  text: string;
-}
-
 const SESSIONS = "/api/agent/sessions";
 /** The most sessions of one list. */
 const LIST_MAX = 1000;
-/** How long a request may take to be answered; a model's answer takes longer. */
+/** How long a request may take to be answered. */
 const ANSWER_MS = 20_000;
 
 export function sessionPath(id: SessionId, rest = ""): string {
@@ -104,13 +98,6 @@ export async function listModels(): Promise<ModelRef[]> {
 /** The whole output of a call. */
 export function artefactPath(id: SessionId, name: string): string {
   return sessionPath(id, `/artefacts/${encodeURIComponent(name)}`);
-}
-
-/** One answer of a chat without tools. */
-export async function chat(model: ModelRef, messages: ChatLine[]): Promise<string> {
-  const body = { model, messages };
-  const response = await ask("The model did not answer", "POST", "/api/gemini/chat", body, 300_000);
-  return ((await response.json()) as { reply: string }).reply;
 }
 
 export type { Problem };

@@ -4,11 +4,6 @@
  */
 import type { Pending } from "../protocol/outbox";
 import type { SessionId } from "../wire";
-import type { LocalLine } from "./store";
-import type { Mode } from "./transcript";
-
-/** The most lines of a plain chat that a reload brings back. */
-const LOCAL_LINES_MAX = 100;
 
 function read(storage: () => Storage, key: string): string | undefined {
   try {
@@ -78,28 +73,6 @@ export function clearedTo(id: SessionId): number {
 
 export function keepClearedTo(id: SessionId, count: number): void {
   write(tab, `sysop.cleared.${id}`, count > 0 ? String(count) : "");
-}
-
-/** What was said in a plain chat that no server keeps: as much of it as a reload is to bring back. */
-export function local(id: SessionId): LocalLine[] {
-  try {
-    const kept: unknown = JSON.parse(read(tab, `sysop.chat.${id}`) ?? "[]");
-    return Array.isArray(kept) ? (kept as LocalLine[]) : [];
-  } catch {
-    return [];
-  }
-}
-
-export function keepLocal(id: SessionId, lines: readonly LocalLine[]): void {
-  write(tab, `sysop.chat.${id}`, lines.length > 0 ? JSON.stringify(lines.slice(-LOCAL_LINES_MAX)) : "");
-}
-
-export function mode(id: SessionId): Mode {
-  return read(tab, `sysop.mode.${id}`) === "chat" ? "chat" : "agent";
-}
-
-export function keepMode(id: SessionId, chosen: Mode): void {
-  write(tab, `sysop.mode.${id}`, chosen === "chat" ? chosen : "");
 }
 
 /** The sessions that are open in this browser tab. */

@@ -12,6 +12,7 @@ const sessionId = "s";
 const host = {
   model: "m/m",
   approve: "ask",
+  mode: "agent",
   host: "web1",
   root: "/",
   profile: "full",
@@ -195,49 +196,17 @@ test("people who look elsewhere are told of what is new, not of history", async 
   expect(shown).toHaveLength(3);
 });
 
-describe("a plain chat where the server has no mode for it", () => {
-  test("asks without tools, with what was said before, and gives the prompt back if it fails", async () => {
-    const asked: unknown[] = [];
-    const drafts: string[] = [];
-    let answer = new Response(JSON.stringify({ reply: "Use <cmd>df</cmd>." }));
-    vi.stubGlobal("fetch", async (_: string, init: { body: string }) => {
-      asked.push(JSON.parse(init.body));
-      return answer;
-    });
-    store.onDraft((text) => drafts.push(text));
-    greet(1);
-    tell({ type: "user.message", sessionId, seq: 1, content: "earlier" });
-    await settle();
-    store.setMode("chat");
-    store.say("how full?");
-    await settle();
-    expect(asked).toEqual([
-      {
-        model: "m/m",
-        messages: [
-          { role: "user", text: "earlier" },
-          { role: "user", text: "how full?" },
-        ],
-      },
-    ]);
-    expect(store.snapshot().local.map(({ role, text }) => [role, text])).toEqual([
-      ["user", "how full?"],
-      ["model", "Use <cmd>df</cmd>."],
-    ]);
-    answer = new Response(JSON.stringify({ error: "no key", code: "internal" }), { status: 502 });
-    store.say("and now?");
-    await settle();
-    expect(drafts).toEqual(["and now?"]);
-    expect(store.snapshot().troubles).toMatchObject([{ why: "no key" }]);
-    expect(named("user.message")).toEqual([]);
-  });
-
-  test("is the session's own where the server has one", async () => {
-    tell({ type: "session.created", sessionId, ...host, lastSeq: 0, mode: "agent" } as ServerMessage);
-    await settle();
-    store.setMode("chat");
-    expect(sent).toMatchObject([{ type: "configure", mode: "chat" }]);
-  });
+test("the toggle shows what the server says, and a chat is said to the session", async () => {
+  greet(0);
+  await settle();
+  store.setMode("chat");
+  expect(named("configure")).toMatchObject([{ type: "configure", mode: "chat" }]);
+  expect(store.snapshot().mode).toBe("agent");
+  tell({ type: "configured", sessionId, seq: 1, mode: "chat" });
+  await settle();
+  expect(store.snapshot().mode).toBe("chat");
+  store.say("how full?");
+  expect(named("user.message")).toMatchObject([{ content: "how full?" }]);
 });
 
 test("what a terminal shows cannot end the fence around it", () => {

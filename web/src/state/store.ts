@@ -2,25 +2,15 @@
  * One open session: its connection, its transcript, and what only this tab knows of it. Messages are taken in once a
  * frame, however many came. It is what components subscribe to; it draws nothing.
  */
-import { type ChatLine, chat } from "../protocol/api";
 import type { Pending } from "../protocol/outbox";
 import { hintFor, Problem } from "../protocol/problem";
 import { type LinkStatus, newId, SessionLink } from "../protocol/session";
 import { neutraliseLine } from "../text/neutralise";
 import { shortPlace } from "../text/words";
-import type { ClientMessage, DecisionWord, ErrorCode, ServerMessage, SessionId } from "../wire";
+import type { ClientMessage, DecisionWord, ErrorCode, Mode, ServerMessage, SessionId } from "../wire";
 import * as keep from "./keep";
 import { notify } from "./notify";
-import { contextStart, fold, isCaughtUp, type Mode, nothing, type Transcript } from "./transcript";
-
-/** A line of a plain chat that only this tab has: where the server has no mode for it. */
-export interface LocalLine {
-  id: string;
-  role: "user" | "model" | "error";
-  text: string;
-  /** Before which item of the transcript it stands, counted from the log's first. */
-  at: number;
-}
+import { fold, isCaughtUp, nothing, type Transcript } from "./transcript";
 
 /** Something that did not work, until the person puts it away. */
 export interface Trouble {
@@ -46,16 +36,12 @@ export interface View {
   clearedTo: number;
   /** Whether what is put away is shown all the same. */
   showsAll: boolean;
+  /** With tools or without, from the next turn on. */
   mode: Mode;
-  local: readonly LocalLine[];
-  /** A plain chat waits for the model's answer. */
-  chatting: boolean;
 }
 
 /** How long a hidden tab, which has no frames, lets messages pile up. */
 const HIDDEN_MS = 200;
-/** The most messages of a plain chat that are sent along. */
-const CHAT_MESSAGES_MAX = 20;
 const TROUBLES_MAX = 4;
 
 /** What a terminal showed, as a part of a prompt; the fence is longer than any in it. */
@@ -89,9 +75,7 @@ export class SessionStore {
       answered: new Map(),
       clearedTo: keep.clearedTo(id),
       showsAll: false,
-      mode: keep.mode(id),
-      local: keep.local(id),
-      chatting: false,
+      mode: "agent",
     };
     link.on((message) => this.take(message));
     link.onStatus(() => {
@@ -136,7 +120,7 @@ export class SessionStore {
     }
   }
 
-  /** Says something: to the agent, or in a plain chat. A `!command` runs without a model. */
+  /** Says something: to the agent, or in a plain chat, as the session's mode is. A `!command` runs without a model. */
   say(text: string): void {
     this.become({ showsAll: false });
     if (text.startsWith("!") && text.slice(1).trim()) {
@@ -145,8 +129,6 @@ export class SessionStore {
         "The command was not run",
         { draft: text },
       );
-    } else if (this.view.mode === "chat" && this.view.transcript.facts?.mode === undefined) {
-      void this.chat(text);
     } else {
       this.link.send({ type: "user.message", content: text, messageId: newId() });
     }
@@ -187,7 +169,7 @@ export class SessionStore {
 
   /** The model forgets all, and what was said is put away. */
   newChat(): void {
-    this.become({ local: [], showsAll: false });
+    this.become({ showsAll: false });
     this.act({ type: "clear" }, "No new chat was begun");
   }
 
@@ -196,7 +178,7 @@ export class SessionStore {
     const { transcript } = this.view;
     const clearedTo = transcript.dropped + transcript.items.length;
     keep.keepClearedTo(this.id, clearedTo);
-    this.become({ clearedTo, showsAll: false, local: [] });
+    this.become({ clearedTo, showsAll: false });
   }
 
   showAll(): void {
@@ -207,13 +189,9 @@ export class SessionStore {
     this.act({ type: "configure", ...change }, "It was not changed");
   }
 
-  /** Seed 004's toggle: with tools, or plain chat. */
+  /** Seed 004's toggle: with tools, or plain chat. It shows what the server says, in every tab. */
   setMode(mode: Mode): void {
-    if (this.view.transcript.facts?.mode !== undefined) {
-      this.act({ type: "configure", mode } as ClientMessage, "The mode was not changed");
-    }
-    keep.keepMode(this.id, mode);
-    this.become({ mode });
+    this.act({ type: "configure", mode }, "The mode was not changed");
   }
 
   putAway(id: number): void {
@@ -237,46 +215,6 @@ export class SessionStore {
     this.sent.set(messageId, { what, call: more.call });
     if (this.sent.size > 100) this.sent.delete(this.sent.keys().next().value ?? "");
     this.link.send({ ...message, messageId } as ClientMessage);
-  }
-
-  private async chat(text: string): Promise<void> {
-    const { transcript } = this.view;
-    const at = transcript.dropped + transcript.items.length;
-    const line = (role: LocalLine["role"], said: string): LocalLine => ({
-      id: newId(),
-      role,
-      text: said,
-      at,
-    });
-    const mine = line("user", text);
-    const lines = [...this.chatLines(), { role: "user" as const, text }];
-    this.become({ local: [...this.view.local, mine], chatting: true });
-    try {
-      const reply = await chat(transcript.facts?.model ?? "", lines);
-      this.become({ local: [...this.view.local, line("model", reply)], chatting: false });
-    } catch (error) {
-      this.become({ chatting: false, local: this.view.local.filter((other) => other !== mine) });
-      this.giveBack(text);
-      this.trouble(error);
-    }
-  }
-
-  /** What was said so far, as a chat without tools can be told of it; it begins with the person. */
-  private chatLines(): ChatLine[] {
-    const { transcript, local } = this.view;
-    const lines: (ChatLine & { at: number })[] = [];
-    transcript.items.slice(contextStart(transcript)).forEach((item, index) => {
-      const at = transcript.dropped + contextStart(transcript) + index;
-      if (item.kind === "prompt") lines.push({ role: "user", text: item.text, at });
-      if (item.kind === "answer" && item.state === "whole")
-        lines.push({ role: "model", text: item.text, at });
-      if (item.kind === "complete") lines.push({ role: "model", text: item.text, at });
-    });
-    for (const { role, text, at } of local) if (role !== "error") lines.push({ role, text, at: at - 0.5 });
-    lines.sort((a, b) => a.at - b.at);
-    const newest = lines.slice(-CHAT_MESSAGES_MAX);
-    while (newest[0]?.role === "model") newest.shift();
-    return newest.map(({ role, text }) => ({ role, text }));
   }
 
   private take(message: ServerMessage): void {
@@ -350,7 +288,6 @@ export class SessionStore {
   }
 
   private become(change: Partial<View>): void {
-    if (change.local) keep.keepLocal(this.id, change.local);
     this.view = { ...this.view, ...change };
     for (const listener of [...this.listeners]) listener();
   }

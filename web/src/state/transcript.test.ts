@@ -21,6 +21,7 @@ const opening: ServerMessage = {
   more: true,
   model: "gemini/flash",
   approve: "ask",
+  mode: "agent",
   host: "web1",
   root: "/srv",
   profile: "full",
@@ -453,14 +454,16 @@ describe("what is not known", () => {
     );
   });
 
-  test("the mode is told by servers that have one", () => {
-    expect(fold(nothing, task).facts?.mode).toBeUndefined();
+  test("the mode is that of the session, and a change of it is told", () => {
+    expect(fold(nothing, task).facts?.mode).toBe("agent");
     const told = fold(nothing, [{ ...opening, mode: "chat" } as ServerMessage]);
     expect(told.facts?.mode).toBe("chat");
-    const changed = fold(told, [
-      { type: "configured", sessionId, seq: 2, mode: "agent" } as unknown as ServerMessage,
-    ]);
+    const changed = fold(told, [{ type: "configured", sessionId, seq: 2, mode: "agent" }]);
     expect(changed.facts?.mode).toBe("agent");
+    expect(changed.items.at(-1)).toMatchObject({
+      kind: "notice",
+      text: "the model may use its tools from the next turn on",
+    });
   });
 
   test("a change of model or approval is told and kept", () => {

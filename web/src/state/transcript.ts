@@ -4,10 +4,11 @@
  * kept as they came and are untrusted: whoever shows them neutralises them.
  */
 
-import { pausedWords, shortForm, typedWords } from "../text/words";
+import { modeWords, pausedWords, shortForm, typedWords } from "../text/words";
 import type {
   ApprovalMode,
   LentTools,
+  Mode,
   ModelRef,
   OfferedTool,
   PauseReason,
@@ -31,9 +32,6 @@ export const LIVE_OUTPUT_MAX = 64 * 1024;
 /** Stands where pieces of a text were missed between two connections. */
 const MISSED = "\n\n[…]\n\n";
 
-/** Whether the model may use tools: seed 004's toggle. Not each server tells. */
-export type Mode = "agent" | "chat";
-
 /** How a session works. */
 export interface Facts {
   model: ModelRef;
@@ -44,7 +42,7 @@ export interface Facts {
   maxIterations: number;
   tools: readonly OfferedTool[];
   lent: LentTools | undefined;
-  mode: Mode | undefined;
+  mode: Mode;
 }
 
 /** A session as a person reads it. */
@@ -226,7 +224,6 @@ class Draft {
 
   private created(message: Extract<ServerMessage, { type: "session.created" }>): void {
     const { next } = this;
-    const { mode } = message as { mode?: unknown };
     next.facts = {
       model: message.model,
       approve: message.approve,
@@ -236,7 +233,7 @@ class Draft {
       maxIterations: message.maxIterations,
       tools: message.tools,
       lent: message.lent,
-      mode: mode === "agent" || mode === "chat" ? mode : undefined,
+      mode: message.mode,
     };
     next.maxIterations = message.maxIterations;
     if (message.seq !== undefined) return;
@@ -255,7 +252,6 @@ class Draft {
 
   private configured(message: Extract<ServerMessage, { type: "configured" }>): void {
     const { facts } = this.next;
-    const { mode } = message as { mode?: unknown };
     const said: string[] = [];
     const change: Partial<{ -readonly [K in keyof Facts]: Facts[K] }> = {};
     if (message.model !== undefined) {
@@ -266,7 +262,10 @@ class Draft {
       change.approve = message.approve;
       said.push(`approval is \`${message.approve}\` from now on`);
     }
-    if (mode === "agent" || mode === "chat") change.mode = mode;
+    if (message.mode !== undefined) {
+      change.mode = message.mode;
+      said.push(modeWords(message.mode));
+    }
     if (message.lent !== undefined) {
       const { tools, root } = message.lent;
       change.lent = tools.length > 0 ? message.lent : undefined;
@@ -464,7 +463,6 @@ class Draft {
 
   private state(message: Extract<ServerMessage, { type: "state" }>): void {
     const { next } = this;
-    const { mode } = message as { mode?: unknown };
     if (message.event === "turn_started" && message.turn !== next.turn) this.beginTurn(message.turn);
     next.turn = message.turn;
     next.phase = message.state;
@@ -477,9 +475,8 @@ class Draft {
     const { facts } = next;
     if (facts) {
       const model = message.model ?? facts.model;
-      const told: Mode | undefined = mode === "agent" || mode === "chat" ? mode : facts.mode;
-      if (model !== facts.model || message.approve !== facts.approve || told !== facts.mode) {
-        next.facts = { ...facts, model, approve: message.approve, mode: told };
+      if (model !== facts.model || message.approve !== facts.approve) {
+        next.facts = { ...facts, model, approve: message.approve };
       }
     }
     switch (message.event) {

@@ -1,5 +1,5 @@
 /** The words for what happened; those of `sysop_core::words`, so that every face says the same. */
-import type { Class, Grant, HostOutcome, PauseReason, Status, Tokens, Typed } from "../wire";
+import type { Class, Grant, HostOutcome, Mode, PauseReason, Status, Tokens, Typed } from "../wire";
 import { neutraliseLine } from "./neutralise";
 
 export function duration(milliseconds: number): string {
@@ -69,6 +69,13 @@ export function pausedWords(reason: PauseReason): string {
     default:
       return "paused; resume to go on";
   }
+}
+
+/** What a change of mode means. */
+export function modeWords(mode: Mode): string {
+  return mode === "chat"
+    ? "plain chat from the next turn on: the model has no tools"
+    : "the model may use its tools from the next turn on";
 }
 
 /** Who typed what into the terminal. */

@@ -83,6 +83,7 @@ impl Session {
             }
             Change::Model(model) => spec.model = model.clone(),
             Change::Approve(mode) => spec.approve = *mode,
+            Change::Mode(mode) => self.state.mode = *mode,
             Change::Rules { dangerous, deny } => {
                 add_missing(&mut spec.dangerous_patterns, dangerous);
                 add_missing(&mut spec.deny, deny);
@@ -97,6 +98,7 @@ impl Session {
             state.queue.pop_front();
         }
         state.turn = turn;
+        state.turn_mode = state.mode;
         state.step = StepId { turn, step: 0 };
         state.origin = origin;
         state.direct = prompt.is_empty();

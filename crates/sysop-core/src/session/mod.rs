@@ -4,6 +4,7 @@
 //! log and the live session are the same machine; `handle` decides, `apply` remembers.
 
 mod apply;
+mod chat;
 mod decide;
 mod state;
 mod step;
@@ -21,6 +22,7 @@ use crate::event::{
 };
 use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
+use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Policy, Verdict};
 use crate::tool::{Lent, ToolEffect, ToolSpec};
@@ -54,10 +56,10 @@ pub struct SessionSpec {
     pub max_iterations: u32,
     /// How many of the newest messages are sent.
     pub max_history_messages: usize,
-    /// The most tokens of one reply.
+    /// The most tokens of one reply, where the config says so.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
-    /// The sampling temperature, where one is wanted.
+    /// The sampling temperature, where the config says one; in every mode.
     #[serde(default)]
     pub temperature: Option<f32>,
     /// Where its tools run: `local` or an ssh destination. For people.
@@ -147,6 +149,11 @@ impl Session {
         &self.state.lent
     }
 
+    /// With tools or without, from the next turn on.
+    pub fn mode(&self) -> Mode {
+        self.state.mode
+    }
+
     /// What it is doing.
     pub fn activity(&self) -> Activity {
         match &self.state.phase {
@@ -191,6 +198,11 @@ impl Session {
     fn emit(&mut self, out: &mut Output, event: Event) {
         self.apply(&event);
         out.events.push(event);
+    }
+
+    /// Whether the turn is one without tools.
+    fn chats(&self) -> bool {
+        self.state.turn_mode == Mode::Chat
     }
 
     fn offered(&self) -> &Arc<step::OfferedTools> {
@@ -356,6 +368,7 @@ impl Session {
         let same = match &change {
             Change::Model(model) => *model == spec.model,
             Change::Approve(mode) => *mode == spec.approve,
+            Change::Mode(mode) => *mode == self.state.mode,
             Change::Lent(lent) => *lent == self.state.lent,
             Change::Rules { dangerous, deny } => {
                 dangerous.iter().all(|rule| spec.dangerous_patterns.contains(rule))
@@ -367,7 +380,7 @@ impl Session {
         }
         let elsewhere = match &change {
             Change::Lent(lent) => self.asked_elsewhere(lent),
-            Change::Model(_) | Change::Approve(_) | Change::Rules { .. } => None,
+            Change::Model(_) | Change::Approve(_) | Change::Mode(_) | Change::Rules { .. } => None,
         };
         self.emit(out, Event::Configured { change });
         if let Some(call) = elsewhere {
@@ -567,6 +580,9 @@ impl Session {
 
     /// Lets the policy decide on a call: it runs, is asked about, or gets its end at once.
     fn consider(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
+        if self.chats() && !self.state.direct {
+            return self.finish(out, call.id, Outcome::failed(chat::NO_TOOLS));
+        }
         let tools = Arc::clone(self.offered());
         let considered = match tools.check(&call) {
             Ok(spec) => decide::Considered::new(self, spec, &call),

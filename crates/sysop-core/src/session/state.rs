@@ -6,6 +6,7 @@ use crate::event::{AfterStop, Origin, PauseReason};
 use crate::history::History;
 use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Arguments, ToolCall, ToolResult};
+use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome};
 use crate::policy::Grant;
 use crate::session::SessionSpec;
@@ -20,6 +21,10 @@ pub(super) struct State {
     pub(super) spec: SessionSpec,
     /// The tools that run on a client.
     pub(super) lent: Lent,
+    /// With tools or without, from the next turn on.
+    pub(super) mode: Mode,
+    /// That of the current turn, or of the last one.
+    pub(super) turn_mode: Mode,
     pub(super) history: History,
     /// How many newest messages are sent; shrinks where a model's window turned out to be small.
     pub(super) keep: usize,
@@ -122,6 +127,8 @@ impl State {
             keep: spec.max_history_messages,
             spec,
             lent: Lent::default(),
+            mode: Mode::default(),
+            turn_mode: Mode::default(),
             history: History::default(),
             phase: Phase::Idle,
             turn: TurnId::default(),

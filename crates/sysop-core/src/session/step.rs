@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::Session;
 use super::state::{Phase, Repeated, Work};
+use super::{Session, chat};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
 use crate::id::StepId;
 use crate::message::{
     Arguments, Finish, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
+use crate::mode::Usual;
 use crate::session::SessionSpec;
 use crate::text_protocol::{self, Parsed};
 use crate::tool::{Lent, ToolEffect, ToolSpec};
@@ -87,22 +88,29 @@ impl Session {
         if text_protocol && repeats {
             tools = Arc::from([]); // a small model that has no tool to call answers
         }
+        let mut system = Arc::clone(&self.offered().system);
+        if self.chats() {
+            messages = chat::in_words(messages, |name| self.offered().completes(name));
+            (tools, system) = (Arc::from([]), chat::system(&state.spec));
+        }
         let nudge = (state.empty_replies > 0).then_some(EMPTY_NUDGE);
         messages.extend(nudge.map(|text| HistoryMessage::new(Message::User { text: text.to_owned() })));
         ModelRequest {
             model: state.spec.model.clone(),
-            system: Arc::clone(&self.offered().system),
+            system,
             messages,
             trimmed: window.trimmed,
             tools,
             max_output_tokens: state.spec.max_output_tokens,
             temperature: state.spec.temperature,
+            mode: state.turn_mode,
+            usual: Usual::of(state.turn_mode, &state.spec),
         }
     }
 
     /// Brings a reply into the form that is logged: calls found in its text, ids unique in the session.
     pub(super) fn normalise(&self, mut reply: Reply) -> Reply {
-        if reply.calls.is_empty() && !reply.text.is_empty() {
+        if reply.calls.is_empty() && !reply.text.is_empty() && !self.chats() {
             self.find_written_calls(&mut reply);
         }
         let wire_ids: Vec<_> = reply.calls.iter().map(|call| call.wire_id().to_owned()).collect();

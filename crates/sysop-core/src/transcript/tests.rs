@@ -427,18 +427,21 @@ fn pause_stop_and_changes_are_told() {
         Event::StepStarted { step: step(1, 1) }.into(),
         Event::Configured { change: Change::Model(ModelRef::new("demo", "two")) }.into(),
         Event::Configured { change: Change::Approve(ApprovalMode::Auto) }.into(),
+        Event::Configured { change: Change::Mode(Mode::Chat) }.into(),
         Event::Paused { reason: PauseReason::Loop }.into(),
     ]);
     expect![[r#"
         prompt-1: x
         notice-4: Note the model is demo/two from now on
         notice-5: Note approval is `auto` from now on
-        notice-6: Warning paused: the same call had the same result three times in a row
+        notice-6: Note plain chat from the next turn on: the model has no tools
+        notice-7: Warning paused: the same call had the same result three times in a row
         Paused { reason: Loop }
     "#]]
     .assert_eq(&drawn(&transcript));
     let facts = transcript.facts().expect("the session was opened");
     assert_eq!((facts.model.to_string().as_str(), facts.approve), ("demo/two", ApprovalMode::Auto));
+    assert_eq!(facts.mode, Mode::Chat);
     transcript.stopping();
     assert_eq!(transcript.phase(), &Phase::Stopping);
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use sysop_core::event::{Change, Decision, Input, Origin, Typed as TerminalTyped};
 use sysop_core::id::{CallId, StepId, TurnId};
 use sysop_core::message::{Arguments, FailureKind, Finish, Reply, ToolCall, ToolProtocol};
+use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 
@@ -55,16 +56,17 @@ enum Letter {
     Crash,
     Hands,
     Lend,
+    Chat,
 }
 
 use Letter::{
-    Allow, AllowSession, Answer, Auto, Blank, Broken, Cancel, Change as Changes, Changed, Clear, Complete,
-    Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, Lend, Never, Nothing, Overflow, Pause, Prompt,
-    Read, Refusal, Reject, RejectStop, Resume, Retry, Routine, SameId, StaleDecision, StaleOutcome,
+    Allow, AllowSession, Answer, Auto, Blank, Broken, Cancel, Change as Changes, Changed, Chat, Clear,
+    Complete, Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, Lend, Never, Nothing, Overflow, Pause,
+    Prompt, Read, Refusal, Reject, RejectStop, Resume, Retry, Routine, SameId, StaleDecision, StaleOutcome,
     StaleReply, Timer, Two, Typed, Undo, Unknown, Written,
 };
 
-const ALL: [Letter; 41] = [
+const ALL: [Letter; 42] = [
     Prompt,
     Blank,
     Answer,
@@ -106,6 +108,7 @@ const ALL: [Letter; 41] = [
     Crash,
     Hands,
     Lend,
+    Chat,
 ];
 
 /// The letters that lead furthest, for longer words.
@@ -230,6 +233,10 @@ fn other(world: &mut World, letter: Letter) -> bool {
             "/home/me" => world.lend("/home/you", &["write_file", "play"]),
             _ => world.lend("", &[]),
         },
+        Chat => match world.session.mode() {
+            Mode::Agent => world.mode(Mode::Chat),
+            Mode::Chat => world.mode(Mode::Agent),
+        },
         Crash => world.crash(),
         _ => unreachable!("handled before"),
     };
@@ -282,6 +289,7 @@ fn every_short_word_from_every_phase_keeps_the_invariants() {
         begun(&[Prompt, Two, Allow, Crash]),
         begun(&[Prompt, Two, Allow, Cancel]),
         begun(&[Routine]),
+        begun(&[Chat, Prompt]),
     ];
     let mut visited = 0;
     for start in &starts {

@@ -10,6 +10,7 @@ use sysop_core::id::{CallId, StepId};
 use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
 };
+use sysop_core::mode::{CHAT_PROMPT, Mode};
 use sysop_core::outcome::{FileChange, Outcome};
 use sysop_core::policy::{ApprovalMode, Grant, Policy, Verdict};
 use sysop_core::session::{Activity, Session, SessionSpec};
@@ -178,6 +179,11 @@ impl World {
         self.tell(Input::Direct { tool: tool.to_owned(), arguments, origin })
     }
 
+    /// With tools or without.
+    pub(crate) fn mode(&mut self, mode: Mode) -> &mut Self {
+        self.tell(Input::Configure { change: Change::Mode(mode) })
+    }
+
     /// A client lends these tools, or takes them back.
     pub(crate) fn lend(&mut self, root: &str, names: &[&str]) -> &mut Self {
         let tools = names.iter().map(|name| match *name {
@@ -217,6 +223,7 @@ impl World {
         assert!(replayed == self.session, "invariant 1: replay differs after {}", self.lines());
         self.check_calls();
         self.check_permission();
+        self.check_chat();
         self.check_not_stuck();
     }
 
@@ -312,6 +319,22 @@ impl World {
         }
     }
 
+    /// Invariant 2, of plain chats: nothing that the model says in a turn that began as one runs or is asked about.
+    fn check_chat(&self) {
+        let (mut mode, mut chats) = (Mode::Agent, false);
+        for event in &self.log {
+            match event {
+                Event::Configured { change: Change::Mode(new) } => mode = *new,
+                Event::TurnStarted { prompt, .. } => chats = mode == Mode::Chat && !prompt.is_empty(),
+                Event::ToolStarted { .. } | Event::ApprovalAsked { .. } => {
+                    assert!(!chats, "invariant 2: {} in a plain chat", line(event));
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(self.session.mode(), mode, "the newest wish counts");
+    }
+
     /// Invariant 6: stopping, and the running tool's end, lead to idle from anywhere.
     fn check_not_stuck(&self) {
         let mut session = self.session.clone();
@@ -346,6 +369,9 @@ impl World {
 /// Invariant 5: the system prompt, a bounded window that begins with a user, no call without its result.
 fn check_request(request: &ModelRequest, session: &Session) {
     let (spec, lent) = (session.spec(), session.lent());
+    if request.mode == Mode::Chat {
+        return check_chat_request(request, spec);
+    }
     assert!(request.system.starts_with(&spec.system), "invariant 5: no system prompt");
     assert_eq!(request.system.len() > spec.system.len(), !lent.tools.is_empty(), "where tools run is said");
     let nudge = 1;
@@ -374,6 +400,26 @@ fn check_request(request: &ModelRequest, session: &Session) {
         }
     }
     assert!(expected.is_empty(), "invariant 5: {expected:?} have no result");
+}
+
+/// Invariant 5, of plain chats: its own system prompt, no tools, and words alone, by turns.
+fn check_chat_request(request: &ModelRequest, spec: &SessionSpec) {
+    assert!(request.system.starts_with(CHAT_PROMPT), "invariant 5: no system prompt");
+    assert!(request.tools.is_empty(), "invariant 5: tools in a plain chat");
+    let nudge = 1;
+    assert!(request.messages.len() <= spec.max_history_messages.max(3) + nudge, "invariant 5: not bounded");
+    let told = request.messages.iter().enumerate();
+    let by_turns = told.filter(|(index, _)| *index < request.messages.len() - 1 || index % 2 == 0);
+    for (index, message) in by_turns {
+        match message.message() {
+            Message::User { .. } => assert!(index % 2 == 0, "invariant 5: the person twice"),
+            Message::Assistant { reply } => {
+                assert!(index % 2 == 1, "invariant 5: the model twice");
+                assert!(reply.calls.is_empty(), "invariant 5: a call in a plain chat");
+            }
+            Message::ToolResults { .. } => panic!("invariant 5: results in a plain chat"),
+        }
+    }
 }
 
 /// An event as one short line.

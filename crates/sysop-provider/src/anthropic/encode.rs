@@ -148,7 +148,8 @@ fn max_tokens(request: &ModelRequest, attempt: &Attempt) -> u32 {
         } else {
             u32::MAX
         };
-    request.max_output_tokens.unwrap_or(ANSWER_TOKENS).min(most).max(1)
+    let usual = request.usual.output_tokens.filter(|_| !is_adaptive(&request.model.name));
+    request.max_output_tokens.or(usual).unwrap_or(ANSWER_TOKENS).min(most).max(1)
 }
 
 /// Writes the tools, with a cache mark on the last. Where none may be called but the history holds calls, the API

@@ -9,6 +9,7 @@ use sysop_core::message::{
     Arguments, FailureKind, Finish, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
     ToolCall, ToolProtocol, ToolResult, Usage,
 };
+use sysop_core::mode::{Mode, Usual};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::ModelEvent;
 
@@ -75,6 +76,8 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         tools: Arc::from([tool("bash"), tool("ls")]),
         max_output_tokens: None,
         temperature: Some(0.5),
+        mode: Mode::Agent,
+        usual: Usual::default(),
     }
 }
 
@@ -231,6 +234,17 @@ mod request_form {
         assert_eq!(body(&request)["max_tokens"], 100);
         request.max_output_tokens = None;
         assert_eq!(body(named("claude-3-haiku-20240307", &mut request))["max_tokens"], 4_096);
+    }
+
+    #[test]
+    fn a_chats_answer_is_limited_where_no_thoughts_would_count() {
+        for (name, limit) in [("claude-sonnet-4-5", 4_096), ("claude-sonnet-5-5", 16_000)] {
+            let mut chat = request(vec![user("hi")]);
+            (chat.mode, chat.usual) = (Mode::Chat, Usual::CHAT);
+            let body = body(named(name, &mut chat));
+            assert_eq!(body["max_tokens"], limit, "{name}");
+            assert!(body.get("temperature").is_none(), "{name}");
+        }
     }
 
     #[test]

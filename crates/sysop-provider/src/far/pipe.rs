@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures::stream::{BoxStream, StreamExt as _};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolProtocol, Usage};
+use sysop_core::mode::Mode;
 use sysop_core::text_protocol;
 use sysop_driver::port::ModelEvent;
 use tokio::time::Instant;
@@ -193,8 +194,8 @@ impl Call {
     }
 
     fn command(&self) -> String {
-        let schema = (!self.learnt.is_unbound(self.model()))
-            .then(|| text_protocol::schema(&self.request.tools).to_string());
+        let bound = self.request.mode == Mode::Agent && !self.learnt.is_unbound(self.model());
+        let schema = bound.then(|| text_protocol::schema(&self.request.tools).to_string());
         let run = Run {
             model: self.model(),
             address: self.link.address_there(),
@@ -307,10 +308,13 @@ struct Reading {
 
 impl Reading {
     fn new(request: &ModelRequest) -> Self {
-        let decoder = WithoutProtocol::new(Printed::default(), Arc::clone(&request.tools));
+        let decoder: Box<dyn Decoder> = match request.mode {
+            Mode::Agent => Box::new(WithoutProtocol::new(Printed::default(), Arc::clone(&request.tools))),
+            Mode::Chat => Box::new(Printed::default()),
+        };
         Self {
             noise: Noise::default(),
-            decoder: Box::new(decoder),
+            decoder,
             out: VecDeque::new(),
             text: String::new(),
             given: 0,

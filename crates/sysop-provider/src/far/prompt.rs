@@ -7,6 +7,7 @@
 
 use sysop_core::id::CallId;
 use sysop_core::message::{Message, ModelRequest, Reply, ToolCall, ToolResult};
+use sysop_core::mode::Mode;
 use sysop_core::text_protocol;
 
 use crate::openai::reply_as_text;
@@ -41,8 +42,11 @@ pub(super) fn prompt(request: &ModelRequest, window: u32) -> Prompt {
         text.push_str(request.system.trim_end());
         text.push_str("\n\n");
     }
-    text.push_str(text_protocol::instructions(&request.tools).trim_end());
-    text.push_str("\n\nThe conversation:\n\n");
+    if request.mode == Mode::Agent {
+        text.push_str(text_protocol::instructions(&request.tools).trim_end());
+        text.push_str("\n\n");
+    }
+    text.push_str("The conversation:\n\n");
     let fixed = text.len() + LEFT_OUT.len() + "Reply:".len();
     let (turns, cut) = fitting(blocks(request), budget.saturating_sub(fixed));
     if cut || request.trimmed {
@@ -70,7 +74,7 @@ fn blocks(request: &ModelRequest) -> Vec<Block> {
             }
             Message::Assistant { reply } => {
                 calls = &reply.calls;
-                blocks.push(Block { text: replied(reply), asked: false });
+                blocks.push(Block { text: replied(reply, request.mode), asked: false });
             }
             Message::ToolResults { results } => {
                 let mut text = observed(results, calls);
@@ -88,8 +92,11 @@ fn blocks(request: &ModelRequest) -> Vec<Block> {
     blocks
 }
 
-fn replied(reply: &Reply) -> String {
-    format!("Reply: {}\n\n", reply_as_text(reply))
+fn replied(reply: &Reply, mode: Mode) -> String {
+    match mode {
+        Mode::Agent => format!("Reply: {}\n\n", reply_as_text(reply)),
+        Mode::Chat => format!("Reply: {}\n\n", reply.text.trim_end()),
+    }
 }
 
 fn observed(results: &[ToolResult], calls: &[ToolCall]) -> String {
@@ -194,6 +201,7 @@ mod tests {
 
     use serde_json::json;
     use sysop_core::message::{Arguments, HistoryMessage, ModelRef};
+    use sysop_core::mode::Usual;
     use sysop_core::tool::{ToolEffect, ToolSpec};
 
     use super::*;
@@ -213,6 +221,8 @@ mod tests {
             tools: Arc::from([bash]),
             max_output_tokens: None,
             temperature: None,
+            mode: Mode::Agent,
+            usual: Usual::default(),
         }
     }
 
@@ -253,6 +263,18 @@ mod tests {
              User: Observation:\nCommand: df -h /\nExit code: 0\nOutput:\n/dev/sda1 40G 10G\n\
              \nIf this is enough, answer now with {\"type\":\"answer\",\"text\":\"TEXT\"}. \
              Use only what the observation says; do not repeat a call.\n\nReply:"
+        );
+    }
+
+    #[test]
+    fn a_chat_has_no_contract() {
+        let reply = Reply { text: "Use <cmd>df</cmd>.".to_owned(), ..Reply::default() };
+        let messages = vec![user("how full?"), Message::Assistant { reply }, user("and now?")];
+        let chat = ModelRequest { mode: Mode::Chat, ..request(messages) };
+        assert_eq!(
+            prompt(&chat, 4096).text,
+            "You are sysop.\n\nThe conversation:\n\nUser: how full?\n\nReply: Use <cmd>df</cmd>.\n\n\
+             User: and now?\n\nReply:"
         );
     }
 

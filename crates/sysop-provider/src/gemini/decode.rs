@@ -50,7 +50,11 @@ impl Stream {
         Self {
             model: request.model.clone(),
             key,
-            protocol: if attempt.text_protocol { ToolProtocol::Text } else { ToolProtocol::Native },
+            protocol: if attempt.for_request(request).text_protocol {
+                ToolProtocol::Text
+            } else {
+                ToolProtocol::Native
+            },
             parts: Vec::new(),
             text: String::new(),
             reasoning: String::new(),

@@ -8,6 +8,7 @@ use sysop_core::message::{Arguments, Finish, HistoryMessage, Message, ModelReque
 use sysop_core::text_protocol::{self, WrittenCall};
 
 use super::bare;
+use crate::json::short;
 use crate::wire::Attempt;
 
 /// Names in `Attempt::without`: what the server was found not to take.
@@ -72,6 +73,7 @@ struct Turn<'a> {
 
 /// The request's body.
 pub(crate) fn body(request: &ModelRequest, attempt: &Attempt) -> String {
+    let attempt = &*attempt.for_request(request);
     let mut turns = turns(request, attempt);
     let mut body = String::from("{");
     let system = system(request, attempt);
@@ -113,6 +115,14 @@ fn is_old(model: &str) -> bool {
     bare(model).starts_with("gemma") || generation(model).is_some_and(|number| number < SIGNED_SINCE)
 }
 
+/// Whether the model is known to answer without thoughts, which would count as the answer does.
+fn never_thinks(model: &str) -> bool {
+    let name = bare(model);
+    name.starts_with("gemma")
+        || name.starts_with("gemini-2.0")
+        || generation(model).is_some_and(|number| number < 2)
+}
+
 fn system<'a>(request: &'a ModelRequest, attempt: &Attempt) -> Cow<'a, str> {
     if attempt.text_protocol {
         let contract = text_protocol::instructions(&request.tools);
@@ -140,11 +150,12 @@ fn tools(request: &ModelRequest) -> Option<Value> {
 fn options(request: &ModelRequest, attempt: &Attempt) -> Map<String, Value> {
     let model = &request.model.name;
     let mut options = Map::new();
-    if let Some(tokens) = request.max_output_tokens {
+    let usual = request.usual;
+    if let Some(tokens) = request.max_output_tokens.or(usual.output_tokens.filter(|_| never_thinks(model))) {
         options.insert("maxOutputTokens".to_owned(), json!(tokens));
     }
-    if let Some(temperature) = request.temperature.filter(|_| is_old(model)) {
-        options.insert("temperature".to_owned(), json!(temperature));
+    if let Some(temperature) = request.temperature.or(usual.temperature).filter(|_| is_old(model)) {
+        options.insert("temperature".to_owned(), short(temperature));
     }
     if shows_thoughts(model) && !attempt.without.contains(&lesson::THINKING) {
         options.insert("thinkingConfig".to_owned(), json!({"includeThoughts": true}));

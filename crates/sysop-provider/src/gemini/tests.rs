@@ -10,6 +10,7 @@ use sysop_core::message::{
     Arguments, FailureKind, Finish, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
     ToolCall, ToolProtocol, ToolResult, Usage,
 };
+use sysop_core::mode::{Mode, Usual};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::ModelEvent;
 
@@ -85,6 +86,8 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         tools: Arc::from([tool("bash", object), tool("ls", json!({"type": "object", "properties": {}}))]),
         max_output_tokens: None,
         temperature: Some(0.5),
+        mode: Mode::Agent,
+        usual: Usual::default(),
     }
 }
 
@@ -252,6 +255,30 @@ mod request_form {
         let mut request = request(vec![user("hi")]);
         request.max_output_tokens = Some(64);
         assert_eq!(body(&request)["generationConfig"]["maxOutputTokens"], 64);
+    }
+
+    #[test]
+    fn what_a_chat_wants_is_sent_to_the_models_that_honour_it() {
+        let names = [
+            ("gemini-2.0-flash", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
+            ("gemma-3-27b-it", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
+            // Thoughts count as output: a limit for the answer would cut them.
+            ("gemini-2.5-flash", json!({"temperature": 0.7})),
+            ("gemini-3.8-flash", json!({"thinkingConfig": {"includeThoughts": true}})),
+        ];
+        for (name, wanted) in names {
+            let mut chat = named(name, request(vec![user("hi")]));
+            (chat.mode, chat.usual, chat.temperature) = (Mode::Chat, Usual::CHAT, None);
+            assert_eq!(body(&chat)["generationConfig"], wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_chat_is_plain_text_with_a_model_that_was_found_to_have_no_tools() {
+        let mut chat = request(vec![user("hi"), said("yes?"), user("bye")]);
+        (chat.mode, chat.tools) = (Mode::Chat, Arc::from([]));
+        let learnt = Attempt { text_protocol: true, ..Attempt::default() };
+        assert_eq!(written(&chat, &learnt), body(&chat));
     }
 
     #[test]

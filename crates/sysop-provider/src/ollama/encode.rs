@@ -5,7 +5,7 @@ use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply
 use sysop_core::text_protocol;
 
 use crate::calls::{sendable_arguments, sendable_name};
-use crate::json::{push, text};
+use crate::json::{push, short, text};
 use crate::openai::{push_tools, reply_as_text};
 
 use super::FORMAT;
@@ -21,6 +21,8 @@ pub(super) struct Style<'a> {
     pub(super) text_protocol: bool,
     /// `think`, where it is said at all.
     pub(super) think: Option<bool>,
+    /// Whether it thinks first: its thoughts count as an answer would.
+    pub(super) thinks: bool,
     pub(super) num_ctx: u32,
     pub(super) keep_alive: Option<&'a str>,
     /// What the server refused.
@@ -69,11 +71,14 @@ pub(super) fn body(request: &ModelRequest, style: &Style<'_>) -> String {
 
 fn options(request: &ModelRequest, style: &Style<'_>) -> Value {
     let mut options = json!({"num_ctx": style.num_ctx});
-    if let Some(limit) = request.max_output_tokens.or(style.text_protocol.then_some(TEXT_TOKENS_MAX)) {
+    let usual = request.usual;
+    let limit = request.max_output_tokens.or(style.text_protocol.then_some(TEXT_TOKENS_MAX));
+    if let Some(limit) = limit.or(usual.output_tokens.filter(|_| !style.thinks)) {
         options["num_predict"] = json!(limit);
     }
-    if let Some(temperature) = request.temperature.or(style.text_protocol.then_some(0.0)) {
-        options["temperature"] = json!(temperature);
+    let temperature = request.temperature.or(style.text_protocol.then_some(0.0));
+    if let Some(temperature) = temperature.or(usual.temperature) {
+        options["temperature"] = short(temperature);
     }
     if style.text_protocol {
         // A model that makes up the result of its own call is cut there.
@@ -187,6 +192,7 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use sysop_core::message::ToolProtocol;
+    use sysop_core::mode::{Mode, Usual};
 
     use super::*;
 
@@ -196,7 +202,14 @@ pub(super) mod tests {
 
     #[test]
     fn encodes_each_message_once_over_many_steps() {
-        let style = Style { text_protocol: true, think: None, num_ctx: 4096, keep_alive: None, without: &[] };
+        let style = Style {
+            text_protocol: true,
+            think: None,
+            thinks: false,
+            num_ctx: 4096,
+            keep_alive: None,
+            without: &[],
+        };
         let mut messages = vec![HistoryMessage::new(Message::User { text: "go".to_owned() })];
         for _ in 0..50 {
             let reply = Reply { text: "x".to_owned(), protocol: ToolProtocol::Text, ..Reply::default() };
@@ -210,6 +223,8 @@ pub(super) mod tests {
                 tools: Arc::from([]),
                 max_output_tokens: None,
                 temperature: None,
+                mode: Mode::Agent,
+                usual: Usual::default(),
             };
             assert!(serde_json::from_str::<Value>(&body(&request, &style)).is_ok());
         }

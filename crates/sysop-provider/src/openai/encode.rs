@@ -31,6 +31,7 @@ pub(super) enum Dialect {
 
 /// The whole body.
 pub(super) fn body(request: &ModelRequest, attempt: &Attempt, dialect: Dialect) -> String {
+    let attempt = &*attempt.for_request(request);
     let sends = |name: &str| !attempt.without.contains(&name);
     let mut body = String::from("{\"model\":");
     push(&mut body, &request.model.name);
@@ -73,15 +74,40 @@ fn push_limits(body: &mut String, request: &ModelRequest, attempt: &Attempt, dia
         Dialect::OpenAi => [MAX_COMPLETION_TOKENS, MAX_TOKENS],
         Dialect::Mistral | Dialect::Other => [MAX_TOKENS, MAX_COMPLETION_TOKENS],
     };
+    let (name, usual) = (&request.model.name, request.usual);
     let limit = request.max_output_tokens.or(attempt.text_protocol.then_some(TEXT_TOKENS_MAX));
+    let limit = limit.or(usual.output_tokens.filter(|_| !thinks(name)));
     if let (Some(limit), Some(name)) = (limit, names.into_iter().find(|name| sends(name))) {
         body.push_str(&format!(",\"{name}\":{limit}"));
     }
     let temperature = request.temperature.or(attempt.text_protocol.then_some(0.0));
+    let temperature = temperature.or(usual.temperature.filter(|_| !has_one_temperature(name)));
     if let Some(temperature) = temperature.filter(|_| sends(TEMPERATURE)) {
         body.push_str(",\"temperature\":");
         push(body, &temperature);
     }
+}
+
+/// A model's name in small letters, without the folders that many servers put it in.
+fn bare(model: &str) -> String {
+    model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
+}
+
+/// Whether the name is one of OpenAI's models that take no temperature but their own.
+fn has_one_temperature(model: &str) -> bool {
+    let name = bare(model);
+    let reasons = ["o1", "o3", "o4", "gpt-5"].iter().any(|family| name.starts_with(family));
+    reasons && !name.contains("chat")
+}
+
+/// Whether the name tells of a model that thinks before it answers: a limit for answers would cut its thoughts.
+fn thinks(model: &str) -> bool {
+    const FAMILIES: [&str; 7] = ["gpt-oss", "deepseek-r", "qwq", "qwen3", "magistral", "glm-", "minimax-m"];
+    let name = bare(model);
+    has_one_temperature(model)
+        || FAMILIES.iter().any(|family| name.starts_with(family))
+        || name.contains("think")
+        || name.contains("reason")
 }
 
 fn push_system(body: &mut String, request: &ModelRequest, attempt: &Attempt) {
@@ -293,6 +319,7 @@ pub(super) mod tests {
 
     use sysop_core::id::CallId;
     use sysop_core::message::{Arguments, RawReply, ToolCall};
+    use sysop_core::mode::{Mode, Usual};
 
     use super::*;
 
@@ -309,6 +336,70 @@ pub(super) mod tests {
             tools: Arc::from([]),
             max_output_tokens: None,
             temperature: None,
+            mode: Mode::Agent,
+            usual: Usual::default(),
+        }
+    }
+
+    fn sent(request: &ModelRequest, attempt: &Attempt) -> Value {
+        serde_json::from_str(&body(request, attempt, Dialect::Other)).unwrap()
+    }
+
+    #[test]
+    fn a_chat_is_plain_text_with_a_model_that_was_found_to_have_no_tools() {
+        let said = |text: &str| HistoryMessage::new(Message::User { text: text.to_owned() });
+        let reply = Reply { text: "yes?".to_owned(), ..Reply::default() };
+        let messages = vec![said("hi"), HistoryMessage::new(Message::Assistant { reply }), said("bye")];
+        let chat = ModelRequest { mode: Mode::Chat, usual: Usual::CHAT, ..request(messages) };
+        let learnt = Attempt { text_protocol: true, reasoning_none: true, without: Vec::new() };
+        assert_eq!(
+            sent(&chat, &learnt),
+            json!({
+                "model": "m",
+                "messages": [
+                    {"role": "system", "content": "be good"},
+                    {"role": "user", "content": "hi"},
+                    {"role": "assistant", "content": "yes?"},
+                    {"role": "user", "content": "bye"},
+                ],
+                "stream": true,
+                "stream_options": {"include_usage": true},
+                "max_tokens": 4096,
+                "temperature": 0.7,
+            })
+        );
+        let agent = sent(&ModelRequest { mode: Mode::Agent, ..chat }, &learnt);
+        assert!(agent.get("response_format").is_some());
+        assert_eq!(
+            (&agent["temperature"], &agent["max_tokens"]),
+            (&json!(0.0), &json!(2048)),
+            "as small models need"
+        );
+    }
+
+    #[test]
+    fn what_a_mode_wants_is_left_out_where_the_model_is_known_not_to_honour_it() {
+        let names = [
+            ("gpt-4.1-mini", true, true),
+            ("phi3", true, true),
+            ("gpt-5.2-chat-latest", true, true),
+            ("gpt-5.6-terra", false, false),
+            ("openai/o4-mini", false, false),
+            ("gpt-oss:20b", true, false),
+            ("Qwen/Qwen3-8B", true, false),
+            ("deepseek-reasoner", true, false),
+            ("kimi-k2-thinking", true, false),
+        ];
+        for (name, temperature, limit) in names {
+            let mut chat = ModelRequest { mode: Mode::Chat, usual: Usual::CHAT, ..request(Vec::new()) };
+            chat.model.name = name.to_owned();
+            let body = sent(&chat, &Attempt::default());
+            let has = (body.get("temperature").is_some(), body.get("max_tokens").is_some());
+            assert_eq!(has, (temperature, limit), "{name}");
+            (chat.temperature, chat.max_output_tokens) = (Some(0.2), Some(7));
+            let body = sent(&chat, &Attempt::default());
+            let told = (&body["temperature"], &body["max_tokens"]);
+            assert_eq!(told, (&json!(0.2), &json!(7)), "{name}: what a person set is sent");
         }
     }
 

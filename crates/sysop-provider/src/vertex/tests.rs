@@ -13,6 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sysop_core::message::{FailureKind, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest};
+use sysop_core::mode::{Mode, Usual};
 use tempfile::TempDir;
 
 use super::Vertex;
@@ -101,6 +102,8 @@ fn request() -> ModelRequest {
         tools: Arc::from([]),
         max_output_tokens: None,
         temperature: None,
+        mode: Mode::Agent,
+        usual: Usual::default(),
     }
 }
 

@@ -1,7 +1,10 @@
 //! Ollama's own wire: one test for each quirk.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use sysop_core::message::{Arguments, FailureKind, Finish, Message, ModelRequest, Reply, ToolProtocol};
+use sysop_core::mode::{Mode, Usual};
 use sysop_core::text_protocol::{self, Parsed};
 use sysop_mock_llm::{MockServer, Scenarios};
 use sysop_provider::{Endpoint, OllamaSettings};
@@ -167,6 +170,29 @@ async fn a_model_without_tools_is_spoken_to_in_text_from_the_start() {
     assert_eq!(reply.protocol, ToolProtocol::Text);
     let chats = chats(&server);
     assert!(chats.len() == 1 && is_text(&chats[0]) && chats[0].get("think").is_none(), "{chats:?}");
+}
+
+#[tokio::test]
+async fn a_chat_is_plain_text_also_with_a_model_without_tools() {
+    let said_json = r#"{"type":"answer","text":"4"}"#;
+    let server = server(json!(["completion"]), vec![said(said_json)]).await;
+    let mut chat = hi();
+    (chat.mode, chat.usual, chat.tools) = (Mode::Chat, Usual::CHAT, Arc::from([]));
+    let reply = ask(&ollama_at(&server.url), chat).await.reply();
+    assert_eq!((reply.text.as_str(), reply.protocol), (said_json, ToolProtocol::Native));
+    let chat = &chats(&server)[0];
+    assert_eq!(chat["messages"][0], json!({"role": "system", "content": "You are sysop."}));
+    assert!(chat.get("format").is_none() && chat.get("tools").is_none(), "{chat}");
+    assert_eq!(chat["options"], json!({"num_ctx": 32768, "num_predict": 4096, "temperature": 0.7}));
+}
+
+#[tokio::test]
+async fn an_answer_has_no_limit_of_its_own_where_the_model_thinks_first() {
+    let server = server(json!(["completion", "tools", "thinking"]), vec![said("4")]).await;
+    let mut chat = hi();
+    (chat.mode, chat.usual) = (Mode::Chat, Usual::CHAT);
+    ask(&ollama_at(&server.url), chat).await.reply();
+    assert_eq!(chats(&server)[0]["options"], json!({"num_ctx": 32768, "temperature": 0.7}));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::{
     Arguments, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall, ToolResult,
 };
+use sysop_core::mode::{Mode, Usual};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{ModelEvent, Provider as _};
 use sysop_provider::{Endpoint, OllamaSettings, Providers, ProvidersSettings, RetrySettings};
@@ -60,6 +61,8 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
         tools: Arc::from([bash()]),
         max_output_tokens: None,
         temperature: None,
+        mode: Mode::Agent,
+        usual: Usual::default(),
     }
 }
 

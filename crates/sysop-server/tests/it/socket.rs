@@ -1,5 +1,6 @@
 //! What a socket promises its client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -65,6 +66,32 @@ async fn a_client_that_comes_back_is_told_what_it_missed_once_and_in_order() {
         assert_eq!(client.next().await.unwrap()["type"], "error");
         client.leave().await;
     }
+}
+
+#[tokio::test]
+async fn a_plain_chat_is_told_to_all_outlives_the_server_and_runs_nothing() {
+    let mut world = World::start().await;
+    let id = session(world.address, "ann", &json!({"approve": "auto"})).await;
+    let (mut ann, created) = Client::join(world.address, &id, "ann", json!({})).await;
+    assert_eq!(created["mode"], "agent");
+    let (mut bob, _) = Client::join(world.address, &id, "bob", json!({})).await;
+    ann.say(json!({"type": "configure", "mode": "chat"})).await;
+    assert_eq!(bob.until("configured").await["mode"], "chat");
+    let turn = bob.turn("call bash {\"command\": \"echo 1\"}").await;
+    let types: Vec<&str> = turn.iter().filter_map(|message| message["type"].as_str()).collect();
+    assert!(!types.contains(&"tool.call") && !types.contains(&"approval.request"), "{types:?}");
+    let refused = turn.iter().find(|message| message["type"] == "tool.finished").unwrap();
+    assert_eq!(refused["status"], "failed");
+    assert!(world.machine.ran.lock().unwrap().is_empty(), "{turn:?}");
+    world.stop();
+    world.ended().await;
+    let again = World::on(Arc::clone(&world.store), settings()).await;
+    let (mut carl, created) = Client::join(again.address, &id, "carl", json!({})).await;
+    assert_eq!(created["mode"], "chat");
+    carl.say(json!({"type": "configure", "mode": "agent"})).await;
+    assert_eq!(carl.until("configured").await["mode"], "agent");
+    let turn = carl.turn("call bash {\"command\": \"echo 1\"}").await;
+    assert!(turn.iter().any(|message| message["type"] == "tool.call"), "{turn:?}");
 }
 
 #[tokio::test]

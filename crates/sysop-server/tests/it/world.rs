@@ -203,7 +203,11 @@ impl Rooms for TestRooms {
     fn permits(&self, change: &Change) -> Result<(), String> {
         match change {
             Change::Model(model) if model.name == "forbidden" => Err("that model is not for you".to_owned()),
-            Change::Model(_) | Change::Approve(_) | Change::Rules { .. } | Change::Lent(_) => Ok(()),
+            Change::Model(_)
+            | Change::Approve(_)
+            | Change::Mode(_)
+            | Change::Rules { .. }
+            | Change::Lent(_) => Ok(()),
         }
     }
 

@@ -11,6 +11,7 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{
     Arguments, FailureKind, Finish, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
 };
+use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
 use sysop_core::session::SessionSpec;
@@ -179,10 +180,11 @@ fn mode() -> impl Strategy<Value = ApprovalMode> {
 }
 
 fn change() -> impl Strategy<Value = Change> {
+    let chat = prop_oneof![Just(Mode::Agent), Just(Mode::Chat)].prop_map(Change::Mode);
     let rules = (vec(text(), 0..3), vec(text(), 0..3));
     let rules = rules.prop_map(|(dangerous, deny)| Change::Rules { dangerous, deny });
     let lent = (vec(tool(), 0..3), text()).prop_map(|(tools, root)| Change::Lent(Lent { tools, root }));
-    prop_oneof![model().prop_map(Change::Model), mode().prop_map(Change::Approve), rules, lent]
+    prop_oneof![model().prop_map(Change::Model), mode().prop_map(Change::Approve), chat, rules, lent]
 }
 
 fn spec() -> impl Strategy<Value = SessionSpec> {

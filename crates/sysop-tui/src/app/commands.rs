@@ -7,6 +7,7 @@ use sysop_core::event::{Change, Input, Origin};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::transcript::{Body, Phase, mode_word};
+use sysop_core::words;
 use sysop_driver::face::Which;
 
 use super::overlay::{List, Overlay};
@@ -62,6 +63,12 @@ impl App {
             Line::Model(None) => self.fetch_list(List::Models),
             Line::Model(Some(name)) => self.model_named(&name, now),
             Line::Approve(Some(mode)) => self.configure(Change::Approve(mode), now),
+            Line::Mode(Some(mode)) => self.configure(Change::Mode(mode), now),
+            Line::Mode(None) => {
+                let mode = self.transcript.facts().map(|facts| facts.mode).unwrap_or_default();
+                self.say(words::mode_now(mode).to_owned(), now);
+                Vec::new()
+            }
             Line::Approve(None) => {
                 let mode = self.transcript.facts().map_or(ApprovalMode::Ask, |facts| facts.approve);
                 self.say(

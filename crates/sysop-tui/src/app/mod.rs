@@ -479,7 +479,9 @@ impl App {
                 (self.interrupted, self.question_interrupted, self.decided) = Default::default();
                 self.done = *reason == StopReason::EndTurn && self.used_tools();
             }
-            Event::Configured { change: Change::Model(_) | Change::Approve(_) | Change::Lent(_) }
+            Event::Configured {
+                change: Change::Model(_) | Change::Approve(_) | Change::Mode(_) | Change::Lent(_),
+            }
             | Event::StepStarted { .. }
             | Event::Replied { .. }
             | Event::ModelFailed { .. }

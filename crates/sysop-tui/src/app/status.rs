@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sysop_core::event::PauseReason;
+use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralise_line;
 use sysop_core::transcript::{Phase, mode_word, short_form};
@@ -86,6 +87,9 @@ impl App {
                 0,
             ),
         ];
+        if facts.mode == Mode::Chat {
+            parts.push(part("chat", Tone::Plain, 0));
+        }
         if let context @ 1.. = self.meter.context() {
             parts.push(part(format!("{} in view", words::tokens(context)), Tone::Dim, 5));
         }

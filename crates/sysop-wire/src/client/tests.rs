@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use sysop_core::event::{Change, Decision, Input, Origin};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::ModelRef;
+use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
@@ -97,8 +98,13 @@ fn a_tool_result_becomes_an_outcome() {
 #[test]
 fn a_session_is_configured_one_change_at_a_time() {
     let inputs =
-        parse(json!({"type": "configure", "model": "openai/gpt-5", "approve": "never"})).inputs("web");
-    let changes = [Change::Model(ModelRef::new("openai", "gpt-5")), Change::Approve(ApprovalMode::Never)];
+        parse(json!({"type": "configure", "model": "openai/gpt-5", "approve": "never", "mode": "chat"}))
+            .inputs("web");
+    let changes = [
+        Change::Model(ModelRef::new("openai", "gpt-5")),
+        Change::Approve(ApprovalMode::Never),
+        Change::Mode(Mode::Chat),
+    ];
     assert_eq!(inputs, changes.map(|change| Input::Configure { change }));
 }
 
@@ -182,6 +188,7 @@ fn what_a_face_tells_a_session_travels_and_arrives() {
         Input::Decision { call, decision: Decision::Reject { reason: String::new() }, by },
         Input::Configure { change: Change::Model(ModelRef::new("demo", "demo")) },
         Input::Configure { change: Change::Approve(ApprovalMode::Auto) },
+        Input::Configure { change: Change::Mode(Mode::Chat) },
         Input::Cancel,
         Input::Pause,
         Input::Resume,
@@ -237,7 +244,7 @@ fn each_message_is_read_back_as_it_is_written() {
         json!({"type": "question.answer", "id": 7, "noSecret": true}),
         json!({"type": "direct", "command": "uptime", "origin": "typed"}),
         json!({"type": "direct", "tool": "undo", "origin": "typed"}),
-        json!({"type": "configure", "model": "ollama/phi3", "approve": "auto"}),
+        json!({"type": "configure", "model": "ollama/phi3", "approve": "auto", "mode": "agent"}),
         json!({"type": "terminal.attach", "sessionId": "s", "cols": 80, "rows": 24}),
         json!({"type": "tool.output", "toolCallId": "c", "content": "x"}),
         json!({"type": "pause", "messageId": "m1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}),

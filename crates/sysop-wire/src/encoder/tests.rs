@@ -5,6 +5,7 @@ use serde_json::json;
 use sysop_core::event::{AfterStop, Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
+use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
 use sysop_core::session::SessionSpec;
@@ -128,7 +129,7 @@ fn a_turn_with_a_tool_call() {
             ended(1, StopReason::EndTurn, None),
         ],
         &expect![[r#"
-            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
+            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","mode":"agent","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
             {"type":"state","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"user.message","seq":2,"more":true,"content":"make room"}
             {"type":"state","seq":2,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
@@ -265,6 +266,7 @@ fn pauses_and_changes_are_states() {
             opened(),
             Event::Configured { change: Change::Model(ModelRef::new("openai", "gpt-5")) },
             Event::Configured { change: Change::Approve(ApprovalMode::Auto) },
+            Event::Configured { change: Change::Mode(Mode::Chat) },
             turn(1, "go"),
             Event::PromptQueued { text: "and then this".into() },
             Event::Compacted { keep: 6 },
@@ -276,25 +278,26 @@ fn pauses_and_changes_are_states() {
             turn(2, "and then this"),
         ],
         &expect![[r#"
-            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
+            {"type":"session.created","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","mode":"agent","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
             {"type":"state","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
             {"type":"configured","seq":2,"more":true,"model":"openai/gpt-5"}
             {"type":"state","seq":2,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"ask","queued":0}
             {"type":"configured","seq":3,"more":true,"approve":"auto"}
             {"type":"state","seq":3,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
-            {"type":"user.message","seq":4,"more":true,"content":"go"}
-            {"type":"state","seq":4,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
-            {"type":"prompt.queued","seq":5,"more":true,"content":"and then this"}
-            {"type":"state","seq":5,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1}
-            {"type":"state","seq":6,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6,"event":"compacted"}
-            {"type":"state","seq":7,"state":"paused","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"pauseReason":"loop","keptMessages":6,"event":"paused"}
-            {"type":"state","seq":8,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6,"event":"resumed"}
-            {"type":"state","seq":9,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true,"event":"history_cleared"}
+            {"type":"configured","seq":4,"mode":"chat"}
+            {"type":"user.message","seq":5,"more":true,"content":"go"}
+            {"type":"state","seq":5,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
+            {"type":"prompt.queued","seq":6,"more":true,"content":"and then this"}
+            {"type":"state","seq":6,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1}
+            {"type":"state","seq":7,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6,"event":"compacted"}
+            {"type":"state","seq":8,"state":"paused","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"pauseReason":"loop","keptMessages":6,"event":"paused"}
+            {"type":"state","seq":9,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"keptMessages":6,"event":"resumed"}
             {"type":"state","seq":10,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true,"event":"history_cleared"}
-            {"type":"state","seq":11,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1}
-            {"type":"assistant.done","seq":11,"metadata":{"stopReason":"end_turn","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":0}}
-            {"type":"user.message","seq":12,"more":true,"content":"and then this"}
-            {"type":"state","seq":12,"state":"thinking","turn":2,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
+            {"type":"state","seq":11,"state":"thinking","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1,"historyCleared":true,"event":"history_cleared"}
+            {"type":"state","seq":12,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":1}
+            {"type":"assistant.done","seq":12,"metadata":{"stopReason":"end_turn","turn":1,"usage":{"inputTokens":0,"outputTokens":0,"cachedTokens":0},"iterations":0}}
+            {"type":"user.message","seq":13,"more":true,"content":"and then this"}
+            {"type":"state","seq":13,"state":"thinking","turn":2,"iteration":0,"maxIterations":20,"model":"openai/gpt-5","approve":"auto","queued":0}
         "#]],
     );
 }
@@ -337,11 +340,11 @@ fn lent_tools_are_told_and_who_comes_later_is_told_too() {
     }
     lines.extend(encoder.created().iter().map(to_line));
     expect![[r#"
-        {"type":"session.created","sessionId":"s","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
+        {"type":"session.created","sessionId":"s","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","mode":"agent","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
         {"type":"state","sessionId":"s","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
         {"type":"configured","sessionId":"s","seq":2,"lent":{"tools":[{"name":"cat","effect":"reads"}],"root":"/home/me"}}
         {"type":"configured","sessionId":"s","seq":3,"rules":true}
-        {"type":"session.created","sessionId":"s","model":"ollama/phi3","approve":"ask","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}],"lent":{"tools":[{"name":"cat","effect":"reads"}],"root":"/home/me"},"lastSeq":3}"#]].assert_eq(&lines.join("\n"));
+        {"type":"session.created","sessionId":"s","model":"ollama/phi3","approve":"ask","mode":"agent","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}],"lent":{"tools":[{"name":"cat","effect":"reads"}],"root":"/home/me"},"lastSeq":3}"#]].assert_eq(&lines.join("\n"));
 }
 
 #[test]

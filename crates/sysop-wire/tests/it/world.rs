@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use sysop_core::event::{Change, Decision, Delta, Effect, Event, Input, Logged, Origin, Typed, Update};
 use sysop_core::id::{CallId, Seq, StepId, Timestamp};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
+use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{Question, QuestionId, QuestionKind};
@@ -91,11 +92,12 @@ fn outcome(u: &mut Unstructured<'_>) -> Result<Outcome> {
 }
 
 fn change(u: &mut Unstructured<'_>) -> Result<Change> {
-    Ok(match u.int_in_range(0..=5)? {
+    Ok(match u.int_in_range(0..=6)? {
         0 => Change::Model(ModelRef::new("demo", *u.choose(&["one", "two"])?)),
         1 => Change::Approve(*u.choose(&[ApprovalMode::Ask, ApprovalMode::Auto, ApprovalMode::Never])?),
         2 => Change::Rules { dangerous: vec![text(u)?], deny: Vec::new() },
         3 => Change::Lent(Lent::default()),
+        5 => Change::Mode(*u.choose(&Mode::ALL)?),
         4 => Change::Lent(Lent { tools: vec![tool("play", ToolEffect::Completes)], root: text(u)? }),
         _ => {
             let tools = vec![tool("bash", ToolEffect::Command), tool("task_complete", ToolEffect::Writes)];

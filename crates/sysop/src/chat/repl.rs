@@ -14,6 +14,7 @@ use serde_json::json;
 use sysop_core::event::{Change, Decision, Event, Input, Origin, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::message::ModelRef;
+use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
@@ -399,6 +400,9 @@ impl Repl {
             if facts.approve != ApprovalMode::Ask {
                 left.push_str(&format!("{} ", mode_word(facts.approve)));
             }
+            if facts.mode == Mode::Chat {
+                left.push_str("chat ");
+            }
         }
         if matches!(self.transcript.phase(), Phase::Paused { .. }) {
             left.push_str("paused ");
@@ -580,6 +584,7 @@ impl Repl {
             Line::Resume(Some(id)) => self.open(Which::Earlier(id)).await?,
             Line::Model(name) => self.model(name.as_deref())?,
             Line::Approve(mode) => self.approve(mode)?,
+            Line::Mode(mode) => self.mode(mode)?,
             Line::Host(None) => self.place()?,
             Line::Host(Some(host)) => self.open(Which::On(host)).await?,
             Line::Keys(keys) => {
@@ -692,6 +697,14 @@ impl Repl {
         }
         let mode = self.transcript.facts().map_or("unknown", |facts| mode_word(facts.approve));
         self.note(&format!("approval is {mode}; /approve ask, auto or never changes it"))
+    }
+
+    fn mode(&mut self, mode: Option<Mode>) -> io::Result<()> {
+        if let Some(mode) = mode {
+            return self.send_and_expect(Input::Configure { change: Change::Mode(mode) }, Expected::Event);
+        }
+        let mode = self.transcript.facts().map(|facts| facts.mode).unwrap_or_default();
+        self.note(words::mode_now(mode))
     }
 
     fn stop(&mut self) -> io::Result<()> {

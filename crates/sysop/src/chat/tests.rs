@@ -327,7 +327,7 @@ async fn the_end_of_the_input_in_a_question_runs_nothing() {
 #[tokio::test]
 async fn plain_commands_do_what_they_say() {
     let (text, _) = plain(
-        "/host\n/model\n/model phi3\n/approve auto\n/routines\n/run greet name=you\n/run greet\n/run nope\n\
+        "/host\n/model\n/model phi3\n/approve auto\n/mode\n/mode chat\n/mode agent\n/routines\n/run greet name=you\n/run greet\n/run nope\n\
          /resume\n/resume s-9\n/resume s-0\n/retry\nloop\n/resume\nloop\n/stop\nfail\n/cmd uptime\n/undo\n/new\n",
     )
     .await;
@@ -348,6 +348,15 @@ async fn plain_commands_do_what_they_say() {
 
         You: /approve auto
         (approval is `auto` from now on)
+
+        You: /mode
+        (the model has tools; /mode chat takes them away for a plain chat)
+
+        You: /mode chat
+        (plain chat from the next turn on: the model has no tools)
+
+        You: /mode agent
+        (the model may use its tools from the next turn on)
 
         You: /routines
         (greet                Says hello)

@@ -5,7 +5,7 @@ use sysop_core::policy::Class;
 use sysop_core::words::{class as class_word, status_sign};
 pub(crate) use sysop_core::words::{
     control, covers, decision_words, duration, end_words, host_groups, host_lines, is_fleet, is_here,
-    is_news, look_alikes, outcome_words, place, place_parts, short_place, tool_line, typed, usage,
+    is_news, look_alikes, mode_now, outcome_words, place, place_parts, short_place, tool_line, typed, usage,
     waiting_for,
 };
 

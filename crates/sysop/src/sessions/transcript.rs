@@ -10,6 +10,7 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralise;
 use sysop_core::transcript::{lent_sentence, typed_sentence};
+use sysop_core::words::mode_sentence;
 use sysop_driver::port::SessionSummary;
 
 use super::View;
@@ -189,6 +190,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Configured { change: Change::Approve(mode) } => {
             Some(format!("approval is now {}", mode_words(*mode)))
         }
+        Event::Configured { change: Change::Mode(mode) } => Some(mode_sentence(*mode).to_owned()),
         Event::Configured { change: Change::Rules { .. } } => Some("rules were added".to_owned()),
         Event::Configured { change: Change::Lent(lent) } => Some(lent_sentence(lent)),
         Event::Paused { reason } => Some(format!("paused{}", pause_words(*reason))),

@@ -283,7 +283,11 @@ impl Rooms for ServedRooms {
             {
                 Err(unknown_provider(&model.provider))
             }
-            Change::Approve(_) | Change::Model(_) | Change::Rules { .. } | Change::Lent(_) => Ok(()),
+            Change::Approve(_)
+            | Change::Model(_)
+            | Change::Mode(_)
+            | Change::Rules { .. }
+            | Change::Lent(_) => Ok(()),
         }
     }
 

@@ -1,0 +1,101 @@
+//! A plain chat: what the model is told of itself, and the history in words alone.
+//!
+//! No call, no result and no tool goes out, so that no server has to make sense of calls of tools that it is not
+//! offered, and no model is shown how to make another.
+
+use std::sync::Arc;
+
+use crate::message::{HistoryMessage, Message, Reply, ToolCall, ToolResult};
+use crate::mode::CHAT_PROMPT;
+use crate::session::SessionSpec;
+
+/// What a model is told that calls a tool all the same.
+pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without tools. Answer in words, and write each \
+     command that the person may want to run as <cmd>the command</cmd>";
+
+/// What stands for a reply that had neither words nor a call to tell of.
+const NOTHING_SAID: &str = "(no words)";
+
+/// The system prompt.
+pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
+    // In quotes, so that neither can be taken for more than a name.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let place = match spec.host.as_str() {
+        "" => return Arc::from(CHAT_PROMPT),
+        "local" => "this machine".to_owned(),
+        host => quoted(host),
+    };
+    Arc::from(format!("{CHAT_PROMPT}\nThe terminal is on {place}, in the folder {}.", quoted(&spec.root)))
+}
+
+/// The messages in words alone, person and model by turns. `completes` knows the tools whose call is an answer.
+pub(super) fn in_words(
+    messages: Vec<HistoryMessage>,
+    completes: impl Fn(&str) -> bool,
+) -> Vec<HistoryMessage> {
+    let mut told: Vec<HistoryMessage> = Vec::with_capacity(messages.len());
+    for message in messages {
+        match message.message() {
+            Message::User { text } => match user_text(told.last()) {
+                Some(before) => {
+                    let text = format!("{before}\n\n{text}");
+                    told.pop();
+                    told.push(said(text));
+                }
+                None => told.push(message),
+            },
+            Message::Assistant { reply } if reply.calls.is_empty() => told.push(message),
+            Message::Assistant { reply } => {
+                let text = reply_in_words(reply, &completes);
+                told.push(HistoryMessage::new(Message::Assistant {
+                    reply: Reply { text, ..Reply::default() },
+                }));
+            }
+            Message::ToolResults { results } => {
+                let text = results_in_words(results, &completes);
+                if !text.is_empty() {
+                    told.push(said(text));
+                }
+            }
+        }
+    }
+    told
+}
+
+fn user_text(message: Option<&HistoryMessage>) -> Option<&str> {
+    match message?.message() {
+        Message::User { text } => Some(text),
+        Message::Assistant { .. } | Message::ToolResults { .. } => None,
+    }
+}
+
+fn said(text: String) -> HistoryMessage {
+    HistoryMessage::new(Message::User { text })
+}
+
+fn reply_in_words(reply: &Reply, completes: impl Fn(&str) -> bool) -> String {
+    let calls = reply.calls.iter().map(|call| match call.text_argument("summary") {
+        Some(summary) if completes(&call.name) => summary.to_owned(),
+        Some(_) | None => call_in_words(call),
+    });
+    let parts: Vec<String> = std::iter::once(reply.text.clone()).chain(calls).collect();
+    let parts: Vec<&str> = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { NOTHING_SAID.to_owned() } else { parts.join("\n\n") }
+}
+
+fn call_in_words(call: &ToolCall) -> String {
+    match call.text_argument("command") {
+        Some(command) => format!("(I called {} with: {command})", call.name),
+        None => format!("(I called {} with {})", call.name, call.arguments.to_value()),
+    }
+}
+
+fn results_in_words(results: &[ToolResult], completes: impl Fn(&str) -> bool) -> String {
+    let told = results.iter().filter(|result| result.is_error || !completes(&result.name)).map(|result| {
+        let how = if result.is_error { " failed" } else { "" };
+        let output = result.output.trim_end();
+        let output = if output.is_empty() { "(nothing was printed)" } else { output };
+        format!("(what came of {}{how})\n{output}", result.name)
+    });
+    told.collect::<Vec<_>>().join("\n\n")
+}

@@ -1,0 +1,74 @@
+/** Plain chat as a state of the session: in every tab, after a reload and a restart, and nothing of it runs. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { call, expect, say, test, visit } from "./world";
+
+test("a chat is the session's own, in every tab and after a reload", async ({ page, serve }) => {
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: {
+      "how full": [say("Use <cmd>echo from-a-chip</cmd> to see.")],
+      "touch it": [call("bash", { command: "touch touched" }), say("Touched.")],
+    },
+  });
+  const id = await server.session();
+  const here = await visit(page, server, id);
+  const there = await visit(await page.context().newPage(), server, id);
+  const tabs = [here, there];
+  const shows = async (prompt: string, pressed: boolean) => {
+    for (const person of tabs) {
+      await expect(person.page.locator(".ps")).toHaveText(prompt);
+      await expect(person.button(/Agent$/)).toHaveAttribute("aria-pressed", String(pressed));
+      await expect(person.page.locator(".agent-badge")).toHaveCount(pressed ? 1 : 0);
+    }
+  };
+  await shows("agent:/>", true);
+
+  await here.button(/Agent$/).click();
+  await shows("gemini:/>", false);
+  await there.says("how full is the disk?");
+  for (const person of tabs) {
+    await expect(person.page.getByRole("article", { name: "You" })).toHaveText("how full is the disk?");
+    await expect(person.conversation.getByText("echo from-a-chip", { exact: true })).toBeVisible();
+    await expect(person.button(/Run in terminal/)).toHaveCount(1);
+  }
+
+  await server.restart();
+  await page.reload();
+  await expect(here.conversation.getByText("echo from-a-chip", { exact: true })).toBeVisible();
+  await shows("gemini:/>", false);
+  await here.sees("here:");
+  await here.button(/Run in terminal/).click();
+  await here.sees("from-a-chip");
+
+  // A model that calls a tool all the same: without asking anybody, since all that is not dangerous runs by itself.
+  await here.says("touch it");
+  for (const person of tabs) {
+    await expect(person.conversation).toContainText("nothing ran: this is a plain chat without tools");
+    await expect(person.conversation).toContainText("No scenario fits.");
+  }
+  expect(existsSync(join(server.work, "touched"))).toBe(false);
+
+  await there.button(/Agent$/).click();
+  await shows("agent:/>", true);
+  await here.says("touch it");
+  await expect(there.conversation).toContainText("Touched.");
+  expect(existsSync(join(server.work, "touched"))).toBe(true);
+});
+
+test("a change while the agent works counts from its next turn on", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "touch it": [call("bash", { command: "touch touched" }), say("Touched.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("touch it");
+  await expect(person.review).toBeVisible();
+  await person.button(/Agent$/).click();
+  await expect(page.locator(".ps")).toHaveText("gemini:/>");
+  await expect(person.conversation).toContainText("plain chat from the next turn on");
+  await person.button(/^Run/).click();
+  await expect(person.conversation).toContainText("Touched.");
+  await person.says("touch it");
+  await expect(person.conversation).toContainText("nothing ran: this is a plain chat without tools");
+  await expect(person.review).toHaveCount(0);
+});
