@@ -239,6 +239,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             exit_code,
             truncated,
             output,
+            looks,
             duration_ms,
             artefact,
             changes,
@@ -247,6 +248,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
         } => {
             let changes = changes.into_iter().map(Into::into).collect();
             let outcome = Outcome {
+                looks,
                 exit_code,
                 truncated,
                 artefact,
