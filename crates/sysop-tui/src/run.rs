@@ -507,13 +507,7 @@ impl Face {
                     self.app.say(format!("{} cannot be written ({error})", path.display()), now);
                 }
             }
-            Act::KeepTheme(theme) => {
-                let (keep, tell) = (Arc::clone(&self.keep_theme), self.tell.clone());
-                tokio::task::spawn_blocking(move || {
-                    // Nobody listens where the person has left.
-                    let _ = tell.send(Came::Kept(keep(theme)));
-                });
-            }
+            Act::KeepTheme(theme) => self.keep_theme(theme),
             Act::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
                 Some(Some(terminal)) => self.pane = Some(Pane::new(terminal, BY)),
                 Some(None) => self.app.say("this session has no terminal", now),
@@ -521,17 +515,19 @@ impl Face {
             },
             Act::Suspend => self.suspend().await?,
             Act::Redraw => self.screen.resized()?,
-            Act::Quit(left) => {
-                if self.leaving == Leaving::Stops {
-                    for (session, _) in self.aside.values() {
-                        // It may have ended by itself.
-                        let _ = session.send(Input::Cancel);
-                    }
-                }
-                self.left = Some(left);
-            }
+            Act::Quit(left) => self.quit(left),
         }
         Ok(())
+    }
+
+    fn quit(&mut self, left: Left) {
+        if self.leaving == Leaving::Stops {
+            for (session, _) in self.aside.values() {
+                // It may have ended by itself.
+                let _ = session.send(Input::Cancel);
+            }
+        }
+        self.left = Some(left);
     }
 
     fn open(&mut self, which: Which) {
@@ -583,6 +579,14 @@ impl Face {
             self.app.say(why, now);
         }
         Ok(())
+    }
+
+    fn keep_theme(&self, theme: ThemeName) {
+        let (keep, tell) = (Arc::clone(&self.keep_theme), self.tell.clone());
+        tokio::task::spawn_blocking(move || {
+            // Nobody listens where the person has left.
+            let _ = tell.send(Came::Kept(keep(theme)));
+        });
     }
 
     fn read_past(&self) {

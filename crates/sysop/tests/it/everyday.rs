@@ -318,7 +318,7 @@ fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
 
 #[test]
 fn the_terminal_leaves_room_for_the_conversation() {
-    let mock = Mock::start(&[("hello", vec![say("Good morning.")])]);
+    let mock = Mock::start(&[("hello", vec![say(&format!("Good morning.\n\n{}", "y".repeat(170)))])]);
     let world = World::with_openai(&mock.url()).variable("SHELL", "/bin/bash");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["hello"]);
@@ -334,6 +334,7 @@ fn the_terminal_leaves_room_for_the_conversation() {
             let size = format!("{high} {wide}");
             let screen = viewer.sees_that(&size, |screen| screen.contains(&size)).await;
             assert!(screen.contains("Good morning."), "{screen}");
+            assert!(!screen.contains("y│"), "it touches the border:\n{screen}");
             viewer.types("clear\r\x1d").await;
             viewer.sees("? keys").await;
         }
