@@ -407,6 +407,9 @@ export type LentTools = {
   root: string;
 };
 
+/** How the parts of a text look: where a look begins, in bytes of the text, each until the next begins.  In the log and in messages it is a list of places and SGR parameters, which are read as strictly as those of a program. */
+export type Looks = Array<[number, string]>;
+
 /** One tool that a client lends. */
 export type ManifestTool = {
   /** Its name. */
@@ -699,6 +702,8 @@ export type ServerMessage =
     truncated: boolean;
     /** What the model is told. */
     output: string;
+    /** How `output` looked: where each look begins, in bytes of its UTF-8, and the parameters of its SGR sequence. */
+    looks?: Looks;
     /** How long it took, in milliseconds. */
     durationMs: number;
     /** Name of the artefact with the whole output, where it was kept. */

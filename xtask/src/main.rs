@@ -22,7 +22,7 @@ cargo xtask CHORE
   test    everything that must hold: format, lints, all tests
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
   wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
-  pictures  make the pictures in docs/pictures anew, from a real run of the full screen [SYSOP]
+  pictures  make the pictures in docs/pictures anew, from real runs [--screen: not the page] [SYSOP]
   web     build the page into web/dist, from where it goes into the binary; --test: and test it in a browser
   dist    what people install, in target/packages: binaries for old systems, an archive, Debian packages [--try]
   setup   install what the tests need (Debian packages), and say what is there";

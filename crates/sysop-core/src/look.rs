@@ -198,8 +198,10 @@ fn within(parts: &[&str]) -> Option<Colour> {
 
 /// How the parts of a text look: where a look begins, in bytes of the text, each until the next begins.
 ///
-/// In the log it is a list of places and SGR parameters, which are read as strictly as those of a program.
+/// In the log and in messages it is a list of places and SGR parameters, which are read as strictly as those of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(with = "Vec<(usize, String)>"))]
 pub struct Looks(Vec<(u32, Look)>);
 
 impl Looks {

@@ -43,6 +43,8 @@ pub struct TuiContext {
     pub notice: Option<String>,
     /// How it looks at first.
     pub theme: view::theme::ThemeName,
+    /// Keeps how it looks for the next start; gives a sentence that says where, or why it does not. May block.
+    pub keep_theme: Arc<dyn Fn(view::theme::ThemeName) -> String + Send + Sync>,
     /// What tokens cost, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
     /// The person's programs for long texts, as they were found in the environment.

@@ -27,6 +27,7 @@ use crate::app::{Act, App, AtDesk, Edited, Left, OPENING, PATHS_MAX, Past, Setup
 use crate::outside;
 use crate::pane::{Pane, Pressed};
 use crate::screen::{Event, Events, Mouse, Request, Screen, Suspended};
+use crate::view::theme::ThemeName;
 use crate::{BY, Leaving, OpenError, Opening, Programs, TuiContext, frame};
 
 /// The least time between frames while much comes.
@@ -59,6 +60,8 @@ enum Came {
     Recalled(SessionId, Vec<Item>),
     /// How a session stands that was left while it ran; none where it runs no more.
     Stands(SessionId, Option<Standing>),
+    /// Colours were kept, or not; one sentence.
+    Kept(String),
     /// Something could not be done; one sentence.
     Failed(String),
 }
@@ -68,7 +71,8 @@ enum Came {
 /// # Errors
 /// When there is no session to begin with, or the terminal cannot be used.
 pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
-    let TuiContext { open, task, history, notice, theme, prices, programs, drafts, kind, leaving } = context;
+    let TuiContext { open, task, history, notice, theme, keep_theme, .. } = context;
+    let TuiContext { prices, programs, drafts, kind, leaving, .. } = context;
     let began = Instant::now();
     let mut screen = Screen::enter(kind)?;
     screen.set_mouse(Mouse::Clicks);
@@ -93,6 +97,7 @@ pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
         held: Vec::new(),
         tell,
         history,
+        keep_theme,
         programs,
         drafts,
         dirty: true,
@@ -123,6 +128,7 @@ struct Face {
     held: Vec<Act>,
     tell: UnboundedSender<Came>,
     history: Option<PathBuf>,
+    keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
     programs: Programs,
     drafts: PathBuf,
     /// Whether something has changed since the last frame.
@@ -434,7 +440,7 @@ impl Face {
             }
             Came::Opened(Err(why)) => self.app.not_opened(why, now),
             Came::Sessions(Err(why)) => self.app.not_listed(why, now),
-            Came::Artefact(Err(why)) | Came::Failed(why) => {
+            Came::Artefact(Err(why)) | Came::Kept(why) | Came::Failed(why) => {
                 self.app.say(why, now);
             }
         }
@@ -501,6 +507,7 @@ impl Face {
                     self.app.say(format!("{} cannot be written ({error})", path.display()), now);
                 }
             }
+            Act::KeepTheme(theme) => self.keep_theme(theme),
             Act::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
                 Some(Some(terminal)) => self.pane = Some(Pane::new(terminal, BY)),
                 Some(None) => self.app.say("this session has no terminal", now),
@@ -508,17 +515,19 @@ impl Face {
             },
             Act::Suspend => self.suspend().await?,
             Act::Redraw => self.screen.resized()?,
-            Act::Quit(left) => {
-                if self.leaving == Leaving::Stops {
-                    for (session, _) in self.aside.values() {
-                        // It may have ended by itself.
-                        let _ = session.send(Input::Cancel);
-                    }
-                }
-                self.left = Some(left);
-            }
+            Act::Quit(left) => self.quit(left),
         }
         Ok(())
+    }
+
+    fn quit(&mut self, left: Left) {
+        if self.leaving == Leaving::Stops {
+            for (session, _) in self.aside.values() {
+                // It may have ended by itself.
+                let _ = session.send(Input::Cancel);
+            }
+        }
+        self.left = Some(left);
     }
 
     fn open(&mut self, which: Which) {
@@ -570,6 +579,14 @@ impl Face {
             self.app.say(why, now);
         }
         Ok(())
+    }
+
+    fn keep_theme(&self, theme: ThemeName) {
+        let (keep, tell) = (Arc::clone(&self.keep_theme), self.tell.clone());
+        tokio::task::spawn_blocking(move || {
+            // Nobody listens where the person has left.
+            let _ = tell.send(Came::Kept(keep(theme)));
+        });
     }
 
     fn read_past(&self) {

@@ -240,6 +240,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             exit_code,
             truncated,
             output,
+            looks,
             duration_ms,
             artefact,
             changes,
@@ -248,6 +249,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
         } => {
             let changes = changes.into_iter().map(Into::into).collect();
             let outcome = Outcome {
+                looks,
                 exit_code,
                 truncated,
                 artefact,

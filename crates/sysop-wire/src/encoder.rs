@@ -306,6 +306,7 @@ impl Encoder {
             exit_code: outcome.exit_code,
             truncated: outcome.truncated,
             output: outcome.output,
+            looks: outcome.looks,
             duration_ms: outcome.duration_ms,
             artefact: outcome.artefact,
             changes: outcome.changes.into_iter().map(Into::into).collect(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sysop_core::event::{Origin, PauseReason, StopReason, Typed};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
+use sysop_core::look::Looks;
 use sysop_core::message::{Arguments, FailureKind, ModelRef, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Status};
@@ -255,6 +256,9 @@ pub enum ServerMessage {
         truncated: bool,
         /// What the model is told.
         output: String,
+        /// How `output` looked: where each look begins, in bytes of its UTF-8, and the parameters of its SGR sequence.
+        #[serde(default, skip_serializing_if = "Looks::is_empty")]
+        looks: Looks,
         /// How long it took, in milliseconds.
         duration_ms: u64,
         /// Name of the artefact with the whole output, where it was kept.

@@ -71,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) colour: Colour,
     /// The colours of the full screen.
     pub(crate) theme: ThemeName,
+    /// What decides them at the next start whatever the person picks in a face; none where what is picked stays.
+    pub(crate) theme_decided_by: Option<String>,
     /// What tokens cost, by `PROVIDER/NAME`.
     pub(crate) prices: HashMap<String, Price>,
     /// How much is told beside the work.
@@ -207,9 +209,10 @@ impl Settings {
             database: secret(&config, "database"),
             otlp_endpoint: text(&config, "otlp_endpoint"),
             resume: flags.resume.clone(),
-            folders,
             colour,
             theme: theme(&config, flags, &environment),
+            theme_decided_by: theme_decided_by(&config, flags, &environment, &folders),
+            folders,
             prices: prices(&config),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
@@ -516,6 +519,25 @@ fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> The
         Some(7 | 9..=15) => ThemeName::Light,
         Some(_) | None => ThemeName::Dark,
     }
+}
+
+/// What beats the colours that a person picks in a face.
+fn theme_decided_by(
+    config: &Config,
+    flags: &GlobalFlags,
+    environment: &Environment,
+    folders: &Folders,
+) -> Option<String> {
+    if flags.no_color {
+        return Some("flag --no-color".to_owned());
+    }
+    if environment.value("NO_COLOR").is_some() {
+        return Some("environment NO_COLOR".to_owned());
+    }
+    let origin = config.entry("theme")?.origin();
+    let picked = crate::config::chosen_file(&folders.data);
+    let stays = matches!(origin, Origin::File { path, .. } if **path == *picked);
+    (!stays).then(|| origin.to_string())
 }
 
 fn prices(config: &Config) -> HashMap<String, Price> {

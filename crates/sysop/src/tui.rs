@@ -8,9 +8,11 @@ use anyhow::{Context as _, Result};
 use sysop_driver::face::Desk;
 use sysop_tui::app::Left;
 use sysop_tui::screen::Kind;
+use sysop_tui::view::theme::ThemeName;
 use sysop_tui::{Ended, Leaving, OpenError, Programs, TuiContext};
 
 use crate::cli::GlobalFlags;
+use crate::config::{chosen_file, keep_theme, shown};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Settings, Verbosity};
 use crate::wiring::Parts;
@@ -65,12 +67,31 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
         history: Some(settings.folders.data.join(crate::commands::HISTORY)),
         notice: notice.map(|warning| format!("config: {warning}")),
         theme: settings.theme,
+        keep_theme: Arc::new(keeper(settings)),
         prices: settings.prices.clone(),
         programs: Programs { editor: program(&["VISUAL", "EDITOR"]), pager: program(&["PAGER"]) },
         drafts: settings.folders.data.join(DRAFTS),
         kind: Kind::of(environment.value("TERM").unwrap_or_default()),
         leaving: Leaving::Stops,
         open: Box::pin(async { Err("nothing was opened".into()) }),
+    }
+}
+
+/// Keeps colours that were picked, and says so; or says why they will not stay.
+fn keeper(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Sync + use<> {
+    let (folders, decided_by) = (settings.folders.clone(), settings.theme_decided_by.clone());
+    move |theme| {
+        let home = shown(&folders.home);
+        // There is room for one line.
+        let brief = |path: &str| path.strip_prefix(&home).map_or(path.to_owned(), |rest| format!("~{rest}"));
+        if let Some(origin) = &decided_by {
+            return format!("these colours are for now: at the next start {} decides", brief(origin));
+        }
+        let path = brief(&shown(&chosen_file(&folders.data)));
+        match keep_theme(&folders.data, theme.as_str()) {
+            Ok(()) => format!("these colours stay: kept in {path}"),
+            Err(error) => format!("these colours are for now: {path} cannot be written ({error})"),
+        }
     }
 }
 

@@ -17,6 +17,8 @@ use crate::{setup, web};
 
 /// The size of the screen, in cells.
 const SIZE: (usize, usize) = (100, 30);
+/// The same where the terminal has room beside the conversation.
+const WIDE: (usize, usize) = (168, 32);
 /// How long the screen may take to look as it should.
 const SCREEN_MAX: Duration = Duration::from_secs(30);
 /// How often it is looked at.
@@ -35,13 +37,20 @@ struct Person {
     folder: PathBuf,
 }
 
-/// Makes all pictures anew, with the binary whose path is given or with one that is built.
+/// Makes all pictures anew, or those of the full screen alone (`--screen`), with the binary whose path is given or with one
+/// that is built.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::need(&[("tmux", "tmux"), ("bash", "bash"), ("git", "git")])?;
+    let (screen_only, rest) = match rest {
+        [word, rest @ ..] if word == "--screen" => (true, rest),
+        rest => (false, rest),
+    };
     let sysop = match rest {
         [path] => PathBuf::from(path),
         _ => {
-            web::build()?;
+            if !screen_only {
+                web::build()?;
+            }
             step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
             target().join("release/sysop")
         }
@@ -65,7 +74,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     ))?;
     person.presses("Enter")?;
     take_all(&person)?;
-    take_page(&sysop)
+    if screen_only { Ok(()) } else { take_page(&sysop) }
 }
 
 /// The page, as a browser draws it.
@@ -99,6 +108,7 @@ fn take_all(person: &Person) -> Result<()> {
     person.presses("Enter")?;
     person.sees("What I found")?;
     person.takes("answer", "the answer, with a table and code")?;
+    person.resizes(WIDE)?;
     person.presses("C-t")?;
     person.sees("web1:~")?;
     person.types("ls -sh logs; git log --oneline --graph --color | head -5")?;
@@ -149,8 +159,13 @@ impl Person {
             .arg("bash --norc");
         done(&mut tmux)?;
         done(person.tmux().args(["set", "-g", "status", "off"]))?;
-        done(person.tmux().args(["resize-window", "-x", &size.0, "-y", &size.1]))?;
+        person.resizes(SIZE)?;
         Ok(person)
+    }
+
+    fn resizes(&self, (columns, rows): (usize, usize)) -> Result<()> {
+        let size = (columns.to_string(), rows.to_string());
+        done(self.tmux().args(["resize-window", "-x", &size.0, "-y", &size.1]))
     }
 
     fn tmux(&self) -> Command {
@@ -213,15 +228,14 @@ impl Person {
     /// Keeps a picture of what is there now.
     fn keeps(&self, name: &str, what: &str) -> Result<()> {
         let screen = self.screen()?;
-        let format = "#{cursor_flag} #{cursor_x} #{cursor_y}";
+        let format = "#{window_width} #{window_height} #{cursor_flag} #{cursor_x} #{cursor_y}";
         let output = self.tmux().args(["display-message", "-p", format]).output()?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let numbers: Vec<usize> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-        let cursor = match numbers.as_slice() {
-            [1, column, row] => Some((*column, *row)),
-            _ => None,
+        let [columns, rows, seen, column, row] = numbers[..] else {
+            bail!("tmux tells no size and no cursor: {said}");
         };
-        let picture = svg::draw(&screen, SIZE, cursor);
+        let picture = svg::draw(&screen, (columns, rows), (seen == 1).then_some((column, row)));
         if picture.len() > PICTURE_BYTES_MAX {
             bail!("the picture `{name}` has {} bytes, which is too many", picture.len());
         }

@@ -6,6 +6,8 @@ use sysop_core::question::QuestionId;
 use sysop_driver::face::Which;
 use sysop_driver::people::Answer;
 
+use crate::view::theme::ThemeName;
+
 /// What the run loop is asked to do.
 #[derive(Debug)]
 pub enum Act {
@@ -31,6 +33,8 @@ pub enum Act {
     FindPaths(String),
     /// Adds a message to the file of messages.
     Remember(String),
+    /// Keeps these colours for the next start.
+    KeepTheme(ThemeName),
     /// Shows the session's terminal.
     ShowTerminal,
     /// Stops this process until the person's shell continues it.

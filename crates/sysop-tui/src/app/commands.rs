@@ -112,15 +112,10 @@ impl App {
                 self.pick_theme();
                 Some(Vec::new())
             }
-            ("/theme", name) => {
-                match ThemeName::of(name.trim()) {
-                    Some(theme) => self.theme = theme,
-                    None => {
-                        self.say(format!("there is no theme {name:?}; /theme lists them"), now);
-                    }
-                }
-                Some(Vec::new())
-            }
+            ("/theme", name) => Some(match ThemeName::of(name.trim()) {
+                Some(theme) => self.take_theme(theme),
+                None => self.remark(format!("there is no theme {name:?}; /theme lists them"), now),
+            }),
             _ => None,
         }
     }

@@ -276,6 +276,13 @@ impl App {
         self.pick("Colours", choices);
     }
 
+    /// Takes these colours, now and for the next start.
+    pub(super) fn take_theme(&mut self, theme: ThemeName) -> Vec<Act> {
+        self.theme = theme;
+        self.theme_before = None;
+        vec![Act::KeepTheme(theme)]
+    }
+
     pub(super) fn pick_message(&mut self, now: Duration) {
         let items = self.transcript.items().rev();
         let choices: Vec<_> = items
@@ -321,13 +328,7 @@ impl App {
             Target::Session(id) => vec![Act::Open(Which::Earlier(id.as_str().to_owned()))],
             Target::Model(model) => self.configure(Change::Model(model), now),
             Target::Host(host) => vec![Act::Open(Which::On(host))],
-            Target::Theme(theme) => {
-                self.theme = theme;
-                self.theme_before = None;
-                let text = format!("theme = \"{}\" in the config keeps these colours", theme.as_str());
-                self.say(text, now);
-                Vec::new()
-            }
+            Target::Theme(theme) => self.take_theme(theme),
             Target::Message(message) => {
                 self.composer_mut().set(&message);
                 Vec::new()

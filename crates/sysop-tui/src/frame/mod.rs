@@ -87,9 +87,12 @@ pub fn draw_pane(app: &mut App, pane: &mut Pane, frame: &mut Frame<'_>, links: &
     let rows = area.height.saturating_sub(1);
     let parts = layout::pane_regions(Rect { height: rows, ..area });
     if let Some((history, border)) = parts.history {
-        app.draw_whole_history(theme, history, frame.buffer_mut());
+        let beside = border.height > border.width;
+        // What is written does not touch a border at its right.
+        let width = history.width.saturating_sub(u16::from(beside));
+        app.draw_whole_history(theme, Rect { width, ..history }, frame.buffer_mut());
         take_links(frame.buffer_mut(), links);
-        let sign = if border.height > border.width { "│" } else { "─" };
+        let sign = if beside { "│" } else { "─" };
         for at in border.positions() {
             frame.buffer_mut()[at].set_symbol(sign).set_style(theme.style(Ink::Dim));
         }

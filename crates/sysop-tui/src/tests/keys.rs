@@ -325,6 +325,17 @@ fn another_model_a_theme_and_a_message_are_picked() {
     assert_eq!(world.app.theme(), before);
     world.says("/theme light");
     assert_eq!(world.app.theme(), crate::view::theme::ThemeName::Light);
+    let kept = |world: &World| {
+        let kept = world.acts.iter().filter_map(|act| match act {
+            Act::KeepTheme(theme) => Some(theme.as_str()),
+            _ => None,
+        });
+        kept.collect::<Vec<_>>()
+    };
+    // What was only looked at is not kept.
+    assert_eq!(kept(&world), ["light"]);
+    world.says("/theme").types("term").press(KeyCode::Enter);
+    assert_eq!(kept(&world), ["light", "terminal"]);
     world.says("first").replies(says("1")).says("second").replies(says("2")).says("/fork").types("first");
     world.press(KeyCode::Enter);
     let forked = world.acts.iter().any(|act| {

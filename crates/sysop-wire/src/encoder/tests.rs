@@ -4,11 +4,13 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 use sysop_core::event::{AfterStop, Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::look::CHANGES_MAX;
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
 use sysop_core::session::SessionSpec;
+use sysop_core::text::painted;
 use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
 
 use super::Encoder;
@@ -535,4 +537,22 @@ fn messages_that_no_event_makes() {
         {"type":"error","sessionId":"s","message":"there is no call c9","code":"stale","replyTo":"m1"}
         {"type":"heartbeat"}"#]]
     .assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn how_an_output_looked_stands_beside_it_and_may_be_missing() {
+    let (output, looks) = painted("a \u{1b}[1;31mred\u{1b}[0m b");
+    let outcome = Outcome { looks, ..Outcome::ok(output) };
+    let line = to_line(&messages(vec![finished("c1", outcome)])[0]);
+    assert!(line.contains(r#""output":"a red b","looks":[[2,"1;31"],[5,""]]"#), "{line}");
+    // Messages of a server from before, and of one that says what no look can.
+    let read =
+        |looks: &str| match serde_json::from_str(&line.replace(r#""looks":[[2,"1;31"],[5,""]],"#, looks)) {
+            Ok(ServerMessage::ToolFinished { looks, .. }) => looks,
+            other => panic!("{other:?}"),
+        };
+    assert!(read("").is_empty());
+    assert!(read(r#""looks":[[0,"8"],[1,"\u001b]0;owned\u0007"],[9,"5"]],"#).is_empty());
+    let flood = vec![r#"[1,"31"],[2,"32"]"#; 9_000].join(",");
+    assert!(read(&format!(r#""looks":[{flood}],"#)).changes().count() <= CHANGES_MAX);
 }

@@ -75,7 +75,13 @@ fn simple(kind: &str, schema: &Value, depth: usize) -> String {
     match kind {
         "string" | "boolean" | "null" => kind.to_owned(),
         "integer" | "number" => "number".to_owned(),
-        "array" => format!("Array<{}>", type_of(&schema["items"], depth)),
+        "array" => match schema["prefixItems"].as_array() {
+            Some(items) => {
+                let items = items.iter().map(|item| type_of(item, depth));
+                format!("[{}]", items.collect::<Vec<_>>().join(", "))
+            }
+            None => format!("Array<{}>", type_of(&schema["items"], depth)),
+        },
         "object" if schema.get("properties").is_some() => object(schema, depth),
         "object" => "Record<string, unknown>".to_owned(),
         other => panic!("there is no TypeScript for the type `{other}`"),

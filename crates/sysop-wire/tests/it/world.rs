@@ -4,6 +4,7 @@ use arbtest::arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
 use sysop_core::event::{Change, Decision, Delta, Effect, Event, Input, Logged, Origin, Typed, Update};
 use sysop_core::id::{CallId, Seq, StepId, Timestamp};
+use sysop_core::look::Look;
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
@@ -81,6 +82,7 @@ fn outcome(u: &mut Unstructured<'_>) -> Result<Outcome> {
     outcome.exit_code = u.ratio(1, 2)?.then_some(3);
     outcome.truncated = u.ratio(1, 2)?;
     outcome.duration_ms = u.int_in_range(0..=9)?;
+    outcome.looks.begin(u.int_in_range(0..=9)?, Look::of(u.choose(&["", "31", "1;38;5;9", "48;2;1;2;3"])?));
     if u.ratio(1, 2)? {
         outcome.artefact = Some(text(u)?);
         outcome.changes =

@@ -1,8 +1,9 @@
-//! The config in layers: what is built in, the person's file, the workspace's file, the environment, the flags.
+//! The config in layers: what is built in, what was chosen in a face, the person's file, the workspace's file, the environment, the flags.
 //!
 //! Later wins, key by key, and each value knows where it came from. Nothing here acts on a value: `settings` gives
 //! them their meaning. A workspace that the person does not trust may only make things stricter.
 
+mod chosen;
 mod environment;
 mod file;
 mod keys;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use file::Flavour;
 
+pub(crate) use chosen::{chosen_file, keep_theme};
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use keys::{APPROVE, DEMO, KeyPath, PROVIDERS, nearest_word};
 pub(crate) use private::check_private_folder;
@@ -220,6 +222,7 @@ impl Config {
         for (path, entry) in defaults.entries {
             config.entries.insert(path, Entry::new(entry.value, Origin::Default));
         }
+        config.merge(chosen::layer(&sources.folders.data));
         config.load_own(&sources)?;
         config.load_workspace(&sources)?;
         config.merge(environment::layer(sources.environment));

@@ -113,6 +113,29 @@ impl Config {
 }
 
 #[test]
+fn what_was_chosen_in_a_face_is_a_layer_below_the_persons_file() {
+    let kept = ".local/share/sysop/chosen.toml";
+    let world = World::new();
+    super::keep_theme(&world.folders().data, "light").unwrap();
+    let config = world.load();
+    assert_eq!((config.text("theme"), config.origin("theme")), ("\"light\"".into(), "chosen.toml:1".into()));
+    assert!(config.files.is_empty() && config.warnings.is_empty(), "{:?}", config.warnings);
+    let config = world.own("theme = 'none'\n").load();
+    assert_eq!(config.origin("theme"), "config.toml:1");
+    // Nothing but colours comes from there, and nothing in it keeps sysop from starting.
+    let config = World::new().file(kept, "approve = 'auto'\ntheme = 'pink'\n").load();
+    assert_eq!((config.origin("approve"), config.entry("theme").is_none()), ("default".into(), true));
+    let complaints = config.complaints();
+    let left_out = "chosen.toml:1: `approve` is left out: this file keeps `theme` and nothing else";
+    assert!(complaints.len() == 2 && complaints[0] == left_out, "{complaints:?}");
+    let config = World::new().file(kept, "theme = [\n").load();
+    assert_eq!(
+        config.complaints(),
+        ["chosen.toml:1: this cannot be read and is left out; `/theme` writes it anew"]
+    );
+}
+
+#[test]
 fn each_layer_beats_the_one_before_key_by_key() {
     let world = World::new()
         .own("max_iterations = 1\nmax_output_lines = 10\napprove = 'never'\nmax_output_bytes = 5\n")

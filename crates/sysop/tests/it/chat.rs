@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use alacritty_terminal::vte::ansi::{Color, NamedColor};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ use crate::person::{Person, at_a_terminal};
 use crate::support::{
     DEADLINE, Mock, RawServer, Running, bash, call, hang, processes_with, say, wait_until_gone,
 };
+use crate::viewer::Viewer;
 
 /// A conversation through pipes, in which each thing is typed when the program waits for it.
 struct Talk {
@@ -317,5 +319,46 @@ fn at_a_terminal_a_task_asks_there_and_ctrl_c_ends_it() {
         tokio::time::timeout(DEADLINE, asked).await.expect("the model is asked");
         person.types("\u{3}").await;
         assert_eq!(person.leaves().await.0, 130);
+    });
+}
+
+#[test]
+fn output_keeps_its_colours_in_the_panels_and_nothing_else() {
+    // A title, another screen, an empty one, movements, letters that nobody sees.
+    let play = "\\033]0;owned\\007\\033[?1049h\\033[2J\\033[7;3H\\033[4A\\033[8m";
+    let live = format!(
+        "printf 'x \\033[31mscarlet\\033[0m {play}end\\033[0m\\n'; until [ -e go-on ]; do sleep 0.02; done; \
+         printf '\\033[1;32mleaf\\033[0m after\\n'"
+    );
+    let shared = "printf 'x \\033[31mcrimson\\033[0m \\033]0;owned\\007end\\n'";
+    let mock = Mock::start(&[(
+        "go",
+        vec![
+            bash(&live),
+            call("run_command", json!({ "command": shared, "reasoning": "again" })),
+            say("Done."),
+        ],
+    )]);
+    let world = World::with_openai(&mock.url()).variable("SHELL", "/bin/bash");
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["chat", "--approve=auto", "go"]);
+        let (red, green) = (Some(Color::Named(NamedColor::Red)), Some(Color::Named(NamedColor::Green)));
+        // While it runs, in the panel that is still open.
+        viewer.sees("│ x scarlet end").await;
+        assert_eq!(viewer.colour_of("scarlet end"), red, "{}", viewer.screen());
+        std::fs::write(world.work().join("go-on"), "").unwrap();
+        let screen = viewer.sees("Done.").await;
+        assert_eq!(screen.matches("COMMAND OUTPUT").count(), 2, "nothing was wiped away:\n{screen}");
+        for (word, colour) in [("scarlet end", red), ("crimson end", red), ("leaf after", green)] {
+            assert_eq!(viewer.colour_of(word), colour, "{word} of\n{screen}");
+            let around = viewer.colour_of(word.split_once(' ').unwrap().1);
+            assert_ne!(around, colour, "what follows {word} is plain");
+        }
+        for sequence in ["\x1b]0;", "\x1b[?1049h", "\x1b[2J", "\x1b[7;3H", "\x1b[4A", "\x1b[8m"] {
+            let passed = viewer.raw.windows(sequence.len()).any(|bytes| bytes == sequence.as_bytes());
+            assert!(!passed, "{sequence:?} reached the terminal");
+        }
+        viewer.types("\x04").await;
+        assert_eq!(viewer.ends().await, 0);
     });
 }

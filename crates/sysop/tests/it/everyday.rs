@@ -211,7 +211,7 @@ fn another_session_begins_from_an_earlier_message() {
 }
 
 #[test]
-fn models_hosts_routines_and_colours_are_picked() {
+fn routines_are_picked_and_keys_are_told() {
     let mock = Mock::start(&[("hello", vec![say("Hello.")])]);
     let config = "[routines.greet]\ndescription = \"Greets\"\ncmd = \"echo hello {{name}} >greeted\"\n\
                   vars = { name = { description = \"who\" } }\n";
@@ -228,10 +228,6 @@ fn models_hosts_routines_and_colours_are_picked() {
         viewer.types("\r").await;
         viewer.sees("exit code 0").await;
         assert_eq!(world.read("greeted").trim(), "hello a b");
-        viewer.types("/theme\r").await;
-        viewer.sees("Colours").await;
-        viewer.types("light\r").await;
-        viewer.sees("theme = \"light\"").await;
         viewer.types("/model\r").await;
         viewer.sees("Models").await;
         viewer.types(ESCAPE).await;
@@ -241,6 +237,45 @@ fn models_hosts_routines_and_colours_are_picked() {
         viewer.types(ESCAPE).await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn colours_that_were_picked_stay() {
+    let world = World::new().variable("SYSOP_MODEL", "demo/demo");
+    let colour = |viewer: &Viewer| viewer.colour_of("› say what you want");
+    let (dark, light) = (Some(Color::Indexed(117)), Some(Color::Indexed(24)));
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &[]);
+        viewer.sees("say what you want").await;
+        assert_eq!(colour(&viewer), dark);
+        viewer.types("/theme\r").await;
+        viewer.sees("Colours").await;
+        viewer.types("light\r").await;
+        viewer.sees("these colours stay: kept in").await;
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+        let mut viewer = Viewer::sits_down(&world, &[]);
+        viewer.sees("say what you want").await;
+        assert_eq!(colour(&viewer), light);
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+        let kept = world.data().join("chosen.toml");
+        let shown = world.finish(&["config", "show"]).out;
+        assert!(shown.contains(&format!("theme = \"light\"  # {}:1", kept.display())), "{shown}");
+        // The person's own file is never written; where it decides, that is said.
+        let own = "# mine\ntheme = \"dark\" # as ever\n";
+        let world = world.file(".config/sysop/config.toml", own);
+        let mut viewer = Viewer::sits_down(&world, &[]);
+        viewer.sees("say what you want").await;
+        assert_eq!(colour(&viewer), dark);
+        viewer.types("/theme terminal\r").await;
+        viewer.sees("config.toml:2 decides").await;
+        assert_eq!(colour(&viewer), Some(Color::Named(NamedColor::Cyan)));
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+        assert_eq!(std::fs::read_to_string(world.home().join(".config/sysop/config.toml")).unwrap(), own);
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "theme = \"light\"\n");
     });
 }
 
@@ -283,7 +318,7 @@ fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
 
 #[test]
 fn the_terminal_leaves_room_for_the_conversation() {
-    let mock = Mock::start(&[("hello", vec![say("Good morning.")])]);
+    let mock = Mock::start(&[("hello", vec![say(&format!("Good morning.\n\n{}", "y".repeat(170)))])]);
     let world = World::with_openai(&mock.url()).variable("SHELL", "/bin/bash");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["hello"]);
@@ -299,6 +334,7 @@ fn the_terminal_leaves_room_for_the_conversation() {
             let size = format!("{high} {wide}");
             let screen = viewer.sees_that(&size, |screen| screen.contains(&size)).await;
             assert!(screen.contains("Good morning."), "{screen}");
+            assert!(!screen.contains("y│"), "it touches the border:\n{screen}");
             viewer.types("clear\r\x1d").await;
             viewer.sees("? keys").await;
         }

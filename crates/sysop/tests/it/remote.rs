@@ -4,6 +4,7 @@ mod broken;
 mod errors;
 mod fleet;
 mod models;
+mod picked;
 mod repl;
 mod secrets;
 mod tools;

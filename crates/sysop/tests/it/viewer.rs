@@ -1,7 +1,9 @@
 //! Someone who looks at the full screen: the binary at the end of a PTY, and what its output makes of a screen.
 
+use std::sync::{Arc, Mutex};
+
 use alacritty_terminal::Term;
-use alacritty_terminal::event::VoidListener;
+use alacritty_terminal::event::{Event, EventListener};
 use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::Flags;
@@ -32,12 +34,27 @@ impl Dimensions for Size {
     }
 }
 
+/// What the terminal answers to who asks it something.
+#[derive(Clone, Default)]
+struct Answers(Arc<Mutex<String>>);
+
+impl EventListener for Answers {
+    fn send_event(&self, event: Event) {
+        if let Event::PtyWrite(answer) = event {
+            self.0.lock().unwrap().push_str(&answer);
+        }
+    }
+}
+
 /// Someone at a terminal.
 pub(crate) struct Viewer {
     pty: pty_process::Pty,
     child: tokio::process::Child,
-    term: Term<VoidListener>,
+    term: Term<Answers>,
+    answers: Answers,
     parser: Processor,
+    /// All that came, as it came.
+    pub(crate) raw: Vec<u8>,
 }
 
 impl Viewer {
@@ -68,14 +85,19 @@ impl Viewer {
             .kill_on_drop(true)
             .spawn(pts)
             .unwrap();
-        let term = Term::new(Config::default(), &size, VoidListener);
-        Self { pty, child, term, parser: Processor::new() }
+        let answers = Answers::default();
+        let term = Term::new(Config::default(), &size, answers.clone());
+        Self { pty, child, term, answers, parser: Processor::new(), raw: Vec::new() }
     }
 
     async fn reads(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let Ok(count @ 1..) = self.pty.read(&mut bytes).await else { return false };
+        self.raw.extend_from_slice(&bytes[..count]);
         self.parser.advance(&mut self.term, &bytes[..count]);
+        let answer = std::mem::take(&mut *self.answers.0.lock().unwrap());
+        // Who has ended waits for no answer.
+        let _ = self.pty.write_all(answer.as_bytes()).await;
         true
     }
 
@@ -124,9 +146,9 @@ impl Viewer {
         self.sees_that(text, |screen| screen.contains(text)).await
     }
 
-    /// Waits until a proposal takes keys; it says so.
-    pub(crate) async fn reads_the_proposal(&mut self) {
-        self.sees("Enter run").await;
+    /// Waits until a proposal takes keys; it says so. Gives the screen.
+    pub(crate) async fn reads_the_proposal(&mut self) -> String {
+        self.sees("Enter run").await
     }
 
     pub(crate) async fn types(&mut self, text: &str) {

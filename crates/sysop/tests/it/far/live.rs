@@ -5,11 +5,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
+use alacritty_terminal::vte::ansi::{Color, NamedColor};
 use serde_json::{Value, json};
 
 use super::{Server, client, connect, leaves, results};
 use crate::person::at_a_terminal;
-use crate::support::{Mock, call, files_below, say};
+use crate::support::{Mock, bash, call, files_below, say};
 use crate::viewer::Viewer;
 
 /// Asks the server for a session; gives what it answers.
@@ -71,6 +72,33 @@ fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_a
         viewer.types("\x03\x03").await;
         assert_eq!(viewer.ends().await, 0);
     });
+}
+
+#[test]
+fn the_output_of_a_session_on_a_server_keeps_its_colours_and_nothing_else() {
+    let print = "printf 'x \\033[31mscarlet\\033[0m \\033]0;owned\\007\\033[2Jend\\n'";
+    let mock = Mock::start(&[("go", vec![bash(print), say("Done.")])]);
+    let server = Server::start(&mock);
+    let id = new_session(&server, &json!({ "approve": "auto" })).1["sessionId"].as_str().unwrap().to_owned();
+    let here = client();
+    let red = Some(Color::Named(NamedColor::Red));
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
+        viewer.sees("openai/test-model").await;
+        viewer.types("go\r").await;
+        // While it runs it is a stream of its own; what is there after its end came with the result.
+        viewer.sees("Done.").await;
+        assert_eq!(viewer.colour_of("scarlet end"), red, "{}", viewer.screen());
+        viewer.types("\x04").await;
+        assert_eq!(viewer.ends().await, 0);
+        let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
+        viewer.sees("Done.").await;
+        assert_eq!(viewer.colour_of("scarlet end"), red, "{}", viewer.screen());
+        assert_ne!(viewer.colour_of("end"), red);
+        viewer.types("\x04").await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+    assert!(!mock.last_body().to_string().contains("\\u001b"), "the model is told the text alone");
 }
 
 #[test]
