@@ -17,7 +17,7 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionId;
-use sysop_core::session::{Activity, Session};
+use sysop_core::session::{Activity, QUEUED_PROMPTS_MAX, Session};
 use tokio::sync::oneshot;
 
 use crate::cluster::{LETTERS_MAX, Lease, LetterNumber, Nodes};
@@ -36,6 +36,12 @@ const READY_EVENTS_MAX: usize = 256;
 const SHARED_APPEND_WAIT: Duration = Duration::from_millis(2);
 /// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
 const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// How many inputs of people may wait for their turn to be worked off; one more is refused.
+const INPUTS_MAX: usize = 1024;
+/// What is told where a prompt comes that can neither begin nor wait.
+pub const QUEUE_IS_FULL: &str = "this prompt was not taken: as many as can wait for the end of this turn wait \
+                                        already; say it again later, or stop the turn";
 
 /// How long an append may take before people are told why it waits.
 const SLOW_APPEND: Duration = Duration::from_secs(3);
@@ -64,6 +70,8 @@ struct Inbox {
     inputs: VecDeque<(Input, Option<LetterNumber>)>,
     /// What people said here and is being worked off, until it is durable.
     said: Vec<Input>,
+    /// How many prompts waited for the end of the turn when the log was last written.
+    queued: usize,
     /// Here while no task works on the inputs.
     parked: Option<Worker>,
     /// The last durable event.
@@ -80,6 +88,22 @@ struct Inbox {
 }
 
 impl Inbox {
+    /// Whether there is room for an input that was just said.
+    fn takes(&self, input: &Input) -> Result<(), DriverError> {
+        let is_prompt = |input: &Input| matches!(input, Input::Prompt { .. });
+        if is_prompt(input) {
+            let coming = self.inputs.iter().map(|(input, _)| input).chain(&self.said);
+            if self.queued + coming.filter(|input| is_prompt(input)).count() >= QUEUED_PROMPTS_MAX {
+                return Err(DriverError::Full(QUEUE_IS_FULL.to_owned()));
+            }
+        }
+        if may_be_posted(input) && self.inputs.len() >= INPUTS_MAX {
+            let why = format!("{INPUTS_MAX} inputs wait to be worked off already; try again in a moment");
+            return Err(DriverError::Full(why));
+        }
+        Ok(())
+    }
+
     fn forget_ended(&mut self) {
         for letter in self.ended_letters.drain(..) {
             self.open_letters.remove(&letter);
@@ -164,6 +188,7 @@ impl Live {
         let inbox = Inbox {
             inputs: VecDeque::new(),
             said: Vec::new(),
+            queued: worker.session.queued(),
             parked: Some(worker),
             seq,
             active: ports.clock.now(),
@@ -258,21 +283,26 @@ impl Live {
     }
 
     pub(crate) fn send(self: &Arc<Self>, input: Input) -> Result<(), DriverError> {
-        self.take_in([(input, None)])
+        let inbox = self.inbox();
+        if inbox.closed.is_none() {
+            inbox.takes(&input)?;
+        }
+        self.take_in(inbox, [(input, None)])
     }
 
     fn take_in(
         self: &Arc<Self>,
+        mut inbox: MutexGuard<'_, Inbox>,
         inputs: impl IntoIterator<Item = (Input, Option<LetterNumber>)>,
     ) -> Result<(), DriverError> {
         let worker = {
-            let mut inbox = self.inbox();
             if let Some(closed) = &inbox.closed {
                 return Err(DriverError::Closed(closed.why.clone()));
             }
             inbox.inputs.extend(inputs);
             if inbox.inputs.is_empty() { None } else { inbox.parked.take() }
         };
+        drop(inbox);
         if let Some(worker) = worker {
             self.spawn(worker);
         }
@@ -321,7 +351,7 @@ impl Live {
             new
         };
         let more = full && !new.is_empty();
-        if self.take_in(new).is_err() {
+        if self.take_in(self.inbox(), new).is_err() {
             return false;
         }
         let mut inbox = self.inbox();
@@ -390,7 +420,13 @@ impl Live {
             let mut effects = Vec::new();
             for (input, letter) in inputs {
                 worker.letters.extend(letter);
+                let prompt = matches!(&input, Input::Prompt { text } if !text.trim().is_empty());
+                let before = worker.pending.len();
                 worker.handle(input, &mut effects);
+                if prompt && worker.pending.len() == before {
+                    // It was posted elsewhere, where nobody could know.
+                    self.hub.delta(&Delta::Notice { text: QUEUE_IS_FULL.to_owned() });
+                }
             }
             let mut published = None;
             if let Some(Asked { step, publish, at_once }) = self.ask_early(&mut worker, &mut effects) {
@@ -406,7 +442,11 @@ impl Live {
                 drop(worker); // and with it what was asked
                 return self.fail(&error);
             }
-            self.inbox().said.clear();
+            {
+                let mut inbox = self.inbox();
+                inbox.said.clear();
+                inbox.queued = worker.session.queued();
+            }
             if !self.lease.holds() {
                 self.lose();
             }

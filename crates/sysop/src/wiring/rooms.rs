@@ -402,6 +402,7 @@ fn failed(error: DriverError) -> RoomError {
         DriverError::Store(StoreError::NotFound(id)) => RoomError::NotFound(id),
         DriverError::Store(_)
         | DriverError::Closed(_)
+        | DriverError::Full(_)
         | DriverError::NoTurn(..)
         | DriverError::Elsewhere(..)
         | DriverError::BadLog(..) => RoomError::Failed(error.to_string()),
