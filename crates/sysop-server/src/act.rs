@@ -97,6 +97,12 @@ pub(crate) async fn act(
         | ClientMessage::TerminalDetach { .. }
         | ClientMessage::Heartbeat {} => {}
     }
+    pass_on(inner, room, caller, &message)
+}
+
+/// Tells the session, once however often a message of a name comes.
+fn pass_on(inner: &Inner, room: &Room, caller: &Caller, message: &ClientMessage) -> Result<Acted, Refused> {
+    let by = caller.name.as_str();
     let name = message.envelope().and_then(|envelope| envelope.message_id.clone());
     if let Some(name) = &name
         && !inner.house.is_news(&room.state.id, &caller.key, name)

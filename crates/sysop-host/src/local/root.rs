@@ -9,7 +9,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 
 /// By device and number, which no other folder gets while one of them is open.
-static OPEN: Mutex<Option<HashMap<(u64, u64), Weak<Dir>>>> = Mutex::new(None);
+type Folders = HashMap<(u64, u64), Weak<Dir>>;
+
+static OPEN: Mutex<Option<Folders>> = Mutex::new(None);
 
 /// Opens a folder, or shares it with who has it open.
 pub(super) fn open(place: &Path) -> io::Result<Arc<Dir>> {
