@@ -6,6 +6,7 @@
 //! (`cluster`) each run the sessions that they own, and follow the others.
 #![warn(missing_docs)]
 
+mod bounds;
 mod clock;
 pub mod cluster;
 pub mod face;
@@ -32,10 +33,10 @@ use sysop_core::session::{NotASession, Session, SessionSpec};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+pub use self::bounds::QUEUE_IS_FULL;
 pub use self::clock::system_clock;
 use self::cluster::{Acquired, Alone, Cluster, Lease, Nodes, Word};
 pub use self::hub::Updates;
-pub use self::live::QUEUE_IS_FULL;
 use self::live::{Live, Start};
 use self::people::{Answer, Terminal};
 pub use self::placed::MakeHost;

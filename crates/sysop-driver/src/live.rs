@@ -17,9 +17,10 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionId;
-use sysop_core::session::{Activity, QUEUED_PROMPTS_MAX, Session};
+use sysop_core::session::{Activity, Session};
 use tokio::sync::oneshot;
 
+use crate::bounds::{QUEUE_IS_FULL, has_room};
 use crate::cluster::{LETTERS_MAX, Lease, LetterNumber, Nodes};
 use crate::follow::Relaying;
 use crate::hub::{Hub, Updates};
@@ -36,12 +37,6 @@ const READY_EVENTS_MAX: usize = 256;
 const SHARED_APPEND_WAIT: Duration = Duration::from_millis(2);
 /// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
 const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
-
-/// How many inputs of people may wait for their turn to be worked off; one more is refused.
-const INPUTS_MAX: usize = 1024;
-/// What is told where a prompt comes that can neither begin nor wait.
-pub const QUEUE_IS_FULL: &str = "this prompt was not taken: as many as can wait for the end of this turn wait \
-                                        already; say it again later, or stop the turn";
 
 /// How long an append may take before people are told why it waits.
 const SLOW_APPEND: Duration = Duration::from_secs(3);
@@ -88,22 +83,6 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// Whether there is room for an input that was just said.
-    fn takes(&self, input: &Input) -> Result<(), DriverError> {
-        let is_prompt = |input: &Input| matches!(input, Input::Prompt { .. });
-        if is_prompt(input) {
-            let coming = self.inputs.iter().map(|(input, _)| input).chain(&self.said);
-            if self.queued + coming.filter(|input| is_prompt(input)).count() >= QUEUED_PROMPTS_MAX {
-                return Err(DriverError::Full(QUEUE_IS_FULL.to_owned()));
-            }
-        }
-        if may_be_posted(input) && self.inputs.len() >= INPUTS_MAX {
-            let why = format!("{INPUTS_MAX} inputs wait to be worked off already; try again in a moment");
-            return Err(DriverError::Full(why));
-        }
-        Ok(())
-    }
-
     fn forget_ended(&mut self) {
         for letter in self.ended_letters.drain(..) {
             self.open_letters.remove(&letter);
@@ -285,7 +264,8 @@ impl Live {
     pub(crate) fn send(self: &Arc<Self>, input: Input) -> Result<(), DriverError> {
         let inbox = self.inbox();
         if inbox.closed.is_none() {
-            inbox.takes(&input)?;
+            let waiting = inbox.inputs.iter().map(|(input, _)| input);
+            has_room(&input, waiting, &inbox.said, inbox.queued)?;
         }
         self.take_in(inbox, [(input, None)])
     }
