@@ -295,6 +295,14 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The names of the files that are kept beside the log for it.
+    pub fn kept(&self) -> impl Iterator<Item = &str> {
+        let outcome = if let Self::ToolFinished { outcome, .. } = self { Some(outcome) } else { None };
+        outcome.into_iter().flat_map(Outcome::kept)
+    }
+}
+
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         tagged::serialize(self, serializer)

@@ -64,6 +64,12 @@ impl Outcome {
         Self::new(Status::Failed, output)
     }
 
+    /// The names of the files that are kept of it beside the log.
+    pub fn kept(&self) -> impl Iterator<Item = &str> {
+        let before = self.changes.iter().filter_map(|change| change.before.as_deref());
+        self.artefact.as_deref().into_iter().chain(before)
+    }
+
     /// An end with a text and nothing else.
     pub fn new(status: Status, output: impl Into<String>) -> Self {
         Self {

@@ -6,6 +6,7 @@
 //! (`cluster`) each run the sessions that they own, and follow the others.
 #![warn(missing_docs)]
 
+mod bounds;
 mod clock;
 pub mod cluster;
 pub mod face;
@@ -19,7 +20,7 @@ pub mod port;
 mod questions;
 pub mod tokens;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -32,6 +33,7 @@ use sysop_core::session::{NotASession, Session, SessionSpec};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+pub use self::bounds::QUEUE_IS_FULL;
 pub use self::clock::system_clock;
 use self::cluster::{Acquired, Alone, Cluster, Lease, Nodes, Word};
 pub use self::hub::Updates;
@@ -45,6 +47,10 @@ use self::port::{Clock, Host, Provider, Store, StoreError};
 const LOAD_EVENTS_MAX: usize = 4096;
 /// Sessions that can be opened from their logs side by side.
 const DOORS: usize = 64;
+/// Sessions out of their logs that stay in memory for a while after the last who held them, whoever looks at how many.
+pub const RESTING_MAX: usize = 64;
+/// How many of those that may have to go are looked at when another one comes; somebody may hold them.
+const RESTING_LOOKS: usize = 8;
 /// How long a node that leaves waits until what was said on it is on its way to the others.
 const LAST_LETTERS_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -68,6 +74,9 @@ pub enum DriverError {
     /// The session ended for good; the text says why.
     #[error("{0}")]
     Closed(String),
+    /// The session takes no more of this for now; the text says why.
+    #[error("{0}")]
+    Full(String),
     /// The log has no such turn.
     #[error("session {0} has no turn {1}")]
     NoTurn(SessionId, TurnId),
@@ -89,6 +98,8 @@ struct Inner {
     ports: Ports,
     nodes: Option<Nodes>,
     sessions: Mutex<HashMap<SessionId, Arc<Live>>>,
+    /// Those of them that came out of their logs, the first to go first.
+    from_logs: Mutex<VecDeque<Weak<Live>>>,
     /// Sessions that faces of this node have open, wherever they are.
     placed: Mutex<HashMap<SessionId, Weak<Placed>>>,
     /// Of several who open the same session, one at a time does.
@@ -293,6 +304,7 @@ impl Driver {
         let live = self.inner.begin(id, lease, make_host(), start);
         match self.keep(live, Some(Input::Recovered)) {
             Kept::New(live) => {
+                self.inner.bound_resting(&live);
                 for input in self.inner.first.get().into_iter().flatten() {
                     live.send(input.clone())?;
                 }
@@ -323,6 +335,11 @@ impl Driver {
             for logged in page {
                 if matches!(&logged.event, Event::TurnStarted { turn, .. } if *turn == before) {
                     store.append(id, Seq(0), &taken).await?;
+                    // What is kept beside the log of a session that was deleted meanwhile may be gone.
+                    if let Err(error) = store.load(from, Seq(0), 1).await {
+                        store.delete(id).await?;
+                        return Err(error.into());
+                    }
                     return Ok(());
                 }
                 taken.push(Arc::new(logged));
@@ -394,6 +411,7 @@ impl Inner {
             ports,
             nodes,
             sessions: Mutex::default(),
+            from_logs: Mutex::default(),
             placed: Mutex::default(),
             doors: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             leaving: AtomicBool::new(false),
@@ -438,6 +456,33 @@ impl Inner {
 
     fn live(&self, id: &SessionId) -> Option<Arc<Live>> {
         lock(&self.sessions).get(id).cloned()
+    }
+
+    /// Lets go of the oldest sessions that came out of their logs and that nobody holds, where one more came.
+    fn bound_resting(&self, newest: &Arc<Live>) {
+        let now = self.ports.clock.now();
+        let mut resting = Vec::new();
+        let mut from_logs = lock(&self.from_logs);
+        from_logs.push_back(Arc::downgrade(newest));
+        for _ in 0..RESTING_LOOKS {
+            if from_logs.len() <= RESTING_MAX {
+                break;
+            }
+            let Some(live) = from_logs.pop_front().and_then(|oldest| oldest.upgrade()) else { continue };
+            let mut sessions = lock(&self.sessions);
+            let known = sessions.get(live.id()).is_some_and(|known| Arc::ptr_eq(known, &live));
+            // The map's and this one.
+            if known && Arc::strong_count(&live) == 2 && live.rests(now, Duration::ZERO) {
+                sessions.remove(live.id());
+                resting.push(live);
+            } else if known {
+                from_logs.push_back(Arc::downgrade(&live));
+            }
+        }
+        drop(from_logs);
+        for live in resting {
+            self.give_back(&live);
+        }
     }
 
     /// Lets go of a session that nobody here holds any more, if it has nothing to do; says whether it is gone.
@@ -597,7 +642,7 @@ impl Handle {
     /// Tells the session something. Never blocks; what came of it arrives as updates.
     ///
     /// # Errors
-    /// When the session ended for good.
+    /// When the session ended for good, or too much waits for it already.
     pub fn send(&self, input: Input) -> Result<(), DriverError> {
         self.live.send(input)
     }

@@ -20,6 +20,7 @@ use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
 use tokio::sync::oneshot;
 
+use crate::bounds::{QUEUE_IS_FULL, has_room};
 use crate::cluster::{LETTERS_MAX, Lease, LetterNumber, Nodes};
 use crate::follow::Relaying;
 use crate::hub::{Hub, Updates};
@@ -64,6 +65,8 @@ struct Inbox {
     inputs: VecDeque<(Input, Option<LetterNumber>)>,
     /// What people said here and is being worked off, until it is durable.
     said: Vec<Input>,
+    /// How many prompts waited for the end of the turn when the log was last written.
+    queued: usize,
     /// Here while no task works on the inputs.
     parked: Option<Worker>,
     /// The last durable event.
@@ -164,6 +167,7 @@ impl Live {
         let inbox = Inbox {
             inputs: VecDeque::new(),
             said: Vec::new(),
+            queued: worker.session.queued(),
             parked: Some(worker),
             seq,
             active: ports.clock.now(),
@@ -258,21 +262,27 @@ impl Live {
     }
 
     pub(crate) fn send(self: &Arc<Self>, input: Input) -> Result<(), DriverError> {
-        self.take_in([(input, None)])
+        let inbox = self.inbox();
+        if inbox.closed.is_none() {
+            let waiting = inbox.inputs.iter().map(|(input, _)| input);
+            has_room(&input, waiting, &inbox.said, inbox.queued)?;
+        }
+        self.take_in(inbox, [(input, None)])
     }
 
     fn take_in(
         self: &Arc<Self>,
+        mut inbox: MutexGuard<'_, Inbox>,
         inputs: impl IntoIterator<Item = (Input, Option<LetterNumber>)>,
     ) -> Result<(), DriverError> {
         let worker = {
-            let mut inbox = self.inbox();
             if let Some(closed) = &inbox.closed {
                 return Err(DriverError::Closed(closed.why.clone()));
             }
             inbox.inputs.extend(inputs);
             if inbox.inputs.is_empty() { None } else { inbox.parked.take() }
         };
+        drop(inbox);
         if let Some(worker) = worker {
             self.spawn(worker);
         }
@@ -321,7 +331,7 @@ impl Live {
             new
         };
         let more = full && !new.is_empty();
-        if self.take_in(new).is_err() {
+        if self.take_in(self.inbox(), new).is_err() {
             return false;
         }
         let mut inbox = self.inbox();
@@ -390,7 +400,13 @@ impl Live {
             let mut effects = Vec::new();
             for (input, letter) in inputs {
                 worker.letters.extend(letter);
+                let prompt = matches!(&input, Input::Prompt { text } if !text.trim().is_empty());
+                let before = worker.pending.len();
                 worker.handle(input, &mut effects);
+                if prompt && worker.pending.len() == before {
+                    // It was posted elsewhere, where nobody could know.
+                    self.hub.delta(&Delta::Notice { text: QUEUE_IS_FULL.to_owned() });
+                }
             }
             let mut published = None;
             if let Some(Asked { step, publish, at_once }) = self.ask_early(&mut worker, &mut effects) {
@@ -406,7 +422,11 @@ impl Live {
                 drop(worker); // and with it what was asked
                 return self.fail(&error);
             }
-            self.inbox().said.clear();
+            {
+                let mut inbox = self.inbox();
+                inbox.said.clear();
+                inbox.queued = worker.session.queued();
+            }
             if !self.lease.holds() {
                 self.lose();
             }

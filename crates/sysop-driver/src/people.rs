@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use secrecy::SecretString;
 use sysop_core::event::Typed;
-use sysop_core::id::CallId;
+use sysop_core::id::{CallId, SessionId};
 use sysop_core::question::QuestionKind;
 
 /// The people behind a session, as its host knows them.
@@ -22,6 +22,11 @@ pub trait People: Send + Sync {
 
     /// Something worth knowing while one waits, in one line.
     fn notice(&self, text: &str);
+
+    /// Which session it is; none where it is none.
+    fn session(&self) -> Option<SessionId> {
+        None
+    }
 }
 
 /// A question for people.

@@ -1,5 +1,6 @@
 //! What the driver needs of the world. Each trait is implemented by an adapter crate.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +109,25 @@ pub trait Store: Send + Sync {
 
     /// Removes a session and its log. Removing what is not there is `NotFound`.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
+
+    /// Which of these kept files the logs name. Reads all of them; for seldom use.
+    async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        let mut named = HashSet::new();
+        for session in self.list(usize::MAX).await? {
+            let mut after = Seq(0);
+            loop {
+                let page = match self.load(&session.id, after, crate::LOAD_EVENTS_MAX).await {
+                    Err(StoreError::NotFound(_)) => break, // it was deleted meanwhile
+                    page => page?,
+                };
+                let Some(last) = page.last() else { break };
+                after = last.seq;
+                let kept = page.iter().flat_map(|logged| logged.event.kept());
+                named.extend(kept.filter(|name| files.contains(*name)).map(str::to_owned));
+            }
+        }
+        Ok(named)
+    }
 }
 
 /// One row of a session list.

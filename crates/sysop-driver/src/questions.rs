@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use async_trait::async_trait;
 use secrecy::ExposeSecret;
 use sysop_core::event::{Delta, Input, Typed};
+use sysop_core::id::SessionId;
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use tokio::sync::oneshot;
 
@@ -102,6 +103,10 @@ impl People for SessionPeople {
         if let Some(live) = self.0.upgrade() {
             live.hub.delta(&Delta::Notice { text: text.to_owned() });
         }
+    }
+
+    fn session(&self) -> Option<SessionId> {
+        self.0.upgrade().map(|live| live.id().clone())
     }
 }
 

@@ -42,6 +42,7 @@ use crate::machine::Machine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
 use crate::output::artefacts::Artefacts;
+pub use crate::output::forget::forget;
 use crate::output::redact::Secrets;
 pub use crate::settings::{ARTEFACT_BYTES_MAX, HostError, LocalSettings, RemoteSettings};
 use crate::ssh::SshMachine;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use sysop_core::event::Input;
+use sysop_core::session::QUEUED_PROMPTS_MAX;
+use sysop_driver::QUEUE_IS_FULL;
 use sysop_driver::people::{Answer, Terminal, TerminalSize, TerminalView};
 use sysop_wire::{ClientMessage, ErrorCode, QuestionReply};
 
@@ -82,8 +84,8 @@ pub(crate) async fn act(
         ClientMessage::UserMessage { content, .. } if content.trim().is_empty() => {
             return Err(refused(ErrorCode::BadMessage, "the message is empty"));
         }
-        ClientMessage::UserMessage { .. }
-        | ClientMessage::Cancel { .. }
+        ClientMessage::UserMessage { .. } => has_room(inner, room).await?,
+        ClientMessage::Cancel { .. }
         | ClientMessage::Direct { .. }
         | ClientMessage::Configure { .. }
         | ClientMessage::Pause { .. }
@@ -95,7 +97,14 @@ pub(crate) async fn act(
         | ClientMessage::TerminalDetach { .. }
         | ClientMessage::Heartbeat {} => {}
     }
-    if let Some(name) = message.envelope().and_then(|envelope| envelope.message_id.as_deref())
+    pass_on(inner, room, caller, &message)
+}
+
+/// Tells the session, once however often a message of a name comes.
+fn pass_on(inner: &Inner, room: &Room, caller: &Caller, message: &ClientMessage) -> Result<Acted, Refused> {
+    let by = caller.name.as_str();
+    let name = message.envelope().and_then(|envelope| envelope.message_id.clone());
+    if let Some(name) = &name
         && !inner.house.is_news(&room.state.id, &caller.key, name)
     {
         return Ok(Acted::Ignored);
@@ -107,7 +116,22 @@ pub(crate) async fn act(
     {
         spans.acts(&room.state.id, trace);
     }
-    send(inner, room, message.inputs(by))
+    let sent = send(inner, room, message.inputs(by));
+    if let (Some(name), Err(_)) = (&name, &sent) {
+        inner.house.is_no_news(&room.state.id, &caller.key, name); // it may be tried again
+    }
+    sent
+}
+
+/// Fails where no more prompts can wait, as far as is known here: of several servers another one may work on it, and
+/// could only tell of a prompt that it was not taken.
+async fn has_room(inner: &Inner, room: &Room) -> Result<(), Refused> {
+    let now = inner.house.open(&room.state.id).await;
+    let now = now.map_err(|error| refused(ErrorCode::Closed, error.to_string()))?;
+    if Follower::caught_up(&now).await.now().queued as usize >= QUEUED_PROMPTS_MAX {
+        return Err(refused(ErrorCode::TooMany, QUEUE_IS_FULL));
+    }
+    Ok(())
 }
 
 fn send(inner: &Inner, room: &Room, inputs: Vec<Input>) -> Result<Acted, Refused> {
@@ -118,9 +142,15 @@ fn send(inner: &Inner, room: &Room, inputs: Vec<Input>) -> Result<Acted, Refused
         if let Input::Configure { change } = &input {
             inner.house.rooms.permits(change).map_err(|why| refused(ErrorCode::Forbidden, why))?;
         }
-        room.opened.session.send(input).map_err(|why| refused(ErrorCode::Closed, why))?;
+        room.opened.session.send(input).map_err(|why| unsent(room, why))?;
     }
     Ok(Acted::Done)
+}
+
+/// Why the session was not told: it is gone, or takes no more for now.
+pub(crate) fn unsent(room: &Room, why: String) -> Refused {
+    let gone = room.opened.session.last_error().is_some();
+    refused(if gone { ErrorCode::Closed } else { ErrorCode::TooMany }, why)
 }
 
 fn answer(room: &Room, by: &str, message: &ClientMessage) -> Result<Acted, Refused> {

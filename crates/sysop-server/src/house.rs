@@ -36,6 +36,12 @@ struct Heard {
     order: VecDeque<blake3::Hash>,
 }
 
+impl Heard {
+    fn name(session: &SessionId, key: &str, name: &str) -> blake3::Hash {
+        blake3::hash(format!("{session}\n{key}\n{name}").as_bytes())
+    }
+}
+
 /// What the server keeps of a session for as long as its host lives or somebody is connected to it.
 pub(crate) struct RoomState {
     pub(crate) id: SessionId,
@@ -103,7 +109,7 @@ impl House {
     /// Whether a message comes for the first time: who does not know whether it arrived may send it again by the same
     /// name, and it is acted on once.
     pub(crate) fn is_news(&self, session: &SessionId, key: &str, name: &str) -> bool {
-        let name = blake3::hash(format!("{session}\n{key}\n{name}").as_bytes());
+        let name = Heard::name(session, key, name);
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         if !heard.names.insert(name) {
             return false;
@@ -115,6 +121,14 @@ impl House {
             heard.names.remove(&oldest);
         }
         true
+    }
+
+    /// A message was not acted on: it counts as never heard.
+    pub(crate) fn is_no_news(&self, session: &SessionId, key: &str, name: &str) {
+        let name = Heard::name(session, key, name);
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.names.remove(&name);
+        heard.order.retain(|other| *other != name); // it is seldom
     }
 
     /// Lets go of what nobody needs.

@@ -3,6 +3,7 @@
 //! Appends go over one connection and are grouped (`writer`); all else shares a few (`database`). Where a connection
 //! breaks or the server restarts, what was asked is asked again for a while; an append is never stored twice.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -110,5 +111,9 @@ impl Store for PostgresStore {
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         self.database.delete(id).await
+    }
+
+    async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        self.database.named(files).await
     }
 }

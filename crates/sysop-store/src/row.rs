@@ -1,5 +1,6 @@
 //! How events become rows of a database and rows become events, the same in every database.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -94,6 +95,14 @@ pub(crate) fn summary((id, title, created, changed, last, host, root): SummaryRo
         host,
         root,
     }
+}
+
+/// What the body of an event that names kept files has somewhere; `named_in` looks closer.
+pub(crate) const NAMES_FILES: [&str; 2] = [r#""artefact":""#, r#""before":""#];
+
+/// Which of these files the body of an event names, also one that cannot be read.
+pub(crate) fn named_in(body: &str, files: &HashSet<String>) -> impl Iterator<Item = String> {
+    body.split('"').filter_map(|text| files.get(text)).cloned()
 }
 
 /// The name of an event that cannot be read; nothing else of it is safe to repeat.

@@ -4,6 +4,7 @@
 //! (`writer`); reads have a connection of their own that cannot write (`reader`). A file that cannot be read is
 //! reported and left as it is, never repaired, moved or deleted.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,5 +70,9 @@ impl Store for SqliteStore {
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         self.writer.delete(id).await
+    }
+
+    async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        self.reader.named(files).await
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use sysop_core::event::Update;
+use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
@@ -23,7 +24,7 @@ use crate::pick::Pick;
 use crate::render::Look;
 use crate::sessions::{self, SessionsError, View};
 use crate::settings::{Colour, ProviderSettings, Settings, Target};
-use crate::wiring::{Kept, Machines, Parts, database, providers};
+use crate::wiring::{Kept, Machines, Parts, database, forget, providers};
 
 /// The file of typed lines, in the data folder.
 pub(crate) const HISTORY: &str = "history";
@@ -130,7 +131,10 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
         SessionsCommand::List { limit } => sessions::list(store, limit as usize, &view, &mut out).await,
         SessionsCommand::Show { id } => sessions::show(store, &id, &view, &mut out).await,
         SessionsCommand::Export { id, format } => sessions::export(store, &id, format, &view, &mut out).await,
-        SessionsCommand::Delete { id } => sessions::delete(store, &id, &mut out).await,
+        SessionsCommand::Delete { id } => {
+            let forget = async |id: &SessionId| forget(store, &kept, &settings, id).await;
+            sessions::delete(store, &id, forget, &mut out).await
+        }
     };
     let done = done.and_then(|()| out.flush().map_err(SessionsError::Io));
     kept.close().await;

@@ -172,10 +172,15 @@ pub(crate) async fn export(
     }
 }
 
-/// Deletes a session and says which it was.
-pub(crate) async fn delete(store: &dyn Store, text: &str, out: &mut impl Write) -> Result<(), SessionsError> {
+/// Deletes a session by `forget` and says which it was.
+pub(crate) async fn delete(
+    store: &dyn Store,
+    text: &str,
+    forget: impl AsyncFnOnce(&SessionId) -> Result<(), StoreError>,
+    out: &mut impl Write,
+) -> Result<(), SessionsError> {
     let summary = resolve(store, text).await?;
-    store.delete(&summary.id).await?;
+    forget(&summary.id).await?;
     writeln!(out, "Deleted session {} ({}).", table::one_line(summary.id.as_str()), table::title(&summary))?;
     Ok(())
 }

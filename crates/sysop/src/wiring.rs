@@ -23,11 +23,13 @@ use sysop_provider::{
 use sysop_store::SqliteStore;
 
 mod desk;
+mod forget;
 mod kept;
 mod machines;
 mod nodes;
 mod rooms;
 
+pub(crate) use self::forget::forget;
 pub(crate) use self::kept::Kept;
 use self::machines::HOME;
 pub(crate) use self::machines::{Machines, Place};

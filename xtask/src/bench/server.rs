@@ -16,8 +16,9 @@ use super::Bench;
 use super::measure::{Numbers, ms};
 use crate::chore::{cargo, step, target};
 
-/// Files that the server and its load have open at a time, with some room.
-const OPEN_FILES: u64 = 65_536;
+/// Files that the server has open at a time, and its load: a socket for each session, one to the model for each turn, and
+/// some room.
+const OPEN_FILES: u64 = 12_000;
 /// Sessions that are connected at a time.
 const CONNECTED: usize = 10_000;
 /// Sessions of the storm.
@@ -29,7 +30,7 @@ const START_MAX: Duration = Duration::from_secs(60);
 
 /// All rows of a server.
 pub(crate) fn server(bench: &mut Bench) -> Result<()> {
-    raise_open_files();
+    raise_open_files()?;
     step(
         "build the load",
         cargo().args(["build", "--release", "--locked", "--package", "sysop-server", "--example", "load"]),
@@ -96,14 +97,19 @@ fn stored(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
     server.stop()
 }
 
-/// As far as the system lets us; children inherit it.
-fn raise_open_files() {
+/// Children inherit it.
+fn raise_open_files() -> Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
-    // Who may not raise the limit has what it allows.
-    if current.is_some_and(|current| current < OPEN_FILES) && setrlimit(Resource::Nofile, wanted).is_err() {
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    if current.is_none_or(|current| current >= OPEN_FILES) {
+        return Ok(());
     }
+    let maximum = Some(maximum.map_or(OPEN_FILES, |maximum| maximum.max(OPEN_FILES)));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(OPEN_FILES), maximum }).with_context(|| {
+        format!(
+            "{CONNECTED} connected sessions need {OPEN_FILES} open files in one process; raise the hard limit \
+             (`ulimit -Hn`) and run this again"
+        )
+    })
 }
 
 /// The program that loads.

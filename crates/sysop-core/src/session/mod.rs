@@ -166,6 +166,11 @@ impl Session {
         }
     }
 
+    /// How many prompts wait for the end of the turn.
+    pub fn queued(&self) -> usize {
+        self.state.queue.len()
+    }
+
     /// The messages of the history, oldest first.
     pub fn messages(&self) -> impl Iterator<Item = &crate::message::Message> {
         self.state.history.messages()

@@ -8,6 +8,7 @@ use serde_json::{Map, json};
 use sysop_core::event::{Change, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::outcome::Status;
+use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::tool::Lent;
 use sysop_driver::port::StoreError;
 use sysop_driver::{Driver, DriverError, Handle, Updates};
@@ -164,6 +165,47 @@ async fn stopping_ends_a_model_call_that_never_ends() {
     assert!(matches!(last_event(&rest), Event::TurnEnded { reason: StopReason::Cancelled, .. }));
     handle.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
+}
+
+/// Also while the disk has yet to write them, and with no more to hold in memory than may wait.
+#[tokio::test]
+async fn so_many_prompts_wait_for_the_end_of_a_turn_and_one_more_is_refused() {
+    let world = World::new(3);
+    let (_driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("slow")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::StepStarted { .. })).await;
+    let arm = world.disk_arm.lock().await;
+    for number in 0..QUEUED_PROMPTS_MAX {
+        handle.send(prompt(&format!("prompt {number}"))).expect("there is room");
+    }
+    let full = |handle: &Handle| matches!(handle.send(prompt("one more")), Err(DriverError::Full(_)));
+    assert!(full(&handle), "before any of them is written");
+    drop(arm);
+    let last = format!("prompt {}", QUEUED_PROMPTS_MAX - 1);
+    until(&mut updates, |event| matches!(event, Event::PromptQueued { text } if *text == last)).await;
+    assert!(full(&handle), "when all are");
+    handle.send(Input::Cancel).expect("that is always possible");
+    until(&mut updates, ended).await;
+    handle.send(prompt("hello")).expect("those that waited are gone");
+    let seen = logged(&until(&mut updates, ended).await);
+    let hello = |event: &Event| matches!(event, Event::TurnStarted { prompt, .. } if prompt == "hello");
+    assert!(seen.iter().any(|logged| hello(&logged.event)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_opened_again_knows_how_many_prompts_wait() {
+    let world = World::new(3);
+    let (driver, handle, mut updates) = begin(&world);
+    handle.send(prompt("slow")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::StepStarted { .. })).await;
+    for number in 0..QUEUED_PROMPTS_MAX {
+        handle.send(prompt(&format!("prompt {number}"))).expect("there is room");
+    }
+    let last = format!("prompt {}", QUEUED_PROMPTS_MAX - 1);
+    until(&mut updates, |event| matches!(event, Event::PromptQueued { text } if *text == last)).await;
+    driver.end(handle.id(), "as in a crash");
+    let again = Driver::new(world.ports()).resume(handle.id(), world.host()).await.expect("it is in its log");
+    assert!(matches!(again.send(prompt("one more")), Err(DriverError::Full(_))));
 }
 
 #[tokio::test]

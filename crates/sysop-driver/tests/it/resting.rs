@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use sysop_core::event::{Change, Event, Input};
-use sysop_core::id::Seq;
+use sysop_core::id::{Seq, SessionId};
 use sysop_core::outcome::Status;
 use sysop_core::tool::Lent;
-use sysop_driver::Driver;
+use sysop_driver::{Driver, RESTING_MAX};
 
 use crate::driving::{begin, direct, ended, last_event, logged, next, until};
 use crate::world::{World, spec};
@@ -80,6 +80,35 @@ async fn a_session_rests_only_after_a_while() {
     drop((handle, updates));
     driver.rest(Duration::from_secs(3600));
     assert_eq!(driver.live_sessions(), 1);
+}
+
+/// Who may only look can look at any number of sessions.
+#[tokio::test]
+async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more() {
+    let world = World::new(1);
+    let before = Driver::new(world.ports());
+    let ids: Vec<_> = (0..3 * RESTING_MAX).map(|number| SessionId::new(format!("s{number}"))).collect();
+    for id in &ids {
+        before.create(id.clone(), spec(), world.host()).await.expect("created");
+    }
+    let driver = Driver::new(world.ports());
+    let held = driver.resume(&ids[0], world.host()).await.expect("it is in its log");
+    let working = driver.resume(&ids[1], world.host()).await.expect("it is in its log");
+    let mut updates = working.subscribe(Seq(0));
+    working.send(direct("wait")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    let id = working.id().clone();
+    drop((working, updates));
+    for id in &ids[2..] {
+        driver.resume(id, world.host()).await.expect("it is in its log");
+        assert!(driver.live_sessions() <= RESTING_MAX + 2, "{}", driver.live_sessions());
+    }
+    assert!(driver.live(held.id()).is_some(), "somebody holds it");
+    assert!(driver.live(&id).is_some(), "it has something to do");
+    let newest = ids.last().expect("there are some");
+    assert!(driver.live(newest).is_some(), "the oldest go first");
+    assert!(driver.live(&ids[2]).is_none());
+    driver.resume(&ids[2], world.host()).await.expect("it goes on from its log");
 }
 
 #[tokio::test]

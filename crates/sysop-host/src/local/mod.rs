@@ -3,6 +3,7 @@
 mod files;
 mod find;
 mod process;
+mod root;
 mod tree;
 
 use std::ffi::{CString, OsStr};
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use sysop_driver::port::CancellationToken;
 
@@ -47,14 +47,14 @@ impl LocalMachine {
     pub(crate) fn open(root: &Path, scrub: &[String], secrets: &Secrets) -> Result<Self, HostError> {
         let no_root = |source| HostError::Root { root: root.to_owned(), source };
         let place = std::fs::canonicalize(root).map_err(no_root)?;
-        let opened = Dir::open_ambient_dir(&place, ambient_authority()).map_err(no_root)?;
+        let opened = root::open(&place).map_err(no_root)?;
         let given = std::path::absolute(root).map_err(no_root)?;
         let environment = Environment::scrubbed(std::env::vars_os(), scrub, secrets);
         let shell = ["bash", "sh"].iter().find_map(|name| environment.program(name));
         let shell = shell.unwrap_or_else(|| c"/bin/sh".into());
         let folder = CString::new(place.as_os_str().as_bytes()).expect("an opened path holds no zero byte");
         Ok(Self {
-            root: Arc::new(opened),
+            root: opened,
             names: [given.to_str(), place.to_str()].into_iter().flatten().map(str::to_owned).collect(),
             place,
             environment,

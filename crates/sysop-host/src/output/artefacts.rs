@@ -5,6 +5,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -80,11 +81,10 @@ impl Artefacts {
     }
 
     fn output_path(&self, name: &str) -> io::Result<PathBuf> {
-        let number = name.strip_prefix("output-").and_then(|rest| rest.strip_suffix(".txt"));
-        number
-            .filter(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
-            .map(|_| self.folder.join(name))
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no name of an output"))
+        if is_output(name) {
+            return Ok(self.folder.join(name));
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of an output"))
     }
 
     /// Creates a file of its own, for its owner alone.
@@ -92,11 +92,12 @@ impl Artefacts {
         create_private(&self.folder.join(name))
     }
 
-    /// Keeps the bytes of a file as they were; the name finds them again. The same bytes are kept once.
+    /// Keeps the bytes of a file as they were; the name finds them again. The same bytes are kept once; the time of their
+    /// file says when they were kept last.
     pub(crate) fn keep_preimage(&self, bytes: &[u8]) -> io::Result<String> {
         let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());
         let path = self.folder.join(&name);
-        if path.exists() {
+        if File::open(&path).and_then(|file| file.set_modified(SystemTime::now())).is_ok() {
             return Ok(name);
         }
         let part = path.with_extension(format!("{:016x}", rand::random::<u64>()));
@@ -114,9 +115,7 @@ impl Artefacts {
     /// The bytes of a file as they were. A name that is none of ours, or bytes that are not what the name
     /// says, are errors.
     pub(crate) fn preimage(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let hash = name
-            .strip_prefix("preimages/")
-            .filter(|hash| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        let hash = preimage_hash(name)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no name of an artefact"))?;
         let mut bytes = Vec::new();
         File::open(self.folder.join(name))?.take(bytes_max).read_to_end(&mut bytes)?;
@@ -125,6 +124,25 @@ impl Artefacts {
         }
         Ok(bytes)
     }
+}
+
+/// Whether it is what an output is called.
+pub(crate) fn is_output(name: &str) -> bool {
+    let number = name.strip_prefix("output-").and_then(|rest| rest.strip_suffix(".txt"));
+    number.is_some_and(|number| is_hex(number, 16))
+}
+
+/// Whether it is what the earlier bytes of a file are called.
+pub(crate) fn is_preimage(name: &str) -> bool {
+    preimage_hash(name).is_some()
+}
+
+fn preimage_hash(name: &str) -> Option<&str> {
+    name.strip_prefix("preimages/").filter(|hash| is_hex(hash, 64))
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Writes one artefact beside the stream that it keeps, a buffer at a time.

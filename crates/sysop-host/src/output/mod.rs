@@ -4,6 +4,7 @@
 
 pub(crate) mod artefacts;
 pub(crate) mod capture;
+pub(crate) mod forget;
 pub(crate) mod head_tail;
 pub(crate) mod pace;
 pub(crate) mod redact;

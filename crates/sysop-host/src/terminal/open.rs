@@ -51,7 +51,7 @@ impl SharedTerminal {
         let again = slot.live.is_some();
         let start: TerminalStart = self.machine.terminal().await?;
         let size = self.size();
-        let recording = Recording::begin(&self.artefacts, size)
+        let recording = Recording::begin(&self.artefacts, self.people().session().as_ref(), size)
             .inspect_err(|error| tracing::warn!(%error, "the terminal is not recorded"))
             .ok();
         let outputs = self.outputs.get_or_init(|| broadcast::Sender::new(OUTPUTS_WAITING_MAX));

@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::Instant;
 
+use sysop_core::id::SessionId;
 use sysop_driver::people::TerminalSize;
 
 use crate::output::artefacts::Artefacts;
+use crate::output::forget::recording_name;
 use crate::output::redact::{Redaction, Secrets};
 
 /// The most bytes of one recording.
@@ -27,8 +29,12 @@ pub(super) struct Recording {
 
 impl Recording {
     /// Begins one beside the artefacts, for its owner alone.
-    pub(super) fn begin(artefacts: &Artefacts, size: TerminalSize) -> io::Result<Self> {
-        let file = artefacts.create(&format!("terminal-{:016x}.cast", rand::random::<u64>()))?;
+    pub(super) fn begin(
+        artefacts: &Artefacts,
+        session: Option<&SessionId>,
+        size: TerminalSize,
+    ) -> io::Result<Self> {
+        let file = artefacts.create(&recording_name(session))?;
         let mut recording = Self {
             file: BufWriter::new(file),
             started: Instant::now(),

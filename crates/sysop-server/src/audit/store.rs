@@ -4,6 +4,7 @@
 //! not be audited is not logged, so it does not happen. A line whose event the store then refused is followed by one that
 //! says so.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -195,6 +196,10 @@ impl Store for AuditedStore {
             self.take_back(vec![line]).await;
         }
         deleted
+    }
+
+    async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        self.inner.named(files).await
     }
 }
 

@@ -16,11 +16,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sysop_core::event::{Delta, Event, Input, Logged, Update};
 use sysop_core::id::{SessionId, StepId, TurnId};
-use sysop_wire::ErrorCode;
 
 use super::body::Object;
 use super::{Shared, problem};
-use crate::act::refused;
+use crate::act::unsent;
 use crate::guard::Caller;
 use crate::house::Room;
 use crate::rooms::{RoomError, Wish};
@@ -94,7 +93,7 @@ pub(super) async fn chat(
     }
     let updates = room.opened.session.subscribe(room.opened.last);
     if let Err(why) = room.opened.session.send(Input::Prompt { text: said.clone() }) {
-        return problem::refused(&refused(ErrorCode::Closed, why));
+        return problem::refused(&unsent(&room, why));
     }
     let cookie = format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict", room.state.id);
     let answer = Answer::new(room, said);
@@ -115,7 +114,7 @@ pub(super) async fn clear(
     match earlier(&shared, &caller, &headers).await {
         Ok(Some(room)) => {
             if let Err(why) = room.opened.session.send(Input::Clear) {
-                return problem::refused(&refused(ErrorCode::Closed, why));
+                return problem::refused(&unsent(&room, why));
             }
         }
         Ok(None) => {} // nothing was said

@@ -19,7 +19,7 @@ use sysop_wire::{ClientMessage, ErrorCode, Hello, ManifestTool};
 
 use super::body::Object;
 use super::{Shared, problem};
-use crate::act::{Acted, act, refused};
+use crate::act::{Acted, act, refused, unsent};
 use crate::follow::Follower;
 use crate::guard::Caller;
 use crate::rooms::{Artefact, Wish};
@@ -91,7 +91,7 @@ pub(super) async fn create(
     if !lent.tools.is_empty() {
         room.state.offered_by(&caller.key);
         if let Err(why) = room.opened.session.send(Input::Configure { change: Change::Lent(lent) }) {
-            return problem::refused(&refused(ErrorCode::Closed, why));
+            return problem::refused(&unsent(&room, why));
         }
     }
     let place = format!("/api/agent/sessions/{}", room.state.id);

@@ -1,8 +1,12 @@
 //! What clients without a socket get.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sysop_core::event::{Event, Logged};
+use sysop_core::id::{SessionId, Timestamp};
+use sysop_driver::port::Store;
 use sysop_server::{ServerSettings, SocketSettings};
 
 use crate::client::{Client, Events, get, in_time, post, request, session};
@@ -143,6 +147,21 @@ async fn a_turn_is_paused_resumed_stopped_and_made_again_by_requests() {
     assert_eq!(say("configure", json!({"model": "demo/forbidden"})).await.status, 403);
     assert_eq!(say("messages", json!({"content": " "})).await.status, 400);
     assert_eq!(say("messages", json!({})).await.status, 400);
+}
+
+#[tokio::test]
+async fn an_approval_that_another_server_told_of_may_be_answered_before_this_one_hears_of_it() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let path = format!("/api/agent/sessions/{id}/decisions");
+    let decision = json!({"toolCallId": "c1", "decision": "allow"});
+    assert_eq!(post(world.address, "ann", &path, &decision).await.status, 409, "nobody told of any");
+    let id = SessionId::new(id);
+    let last = world.driver.last_seq(&id).unwrap();
+    let event = Event::PromptQueued { text: "of another server".to_owned() };
+    let told = Arc::new(Logged { seq: last.next(), at: Timestamp(0), event });
+    world.store.append(&id, last, &[told]).await.unwrap();
+    assert_eq!(post(world.address, "ann", &path, &decision).await.status, 202);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sysop_server::{ServerSettings, SocketSettings};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::client::{Client, get, in_time, request, session};
+use crate::client::{Client, get, in_time, post, request, session};
 use crate::world::{World, settings};
 
 fn seqs(messages: &[Value]) -> Vec<u64> {
@@ -173,6 +173,31 @@ async fn what_cannot_be_used_is_answered_by_an_error_and_the_socket_stays() {
     futures::SinkExt::send(&mut client.ws, Message::binary(vec![0xff, 0])).await.unwrap();
     assert_eq!(client.next().await.unwrap()["code"], "bad_message");
     assert_eq!(text(&client.turn("still here").await), "still here");
+}
+
+#[tokio::test]
+async fn so_many_messages_wait_and_one_more_is_refused_and_may_be_said_again_by_the_same_name() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let mut client = Client::connect(world.address, &id, "ann").await;
+    client.say(json!({"type": "hello"})).await;
+    client.say(json!({"type": "user.message", "content": "hang"})).await;
+    client.until("user.message").await;
+    for number in 0..32 {
+        client.say(json!({"type": "user.message", "content": format!("say {number}")})).await;
+    }
+    let more = json!({"type": "user.message", "content": "one more", "messageId": "m"});
+    client.say(more.clone()).await;
+    let refused = client.until("error").await;
+    assert_eq!((&refused["code"], &refused["replyTo"]), (&json!("too_many"), &json!("m")), "{refused}");
+    let path = format!("/api/agent/sessions/{id}/messages");
+    let refused = post(world.address, "ann", &path, &json!({"content": "and another"})).await;
+    assert_eq!((refused.status, &refused.json()["code"]), (429, &json!("too_many")));
+
+    client.say(json!({"type": "cancel"})).await;
+    client.until("assistant.done").await;
+    client.say(more).await;
+    assert_eq!(client.until("user.message").await["content"], "one more");
 }
 
 trait SendText {

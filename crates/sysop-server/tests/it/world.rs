@@ -14,7 +14,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde_json::{Map, Value, json};
 use sysop_core::event::Change;
-use sysop_core::id::{CallId, SessionId};
+use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
@@ -160,6 +160,7 @@ fn failed(error: DriverError) -> RoomError {
         DriverError::Store(StoreError::NotFound(id)) => RoomError::NotFound(id),
         other @ (DriverError::Store(_)
         | DriverError::Closed(_)
+        | DriverError::Full(_)
         | DriverError::NoTurn(..)
         | DriverError::Elsewhere(..)
         | DriverError::BadLog(..)) => RoomError::Failed(other.to_string()),
@@ -185,6 +186,11 @@ impl Rooms for TestRooms {
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {
+        let found = self.store.load(id, Seq(seq.0.saturating_sub(1)), 1).await;
+        found.is_ok_and(|found| !found.is_empty())
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), RoomError> {

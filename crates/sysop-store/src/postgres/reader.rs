@@ -1,5 +1,7 @@
 //! Reads event logs.
 
+use std::collections::HashSet;
+
 use futures::TryStreamExt;
 use sqlx::Row;
 use sysop_core::event::Logged;
@@ -7,13 +9,15 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, StoreError};
 
 use super::database::Database;
-use crate::row::{SummaryRow, decode, summary, to_integer, to_seq};
+use crate::row::{NAMES_FILES, SummaryRow, decode, named_in, summary, to_integer, to_seq};
 
 /// The log has no gaps, so a page ends where its last seq is: no sorting, no counting.
 const LOAD: &str =
     "SELECT seq, at, body FROM sysop_events WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sysop_sessions \
                     ORDER BY changed DESC, id DESC LIMIT $1";
+
+const NAMED: &str = "SELECT body FROM sysop_events WHERE strpos(body, $1) > 0 OR strpos(body, $2) > 0";
 
 impl Database {
     /// See `Store::load`; a session that is not there is `NotFound`.
@@ -77,6 +81,20 @@ impl Database {
             0 => Err(StoreError::NotFound(id.clone())),
             _ => Ok(()),
         }
+    }
+
+    /// See `Store::named`.
+    pub(super) async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        let mut named = HashSet::new();
+        if files.is_empty() {
+            return Ok(named);
+        }
+        let query = sqlx::query_scalar::<_, String>(NAMED).bind(NAMES_FILES[0]).bind(NAMES_FILES[1]);
+        let mut bodies = query.fetch(&self.pool);
+        while let Some(body) = bodies.try_next().await.map_err(|error| self.fault(&error))? {
+            named.extend(named_in(&body, files));
+        }
+        Ok(named)
     }
 
     async fn exists(&self, id: &SessionId) -> Result<bool, StoreError> {

@@ -1,5 +1,6 @@
 //! Reads event logs over a connection that cannot write.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::fault::{OpenFault, is_too_big, store_error};
 use super::file::DatabaseFile;
 use super::schema;
 use super::writer::Writer;
-use crate::row::{SummaryRow, decode, summary, to_integer, to_seq};
+use crate::row::{NAMES_FILES, SummaryRow, decode, named_in, summary, to_integer, to_seq};
 
 /// Events that SQLite hands over in one row, and that are decoded in one go. A row for each event costs more than
 /// reading it: with rows of its own a log of 100,000 events takes twice as long.
@@ -45,6 +46,8 @@ const LOAD: &str = "
     FROM chunk";
 const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sessions \
                     ORDER BY changed DESC, id DESC LIMIT ?";
+
+const NAMED: &str = "SELECT body FROM events WHERE instr(body, ?) > 0 OR instr(body, ?) > 0";
 
 /// Reads one database; its connection is made at the first use and then kept.
 #[derive(Debug)]
@@ -114,6 +117,27 @@ impl Reader {
         let list = sqlx::query_as::<_, SummaryRow>(LIST).bind(to_integer(limit as u64));
         let rows = list.fetch_all(connection).await.map_err(|error| self.fault(&error))?;
         Ok(rows.into_iter().map(summary).collect())
+    }
+
+    /// See `Store::named`. On a connection of its own: others read meanwhile.
+    pub(super) async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        let mut named = HashSet::new();
+        if files.is_empty() {
+            return Ok(named);
+        }
+        drop(self.connected().await?); // it sees to the tables
+        let mut connection = self.file.for_reading().connect().await.map_err(|error| self.fault(&error))?;
+        {
+            let mut bodies = sqlx::query_scalar::<_, String>(NAMED)
+                .bind(NAMES_FILES[0])
+                .bind(NAMES_FILES[1])
+                .fetch(&mut connection);
+            while let Some(body) = bodies.try_next().await.map_err(|error| self.fault(&error))? {
+                named.extend(named_in(&body, files));
+            }
+        }
+        connection.close().await.map_err(|error| self.fault(&error))?;
+        Ok(named)
     }
 
     /// Closes its connection; the next use makes another.

@@ -1,12 +1,14 @@
 //! What every store must do. A store joins by naming an `async fn() -> Fixture` to `conformance!`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use sysop_core::event::{Event, Logged};
-use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
+use sysop_core::outcome::{FileChange, Outcome};
 use sysop_driver::port::{Store, StoreError};
 
 use crate::events::{KINDS, any_event, id, kind, log, of_kind, opened, queued, turn};
@@ -32,6 +34,7 @@ macro_rules! conformance {
             a_title_is_safe_and_short,
             sessions_are_listed_by_change,
             delete_removes_log_and_summary,
+            kept_files_are_named_as_long_as_any_log_does,
             a_big_event_comes_back,
             many_sessions_at_once,
             many_writers_of_one_session,
@@ -247,6 +250,31 @@ pub(crate) async fn delete_removes_log_and_summary(store: Arc<dyn Store>) {
     assert_eq!(store.append(&id("s"), Seq(0), &queued(0, 1, "b")).await, Ok(Seq(1)));
     assert_eq!(whole(&*store, &id("s")).await, plain(&queued(0, 1, "b")));
     assert_eq!(whole(&*store, &id("other")).await.len(), 3);
+}
+
+pub(crate) async fn kept_files_are_named_as_long_as_any_log_does(store: Arc<dyn Store>) {
+    let [output, before, gone] =
+        ["output-0000000000000001.txt", "preimages/aa", "output-0000000000000002.txt"];
+    let change = FileChange { path: "f".into(), before: Some(before.into()), after_hash: "bb".into() };
+    let outcome =
+        Outcome { artefact: Some(output.into()), changes: vec![change], ..Outcome::ok("said \"x\"") };
+    let finished = Event::ToolFinished { call: CallId::new("c"), outcome };
+    let files = [output, before, gone].map(str::to_owned).into();
+    let [one, fork] = [id("one"), id("fork")];
+    // What a person wrote names nothing.
+    let said = turn(1, &format!("{gone} \"artefact\":\"{gone}\""));
+    for id in [&one, &fork] {
+        store
+            .append(id, Seq(0), &log(0, 0, [opened("local", "/"), said.clone(), finished.clone()]))
+            .await
+            .unwrap();
+    }
+    let both = HashSet::from([output, before].map(str::to_owned));
+    assert_eq!(store.named(&files).await.unwrap(), both);
+    store.delete(&one).await.unwrap();
+    assert_eq!(store.named(&files).await.unwrap(), both, "the other one still needs them");
+    store.delete(&fork).await.unwrap();
+    assert_eq!(store.named(&files).await.unwrap(), HashSet::new());
 }
 
 pub(crate) async fn a_big_event_comes_back(store: Arc<dyn Store>) {

@@ -6,6 +6,7 @@ use serde_json::json;
 use sysop_core::event::{Change, Input, Origin};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
+use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::transcript::{Body, Phase, mode_word};
 use sysop_core::words;
 use sysop_driver::face::Which;
@@ -27,6 +28,13 @@ impl App {
 
     fn prompt(&mut self, text: String, now: Duration) -> Vec<Act> {
         let what = if self.state().is_busy() {
+            if self.queued.len() >= QUEUED_PROMPTS_MAX {
+                self.composer_mut().set(&text);
+                return self.remark(
+                    format!("{QUEUED_PROMPTS_MAX} messages wait for the end of this turn, and no more can"),
+                    now,
+                );
+            }
             self.own_queued.push(text.clone());
             Expected::Event
         } else {

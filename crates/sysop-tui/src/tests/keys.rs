@@ -12,6 +12,7 @@ use sysop_core::message::{ModelRef, Reply};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{QuestionId, QuestionKind};
+use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::transcript::Phase;
 use sysop_driver::face::Which;
 use sysop_driver::people::Answer;
@@ -651,4 +652,18 @@ fn opening_is_said_until_it_is_open() {
     assert!(world.screen(80, 24).contains(OPENING));
     world.app.opened(SessionId::new("s2"), Seq(0), &spec());
     assert!(!world.screen(80, 24).contains(OPENING));
+}
+
+#[test]
+fn a_message_that_can_not_wait_stays_in_the_box() {
+    let mut world = World::new();
+    world.says("go");
+    for number in 0..QUEUED_PROMPTS_MAX {
+        world.says(&format!("message {number}"));
+    }
+    world.says("one more");
+    assert_eq!(world.app.composer().text(), "one more");
+    let waiting = world.log.iter().filter(|event| matches!(event, Event::PromptQueued { .. })).count();
+    assert_eq!(waiting, QUEUED_PROMPTS_MAX);
+    assert!(world.screen(120, 24).contains("32 messages wait for the end of this turn"));
 }

@@ -396,7 +396,7 @@ async fn an_export_is_the_log_line_by_line() {
 async fn delete_says_what_it_deleted() {
     let store = three_sessions().await;
     let mut out = Vec::new();
-    delete(&store, "0198-aaaa-1", &mut out).await.unwrap();
+    delete(&store, "0198-aaaa-1", async |id| store.delete(id).await, &mut out).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), "Deleted session 0198-aaaa-1111 (tidy up).\n");
     assert!(resolve_id(&store, "0198-aaaa-1").await.is_err());
     assert_eq!(store.list(10).await.unwrap().len(), 2);

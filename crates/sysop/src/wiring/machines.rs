@@ -20,7 +20,7 @@ use crate::exit::Failure;
 use crate::settings::{HostChoice, Settings, Target};
 
 /// The folder of whole outputs and pre-images, beside the database.
-const ARTEFACTS: &str = "artefacts";
+pub(super) const ARTEFACTS: &str = "artefacts";
 /// The folder of the sockets of connections, in the cache.
 const SOCKETS: &str = "ssh";
 /// The root of a far machine where none is named: the home of who is logged in there.

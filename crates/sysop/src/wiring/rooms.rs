@@ -30,7 +30,7 @@ use sysop_store::PostgresNode;
 use tokio_util::io::ReaderStream;
 
 use super::nodes::Branches;
-use super::{Machines, Parts, Place};
+use super::{Machines, Parts, Place, forget};
 use crate::config::PROVIDERS;
 use crate::demo::{DEMO, Demo};
 use crate::prompt;
@@ -233,7 +233,8 @@ impl Rooms for ServedRooms {
         for driver in self.drivers() {
             driver.end(id, "this session was deleted");
         }
-        self.store.delete(id).await.map_err(|error| failed(error.into()))
+        let forgotten = forget(self.store.as_ref(), &self.parts.kept, self.parts.settings(), id).await;
+        forgotten.map_err(|error| failed(error.into()))
     }
 
     async fn artefact(&self, id: &SessionId, name: &str) -> Result<Artefact, RoomError> {
@@ -406,6 +407,7 @@ fn failed(error: DriverError) -> RoomError {
         DriverError::Store(StoreError::NotFound(id)) => RoomError::NotFound(id),
         DriverError::Store(_)
         | DriverError::Closed(_)
+        | DriverError::Full(_)
         | DriverError::NoTurn(..)
         | DriverError::Elsewhere(..)
         | DriverError::BadLog(..) => RoomError::Failed(error.to_string()),

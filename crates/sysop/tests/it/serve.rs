@@ -189,6 +189,63 @@ fn a_server_that_is_asked_to_end_tells_its_clients_and_ends_soon() {
 }
 
 #[test]
+fn what_is_kept_of_a_session_goes_with_it_once_no_fork_needs_it() {
+    let shown = json!({ "command": "echo shown", "reasoning": "" });
+    let mock = Mock::start(&[
+        (
+            "much work",
+            vec![
+                bash("seq 100000"),
+                call("write_file", json!({ "path": "file", "content": "after" })),
+                call("run_command", shown),
+                say("done"),
+            ],
+        ),
+        ("more", vec![say("done again")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    std::fs::write(world.work().join("file"), "before").unwrap();
+    let served = serve(&world, &["--approve", "auto"]);
+    let id = served.session();
+    let mut events = served.events(&id, 0);
+    let mut names = Vec::new();
+    for prompt in ["much work", "more"] {
+        served.post(&format!("/api/agent/sessions/{id}/messages"), &json!({ "content": prompt }));
+        let told = events.until("assistant.done");
+        assert_eq!(told.last().unwrap()["metadata"]["stopReason"], "end_turn", "{told:?}");
+        names.extend(told.iter().filter_map(|message| message["artefact"].as_str().map(str::to_owned)));
+    }
+    let fork = served.post(&format!("/api/agent/sessions/{id}/fork"), &json!({ "before": 2 }));
+    let fork = fork["sessionId"].as_str().unwrap().to_owned();
+    let kept = || {
+        let files = crate::support::files_below(&world.data().join("artefacts"));
+        let names = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap().to_owned());
+        let mut kinds: Vec<String> =
+            names.map(|name| name.split('-').next().unwrap().chars().take(8).collect()).collect();
+        kinds.sort();
+        kinds
+    };
+    assert_eq!(kept().len(), 3, "the output, the bytes before, the recording: {:?}", kept());
+
+    let mut answer = String::new();
+    let path = format!("/api/agent/sessions/{id}");
+    served.send("DELETE", &path, "", "").read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    assert_eq!(kept().len(), 2, "the fork still has them, but the recording: {:?}", kept());
+    assert!(!kept().contains(&"terminal".to_owned()), "{:?}", kept());
+    let [name] = names.as_slice() else { panic!("one output is kept: {names:?}") };
+    let mut whole = String::new();
+    let path = format!("/api/agent/sessions/{fork}/artefacts/{name}");
+    served.send("GET", &path, "", "").read_to_string(&mut whole).unwrap();
+    assert!(whole.starts_with("HTTP/1.1 200") && whole.contains("\n100000\n"), "{} bytes", whole.len());
+    served.running.kill();
+
+    let run = world.finish(&["sessions", "delete", &fork]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(kept(), Vec::<String>::new());
+}
+
+#[test]
 fn the_log_tells_of_calls_and_holds_no_secret_and_no_content() {
     let mock = Mock::start(&[(
         "count",
