@@ -105,6 +105,20 @@ test("text is found by keys", async ({ page, serve }) => {
   await person.sees("back-in-the-1-terminal");
 });
 
+test("the keyboard leaves the terminal, which takes Tab too", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  const terminal = page.getByRole("textbox", { name: /^Live terminal; Ctrl\+Shift\+Enter/ });
+  await terminal.focus();
+  await page.keyboard.press("Tab");
+  await expect(terminal).toBeFocused();
+  await page.keyboard.press("Control+Shift+Enter");
+  await expect(page.getByRole("button", { name: "Search", exact: true })).toBeFocused();
+  await page.keyboard.press("Tab");
+  await expect(terminal).not.toBeFocused();
+});
+
 test("the shell has the size of the page, and is told when that changes", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());

@@ -36,6 +36,8 @@ export interface Looks {
 type Output = Extract<ServerMessage, { type: "terminal.output" }>;
 
 export class Attached {
+  /** The person wants the keyboard elsewhere: a terminal takes Tab too. */
+  onLeave: () => void = () => {};
   /** The person wants to search. */
   onSearch: () => void = () => {};
   private readonly screen: Screen;
@@ -219,6 +221,10 @@ export class Attached {
       case "KeyF":
         event.preventDefault();
         this.onSearch();
+        return false;
+      case "Enter":
+        event.preventDefault();
+        this.onLeave();
         return false;
       case "KeyC":
         event.preventDefault();

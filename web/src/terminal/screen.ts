@@ -103,6 +103,7 @@ export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: stri
   term.loadAddon(links(hint));
   silence(term);
   term.open(element);
+  term.textarea?.setAttribute("aria-label", "Live terminal; Ctrl+Shift+Enter leaves it");
   quicken(term);
   return {
     term,
