@@ -203,6 +203,8 @@ export type ClientMessage =
     cols?: number;
     /** Its rows. */
     rows?: number;
+    /** How many rows that were above the screen the picture begins with, for a client that has a scrollback: they take the place of what it has there. None where it is left out; at most some 500 KB are given. */
+    scrollback?: number;
   }
   /** Watch the live terminal no longer. */
   | {

@@ -39,38 +39,31 @@ test("a server that is killed and comes back is taken up again, and nothing runs
   expect(existsSync(join(server.work, "lines"))).toBe(false);
 });
 
-test("where sockets are blocked, all goes on over events and requests, the terminal too", async ({
-  page,
-  serve,
-}) => {
-  const server = await serve({
-    script: { "make it": [call("bash", { command: "echo it > made" }), say("Made.")] },
+for (const blocks of ["refuses", "drops", "swallows"] as const) {
+  test(`behind a proxy that ${blocks} sockets, all goes on over events and requests`, async ({
+    page,
+    serve,
+    between,
+  }) => {
+    const proxy = await between(blocks);
+    const server = await serve({
+      script: { "make it": [call("bash", { command: "echo it > made" }), say("Made.")] },
+      args: ["--allow-host", proxy.host],
+    });
+    proxy.leadTo(server.url);
+    const person = await visit(page, { ...server, url: proxy.url }, await server.session());
+    await expect(page.getByText("No WebSocket gets through")).toBeVisible();
+    expect(proxy.wanted()).toBeGreaterThan(0);
+    await person.says("make it");
+    await person.button(/^Run/).click();
+    await expect(person.conversation).toContainText("Made.");
+    expect(readFileSync(join(server.work, "made"), "utf8")).toBe("it\n");
+    await person.sees("here:");
+    await person.types("echo typed-$((1+1))\r");
+    await person.sees("typed-2");
+    await expect(page.getByRole("article", { name: "You" })).toHaveCount(1);
+    await page.reload();
+    await person.sees("typed-2");
+    await expect(person.conversation).toContainText("Made.");
   });
-  // As where a proxy knows no upgrades.
-  await page.addInitScript(() => {
-    class Blocked extends EventTarget {
-      readyState = 3;
-      constructor() {
-        super();
-        queueMicrotask(() => {
-          const ended = new CloseEvent("close", { code: 1006 });
-          this.dispatchEvent(ended);
-          (this as unknown as { onclose?: (event: CloseEvent) => void }).onclose?.(ended);
-        });
-      }
-      send() {}
-      close() {}
-    }
-    Object.assign(window, { WebSocket: Blocked });
-  });
-  const person = await visit(page, server, await server.session());
-  await expect(page.getByText("No WebSocket gets through")).toBeVisible();
-  await person.says("make it");
-  await person.button(/^Run/).click();
-  await expect(person.conversation).toContainText("Made.");
-  expect(readFileSync(join(server.work, "made"), "utf8")).toBe("it\n");
-  await person.sees("here:");
-  await person.types("echo typed-$((1+1))\r");
-  await person.sees("typed-2");
-  await expect(page.getByRole("article", { name: "You" })).toHaveCount(1);
-});
+}

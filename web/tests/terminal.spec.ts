@@ -25,6 +25,40 @@ test("what is typed runs, and a reload shows the same screen", async ({ page, se
   await person.sees("😀 wide");
 });
 
+test("a reload keeps what was above the screen, with its colours", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  await person.types("for i in $(seq 200); do printf '\\033[32mline-%s;\\033[0m\\n' $i; done\r");
+  await person.sees("line-200;");
+  await page.reload();
+  await person.sees("line-200;");
+  await expect(person.terminal).not.toContainText("line-1;");
+  await page.locator(".xterm-helper-textarea").focus();
+  for (let pages = 0; pages < 6; pages += 1) await page.keyboard.press("Shift+PageUp");
+  await person.sees("line-1;");
+  const first = person.terminal.locator("span", { hasText: /^line-1;$/ });
+  await expect(first).toHaveClass(/xterm-fg-2\b/);
+  // Once each, in order: what was drawn again did not stand below what was there.
+  await page.keyboard.press("Control+Shift+F");
+  await page.getByRole("textbox", { name: "Search the terminal" }).fill("line-1;");
+  await expect(page.locator(".terminal-search [role=status]")).toHaveText("1 of 1");
+});
+
+test("a reload shows beneath a program's screen what it will leave", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  await person.types("echo before-$((1+1)); seq 300 | less\r");
+  await expect(person.terminal).not.toContainText("before-2");
+  await person.types("G");
+  await person.sees("(END)");
+  await page.reload();
+  await person.sees("(END)");
+  await person.types("q");
+  await person.sees("before-2");
+});
+
 test("a paste of several lines is looked at first, and control characters never arrive", async ({
   page,
   serve,
@@ -69,6 +103,20 @@ test("text is found by keys", async ({ page, serve }) => {
   await expect(box).toHaveCount(0);
   await person.types("echo back-in-the-$((1))-terminal\r");
   await person.sees("back-in-the-1-terminal");
+});
+
+test("the keyboard leaves the terminal, which takes Tab too", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  const terminal = page.getByRole("textbox", { name: /^Live terminal; Ctrl\+Shift\+Enter/ });
+  await terminal.focus();
+  await page.keyboard.press("Tab");
+  await expect(terminal).toBeFocused();
+  await page.keyboard.press("Control+Shift+Enter");
+  await expect(page.locator(".terminal-bar button").first()).toBeFocused();
+  await page.keyboard.press("Tab");
+  await expect(terminal).not.toBeFocused();
 });
 
 test("the shell has the size of the page, and is told when that changes", async ({ page, serve }) => {

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type BrowserContext, test as base, expect, type Locator, type Page } from "@playwright/test";
+import { type Between, type Blocks, startBetween } from "./between";
 import { run } from "./processes";
 import { type Sshd, startSshd } from "./sshd";
 
@@ -49,6 +50,8 @@ interface Fixtures {
   serve(how: Serving): Promise<Server>;
   /** A far machine that `ssh` calls `far`, or by another name. */
   sshd(passphrase?: string, name?: string): Promise<Sshd>;
+  /** What stands in front of a server and lets no WebSocket through. */
+  between(blocks: Blocks): Promise<Between>;
 }
 
 const SYSOP = process.env.SYSOP ?? "../../target/debug/sysop";
@@ -74,6 +77,16 @@ export const test = base.extend<Fixtures>({
     });
     for (const sshd of started) await sshd.end();
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  },
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright wants it so
+  between: async ({}, use) => {
+    const started: Between[] = [];
+    await use(async (blocks) => {
+      const proxy = await startBetween(blocks);
+      started.push(proxy);
+      return proxy;
+    });
+    for (const proxy of started) await proxy.end();
   },
 });
 

@@ -75,7 +75,7 @@ impl FarTerminal {
 
     fn attach(&self) {
         let envelope = Envelope::default();
-        self.say(ClientMessage::TerminalAttach { envelope, cols: None, rows: None });
+        self.say(ClientMessage::TerminalAttach { envelope, cols: None, rows: None, scrollback: None });
     }
 
     /// A connection began: whoever watched goes on watching.

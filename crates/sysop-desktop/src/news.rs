@@ -3,7 +3,7 @@
 //! It comes from the server's own words and not from the page, so that it comes whatever the page does just then.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use gtk::gio::prelude::*;
@@ -111,13 +111,21 @@ struct Inner {
     /// None where there is no bus, or not yet.
     bus: RefCell<Option<DBusConnection>>,
     shown: RefCell<HashMap<About, u32>>,
+    /// What the service was asked to show, and has not yet said under which number; taken back where it is not in here
+    /// any more by then.
+    asked: RefCell<HashSet<About>>,
     clicked: Box<dyn Fn(String)>,
 }
 
 impl Notifier {
     /// Calls `clicked` with the session of a notice that was clicked on.
     pub(crate) fn new(clicked: impl Fn(String) + 'static) -> Self {
-        let inner = Inner { bus: RefCell::default(), shown: RefCell::default(), clicked: Box::new(clicked) };
+        let inner = Inner {
+            bus: RefCell::default(),
+            shown: RefCell::default(),
+            asked: RefCell::default(),
+            clicked: Box::new(clicked),
+        };
         let notifier = Self { inner: Rc::new(inner) };
         let finds = notifier.clone();
         gtk::gio::bus_get(BusType::Session, Cancellable::NONE, move |bus| {
@@ -135,6 +143,7 @@ impl Notifier {
         match notice {
             Notice::Show { about, summary, body, urgent } => self.show(about, summary, &body, urgent),
             Notice::TakeBack(about) => {
+                self.inner.asked.borrow_mut().remove(&about);
                 let id = self.inner.shown.borrow_mut().remove(&about);
                 id.into_iter().for_each(|id| self.close(id));
             }
@@ -143,6 +152,7 @@ impl Notifier {
 
     /// Takes all back: the person looks.
     pub(crate) fn clear(&self) {
+        self.inner.asked.borrow_mut().clear();
         let shown = std::mem::take(&mut *self.inner.shown.borrow_mut());
         shown.into_values().for_each(|id| self.close(id));
     }
@@ -197,7 +207,14 @@ impl Notifier {
             hints.end(),
             (-1i32).to_variant(),
         ]);
-        let inner = Rc::clone(&self.inner);
+        {
+            let mut asked = self.inner.asked.borrow_mut();
+            if asked.len() >= KNOWN_MAX {
+                asked.clear();
+            }
+            asked.insert(about.clone());
+        }
+        let notifier = self.clone();
         let shown = move |answer: Result<Variant, gtk::glib::Error>| {
             let Some(id) = answer
                 .ok()
@@ -206,7 +223,10 @@ impl Notifier {
             else {
                 return;
             };
-            let mut shown = inner.shown.borrow_mut();
+            if !notifier.inner.asked.borrow_mut().remove(&about) {
+                return notifier.close(id);
+            }
+            let mut shown = notifier.inner.shown.borrow_mut();
             if shown.len() >= KNOWN_MAX {
                 shown.clear();
             }

@@ -84,6 +84,16 @@ pub trait Terminal: Send + Sync {
     /// One sentence, where no shell can be opened.
     async fn watch(&self) -> Result<TerminalView, String>;
 
+    /// The same, for who has a scrollback: the picture begins with so many rows that were above the screen, as far as
+    /// they are kept here, and takes the place of what is above the watcher's own.
+    ///
+    /// # Errors
+    /// One sentence, where no shell can be opened.
+    async fn watch_back(&self, scrollback_rows: usize) -> Result<TerminalView, String> {
+        let _ = scrollback_rows; // who keeps none gives the screen
+        self.watch().await
+    }
+
     /// Types for a person. The agent waits from the first byte until `release`, or until this person has typed
     /// nothing for a while. Never blocks.
     fn input(&self, by: &str, bytes: &[u8]);

@@ -177,9 +177,10 @@ pub(crate) async fn watch(
     room: &Room,
     caller: &Caller,
     size: Option<(u16, u16)>,
+    scrollback_rows: usize,
 ) -> Result<TerminalView, Refused> {
     let terminal = attach(room, caller, size)?;
-    terminal.watch().await.map_err(|why| refused(ErrorCode::NoTerminal, why))
+    terminal.watch_back(scrollback_rows).await.map_err(|why| refused(ErrorCode::NoTerminal, why))
 }
 
 /// The session's terminal, where this caller may watch it; it gets the size of their screen.

@@ -182,6 +182,10 @@ pub enum ClientMessage {
         /// Its rows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<u16>,
+        /// How many rows that were above the screen the picture begins with, for a client that has a scrollback: they
+        /// take the place of what it has there. None where it is left out; at most some 500 KB are given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scrollback: Option<u16>,
     },
     /// Watch the live terminal no longer.
     #[serde(rename = "terminal.detach")]

@@ -90,7 +90,7 @@ impl Watcher {
 fn message(session: &SessionId, event: &Event, redaction: &Redaction) -> Option<Value> {
     let message = match event {
         Event::TurnStarted { prompt, .. } => {
-            json!({ "type": "user.message", "sessionId": session, "content": short(prompt) })
+            json!({ "type": "user.message", "sessionId": session, "content": short(&redaction.command(prompt)) })
         }
         Event::ApprovalAsked { call, command, .. } => json!({
             "type": "approval.request",
@@ -128,5 +128,52 @@ fn short(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sysop_core::event::Event;
+    use sysop_core::id::SessionId;
+    use sysop_server::audit::Redaction;
+
+    use super::{TEXT_CHARS_MAX, message};
+
+    fn told(event: serde_json::Value) -> Option<String> {
+        let event: Event = serde_json::from_value(event).expect("it is an event");
+        let redaction = Redaction::new(&["the-key-of-a-provider".to_owned().into()]);
+        message(&SessionId::new("s"), &event, &redaction).map(|message| message.to_string())
+    }
+
+    #[test]
+    fn what_a_notice_shows_holds_no_secret_and_is_short() {
+        let prompt = json!({
+            "type": "turn_started", "turn": 1, "origin": "model",
+            "prompt": format!("use the-key-of-a-provider and --password hunter2secret {}", "x".repeat(1_000)),
+        });
+        let approval = json!({
+            "type": "approval_asked", "reason": "", "risk": { "class": "changes", "findings": [] },
+            "call": { "id": "c", "name": "bash", "arguments": { "object": { "command": "x" } } },
+            "command": "curl -H 'Authorization: Bearer abcdefgh' -d the-key-of-a-provider", "covers": { "exact": { "command": "x" } },
+        });
+        for (event, kept) in [(prompt, "--password"), (approval, "curl -H")] {
+            let line = told(event).expect("it is told");
+            assert!(line.contains(kept), "{line}");
+            for secret in ["the-key-of-a-provider", "hunter2secret", "abcdefgh"] {
+                assert!(!line.contains(secret), "{line}");
+            }
+            assert!(line.len() < TEXT_CHARS_MAX + 120, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_model_says_and_what_a_command_prints_is_not_told() {
+        let reply = json!({
+            "type": "replied", "step": { "turn": 1, "step": 1 },
+            "reply": { "text": "a secret", "protocol": "native", "finish": "stop",
+                       "usage": { "input_tokens": 0, "output_tokens": 0, "cached_tokens": 0 } },
+        });
+        assert_eq!(told(reply), None);
     }
 }

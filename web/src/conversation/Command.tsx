@@ -23,7 +23,8 @@ export function partsOf(command: string, findings: readonly Finding[]): Part[] {
     edges.add(within(end));
   }
   const places = [...edges].sort((a, b) => a - b);
-  const decoder = new TextDecoder();
+  // As it is, also where a part begins with the mark that a file may begin with.
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   return places.slice(0, -1).map((start, at) => {
     const end = places[at + 1] ?? bytes.length;
     const here = findings.filter((finding) => finding.start <= start && finding.end >= end);

@@ -29,3 +29,8 @@ test("where findings overlap the worst counts, and all reasons are told", () => 
   ]);
   expect(parts.map(({ text }) => text).join("")).toBe("eval x");
 });
+
+test("a mark that files may begin with is kept where a part begins with it: it is shown then", () => {
+  const parts = partsOf("ls; \ufeffrm x", [found(4, 11, "dangerous", "x")]);
+  expect(parts.map(({ text }) => text)).toEqual(["ls; ", "\ufeffrm x"]);
+});

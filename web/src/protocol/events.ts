@@ -61,7 +61,7 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
   /** The stream that is read now; another takes its place when the terminal is watched, or no longer. */
   let stream = new AbortController();
   let place = resumeFrom;
-  let terminal: { cols?: number; rows?: number } | undefined;
+  let terminal: { cols?: number; rows?: number; scrollback?: number } | undefined;
   let changes = false;
   let silent: ReturnType<typeof setTimeout> | undefined;
   const finish = (why: { status?: number; why?: string }) => {
@@ -89,6 +89,7 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
         asked.set("cols", String(terminal.cols));
         asked.set("rows", String(terminal.rows));
       }
+      if (terminal.scrollback) asked.set("scrollback", String(terminal.scrollback));
     }
     const path = sessionPath(id, `/events?${asked}`);
     const headers = { accept: "text/event-stream" };
@@ -136,7 +137,7 @@ export const openEvents: Connect = (id, resumeFrom, hooks) => {
   let last: Promise<void> = Promise.resolve();
   const send: Connection["send"] = (message) => {
     if (message.type === "terminal.attach" || message.type === "terminal.detach") {
-      terminal = message.type === "terminal.attach" ? { cols: message.cols, rows: message.rows } : undefined;
+      terminal = message.type === "terminal.attach" ? message : undefined;
       // Who leaves it often comes back at once.
       if (!changes) queueMicrotask(followAnew);
       changes = true;

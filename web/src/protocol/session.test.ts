@@ -34,6 +34,7 @@ class Played implements Connection {
 
 let opened: Played[];
 let reachable: number;
+let throughNow: boolean;
 let link: SessionLink;
 let heard: string[];
 const last = () => {
@@ -51,6 +52,7 @@ function begin(kept: ConstructorParameters<typeof SessionLink>[1] = []): void {
   const world: World = {
     socket: open("socket"),
     events: open("events"),
+    getsThrough: async () => throughNow,
     probe: async () => reachable,
     now: () => Date.now(),
     random: () => 0.5,
@@ -68,6 +70,7 @@ beforeEach(() => {
   opened = [];
   heard = [];
   reachable = 200;
+  throughNow = false;
   begin();
 });
 afterEach(() => {
@@ -145,8 +148,18 @@ describe("a link", () => {
     await last().breaks({ worked: false });
     await last().breaks({ worked: false });
     last().greet(0);
+    const before = opened.length;
+    await vi.advanceTimersByTimeAsync(601_000);
+    expect(opened.length).toBe(before); // what works goes on as long as nothing better does
+    expect(last().closed).toBe(false);
+    throughNow = true;
     await vi.advanceTimersByTimeAsync(301_000);
     expect(last().kind).toBe("socket");
+  });
+
+  test("takes one socket that nobody answers for all", async () => {
+    await last().breaks({ worked: false, late: true });
+    expect(last().kind).toBe("events");
   });
 
   test("stays with the socket where the server itself was away", async () => {

@@ -8,7 +8,7 @@ import { openEvents } from "./events";
 import { Outbox, type Pending } from "./outbox";
 import { hintFor } from "./problem";
 import { Sequencer } from "./sequencer";
-import { openSocket } from "./socket";
+import { openSocket, socketGetsThrough } from "./socket";
 import type { Connect, Connection, Ended } from "./transport";
 
 /** How a connection is. */
@@ -40,6 +40,8 @@ export interface LinkStatus {
 export interface World {
   socket: Connect;
   events: Connect;
+  /** Whether a socket gets through now. */
+  getsThrough(id: SessionId): Promise<boolean>;
   /** The status of the session's address; 0 where nobody answers. */
   probe(id: SessionId): Promise<number>;
   now(): number;
@@ -246,7 +248,8 @@ export class SessionLink implements Link {
     if (status === 401 || status === 404) return this.give(status);
     if (status === 200 && kind === "socket") {
       // The server is there and its socket is not: something on the way lets no WebSocket through.
-      this.socketFailures += 1;
+      // What swallows them takes its time over each, so one is enough.
+      this.socketFailures += ended.late ? SOCKET_FAILURES_MAX : 1;
       if (this.socketFailures >= SOCKET_FAILURES_MAX) socketBlockedAt = this.world.now();
       this.connect();
       return;
@@ -273,12 +276,25 @@ export class SessionLink implements Link {
   private readonly look = (): void => {
     const now = this.world.now();
     const silent = this.connection?.kind === "socket" && now - this.heardAt >= SILENCE_MS;
-    const better = this.connection?.kind === "events" && now - socketBlockedAt >= BLOCKED_MS;
-    if (!silent && !better) return;
+    if (silent) this.begin();
+    else if (this.connection?.kind === "events" && now - socketBlockedAt >= BLOCKED_MS) void this.tryBetter();
+  };
+
+  /** What works is not given up for what may not: a socket is tried beside it. */
+  private async tryBetter(): Promise<void> {
+    const number = this.number;
+    socketBlockedAt = this.world.now();
+    if (!(await this.world.getsThrough(this.id))) return;
+    socketBlockedAt = Number.NEGATIVE_INFINITY;
+    if (!this.closed && number === this.number) this.begin();
+  }
+
+  /** Ends the connection and opens another. */
+  private begin(): void {
     this.drop();
     this.become({ ...this.status, state: "connecting", kind: undefined });
     this.connect();
-  };
+  }
 
   /** The network is back, or somebody looks again: what waited need not wait longer. */
   private readonly wake = (): void => {
@@ -320,6 +336,7 @@ export function forgetTheWay(): void {
 const browserWorld: World = {
   socket: openSocket,
   events: openEvents,
+  getsThrough: socketGetsThrough,
   probe: async (id) => {
     try {
       const path = sessionPath(id);

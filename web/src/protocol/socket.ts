@@ -1,5 +1,5 @@
 /** A session over a WebSocket. */
-import type { ClientMessage } from "../wire";
+import type { ClientMessage, SessionId } from "../wire";
 import { sessionPath } from "./api";
 import { type Connect, type Ended, parse } from "./transport";
 
@@ -11,8 +11,28 @@ const HEARTBEAT_MS = 10_000;
 /** What the page calls itself. */
 const CLIENT_VERSION = "sysop page";
 
-export const openSocket: Connect = (id, resumeFrom, hooks) => {
+/** Whether a WebSocket gets through now. */
+export function socketGetsThrough(id: SessionId): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = new WebSocket(addressOf(id));
+    const end = (gets: boolean) => {
+      clearTimeout(late);
+      resolve(gets);
+      socket.close();
+    };
+    const late = setTimeout(() => end(false), OPEN_MS);
+    socket.addEventListener("open", () => end(true));
+    socket.addEventListener("error", () => end(false));
+    socket.addEventListener("close", () => end(false));
+  });
+}
+
+function addressOf(id: SessionId): string {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  return `${scheme}//${location.host}${sessionPath(id, "/stream")}`;
+}
+
+export const openSocket: Connect = (id, resumeFrom, hooks) => {
   let worked = false;
   let over = false;
   let why: string | undefined;
@@ -25,7 +45,7 @@ export const openSocket: Connect = (id, resumeFrom, hooks) => {
     socket?.close();
     hooks.ended(ended);
   };
-  const opening = setTimeout(() => end({ worked }), OPEN_MS);
+  const opening = setTimeout(() => end({ worked, late: true }), OPEN_MS);
   let beating: ReturnType<typeof setInterval> | undefined;
   const say = (message: ClientMessage): boolean => {
     if (over || socket?.readyState !== WebSocket.OPEN) return false;
@@ -33,7 +53,7 @@ export const openSocket: Connect = (id, resumeFrom, hooks) => {
     return true;
   };
   try {
-    socket = new WebSocket(`${scheme}//${location.host}${sessionPath(id, "/stream")}`);
+    socket = new WebSocket(addressOf(id));
   } catch {
     queueMicrotask(() => end({ worked: false }));
   }

@@ -5,6 +5,8 @@ import type { ClientMessage, ServerMessage, SessionId } from "../wire";
 export interface Ended {
   /** Whether it ever worked: whether a message came. */
   worked: boolean;
+  /** Whether nobody answered at all for as long as it may take. */
+  late?: boolean;
   /** The HTTP status that refused it, where one did. */
   status?: number;
   /** The server's own sentence, where there is one. */

@@ -56,6 +56,7 @@ beforeEach(() => {
   const world: World = {
     socket: open,
     events: open,
+    getsThrough: async () => false,
     probe: async () => 0,
     now: () => Date.now(),
     random: () => 0,

@@ -12,6 +12,7 @@ const NOTHING: Looks = { connected: false };
 
 export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalPaneProps) {
   const place = useRef<HTMLDivElement>(null);
+  const bar = useRef<HTMLElement>(null);
   const [attached, setAttached] = useState<Attached>();
   const [looks, setLooks] = useState<Looks>(NOTHING);
   const [searching, setSearching] = useState(false);
@@ -23,6 +24,7 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
       setLooks((was) => ({ ...was, ...change })),
     );
     made.onSearch = () => setSearching(true);
+    made.onLeave = () => bar.current?.querySelector("button")?.focus();
     setAttached(made);
     return () => {
       setAttached(undefined);
@@ -57,7 +59,7 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
       {searching && attached && <SearchBox attached={attached} onClose={close} />}
       <div className="terminal-screen" ref={place} />
       {asking && <Ask asking={asking} />}
-      <footer className="terminal-bar">
+      <footer className="terminal-bar" ref={bar}>
         <span className="terminal-state" role="status">
           {!connected && <span className="terminal-off">offline: keys are not sent</span>}
           {connected && problem && <span className="terminal-off">{neutraliseLine(problem)}</span>}

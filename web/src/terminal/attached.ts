@@ -3,7 +3,7 @@ import type { Link, LinkState } from "../protocol/session";
 import type { ServerMessage } from "../wire";
 import { Flow } from "./flow";
 import { keysFor, type Typing, typing } from "./paste";
-import { makeScreen, type Screen, type Theme, textOf } from "./screen";
+import { makeScreen, SCROLLBACK_ROWS, type Screen, type Theme, textOf } from "./screen";
 
 /** How long the page's size must stay the same before the terminal is told. */
 const SETTLED_MS = 120;
@@ -36,6 +36,8 @@ export interface Looks {
 type Output = Extract<ServerMessage, { type: "terminal.output" }>;
 
 export class Attached {
+  /** The person wants the keyboard elsewhere: a terminal takes Tab too. */
+  onLeave: () => void = () => {};
   /** The person wants to search. */
   onSearch: () => void = () => {};
   private readonly screen: Screen;
@@ -56,8 +58,12 @@ export class Attached {
     this.flow = new Flow({
       write: (data, done) => term.write(data, done),
       stop: () => this.link.send({ type: "terminal.detach" }),
-      // Who only fell behind does not change the size for all others.
-      ask: (first) => this.link.send({ type: "terminal.attach", ...(first ? this.screen.room() : {}) }),
+      // Who only fell behind keeps its scrollback, and does not change the size for all others.
+      ask: (first) =>
+        this.link.send({
+          type: "terminal.attach",
+          ...(first ? { ...this.screen.room(), scrollback: SCROLLBACK_ROWS } : {}),
+        }),
     });
     term.onData((data) => this.type(data));
     // Old mice speak in bytes; beyond ASCII they would come out as other ones.
@@ -215,6 +221,10 @@ export class Attached {
       case "KeyF":
         event.preventDefault();
         this.onSearch();
+        return false;
+      case "Enter":
+        event.preventDefault();
+        this.onLeave();
         return false;
       case "KeyC":
         event.preventDefault();

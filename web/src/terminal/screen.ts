@@ -8,7 +8,7 @@ import { type ITheme, Terminal } from "@xterm/xterm";
 import { isWeb } from "./links";
 
 /** Rows above the screen that are kept, as the server keeps them. */
-const SCROLLBACK_ROWS = 10_000;
+export const SCROLLBACK_ROWS = 10_000;
 const FONT = 'ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace';
 
 const DARK: ITheme = {
@@ -103,6 +103,7 @@ export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: stri
   term.loadAddon(links(hint));
   silence(term);
   term.open(element);
+  term.textarea?.setAttribute("aria-label", "Live terminal; Ctrl+Shift+Enter leaves it");
   quicken(term);
   return {
     term,

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use self::glibc::Version;
 use self::package::{Installed, Package};
 use crate::chore::{cargo, root, step, target};
-use crate::setup;
+use crate::{setup, web};
 
 /// The oldest C library that `sysop` starts with: that of 2012, which Rust itself needs.
 const OLDEST: Version = Version(2, 17);
@@ -63,6 +63,8 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         Some(folder) => (folder.join("sysop"), folder.join("sysop-desktop")),
         None => {
             setup::desktop()?;
+            // It goes into the binary: without this, what says how to build it would go there.
+            web::build()?;
             (build_sysop()?, build_window()?)
         }
     };

@@ -127,8 +127,20 @@ fn who_looks_elsewhere_is_told_of_approvals_and_ends_and_a_click_brings_the_wind
     let port = port_of(desktop.server());
     let session = ask(port, token, "POST", "/api/agent/sessions", "{}");
     let session = session["sessionId"].as_str().unwrap().to_owned();
-    let says = json!({ "content": "demo: write a script here that greets" }).to_string();
-    ask(port, token, "POST", &format!("/api/agent/sessions/{session}/messages"), &says);
+    let say = |content: &str| {
+        let says = json!({ "content": content }).to_string();
+        ask(port, token, "POST", &format!("/api/agent/sessions/{session}/messages"), &says);
+    };
+    // What was wanted is text, also where the service would take marks in it for more.
+    say("hello & <b>bye</b>");
+    let shown = bus.next("Notify");
+    assert_eq!(
+        (text(&shown, 3).as_str(), text(&shown, 4).as_str()),
+        ("sysop is done", "hello &amp; &lt;b&gt;bye&lt;/b&gt;")
+    );
+    // It is no longer news once there is a next task.
+    say("demo: write a script here that greets");
+    assert_eq!(bus.next("CloseNotification").child_value(0).get::<u32>(), Some(7));
     let shown = bus.next("Notify");
     assert_eq!(
         (text(&shown, 0), text(&shown, 3)),

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
@@ -94,6 +95,7 @@ impl World {
 pub(crate) struct Running {
     child: Child,
     said: Arc<Mutex<String>>,
+    listens: JoinHandle<()>,
 }
 
 impl Running {
@@ -106,14 +108,14 @@ impl Running {
             .expect("the program starts");
         let said = Arc::new(Mutex::new(String::new()));
         let (from, into) = (child.stderr.take().unwrap(), Arc::clone(&said));
-        std::thread::spawn(move || {
+        let listens = std::thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(Result::ok) {
                 let mut said = into.lock().unwrap();
                 said.push_str(&line);
                 said.push('\n');
             }
         });
-        Self { child, said }
+        Self { child, said, listens }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -140,6 +142,7 @@ impl Running {
     /// Waits for its end; gives how it ended and what it said.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         let status = wait("the end of the program", || self.child.try_wait().unwrap());
+        wait("the end of what it says", || self.listens.is_finished().then_some(()));
         (status, self.said())
     }
 }

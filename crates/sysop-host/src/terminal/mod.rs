@@ -130,9 +130,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[async_trait]
 impl Terminal for SharedTerminal {
     async fn watch(&self) -> Result<TerminalView, String> {
+        self.watch_back(0).await
+    }
+
+    async fn watch_back(&self, scrollback_rows: usize) -> Result<TerminalView, String> {
         let live = self.open().await.map_err(|error| error.to_string())?;
         let inner = live.inner();
-        let (picture, outputs) = inner.watched();
+        let (picture, outputs) = inner.watched(scrollback_rows);
         let size = inner.screen.size();
         drop(inner);
         Ok(TerminalView { size, picture, live: watcher(self.me.clone(), outputs) })
@@ -176,7 +180,7 @@ fn watcher(
             Err(RecvError::Closed) => return None,
             Err(RecvError::Lagged(_)) => {
                 let live = terminal.upgrade()?.current()?;
-                let (picture, newer) = live.inner().watched();
+                let (picture, newer) = live.inner().watched(0);
                 outputs = newer;
                 TerminalOutput::Redrawn(picture)
             }

@@ -60,7 +60,7 @@ impl SharedTerminal {
         )?;
         if again {
             slot.news = Some("the shell had ended; this is a new one, in its first folder".to_owned());
-            let (picture, _) = live.inner().watched();
+            let (picture, _) = live.inner().watched(0);
             // Nobody may be watching.
             let _ = outputs.send(TerminalOutput::Redrawn(picture));
         }

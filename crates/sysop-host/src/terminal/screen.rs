@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use alacritty_terminal::event::{Event, EventListener, WindowSize};
-use alacritty_terminal::grid::Dimensions;
+use alacritty_terminal::grid::{Dimensions, Row};
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Term, TermMode};
@@ -18,6 +18,19 @@ use super::keys::KeyMode;
 
 /// Rows above the screen that are kept.
 const SCROLLBACK_ROWS: usize = 10_000;
+
+/// Bytes of a picture that are for rows above the screen.
+const PICTURE_SCROLLBACK_BYTES_MAX: usize = 512 * 1024;
+
+/// What changes how a letter looks.
+const STYLES: Flags = Flags::BOLD
+    .union(Flags::DIM)
+    .union(Flags::ITALIC)
+    .union(Flags::UNDERLINE)
+    .union(Flags::DOUBLE_UNDERLINE)
+    .union(Flags::INVERSE)
+    .union(Flags::HIDDEN)
+    .union(Flags::STRIKEOUT);
 
 /// Bytes of plain text that wait before it is looked whether all of them will be seen.
 const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -48,6 +61,15 @@ impl Model {
             self.parser.advance(&mut self.term, &self.waiting[seen..]);
             self.waiting.clear();
         }
+    }
+
+    /// Shows what a program that has the whole screen will leave.
+    fn beneath(&mut self, look: impl FnOnce(&Term<Replies>)) {
+        let kept = self.term.grid().clone();
+        self.term.swap_alt();
+        look(&self.term);
+        self.term.swap_alt();
+        *self.term.grid_mut() = kept; // which was emptied
     }
 
     /// Drops what would have left the scrollback before anybody could see it.
@@ -221,22 +243,25 @@ impl Screen {
         text
     }
 
-    /// Bytes that draw the screen on an empty one of its size, with the modes that matter to a keyboard.
-    pub(super) fn picture(&self) -> Vec<u8> {
-        let mut out = String::new();
-        out.push_str(if self.is_full() { "\x1b[?1049h" } else { "\x1b[?1049l" });
-        out.push_str("\x1b[0m\x1b[r\x1b[H\x1b[2J");
-        let mut look = String::from("\x1b[0m");
-        for row in 0..usize::from(self.size.rows) {
-            self.draw_row(row, &mut look, &mut out);
+    /// Bytes that draw the screen on another one of its size, with the modes that matter to a keyboard. With some rows
+    /// that were above it, they take the place of what is above that one; where a program has the whole screen, so
+    /// does what it will leave.
+    pub(super) fn picture(&self, scrollback_rows: usize) -> Vec<u8> {
+        let mut out = String::from("\x1b[?1049l");
+        let mut model = self.model();
+        let mode = *model.term.mode();
+        let is_full = mode.contains(TermMode::ALT_SCREEN);
+        if is_full && scrollback_rows > 0 {
+            model.beneath(|term| draw(term, scrollback_rows, &mut out));
         }
-        let (row, column) = self.cursor();
-        let mode = *self.model().term.mode();
+        if is_full {
+            out.push_str("\x1b[?1049h");
+        }
+        draw(&model.term, scrollback_rows, &mut out);
         let switch = |flag: TermMode, number: &str| {
             format!("\x1b[?{number}{}", if mode.contains(flag) { 'h' } else { 'l' })
         };
-        out.push_str("\x1b[0m");
-        write!(out, "\x1b[{};{}H", row + 1, column + 1).expect("a string takes all");
+        out.push_str(&switch(TermMode::LINE_WRAP, "7"));
         out.push_str(&switch(TermMode::SHOW_CURSOR, "25"));
         out.push_str(&switch(TermMode::APP_CURSOR, "1"));
         out.push_str(&switch(TermMode::BRACKETED_PASTE, "2004"));
@@ -252,28 +277,72 @@ impl Screen {
         out.push_str(if mode.contains(TermMode::APP_KEYPAD) { "\x1b=" } else { "\x1b>" });
         out.into_bytes()
     }
+}
 
-    fn draw_row(&self, row: usize, look: &mut String, out: &mut String) {
-        let model = self.model();
-        let cells = &model.term.grid()[line(row)];
-        let columns = usize::from(self.size.columns);
+/// Draws what the model shows now, with so many rows above it, on an empty screen.
+fn draw(term: &Term<Replies>, scrollback_rows: usize, out: &mut String) {
+    let rows = i32::try_from(term.screen_lines()).unwrap_or(i32::MAX);
+    let first = first_row(term, scrollback_rows);
+    // Rows follow each other as they were printed, so that what was broken by the width alone can be joined again.
+    out.push_str("\x1b[0m\x1b[r\x1b[?7h\x1b[H\x1b[2J");
+    if scrollback_rows > 0 {
+        out.push_str("\x1b[3J"); // where some terminals have just put what was on the screen
+    }
+    let mut pen = Pen::default();
+    let mut joined = false;
+    for row in first..rows {
+        joined = pen.draw(&term.grid()[Line(row)], joined, out);
+        if !joined && row + 1 < rows {
+            out.push_str("\r\n");
+        }
+    }
+    let cursor = term.grid().cursor.point;
+    write!(out, "\x1b[0m\x1b[{};{}H", cursor.line.0 + 1, cursor.column.0 + 1).expect("a string takes all");
+}
+
+/// The topmost row that is drawn: of those above the screen, as many of the latest as are wanted and as there is room for.
+fn first_row(term: &Term<Replies>, wanted: usize) -> i32 {
+    let above = wanted.min(term.history_size());
+    let mut row_bytes = String::new();
+    let mut bytes = 0;
+    let fits = |up: &usize| {
+        row_bytes.clear();
+        Pen::default().draw(&term.grid()[Line(-i32::try_from(*up).unwrap_or(0))], false, &mut row_bytes);
+        bytes += row_bytes.len() + "\r\n".len();
+        bytes <= PICTURE_SCROLLBACK_BYTES_MAX
+    };
+    let fitting = (1..=above).take_while(fits).count();
+    -i32::try_from(fitting).unwrap_or(0)
+}
+
+/// Draws cells; says how they look where that changes.
+#[derive(Default)]
+struct Pen {
+    look: Option<(Flags, Color, Color)>,
+}
+
+impl Pen {
+    /// Draws a row without its blank end; `joined` to the one before where only the width broke them. Gives whether the
+    /// next one is joined to it.
+    fn draw(&mut self, cells: &Row<Cell>, joined: bool, out: &mut String) -> bool {
+        let columns = cells.len();
+        let goes_on = columns > 0 && cells[Column(columns - 1)].flags.contains(Flags::WRAPLINE);
         let used =
             (0..columns).rev().find(|&column| !is_blank(&cells[Column(column)])).map_or(0, |last| last + 1);
-        if used == 0 {
-            return;
-        }
-        write!(out, "\x1b[{};1H", row + 1).expect("a string takes all");
+        // It takes a letter to get from one row to the next.
+        let used = if goes_on { columns } else { used.max(usize::from(joined)) };
         for cell in (0..used).map(|column| &cells[Column(column)]) {
             if is_spacer(cell) {
                 continue;
             }
-            let next = look_of(cell);
-            if next != *look {
-                out.push_str(&next);
-                *look = next;
+            let look = (cell.flags & STYLES, cell.fg, cell.bg);
+            if self.look != Some(look) {
+                self.look = Some(look);
+                out.push_str(&look_of(cell));
             }
             push_letters(out, cell);
         }
+        goes_on
     }
 }
 
@@ -311,7 +380,7 @@ fn push_letters(text: &mut String, cell: &Cell) {
 }
 
 fn look_of(cell: &Cell) -> String {
-    const STYLES: [(Flags, &str); 8] = [
+    const CODES: [(Flags, &str); 8] = [
         (Flags::BOLD, ";1"),
         (Flags::DIM, ";2"),
         (Flags::ITALIC, ";3"),
@@ -322,7 +391,7 @@ fn look_of(cell: &Cell) -> String {
         (Flags::STRIKEOUT, ";9"),
     ];
     let mut look = String::from("\x1b[0");
-    for (flag, code) in STYLES {
+    for (flag, code) in CODES {
         if cell.flags.contains(flag) {
             look.push_str(code);
         }
@@ -356,9 +425,11 @@ fn color(index: usize) -> Rgb {
 #[cfg(test)]
 mod tests {
     use alacritty_terminal::grid::Dimensions;
+    use alacritty_terminal::index::{Column, Line};
+    use alacritty_terminal::term::cell::Flags;
     use sysop_driver::people::TerminalSize;
 
-    use super::{Screen, sets_region};
+    use super::{Screen, push_letters, sets_region};
 
     fn screen(output: &str) -> Screen {
         let mut screen = Screen::new(TerminalSize { columns: 20, rows: 5 });
@@ -389,7 +460,7 @@ mod tests {
             }
         }
         assert!(flooded.model.borrow().waiting.len() <= super::WAITING_BYTES_MAX);
-        assert_eq!(flooded.picture(), drawn.picture());
+        assert_eq!(flooded.picture(0), drawn.picture(0));
         let rows = |screen: &Screen| screen.model().term.grid().history_size();
         assert_eq!(rows(&flooded), super::SCROLLBACK_ROWS);
     }
@@ -437,12 +508,79 @@ mod tests {
         ] {
             let first = screen(output);
             let mut second = Screen::new(first.size());
-            second.advance(&first.picture());
+            second.advance(&first.picture(0));
             assert_eq!(second.text(), first.text());
             assert_eq!(second.cursor(), first.cursor());
-            assert_eq!(second.picture(), first.picture());
+            assert_eq!(second.picture(0), first.picture(0));
             assert_eq!((second.is_full(), second.takes_paste()), (first.is_full(), first.takes_paste()));
             assert_eq!(second.model().term.mode(), first.model().term.mode());
         }
+    }
+
+    /// All rows that are kept, those above the screen too, as a person would copy them.
+    fn all_rows(screen: &Screen) -> Vec<String> {
+        let model = screen.model();
+        let grid = model.term.grid();
+        let above = i32::try_from(grid.history_size()).unwrap();
+        let row = |row: i32| {
+            let cells = &grid[Line(row)];
+            let mut text = String::new();
+            (0..20).for_each(|column| push_letters(&mut text, &cells[Column(column)]));
+            let joins = cells[Column(19)].flags.contains(Flags::WRAPLINE);
+            format!("{}{}", text.trim_end(), if joins { "+" } else { "" })
+        };
+        (-above..5).map(row).collect()
+    }
+
+    #[test]
+    fn a_picture_with_what_was_above_draws_that_too() {
+        let lines: String = (1..=30).map(|number| format!("\x1b[32mline {number}\x1b[0m\r\n")).collect();
+        let long = format!("{}\r\n{}\r\n", "w".repeat(50), " ".repeat(45) + "x");
+        for output in [
+            lines.clone(),
+            format!("{long}{lines}{long}$ "),
+            format!("{long}\x1b[2;3Hx"),
+            "\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n".to_owned(),
+            "ends exactly here---".repeat(7),
+            "日本日本日本日本日本x日本".repeat(5),
+            String::new(),
+        ] {
+            let first = screen(&output);
+            // What was on the other screen goes.
+            let mut second = screen(&"of the past\r\n".repeat(40));
+            second.advance(&first.picture(1_000));
+            assert_eq!(all_rows(&second), all_rows(&first), "{output:?}");
+            assert_eq!(second.cursor(), first.cursor());
+            assert_eq!(second.picture(1_000), first.picture(1_000));
+        }
+        let picture = String::from_utf8(screen(&lines).picture(10)).unwrap();
+        assert!(picture.contains("\x1b[0;32mline 17\r\n") && !picture.contains("line 16"), "{picture:?}");
+    }
+
+    #[test]
+    fn what_a_program_will_leave_is_beneath_its_screen() {
+        let lines: String = (1..=30).map(|number| format!("line {number}\r\n")).collect();
+        let mut first = screen(&format!("{lines}$ vi\x1b[?1049h\x1b[H\x1b[2Jthe file\x1b[5;1H:q"));
+        let before = (first.text(), first.cursor());
+        let mut second = screen("");
+        second.advance(&first.picture(1_000));
+        assert_eq!((first.text(), first.cursor()), before, "to look changes nothing");
+        assert_eq!((second.text(), second.cursor()), before);
+        assert!(second.is_full());
+        for screen in [&mut first, &mut second] {
+            screen.advance(b"\x1b[?1049l");
+        }
+        assert_eq!(all_rows(&second), all_rows(&first));
+        assert_eq!(second.cursor(), first.cursor());
+        assert!(first.text().ends_with("line 30\n$ vi"), "{:?}", first.text());
+    }
+
+    #[test]
+    fn what_was_above_is_bounded() {
+        let colours: String = (0..20).map(|number| format!("\x1b[38;2;1;2;{number}mx")).collect();
+        let screen = screen(&(colours + "\r\n").repeat(5_000));
+        let picture = screen.picture(usize::MAX);
+        assert!(picture.len() < super::PICTURE_SCROLLBACK_BYTES_MAX + 10_000, "{}", picture.len());
+        assert!(picture.len() > super::PICTURE_SCROLLBACK_BYTES_MAX / 2, "{}", picture.len());
     }
 }

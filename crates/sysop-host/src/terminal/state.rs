@@ -300,9 +300,9 @@ impl Inner {
         self.record(Recording::flush);
     }
 
-    /// What a watcher begins with, and all that comes after it.
-    pub(super) fn watched(&self) -> (Bytes, broadcast::Receiver<TerminalOutput>) {
-        (Bytes::from(self.screen.picture()), self.outputs.subscribe())
+    /// What a watcher begins with, of what is above the screen so many rows, and all that comes after it.
+    pub(super) fn watched(&self, scrollback_rows: usize) -> (Bytes, broadcast::Receiver<TerminalOutput>) {
+        (Bytes::from(self.screen.picture(scrollback_rows)), self.outputs.subscribe())
     }
 
     pub(super) fn resize(&mut self, size: TerminalSize) {

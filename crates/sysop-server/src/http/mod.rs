@@ -128,6 +128,7 @@ fn routes() -> Vec<Route> {
                 "terminal",
                 "cols",
                 "rows",
+                "scrollback",
                 "Last-Event-ID",
             ]),
             get(sse::events),

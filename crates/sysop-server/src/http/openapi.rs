@@ -192,6 +192,9 @@ fn parameters(route: &Route) -> Vec<Value> {
         "cols" | "rows" => {
             json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": u16::MAX }, "description": "The size of the client's own screen" })
         }
+        "scrollback" => {
+            json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": u16::MAX }, "description": "How many rows that were above the screen the terminal's picture begins with" })
+        }
         "search" => {
             json!({ "name": name, "in": "query", "schema": { "type": "string", "maxLength": 4096 }, "description": "Words that are in the title, the host, the root or the id, of the newest 1000" })
         }

@@ -100,7 +100,9 @@ impl<'a> Hearing<'a> {
             ClientMessage::Hello(hello) => self.hello(hello).await,
             ClientMessage::Heartbeat {} => Ok(()),
             _ if !self.greeted => Err(refused(ErrorCode::BadMessage, "say `hello` first")),
-            ClientMessage::TerminalAttach { cols, rows, .. } => self.attach(cols.zip(rows)),
+            ClientMessage::TerminalAttach { cols, rows, scrollback, .. } => {
+                self.attach(cols.zip(rows), usize::from(scrollback.unwrap_or(0)))
+            }
             ClientMessage::TerminalDetach { .. } => {
                 self.tell(Told::Terminal(None)).await;
                 Ok(())
@@ -138,11 +140,11 @@ impl<'a> Hearing<'a> {
     }
 
     /// Opening a shell takes a while; the socket does not wait for it.
-    fn attach(&mut self, size: Option<(u16, u16)>) -> Result<(), Refused> {
+    fn attach(&mut self, size: Option<(u16, u16)>, scrollback_rows: usize) -> Result<(), Refused> {
         let terminal = attach(&self.room, &self.caller, size)?;
         let (told, session_id) = (self.told.clone(), self.room.state.id.clone());
         let attaching = tokio::spawn(async move {
-            let told_of = match terminal.watch().await {
+            let told_of = match terminal.watch_back(scrollback_rows).await {
                 Ok(view) => Told::Terminal(Some(Box::new(view))),
                 Err(message) => {
                     let (code, reply_to) = (Some(ErrorCode::NoTerminal), None);

@@ -37,6 +37,8 @@ pub(crate) struct Wanted {
     /// The size of its own screen.
     cols: Option<u16>,
     rows: Option<u16>,
+    /// How many rows above the screen it begins with.
+    scrollback: Option<u16>,
 }
 
 /// `GET /api/agent/sessions/{id}/events`.
@@ -51,7 +53,7 @@ pub(crate) async fn events(
         return problem::draining();
     }
     let Ok(Query(wanted)) = wanted else {
-        let why = "`resumeFrom`, `cols` and `rows` are numbers, `lend` and `terminal` are true or false";
+        let why = "`resumeFrom`, `cols`, `rows` and `scrollback` are numbers, `lend` and `terminal` are true or false";
         return problem::bad(why);
     };
     let Ok(start) = start(&headers, &wanted) else {
@@ -66,7 +68,10 @@ pub(crate) async fn events(
     let lent = if lends { Some(Follower::caught_up(&room).await.lent().clone()) } else { None };
     let state = Arc::clone(&room.state);
     let terminal = match wanted.terminal {
-        true => Some(watch(&room, &caller, wanted.cols.zip(wanted.rows)).await),
+        true => {
+            let scrollback_rows = usize::from(wanted.scrollback.unwrap_or(0));
+            Some(watch(&room, &caller, wanted.cols.zip(wanted.rows), scrollback_rows).await)
+        }
         false => None,
     };
     let mut feed = Feed::new(room, shared.house.rooms.as_ref(), start, false).await;

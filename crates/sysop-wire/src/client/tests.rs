@@ -209,7 +209,7 @@ fn what_is_not_for_the_session_is_no_input() {
         json!({"type": "tool.result", "toolCallId": "c1", "output": ""}),
         json!({"type": "terminal.input", "data": "\u{3}"}),
         json!({"type": "terminal.resize", "cols": 120, "rows": 40}),
-        json!({"type": "terminal.attach", "cols": 120, "rows": 40}),
+        json!({"type": "terminal.attach", "cols": 120, "rows": 40, "scrollback": 10000}),
         json!({"type": "terminal.attach"}),
         json!({"type": "terminal.detach"}),
         json!({"type": "terminal.release"}),

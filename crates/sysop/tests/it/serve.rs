@@ -277,6 +277,39 @@ fn the_log_tells_of_calls_and_holds_no_secret_and_no_content() {
 }
 
 #[test]
+fn a_watched_server_tells_its_token_to_who_watches_and_to_no_log_and_ends_with_them() {
+    let mock =
+        Mock::start(&[("break it", vec![bash("echo x > broken --password hunter2secret"), say("Not.")])]);
+    let world = World::with_openai(&mock.url()).variable("SYSOP_LOG", "trace");
+    let running = world.start_with_input(&["serve", "--port", "0", "--watched", "-vv"]);
+    let said = running.out.wait_for("address", |said| said.contains('\n'));
+    let first: Value = serde_json::from_str(said.trim()).unwrap();
+    assert_eq!(first["type"], "serving");
+    let (address, token) =
+        first["url"].as_str().unwrap().trim_start_matches("http://").split_once("/?token=").unwrap();
+    let mut served = Served { address: address.to_owned(), token: token.to_owned(), running };
+    // As the window does it; the page's own cookie is a secret too.
+    let mut page = String::new();
+    served.send("GET", &format!("/?token={token}"), "", "").read_to_string(&mut page).unwrap();
+    let id = served.session();
+    served.post(
+        &format!("/api/agent/sessions/{id}/messages"),
+        &json!({ "content": "break it, sk-0123456789abcdef" }),
+    );
+    let told = served.running.out.wait_for_text("approval.request");
+    assert!(told.contains("break it") && told.contains("echo x > broken"), "{told}");
+    served.running.end_input();
+    let run = served.running.finish();
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.err.contains("serving"), "{}", run.err);
+    assert_eq!(run.out.matches(token).count(), 1, "{}", run.out);
+    for secret in ["hunter2secret", "sk-0123456789abcdef"] {
+        assert!(!run.out.contains(secret) && !run.err.contains(secret), "{}\n{}", run.out, run.err);
+    }
+    assert!(!run.err.contains(token), "{}", run.err);
+}
+
+#[test]
 fn the_description_of_the_api_is_true() {
     let mock = Mock::start(&[]);
     let world = World::with_openai(&mock.url());

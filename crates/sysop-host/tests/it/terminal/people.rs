@@ -52,6 +52,17 @@ async fn a_watcher_sees_the_picture_and_what_comes() {
 }
 
 #[tokio::test]
+async fn a_watcher_with_a_scrollback_is_given_what_was_above_the_screen() {
+    let desk = Desk::new(Shell::Bash);
+    desk.output("seq -f 'line-%.0f;' 200").await;
+    let picture = |view: TerminalView| String::from_utf8(view.picture.to_vec()).unwrap();
+    let whole = picture(desk.terminal().watch_back(10_000).await.unwrap());
+    assert!(whole.contains("line-1;\r\nline-2;\r\n") && whole.contains("line-200;"), "{whole:?}");
+    let screen = picture(desk.terminal().watch().await.unwrap());
+    assert!(!screen.contains("line-100;") && screen.contains("line-200;"), "{screen:?}");
+}
+
+#[tokio::test]
 async fn a_person_types_from_a_thread_of_their_own() {
     let desk = Desk::new(Shell::Bash);
     let mut view = desk.terminal().watch().await.unwrap();
