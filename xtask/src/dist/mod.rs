@@ -17,8 +17,8 @@ use self::package::{Installed, Package};
 use crate::chore::{cargo, root, step, target};
 use crate::{setup, web};
 
-/// The oldest C library that `sysop` starts with: that of 2012, which Rust itself needs.
-const OLDEST: Version = Version(2, 17);
+/// The oldest C library that `sysop` starts with: that of 2019, the first whose `posix_spawn` goes to a folder.
+const OLDEST: Version = Version(2, 29);
 /// And the window's program: no system with its web engine (webkit2gtk-4.1) has an older one.
 const OLDEST_OF_WINDOW: Version = Version(2, 35);
 /// What builds against an old C library, from Python's index.

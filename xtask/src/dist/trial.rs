@@ -19,7 +19,7 @@ const WITH_ENGINE: &str = "bookworm";
 
 /// Tries both packages.
 pub(crate) fn run(made: &Made) -> Result<()> {
-    setup::need(&[("debootstrap", "debootstrap"), ("chroot", "coreutils")])?;
+    setup::need(&[("debootstrap", "debootstrap"), ("chroot", "coreutils"), ("unshare", "util-linux")])?;
     let old = System::new(OLD)?;
     old.put(&made.sysop)?;
     old.install(&[&made.sysop])?;
@@ -76,8 +76,10 @@ impl System {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new("chroot");
-        command.arg(&self.folder).env_clear();
+        let mut command = Command::new("unshare");
+        // A program looks for itself below /proc, which ends with this command: nothing stays mounted.
+        let inside = r#"mount --rbind /proc "$0/proc" && exec chroot "$0" "$@""#;
+        command.args(["--mount", "sh", "-c", inside]).arg(&self.folder).env_clear();
         command
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .env("HOME", "/root")
@@ -86,7 +88,7 @@ impl System {
     }
 
     fn run(&self, arguments: &[&str]) -> Result<(bool, String)> {
-        let run = self.command().args(arguments).output().context("cannot start chroot")?;
+        let run = self.command().args(arguments).output().context("cannot start unshare")?;
         let said = [run.stdout, run.stderr].concat();
         let said = String::from_utf8_lossy(&said).into_owned();
         eprintln!("    {}: {}", arguments.join(" "), said.lines().next().unwrap_or_default());
@@ -108,7 +110,7 @@ impl System {
     }
 
     fn remove(&self) -> Result<()> {
-        // Nothing is mounted in it.
+        // Nothing is mounted in it any more.
         fs::remove_dir_all(&self.folder).with_context(|| format!("cannot remove {}", self.folder.display()))
     }
 }
