@@ -40,7 +40,7 @@ export type ClientMessage =
   | Hello & {
     type: "hello";
   }
-  /** A person says what they want. */
+  /** A person says what they want. While a turn runs it waits for its end; more than 32 that wait are refused with `too_many`. */
   | {
     type: "user.message";
     /** Which session; needed only where the address does not say. */

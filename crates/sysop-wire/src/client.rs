@@ -42,7 +42,8 @@ pub enum ClientMessage {
     /// The first message: who it is, and which tools it lends.
     #[serde(rename = "hello")]
     Hello(Hello),
-    /// A person says what they want.
+    /// A person says what they want. While a turn runs it waits for its end; more than 32 that wait are refused with
+    /// `too_many`.
     #[serde(rename = "user.message")]
     UserMessage {
         /// Which session and message.
