@@ -15,14 +15,16 @@ export function Announcer({ view }: { view: View }) {
   const latest = useLatest(view);
   const known = useRef<{ items: number; last: Item | undefined }>(undefined);
   useEffect(() => {
+    // What was there before is read by whoever wants to; all that comes after it is news, however soon it comes.
+    if (view.caughtUp) known.current ??= seen(view);
+  }, [view]);
+  useEffect(() => {
     const timer = setInterval(() => {
       const { transcript, caughtUp } = latest.current;
-      const count = transcript.dropped + transcript.items.length;
-      const last = transcript.items.at(-1);
       const before = known.current;
-      if (!caughtUp) return;
+      if (!caughtUp || !before) return;
+      const { items: count, last } = seen(latest.current);
       known.current = { items: count, last };
-      if (!before) return; // what was there before is read by whoever wants to
       if (count === before.items && last === before.last) return;
       const news = transcript.items.slice(Math.max(0, before.items - transcript.dropped - 1));
       const words = news
@@ -38,6 +40,10 @@ export function Announcer({ view }: { view: View }) {
       {said}
     </div>
   );
+}
+
+function seen({ transcript }: View): { items: number; last: Item | undefined } {
+  return { items: transcript.dropped + transcript.items.length, last: transcript.items.at(-1) };
 }
 
 function wordsOf(item: Item): string {
