@@ -13,7 +13,7 @@ use crate::chore::cargo;
 /// What one process used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
-    /// User and system time of the process and its children, in seconds; to a hundredth.
+    /// User and system time of the process and its children, in seconds; to a thousandth.
     pub(crate) cpu: f64,
     /// Peak resident memory of the largest single process, in MiB.
     pub(crate) rss: f64,
@@ -80,10 +80,11 @@ pub(crate) fn fastest(runs: usize, mut make: impl FnMut() -> Command) -> Result<
     Ok(best)
 }
 
-/// One run under time(1), which knows memory and processor time.
+/// One run under time(1), which knows its memory, and that under bash's `time`, which knows milliseconds.
 pub(crate) fn used(command: &Command) -> Result<Used> {
-    let mut timed = Command::new("time");
-    timed.args(["--format", "%U %S %M", "--"]).arg(command.get_program()).args(command.get_args());
+    let mut timed = Command::new("bash");
+    timed.args(["-c", "TIMEFORMAT='%3U %3S'; time command time --format %M -- \"$@\"", "bash"]);
+    timed.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => timed.env(name, value),
@@ -94,20 +95,18 @@ pub(crate) fn used(command: &Command) -> Result<Used> {
         timed.current_dir(folder);
     }
     timed.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let output = timed.output().context("cannot start time(1)")?;
+    let output = timed.output().context("cannot start bash")?;
     let text = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         bail!("{timed:?} failed: {text}");
     }
-    let numbers: Vec<f64> = text
-        .lines()
-        .last()
-        .unwrap_or_default()
-        .split(' ')
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .with_context(|| format!("time(1) said {text}"))?;
-    let [user, system, kib] = numbers[..] else { bail!("time(1) said {text}") };
+    let mut last = text.lines().rev();
+    let mut numbers = || -> Result<Vec<f64>> {
+        let line = last.next().unwrap_or_default();
+        line.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| format!("time said {text}"))
+    };
+    let (times, memory) = (numbers()?, numbers()?);
+    let ([user, system], [kib]) = (&times[..], &memory[..]) else { bail!("time said {text}") };
     Ok(Used { cpu: user + system, rss: kib / 1024.0 })
 }
 
