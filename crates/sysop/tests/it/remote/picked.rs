@@ -84,14 +84,18 @@ fn the_next_turn_goes_to_the_model_that_was_picked() {
         assert!(told.contains("I am the first.") && told.contains("who are you now?"), "{told}");
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
-        // It is the session's own: who goes on with it asks the same model.
+        // Who goes on with it asks the model that is wanted now, here by a variable; a name may be typed at once.
         let id = world.only_session();
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
-        viewer.sees_that("the model", |screen| status(screen).starts_with("local · ollama/phi3")).await;
-        viewer.types("/model openai/test-model\r").await;
-        viewer.sees_that("the first", |screen| status(screen).starts_with("local · openai/test-model")).await;
+        viewer
+            .sees_that("the model of now", |screen| {
+                screen.contains("I am the second.") && status(screen).starts_with("local · openai/test-model")
+            })
+            .await;
+        viewer.types("/model ollama/phi3:latest\r").await;
+        viewer.sees_that("the other again", |screen| status(screen).starts_with("local · ollama/phi3")).await;
         viewer.types("who is this?\r").await;
-        viewer.sees_that("both", |screen| screen.matches("I am the first.").count() == 2).await;
+        viewer.sees_that("both", |screen| screen.matches("I am the second.").count() == 2).await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
     });
