@@ -687,6 +687,12 @@ impl Facts {
         self.lent_commanding = named(&lent.tools, ToolEffect::Command);
     }
 
+    /// Where a tool runs: the host and the root there.
+    pub fn place_of(&self, tool: &str) -> (&str, &str) {
+        let lent = self.lent.iter().any(|name| name == tool);
+        if lent { ("the client", &self.lent_root) } else { (&self.host, &self.root) }
+    }
+
     fn completes(&self, tool: &str) -> bool {
         self.is_among(tool, &self.completing, &self.lent_completing)
     }

@@ -182,6 +182,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     tell("delta_p99_ms", quantile(&times, 0.99));
     tell("delta_max_ms", quantile(&times, 1.0));
     tell("delta_cpu_us", used * 1e6 / times.len() as f64);
+    // What was sent last is on its way for a while; a load knows of no end to wait for.
     tokio::time::sleep(UNEVEN + Duration::from_secs(1)).await;
     while clients.try_join_next().is_some() {} // those that ended
     tell("sockets_that_stayed", clients.len() as f64);

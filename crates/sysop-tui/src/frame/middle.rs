@@ -180,7 +180,8 @@ fn proposal_title(plan: &Plan, edited: bool, facts: &Facts, theme: Theme) -> Row
     if edited {
         row.push(Span::new("  edited", theme.style(Ink::Warn)));
     }
-    let place = format!("  {}{DOT}{} in {}", plan.call.name, words::short_place(&facts.host), facts.root);
+    let (host, root) = facts.place_of(&plan.call.name);
+    let place = format!("  {}{DOT}{} in {root}", plan.call.name, words::short_place(host));
     row.push(Span::new(&place, theme.style(Ink::Dim)));
     row
 }
@@ -199,9 +200,10 @@ fn proposal_rows(
     columns: usize,
 ) -> Vec<Row> {
     let mut rows = reason_rows(plan, theme, columns);
-    if words::is_fleet(&facts.host) {
+    let (host, _) = facts.place_of(&plan.call.name);
+    if words::is_fleet(host) {
         // What one answer starts on many hosts must not be overlooked.
-        let text = format!("on {}", words::place(&facts.host));
+        let text = format!("on {}", words::place(host));
         rows.extend(wrap(&[Span::new(&text, theme.style(Ink::Warn))], columns));
     }
     if !rows.is_empty() {

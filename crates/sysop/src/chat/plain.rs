@@ -94,11 +94,8 @@ impl View for Plain {
     fn own_prompt(&mut self, _text: &str) {}
 
     fn question(&mut self, plan: &Plan, transcript: &Transcript, _screen: &Screen) -> Question {
-        let facts = transcript.facts();
-        let place = Place {
-            host: facts.map_or("", |facts| &facts.host),
-            root: facts.map_or("", |facts| &facts.root),
-        };
+        let (host, root) = transcript.facts().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
+        let place = Place { host, root };
         Question {
             rows: plan::rows(plan, place, COLUMNS),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),

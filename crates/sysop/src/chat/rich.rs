@@ -92,11 +92,8 @@ impl View for Rich {
     fn question(&mut self, plan: &Plan, transcript: &Transcript, screen: &Screen) -> Question {
         self.asked_here.insert(plan.call.id.clone());
         let panel = Panel::new(screen.look());
-        let facts = transcript.facts();
-        let place = Place {
-            host: facts.map_or("", |facts| &facts.host),
-            root: facts.map_or("", |facts| &facts.root),
-        };
+        let (host, root) = transcript.facts().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
+        let place = Place { host, root };
         Question {
             rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
@@ -391,8 +388,9 @@ impl Rich {
         let panel = Panel::new(screen.look());
         let mut rows: Vec<Row> =
             plan.reason.lines().flat_map(|line| wrap(&row(line, Ink::Plain), panel.inner(), 0)).collect();
-        if let Some(facts) = transcript.facts().filter(|facts| !words::is_here(&facts.host)) {
-            let place = format!("on {}", words::place(&facts.host));
+        let place = transcript.facts().map(|facts| facts.place_of(&call.name).0);
+        if let Some(host) = place.filter(|host| !words::is_here(host)) {
+            let place = format!("on {}", words::place(host));
             rows.extend(wrap(&row(&place, Ink::Dim), panel.inner(), 2));
         }
         rows.extend(plan::command_rows(&plan.command, &plan.risk.findings, panel.inner()));

@@ -209,6 +209,7 @@ fn the_session_lives_there_and_the_tools_run_here() {
     std::fs::create_dir(here.work()).unwrap();
     let run = leaves(talk);
     assert_eq!(std::fs::read_to_string(elsewhere.join("docs/a.md")).unwrap(), "# A\n");
+    assert!(run.out.contains("on the client in /"), "what is asked says where it would run: {}", run.out);
     assert!(run.out.contains("here: write_file docs/a.md · ok"), "{}", run.out);
     assert!(run.out.contains("· wrote docs/a.md"), "{}", run.out);
     assert!(!here.has("out.md") && files_below(&server.world.work()).is_empty());
