@@ -102,6 +102,7 @@ fn start(shell: &CStr) -> io::Result<Running> {
         program: shell,
         arguments: &arguments,
         environment: &[],
+        mark: None,
         folder: c"/",
         stdin: input.as_fd(),
         output: nowhere.as_fd(),

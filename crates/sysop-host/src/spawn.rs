@@ -59,6 +59,8 @@ pub(crate) struct Start<'a> {
     pub(crate) arguments: &'a [CString],
     /// `NAME=VALUE`; the program gets no other variables.
     pub(crate) environment: &'a [CString],
+    /// But for this one.
+    pub(crate) mark: Option<&'a CStr>,
     /// The folder that it starts in.
     pub(crate) folder: &'a CStr,
     pub(crate) stdin: BorrowedFd<'a>,
@@ -71,8 +73,8 @@ pub(crate) struct Start<'a> {
 pub(crate) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
     let actions = Actions::new(start)?;
     let attributes = Attributes::new()?;
-    let arguments = pointers(start.arguments);
-    let environment = pointers(start.environment);
+    let arguments = pointers(start.arguments, None);
+    let environment = pointers(start.environment, start.mark);
     let mut pid: libc::pid_t = 0;
     // SAFETY: all pointers are to live, initialised values: `program` and the entries of both arrays are
     // NUL-terminated strings that outlive the call, both arrays end in a null pointer, and posix_spawn
@@ -99,8 +101,9 @@ pub(crate) fn end_descriptor(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
 }
 
-fn pointers(texts: &[CString]) -> Vec<*mut libc::c_char> {
-    texts.iter().map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
+fn pointers(texts: &[CString], last: Option<&CStr>) -> Vec<*mut libc::c_char> {
+    let texts = texts.iter().map(CString::as_c_str).chain(last);
+    texts.map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
 }
 
 fn checked(code: libc::c_int) -> io::Result<()> {

@@ -1,17 +1,21 @@
 //! A request's JSON, read without copying: text stays where it came in, and an object is a list.
 //!
 //! A client sends its whole history again with every step, and of all of it a wire looks at a few fields. The way to
-//! those is that of `serde_json::Value`: what is not there is null.
+//! those is that of `serde_json::Value`: what is not there is null. Where they are known beforehand, the rest of an
+//! object need not be kept: [`Fields`], [`List`].
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Index;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// Any JSON value of a text that outlives it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Json<'a> {
+    #[default]
     Null,
     Bool(bool),
     Number(Number),
@@ -103,6 +107,152 @@ impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
     }
 }
 
+/// An object as a `T`; anything else is an error.
+#[derive(Debug)]
+pub(crate) struct Fields<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfObject<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfObject<T> {
+            type Value = T;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_any(OfObject(PhantomData)).map(Self)
+    }
+}
+
+/// The objects of a list, each as a `T`; what is no object there counts as an empty one. None where there is no list.
+#[derive(Debug)]
+pub(crate) struct List<T>(Option<Vec<T>>);
+
+impl<T> List<T> {
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn items(&self) -> &[T] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ListVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct ListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
+    type Value = Option<Vec<T>>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Lax(item)) = sequence.next_element()? {
+            items.push(item);
+        }
+        Ok(Some(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        IgnoredAny.visit_map(map).map(|_| None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+}
+
+/// An object as a `T`; anything else as an empty one.
+#[derive(Debug, Default)]
+pub(crate) struct Lax<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Lax<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LaxVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct LaxVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LaxVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<T, A::Error> {
+        IgnoredAny.visit_seq(sequence).map(|_| T::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<T, E> {
+        Ok(T::default())
+    }
+}
+
 struct JsonVisitor;
 
 impl<'de> Visitor<'de> for JsonVisitor {
@@ -160,7 +310,9 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
 #[cfg(test)]
 mod tests {
-    use super::{Json, Number};
+    use serde::Deserialize;
+
+    use super::{Fields, Json, Lax, List, Number};
 
     fn json(text: &str) -> Json<'_> {
         serde_json::from_str(text).unwrap()
@@ -183,6 +335,44 @@ mod tests {
     fn escapes_are_read_in_names_and_texts() {
         let body = json(r#"{"\u0061\n": "\"q\" \ud83d\ude00"}"#);
         assert_eq!(body["a\n"].as_str(), Some("\"q\" 😀"));
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Known<'a> {
+        #[serde(borrow)]
+        name: Json<'a>,
+        #[serde(borrow)]
+        inner: Lax<Name<'a>>,
+        #[serde(borrow)]
+        items: List<Name<'a>>,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Name<'a> {
+        #[serde(borrow)]
+        name: Json<'a>,
+    }
+
+    #[test]
+    fn known_fields_are_read_and_all_else_counts_as_not_there() {
+        let text = r#"{"name": "a\n", "more": [{}], "inner": {"name": "b"},
+            "items": [{"name": "c"}, 7, -7, 0.5, null, true, "x", [1]]}"#;
+        let Fields(known) = serde_json::from_str::<Fields<Known<'_>>>(text).unwrap();
+        assert_eq!(known.name, "a\n");
+        assert_eq!(known.inner.0.name, "b");
+        let names: Vec<_> = known.items.items().iter().map(|item| item.name.as_str()).collect();
+        assert_eq!(names, [Some("c"), None, None, None, None, None, None, None]);
+        for items in ["7", "-7", "0.5", "null", "true", r#""x""#, "{}"] {
+            let text = format!(r#"{{"items": {items}, "inner": {}}}"#, items.replace("{}", "[]"));
+            let Fields(known) = serde_json::from_str::<Fields<Known<'_>>>(&text).unwrap();
+            assert!(!known.items.is_there() && known.inner.0.name.is_null(), "{items}");
+        }
+        for text in ["[]", "7", "null", r#""x""#] {
+            let error = serde_json::from_str::<Fields<Known<'_>>>(text).unwrap_err();
+            assert!(error.to_string().contains("expected an object"), "{error}");
+        }
     }
 
     #[test]

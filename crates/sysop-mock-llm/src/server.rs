@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::ids::Ids;
-use crate::json::Json;
+use crate::json::Fields;
 use crate::record::{Record, RecordedRequest};
 use crate::scenario::{Failure, Response as Scripted, Scenarios};
 use crate::wire::{Call, Refusal, Said, Wire, anthropic, gemini, ollama, openai};
@@ -289,10 +289,12 @@ async fn read(shared: &Shared, request: Request) -> Result<(axum::http::request:
     Ok((head, bytes))
 }
 
-fn parse<W: Wire>(bytes: &[u8]) -> Result<Json<'_>, Refusal> {
-    match serde_json::from_slice::<Json<'_>>(bytes) {
-        Ok(body) if body.is_object() => Ok(body),
-        Ok(_) => Err(Refusal::bad(format!("{} expected an object", W::NOT_JSON))),
+fn parse<W: Wire>(bytes: &[u8]) -> Result<W::Body<'_>, Refusal> {
+    // Looked at once as a whole: reading bytes, each string would be looked at by itself.
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| Refusal::bad(format!("{} {error}", W::NOT_JSON)))?;
+    match serde_json::from_str::<Fields<W::Body<'_>>>(text) {
+        Ok(Fields(body)) => Ok(body),
         Err(error) => Err(Refusal::bad(format!("{} {error}", W::NOT_JSON))),
     }
 }

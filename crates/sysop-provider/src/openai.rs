@@ -19,7 +19,7 @@ use crate::unshown::WithoutProtocol;
 use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
 
 use decode::ChatDecoder;
-use encode::Dialect;
+use encode::{Dialect, KeptTools};
 pub(crate) use encode::{push_tools, reply_as_text};
 
 /// The vendor's own address.
@@ -71,28 +71,35 @@ const OVERFLOW: [&str; 9] = [
 /// One server.
 pub(crate) struct OpenAi {
     base_url: String,
+    /// Whether that is an address that can be asked.
+    is_http: bool,
     key: Option<SecretString>,
     headers: Vec<(String, SecretString)>,
     first_byte: Duration,
     dialect: Dialect,
+    tools: KeptTools,
 }
 
 impl OpenAi {
     /// Takes the settings; does no IO.
     pub(crate) fn new(endpoint: &Endpoint) -> Self {
         let base_url = endpoint.base_url.clone().unwrap_or_else(|| BASE_URL.to_owned());
-        let host = Url::parse(&base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
-        let dialect = match host.as_deref() {
+        let url = Url::parse(&base_url).ok();
+        let bare = base_url.trim().split('?').next().and_then(|base| Url::parse(base).ok());
+        let is_http = bare.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let dialect = match url.as_ref().and_then(Url::host_str) {
             Some("api.openai.com") => Dialect::OpenAi,
             Some("api.mistral.ai") => Dialect::Mistral,
             Some(_) | None => Dialect::Other,
         };
         Self {
             base_url,
+            is_http,
             key: endpoint.api_key.clone(),
             headers: endpoint.headers.clone(),
             first_byte: endpoint.timeout.unwrap_or(FIRST_BYTE_MAX),
             dialect,
+            tools: KeptTools::default(),
         }
     }
 
@@ -103,15 +110,15 @@ impl OpenAi {
             None => (self.base_url.trim(), String::new()),
         };
         let address = format!("{}{path}{query}", base.strip_suffix('/').unwrap_or(base));
-        match Url::parse(base) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(address),
-            Ok(_) | Err(_) => Err(ModelFailure {
-                kind: FailureKind::BadRequest,
-                message: "the base_url of [providers.openai] is no http address; write it like \
-                          http://127.0.0.1:8000/v1"
-                    .to_owned(),
-            }),
+        if self.is_http {
+            return Ok(address);
         }
+        Err(ModelFailure {
+            kind: FailureKind::BadRequest,
+            message: "the base_url of [providers.openai] is no http address; write it like \
+                      http://127.0.0.1:8000/v1"
+                .to_owned(),
+        })
     }
 
     /// The headers of every request.
@@ -143,7 +150,7 @@ impl Wire for OpenAi {
         Ok(Built {
             url: self.address("/chat/completions")?,
             headers: self.headers()?,
-            body: encode::body(request, attempt, self.dialect),
+            body: encode::body(request, attempt, self.dialect, &self.tools),
             framing: Framing::Sse,
             first_byte: self.first_byte,
         })

@@ -122,7 +122,7 @@ pub(crate) fn stream(plan: Plan, request: ModelRequest) -> BoxStream<'static, Mo
 /// What a call does next.
 enum Phase {
     Prepare,
-    Send(reqwest::Client, Box<Built>),
+    Send(reqwest::Client, Box<(Url, Built)>),
     Wait(Duration),
     Read(Box<Reading>),
     Ended,
@@ -167,7 +167,10 @@ impl Call {
             match std::mem::replace(&mut self.phase, Phase::Ended) {
                 Phase::Ended => return None,
                 Phase::Prepare => self.prepare().await,
-                Phase::Send(http, built) => self.send(http, *built).await,
+                Phase::Send(http, request) => {
+                    let (url, built) = *request;
+                    self.send(http, url, built).await;
+                }
                 Phase::Wait(wait) => {
                     tokio::time::sleep(wait).await;
                     self.phase = Phase::Prepare;
@@ -188,13 +191,23 @@ impl Call {
         match self.plan.wire.build(&self.request, &self.attempt) {
             Ok(built) => {
                 self.cleaner = Cleaner::new(&built.headers);
-                if let Ok(url) = Url::parse(&built.url) {
-                    if self.plan.shown.is_none() {
-                        self.origin = url.origin().ascii_serialization();
+                let url = match Url::parse(&built.url) {
+                    Ok(url) => url,
+                    Err(error) => {
+                        let what =
+                            format!("the address of {} cannot be read ({error})", self.plan.place.provider);
+                        return self.trouble(Trouble::new(
+                            FailureKind::BadRequest,
+                            what,
+                            self.check_address(),
+                        ));
                     }
-                    self.warn_of_open_key(&url);
+                };
+                if self.plan.shown.is_none() {
+                    self.origin = url.origin().ascii_serialization();
                 }
-                self.phase = Phase::Send(http, Box::new(built));
+                self.warn_of_open_key(&url);
+                self.phase = Phase::Send(http, Box::new((url, built)));
             }
             Err(failure) => self.fail(failure),
         }
@@ -211,7 +224,7 @@ impl Call {
         }
     }
 
-    async fn send(&mut self, http: reqwest::Client, built: Built) {
+    async fn send(&mut self, http: reqwest::Client, url: Url, built: Built) {
         let headers = match header_map(&built.headers) {
             Ok(headers) => headers,
             Err(name) => {
@@ -223,7 +236,7 @@ impl Call {
             }
         };
         let framing = built.framing;
-        let sent = http.post(&built.url).headers(headers).body(built.body).send();
+        let sent = http.post(url).headers(headers).body(built.body).send();
         let response = match tokio::time::timeout(built.first_byte, sent).await {
             Err(_) => return self.trouble(self.silent(built.first_byte)),
             Ok(Err(error)) => return self.trouble(self.unsent(&error)),

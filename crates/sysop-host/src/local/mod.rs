@@ -34,12 +34,21 @@ pub(crate) struct LocalMachine {
     names: Vec<String>,
     place: PathBuf,
     environment: Environment,
+    /// The same as the system takes it.
+    variables: Arc<[CString]>,
     shell: CString,
     processes: Processes,
     /// The shell of the terminal, where it was said.
     terminal_shell: Option<PathBuf>,
     /// The most bytes of a file that file tools write.
     file_bytes_max: u64,
+}
+
+/// A program as the system takes it.
+struct Command {
+    executable: CString,
+    arguments: Vec<CString>,
+    environment: Arc<[CString]>,
 }
 
 impl LocalMachine {
@@ -57,6 +66,7 @@ impl LocalMachine {
             root: opened,
             names: [given.to_str(), place.to_str()].into_iter().flatten().map(str::to_owned).collect(),
             place,
+            variables: environment.entries().into(),
             environment,
             processes: Processes::new(folder, shell.clone()),
             shell,
@@ -110,26 +120,25 @@ impl LocalMachine {
         }
     }
 
-    /// The executable, its arguments and its environment.
-    fn command(&self, program: Program) -> Result<(CString, Vec<CString>, Environment), MachineError> {
+    fn command(&self, program: Program) -> Result<Command, MachineError> {
         let (executable, arguments, environment) = match program {
             Program::Shell(command) => {
                 let name = self.shell.to_bytes().rsplit(|byte| *byte == b'/').next();
                 let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
                 // After `--` a command may begin with `-` or `+`.
                 let arguments = vec![name, "-c".to_owned(), "--".to_owned(), command];
-                (self.shell.clone(), arguments, self.environment.clone())
+                (self.shell.clone(), arguments, Arc::clone(&self.variables))
             }
             Program::Git { arguments, settings } => {
                 let missing = || MachineError::Refused("git is not installed".to_owned());
                 let executable = self.environment.program("git").ok_or_else(missing)?;
                 let arguments = ["git".to_owned()].into_iter().chain(arguments).collect();
-                (executable, arguments, self.git_environment(&settings))
+                (executable, arguments, self.git_environment(&settings).entries().into())
             }
         };
         let zero = |_| MachineError::Refused("a command cannot hold a zero byte".to_owned());
         let arguments = arguments.into_iter().map(CString::new).collect::<Result<_, _>>().map_err(zero)?;
-        Ok((executable, arguments, environment))
+        Ok(Command { executable, arguments, environment })
     }
 
     fn git_environment(&self, settings: &[(String, String)]) -> Environment {
@@ -162,9 +171,9 @@ impl Machine for LocalMachine {
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<Exec, MachineError> {
-        let (executable, arguments, environment) = self.command(program)?;
+        let Command { executable, arguments, environment } = self.command(program)?;
         self.processes
-            .run(&executable, &arguments, environment, timeout, capture, cancel)
+            .run(&executable, &arguments, &environment, timeout, capture, cancel)
             .await
             .map_err(|error| MachineError::Refused(format!("the command cannot be run: {error}")))
     }

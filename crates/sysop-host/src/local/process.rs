@@ -16,7 +16,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::tree::Tree;
-use crate::environment::Environment;
 use crate::guard::{Guard, Watch};
 use crate::machine::{End, Exec};
 use crate::output::capture::Capture;
@@ -66,7 +65,7 @@ impl Processes {
         &self,
         program: &CStr,
         arguments: &[CString],
-        environment: Environment,
+        environment: &[CString],
         limit: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
@@ -92,16 +91,17 @@ impl Processes {
         &self,
         program: &CStr,
         arguments: &[CString],
-        mut environment: Environment,
+        environment: &[CString],
     ) -> io::Result<Running<'_>> {
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
-        environment.set(&mark, "1");
+        let marked = CString::new(format!("{mark}=1"))?;
         let (pipe, write) = reading(PIPE_BYTES)?;
         let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let pid = spawn(&Start {
             program,
             arguments,
-            environment: &environment.entries(),
+            environment,
+            mark: Some(&marked),
             folder: &self.folder,
             stdin: nothing.as_fd(),
             output: write.as_fd(),

@@ -193,6 +193,7 @@ pub(super) fn start(
         program: &program,
         arguments: &arguments,
         environment: &environment.entries(),
+        mark: None,
         folder: c"/",
         stdin: ends[0],
         output: ends[1],

@@ -32,7 +32,9 @@ impl Wire for Messages {
     const NOT_JSON: &'static str = "The request body is not valid JSON:";
     const REQUEST_ID: Option<(&'static str, &'static str)> = Some(("request-id", "req_011C"));
 
-    fn read(call: &Call<'_>) -> Result<Self, Refusal> {
+    type Body<'a> = Json<'a>;
+
+    fn read(call: &Call<'_, Json<'_>>) -> Result<Self, Refusal> {
         let body = call.body;
         let version = call.headers.get("anthropic-version").and_then(|value| value.to_str().ok());
         let version = version.ok_or_else(|| Refusal::bad("anthropic-version: header is required"))?;

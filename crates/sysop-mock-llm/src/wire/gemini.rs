@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::gemini_rules::{judge_contents, judge_options, sign, wants_signatures};
 use super::{Call, Refusal, Said, Wire};
 use crate::engine::Turn;
+use crate::json::Json;
 use crate::script::{Framing, Script};
 use crate::server::refuse_missing_model;
 
@@ -21,7 +22,9 @@ pub(crate) struct Generate {
 impl Wire for Generate {
     const NOT_JSON: &'static str = "Invalid JSON payload received.";
 
-    fn read(call: &Call<'_>) -> Result<Self, Refusal> {
+    type Body<'a> = Json<'a>;
+
+    fn read(call: &Call<'_, Json<'_>>) -> Result<Self, Refusal> {
         let last = call.path.rsplit('/').next().unwrap_or_default().replace("%3A", ":");
         let (model, method) = last.rsplit_once(':').unwrap_or((&last, ""));
         let sse = call.query.split('&').any(|pair| pair == "alt=sse");

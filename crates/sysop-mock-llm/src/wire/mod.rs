@@ -9,6 +9,7 @@ pub(crate) mod ollama;
 pub(crate) mod openai;
 
 use axum::http::HeaderMap;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::engine::Turn;
@@ -27,8 +28,11 @@ pub(crate) trait Wire: Sized + Send {
     /// The header that carries a request's id, and how such an id begins.
     const REQUEST_ID: Option<(&'static str, &'static str)> = None;
 
+    /// What is looked at in a request's body.
+    type Body<'a>: Deserialize<'a>;
+
     /// Reads a request and judges it as the real server would.
-    fn read(call: &Call<'_>) -> Result<Self, Refusal>;
+    fn read(call: &Call<'_, Self::Body<'_>>) -> Result<Self, Refusal>;
     /// What the conversation has come to.
     fn turn(&self) -> &Turn;
     /// Whether the answer is streamed.
@@ -42,11 +46,11 @@ pub(crate) trait Wire: Sized + Send {
 }
 
 /// A request as it came.
-pub(crate) struct Call<'a> {
+pub(crate) struct Call<'a, B> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    pub(crate) body: &'a Json<'a>,
+    pub(crate) body: &'a B,
 }
 
 /// Why a request is not answered.

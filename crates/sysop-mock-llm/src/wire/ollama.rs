@@ -34,7 +34,9 @@ pub(crate) struct Chat {
 impl Wire for Chat {
     const NOT_JSON: &'static str = "invalid JSON:";
 
-    fn read(call: &Call<'_>) -> Result<Self, Refusal> {
+    type Body<'a> = Json<'a>;
+
+    fn read(call: &Call<'_, Json<'_>>) -> Result<Self, Refusal> {
         let body = call.body;
         let model = model_of(body)?;
         let messages = list(body, "messages");

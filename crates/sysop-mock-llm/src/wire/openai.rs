@@ -4,13 +4,14 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::{Call, Refusal, Said, Wire, list, text_of};
+use super::{Call, Refusal, Said, Wire, text_of};
 use crate::engine::Turn;
 use crate::ids::Ids;
-use crate::json::Json;
+use crate::json::{Json, Lax, List};
 use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
 use crate::script::{Framing, Script};
 use crate::server::refuse_missing_model;
@@ -29,13 +30,70 @@ pub(crate) struct Chat {
     include_usage: bool,
 }
 
+/// What is looked at in a body. A client sends its whole history with every step: nothing else of it is kept.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Body<'a> {
+    #[serde(borrow)]
+    model: Json<'a>,
+    #[serde(borrow)]
+    stream: Json<'a>,
+    #[serde(borrow)]
+    stream_options: Json<'a>,
+    #[serde(borrow)]
+    max_tokens: Json<'a>,
+    #[serde(borrow)]
+    max_completion_tokens: Json<'a>,
+    #[serde(borrow)]
+    tools: List<CallOrTool<'a>>,
+    #[serde(borrow)]
+    messages: List<Message<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Message<'a> {
+    #[serde(borrow)]
+    role: Json<'a>,
+    #[serde(borrow)]
+    content: Json<'a>,
+    #[serde(borrow)]
+    tool_call_id: Json<'a>,
+    #[serde(borrow)]
+    tool_calls: List<CallOrTool<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CallOrTool<'a> {
+    #[serde(borrow)]
+    r#type: Json<'a>,
+    /// Of a call.
+    #[serde(borrow)]
+    id: Json<'a>,
+    #[serde(borrow)]
+    function: Lax<Function<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Json<'a>,
+    /// Of a call.
+    #[serde(borrow)]
+    arguments: Json<'a>,
+}
+
 impl Wire for Chat {
+    type Body<'a> = Body<'a>;
+
     const NOT_JSON: &'static str = "We could not parse the JSON body of your request.";
     const REQUEST_ID: Option<(&'static str, &'static str)> = Some(("x-request-id", "req_"));
 
-    fn read(call: &Call<'_>) -> Result<Self, Refusal> {
+    fn read(call: &Call<'_, Body<'_>>) -> Result<Self, Refusal> {
         let body = call.body;
-        let model = match &body["model"] {
+        let model = match &body.model {
             Json::Null => MODEL_DEFAULT.to_owned(),
             Json::String(model) => model.clone().into_owned(),
             Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
@@ -45,19 +103,19 @@ impl Wire for Chat {
         refuse_missing_model(&model, || {
             format!("The model `{model}` does not exist or you do not have access to it.")
         })?;
-        let stream = body["stream"].as_bool().unwrap_or(false);
-        if !stream && !body["stream_options"].is_null() {
+        let stream = body.stream.as_bool().unwrap_or(false);
+        if !stream && !body.stream_options.is_null() {
             let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
             return Err(Refusal::bad(message).about("stream_options"));
         }
-        if !body["max_tokens"].is_null() && !body["max_completion_tokens"].is_null() {
+        if !body.max_tokens.is_null() && !body.max_completion_tokens.is_null() {
             let message =
                 "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.";
             return Err(Refusal::bad(message).about("max_tokens"));
         }
-        judge_tools(body)?;
-        let turn = judge_messages(body)?;
-        let include_usage = body["stream_options"]["include_usage"].as_bool().unwrap_or(false);
+        judge_tools(body.tools.items())?;
+        let turn = judge_messages(&body.messages)?;
+        let include_usage = body.stream_options["include_usage"].as_bool().unwrap_or(false);
         Ok(Self { model, turn, stream, include_usage })
     }
 
@@ -164,15 +222,15 @@ fn usage(tokens: TokenUsage) -> Value {
     })
 }
 
-fn judge_tools(body: &Json<'_>) -> Result<(), Refusal> {
+fn judge_tools(tools: &[CallOrTool<'_>]) -> Result<(), Refusal> {
     let mut names = BTreeSet::new();
-    for (index, tool) in list(body, "tools").iter().enumerate() {
+    for (index, tool) in tools.iter().enumerate() {
         let param = format!("tools[{index}].function.name");
-        if tool["type"] != "function" {
+        if tool.r#type != "function" {
             let message = format!("Invalid value for 'tools[{index}].type': expected 'function'.");
             return Err(Refusal::bad(message).about(format!("tools[{index}].type")));
         }
-        let name = tool["function"]["name"].as_str().unwrap_or_default();
+        let name = tool.function.0.name.as_str().unwrap_or_default();
         if !is_tool_name(name, TOOL_NAME_BYTES_MAX) {
             let message = format!(
                 "Invalid '{param}': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
@@ -186,19 +244,19 @@ fn judge_tools(body: &Json<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn judge_messages(body: &Json<'_>) -> Result<Turn, Refusal> {
-    let messages = match body["messages"].as_array() {
-        None => return Err(Refusal::bad("Missing required parameter: 'messages'.").about("messages")),
-        Some(messages) if messages.is_empty() => {
-            let message = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
-            return Err(Refusal::bad(message).about("messages"));
-        }
-        Some(messages) => messages,
-    };
+fn judge_messages(messages: &List<Message<'_>>) -> Result<Turn, Refusal> {
+    if !messages.is_there() {
+        return Err(Refusal::bad("Missing required parameter: 'messages'.").about("messages"));
+    }
+    let messages = messages.items();
+    if messages.is_empty() {
+        let message = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
+        return Err(Refusal::bad(message).about("messages"));
+    }
     let mut turn = Turn::default();
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        let role = message["role"].as_str().unwrap_or_default();
+        let role = message.role.as_str().unwrap_or_default();
         if role == "tool" {
             close_call(&mut open, index, message)?;
             turn.tool_result();
@@ -223,9 +281,9 @@ fn judge_messages(body: &Json<'_>) -> Result<Turn, Refusal> {
     Ok(turn)
 }
 
-fn close_call(open: &mut Vec<&str>, index: usize, message: &Json<'_>) -> Result<(), Refusal> {
+fn close_call(open: &mut Vec<&str>, index: usize, message: &Message<'_>) -> Result<(), Refusal> {
     needed_content(index, message)?;
-    let Some(id) = message["tool_call_id"].as_str() else {
+    let Some(id) = message.tool_call_id.as_str() else {
         let param = format!("messages.[{index}].tool_call_id");
         return Err(Refusal::bad(format!("Missing required parameter: 'messages[{index}].tool_call_id'."))
             .about(param));
@@ -253,8 +311,8 @@ fn all_answered(open: &[&str], index: usize) -> Result<(), Refusal> {
     Err(Refusal::bad(message).about(format!("messages.[{index}].role")))
 }
 
-fn needed_content<'a, 't>(index: usize, message: &'a Json<'t>) -> Result<&'a Json<'t>, Refusal> {
-    match &message["content"] {
+fn needed_content<'a, 't>(index: usize, message: &'a Message<'t>) -> Result<&'a Json<'t>, Refusal> {
+    match &message.content {
         content @ (Json::String(_) | Json::Array(_)) => Ok(content),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => {
             let message = format!("Invalid value for 'content': expected a string, in 'messages[{index}]'.");
@@ -263,10 +321,10 @@ fn needed_content<'a, 't>(index: usize, message: &'a Json<'t>) -> Result<&'a Jso
     }
 }
 
-fn calls_of<'a>(index: usize, message: &'a Json<'_>) -> Result<Vec<&'a str>, Refusal> {
-    let calls = list(message, "tool_calls");
+fn calls_of<'a>(index: usize, message: &'a Message<'_>) -> Result<Vec<&'a str>, Refusal> {
+    let calls = message.tool_calls.items();
     if calls.is_empty() {
-        if message["tool_calls"].is_array() {
+        if message.tool_calls.is_there() {
             let message = format!(
                 "Invalid 'messages[{index}].tool_calls': empty array. Expected an array with minimum length 1, but got an empty array instead."
             );
@@ -277,23 +335,23 @@ fn calls_of<'a>(index: usize, message: &'a Json<'_>) -> Result<Vec<&'a str>, Ref
     calls.iter().enumerate().map(|(position, call)| judge_call(index, position, call)).collect()
 }
 
-fn judge_call<'a>(index: usize, position: usize, call: &'a Json<'_>) -> Result<&'a str, Refusal> {
+fn judge_call<'a>(index: usize, position: usize, call: &'a CallOrTool<'_>) -> Result<&'a str, Refusal> {
     let place = format!("messages[{index}].tool_calls[{position}]");
     let wrong = |field: &str, what: &str| {
         Refusal::bad(format!("Invalid '{place}.{field}': {what}.")).about(format!("{place}.{field}"))
     };
-    if call["type"] != "function" {
+    if call.r#type != "function" {
         return Err(wrong("type", "expected 'function'"));
     }
-    if call["function"]["name"].as_str().is_none_or(str::is_empty) {
+    if call.function.0.name.as_str().is_none_or(str::is_empty) {
         return Err(wrong("function.name", "expected a name"));
     }
     // Templates of local servers parse this string; a client must not send one that they would choke on.
-    let arguments = call["function"]["arguments"].as_str();
+    let arguments = call.function.0.arguments.as_str();
     if arguments.is_none_or(|text| serde_json::from_str::<IgnoredAny>(text).is_err()) {
         return Err(wrong("function.arguments", "expected JSON in a string"));
     }
-    call["id"].as_str().filter(|id| !id.is_empty()).ok_or_else(|| wrong("id", "expected an id"))
+    call.id.as_str().filter(|id| !id.is_empty()).ok_or_else(|| wrong("id", "expected an id"))
 }
 
 /// `GET /v1/models`.

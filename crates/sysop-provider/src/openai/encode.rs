@@ -1,8 +1,12 @@
 //! Writes a request of the Chat Completions API. Each message is encoded once and kept beside it.
 
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
 use serde_json::{Value, json};
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
 use sysop_core::text_protocol::{self, WrittenCall};
+use sysop_core::tool::ToolSpec;
 
 use crate::calls::{sendable_arguments, sendable_name};
 use crate::json::{push, text};
@@ -17,6 +21,8 @@ use super::{
 const ID_BYTES_MAX: usize = 40;
 /// The length of Mistral's ids, in signs.
 const MISTRAL_ID_SIGNS: usize = 9;
+/// Room in a body for all but system prompt, messages and tools, in bytes.
+const BODY_REST_BYTES: usize = 512;
 
 /// What a server wants of a request beyond the rules of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,17 +35,54 @@ pub(super) enum Dialect {
     Other,
 }
 
+/// The tools of a session as JSON: the same at each of its steps.
+#[derive(Debug, Default)]
+pub(super) struct KeptTools(Mutex<Option<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    /// Held weakly: it keeps the place from being taken by other tools, and not the tools.
+    tools: Weak<[ToolSpec]>,
+    text: Arc<str>,
+}
+
+impl KeptTools {
+    fn text(&self, request: &ModelRequest) -> Arc<str> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tools = Arc::downgrade(&request.tools);
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.tools.ptr_eq(&tools)) {
+            return Arc::clone(&kept.text);
+        }
+        let mut text = String::new();
+        push_tools(&mut text, request);
+        let text: Arc<str> = text.into();
+        *kept = Some(Kept { tools, text: Arc::clone(&text) });
+        text
+    }
+}
+
 /// The whole body.
-pub(super) fn body(request: &ModelRequest, attempt: &Attempt, dialect: Dialect) -> String {
+pub(super) fn body(
+    request: &ModelRequest,
+    attempt: &Attempt,
+    dialect: Dialect,
+    kept_tools: &KeptTools,
+) -> String {
     let attempt = &*attempt.for_request(request);
     let sends = |name: &str| !attempt.without.contains(&name);
-    let mut body = String::from("{\"model\":");
+    let messages: Vec<_> =
+        request.messages.iter().map(|message| encoded(message, request, attempt, dialect)).collect();
+    let native = !attempt.text_protocol && !request.tools.is_empty();
+    let tools = native.then(|| kept_tools.text(request));
+    let length = messages.iter().map(|message| message.len()).sum::<usize>()
+        + tools.as_ref().map_or(0, |tools| tools.len())
+        + request.system.len();
+    let mut body = String::with_capacity(length + length / 64 + BODY_REST_BYTES);
+    body.push_str("{\"model\":");
     push(&mut body, &request.model.name);
     body.push_str(",\"messages\":[");
     push_system(&mut body, request, attempt);
-    for message in &request.messages {
-        push_message(&mut body, message, request, attempt, dialect);
-    }
+    messages.iter().for_each(|message| body.push_str(message));
     if body.ends_with(',') {
         body.pop();
     }
@@ -55,9 +98,9 @@ pub(super) fn body(request: &ModelRequest, attempt: &Attempt, dialect: Dialect) 
             body.push_str(",\"response_format\":");
             push(&mut body, &format);
         }
-    } else if !request.tools.is_empty() {
+    } else if let Some(tools) = tools {
         body.push_str(",\"tools\":[");
-        push_tools(&mut body, request);
+        body.push_str(&tools);
         body.push(']');
     }
     if attempt.reasoning_none && sends(REASONING_EFFORT) {
@@ -141,19 +184,17 @@ pub(crate) fn push_tools(body: &mut String, request: &ModelRequest) {
     }
 }
 
-/// Adds a message, or several for several results, each with a comma behind it.
-fn push_message(
-    body: &mut String,
-    message: &HistoryMessage,
+/// A message, or several for several results, each with a comma behind it.
+fn encoded<'a>(
+    message: &'a HistoryMessage,
     request: &ModelRequest,
     attempt: &Attempt,
     dialect: Dialect,
-) {
+) -> Cow<'a, str> {
     let form = Form::of(message.message(), &request.model, attempt, dialect);
-    let (name, encode) = (form.name(), |message: &Message| form.encode(message));
-    match message.encoded(name, encode) {
-        Some(kept) => body.push_str(kept),
-        None => body.push_str(&form.encode(message.message())),
+    match message.encoded(form.name(), |message| form.encode(message)) {
+        Some(kept) => Cow::Borrowed(kept),
+        None => Cow::Owned(form.encode(message.message())),
     }
 }
 
@@ -320,8 +361,13 @@ pub(super) mod tests {
     use sysop_core::id::CallId;
     use sysop_core::message::{Arguments, RawReply, ToolCall};
     use sysop_core::mode::{Mode, Usual};
+    use sysop_core::tool::ToolEffect;
 
     use super::*;
+
+    fn body(request: &ModelRequest, attempt: &Attempt, dialect: Dialect) -> String {
+        super::body(request, attempt, dialect, &KeptTools::default())
+    }
 
     thread_local! {
         pub(super) static ENCODED: Cell<usize> = const { Cell::new(0) };
@@ -427,6 +473,36 @@ pub(super) mod tests {
             HistoryMessage::new(Message::Assistant { reply }),
             HistoryMessage::new(Message::ToolResults { results: vec![result] }),
         ]
+    }
+
+    #[test]
+    fn each_request_has_the_tools_of_its_own_session() {
+        let kept = KeptTools::default();
+        let names = |tools: &Arc<[ToolSpec]>| -> Value {
+            let request = ModelRequest { tools: Arc::clone(tools), ..request(Vec::new()) };
+            let sent = super::body(&request, &Attempt::default(), Dialect::Other, &kept);
+            let sent: Value = serde_json::from_str(&sent).unwrap();
+            sent["tools"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|tool| tool["function"]["name"].clone())
+                .collect()
+        };
+        let tool = |name: &str| ToolSpec {
+            name: name.to_owned(),
+            description: String::new(),
+            parameters: Arc::new(json!({"type": "object"})),
+            effect: ToolEffect::default(),
+        };
+        let one: Arc<[ToolSpec]> = Arc::from([tool("a")]);
+        let other: Arc<[ToolSpec]> = Arc::from([tool("b"), tool("c")]);
+        for _ in 0..2 {
+            assert_eq!(names(&one), json!(["a"]));
+            assert_eq!(names(&one), json!(["a"]));
+            assert_eq!(names(&other), json!(["b", "c"]));
+            assert_eq!(names(&Arc::from([])), json!([]));
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The HTTP clients: made when first needed, never following a redirect, never logging.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sysop_core::message::{FailureKind, ModelFailure};
@@ -11,6 +12,8 @@ use url::Url;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an unused connection is kept.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
+/// How many addresses are remembered with where they lead.
+const ADDRESSES_MAX: usize = 64;
 
 /// One client for the network, which honours the system's proxies, and two for this machine, which needs none: one of
 /// them for plain HTTP, which needs no certificates either (reading the system's takes milliseconds).
@@ -19,18 +22,35 @@ pub(crate) struct Clients {
     network: OnceLock<Result<reqwest::Client, String>>,
     local: OnceLock<Result<reqwest::Client, String>>,
     local_plain: OnceLock<Result<reqwest::Client, String>>,
+    /// Where the addresses lead that were asked for: every step of a turn asks for the same one.
+    known: Mutex<HashMap<String, Way>>,
+}
+
+/// Where an address leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Network,
+    Local,
+    LocalPlain,
+}
+
+impl Way {
+    fn to(address: &str) -> Self {
+        match Url::parse(address).ok().filter(is_loopback) {
+            Some(url) if url.scheme() == "http" => Self::LocalPlain,
+            Some(_) => Self::Local,
+            None => Self::Network,
+        }
+    }
 }
 
 impl Clients {
     /// The client for an address.
     pub(crate) fn for_address(&self, address: &str) -> Result<reqwest::Client, ModelFailure> {
-        let local = Url::parse(address).ok().filter(is_loopback);
-        let client = match local {
-            Some(url) if url.scheme() == "http" => {
-                self.local_plain.get_or_init(|| make(builder().no_proxy().tls_certs_only([])))
-            }
-            Some(_) => self.local.get_or_init(|| make(builder().no_proxy())),
-            None => self.network.get_or_init(|| make(builder())),
+        let client = match self.way(address) {
+            Way::LocalPlain => self.local_plain.get_or_init(|| make(plain(builder()))),
+            Way::Local => self.local.get_or_init(|| make(builder().no_proxy())),
+            Way::Network => self.network.get_or_init(|| make(builder())),
         };
         client.clone().map_err(|error| ModelFailure {
             kind: FailureKind::Unreachable,
@@ -38,6 +58,19 @@ impl Clients {
                 "no HTTP client can be made: {error}; check the proxy variables and the system's certificates"
             ),
         })
+    }
+
+    fn way(&self, address: &str) -> Way {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(way) = known.get(address) {
+            return *way;
+        }
+        if known.len() >= ADDRESSES_MAX {
+            known.clear();
+        }
+        let way = Way::to(address);
+        known.insert(address.to_owned(), way);
+        way
     }
 }
 
@@ -51,6 +84,13 @@ fn builder() -> reqwest::ClientBuilder {
         .pool_idle_timeout(IDLE_CONNECTION_MAX)
         .tcp_nodelay(true)
         .user_agent(concat!("sysop/", env!("CARGO_PKG_VERSION")))
+}
+
+/// For HTTP on this machine. What HTTP/2 would have reqwest send again does not happen there, so no request is copied
+/// for it.
+fn plain(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    let never = reqwest::retry::never().max_retries_per_request(0);
+    builder.no_proxy().tls_certs_only([]).retry(never)
 }
 
 fn make(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
