@@ -309,6 +309,12 @@ impl Serialize for Event {
     }
 }
 
+impl From<&Event> for Event {
+    fn from(event: &Event) -> Self {
+        event.clone()
+    }
+}
+
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         tagged::deserialize(deserializer)

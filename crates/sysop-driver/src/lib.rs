@@ -44,7 +44,7 @@ use self::placed::{Place, Placed, Shared};
 use self::port::{Clock, Host, Provider, Store, StoreError};
 
 /// How many events are read from the store at a time.
-const LOAD_EVENTS_MAX: usize = 4096;
+const LOAD_EVENTS_MAX: usize = 8192;
 /// Sessions that can be opened from their logs side by side.
 const DOORS: usize = 64;
 /// Sessions out of their logs that stay in memory for a while after the last who held them, whoever looks at how many.
@@ -617,7 +617,7 @@ pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq),
 }
 
 fn replay_page(session: Option<Session>, page: Vec<Logged>) -> Result<Session, NotASession> {
-    let events = page.iter().map(|logged| &logged.event);
+    let events = page.into_iter().map(|logged| logged.event);
     match session {
         Some(mut session) => {
             session.replay_on(events);

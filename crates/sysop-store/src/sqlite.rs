@@ -1,10 +1,11 @@
 //! Keeps event logs in one SQLite file.
 //!
 //! Nothing is connected before the first use. All writes go through one connection and are grouped
-//! (`writer`); reads have a connection of their own that cannot write (`reader`). A file that cannot be read is
-//! reported and left as it is, never repaired, moved or deleted.
+//! (`writer`); reads have connections of their own that cannot write (`reader`). SQLite works on the runtime's threads
+//! for what blocks. A file that cannot be read is reported and left as it is, never repaired, moved or deleted.
 
 use std::collections::HashSet;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -74,5 +75,16 @@ impl Store for SqliteStore {
 
     async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
         self.reader.named(files).await
+    }
+}
+
+/// Does what blocks on a thread for that; once begun it is done to its end, whether or not the caller still waits.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        Err(_) => Err(StoreError::Unavailable("sysop was stopped while it used its database".to_owned())),
     }
 }

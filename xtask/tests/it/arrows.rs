@@ -39,15 +39,18 @@ const ARROWS: [(&str, &[&str]); 13] = [
 
 /// Crates whose presence would break the absence that a room of ours stands for.
 const ABSENCES: [(&str, &[&str]); 9] = [
-    ("sysop-core", &["tokio", "reqwest", "sqlx", "rand", "uuid", "jiff", "tracing", "axum", "clap"]),
-    ("sysop-driver", &["reqwest", "sqlx", "axum", "clap", "rustix"]),
-    ("sysop-provider", &["sqlx", "clap", "rustix", "pty-process"]),
-    ("sysop-host", &["reqwest", "sqlx", "axum", "clap"]),
+    (
+        "sysop-core",
+        &["tokio", "reqwest", "sqlx", "rusqlite", "rand", "uuid", "jiff", "tracing", "axum", "clap"],
+    ),
+    ("sysop-driver", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "rustix"]),
+    ("sysop-provider", &["sqlx", "rusqlite", "clap", "rustix", "pty-process"]),
+    ("sysop-host", &["reqwest", "sqlx", "rusqlite", "axum", "clap"]),
     ("sysop-store", &["reqwest", "axum", "clap", "rustix"]),
-    ("sysop-tui", &["reqwest", "sqlx", "axum", "clap", "tokio-tungstenite"]),
-    ("sysop-server", &["reqwest", "sqlx", "clap", "ratatui"]),
+    ("sysop-tui", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "tokio-tungstenite"]),
+    ("sysop-server", &["reqwest", "sqlx", "rusqlite", "clap", "ratatui"]),
     ("sysop", &["wry", "tao", "gtk", "webkit2gtk"]),
-    ("sysop-client", &["sqlx", "axum", "clap", "ratatui", "rustix"]),
+    ("sysop-client", &["sqlx", "rusqlite", "axum", "clap", "ratatui", "rustix"]),
 ];
 
 fn metadata() -> Value {

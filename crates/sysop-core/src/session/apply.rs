@@ -17,40 +17,41 @@ const AGAIN: &str =
     "\n[you made the same call just before: do not make it again; do something else, or answer now]";
 
 impl Session {
-    pub(super) fn apply(&mut self, event: &Event) {
+    /// Takes the event itself: a long log is replayed without a copy of what it holds.
+    pub(super) fn apply(&mut self, event: Event) {
         let state = &mut self.state;
         match event {
             Event::SessionOpened { spec } => {
                 self.tools = OnceLock::new();
-                *state = super::State::new(spec.clone());
+                *state = super::State::new(spec);
             }
             Event::Configured { change } => self.apply_configured(change),
-            Event::PromptQueued { text } => state.queue.push_back(text.clone()),
-            Event::TurnStarted { turn, prompt, origin } => self.apply_turn_started(*turn, prompt, *origin),
+            Event::PromptQueued { text } => state.queue.push_back(text),
+            Event::TurnStarted { turn, prompt, origin } => self.apply_turn_started(turn, prompt, origin),
             Event::StepStarted { step } => {
-                state.step = *step;
-                state.phase = Phase::Thinking { step: *step };
+                state.step = step;
+                state.phase = Phase::Thinking { step };
             }
             Event::Replied { reply, .. } => self.apply_replied(reply),
             Event::ModelFailed { .. } | Event::Compacted { .. } => {
                 if let Event::Compacted { keep } = event {
-                    state.keep = *keep;
+                    state.keep = keep;
                 }
                 state.phase = Phase::Ready;
             }
             Event::ApprovalAsked { call, covers, .. } => {
-                self.begin(Work::Waiting { call: call.clone(), covers: covers.clone() });
+                self.begin(Work::Waiting { call, covers });
             }
             Event::Decided { decision, .. } => self.apply_decided(decision),
             Event::ToolStarted { call, .. } => self.apply_tool_started(call),
-            Event::ToolFinished { call, outcome } => self.apply_tool_finished(call, outcome),
+            Event::ToolFinished { call, outcome } => self.apply_tool_finished(&call, outcome),
             Event::CancelAsked { then } => {
-                state.stopping = Some(*then);
+                state.stopping = Some(then);
                 state.queue.clear(); // who stops a turn does not want the next one
             }
             Event::Paused { reason } => {
-                state.gate = Some(*reason);
-                if *reason == PauseReason::Loop {
+                state.gate = Some(reason);
+                if reason == PauseReason::Loop {
                     state.repeated = None;
                 }
             }
@@ -73,28 +74,28 @@ impl Session {
         }
     }
 
-    fn apply_configured(&mut self, change: &Change) {
+    fn apply_configured(&mut self, change: Change) {
         let spec = &mut self.state.spec;
         match change {
             Change::Lent(lent) => {
-                self.state.lent = lent.clone();
+                self.state.lent = lent;
                 self.state.grants.clear(); // they were given for where the tools ran then
                 self.tools = OnceLock::new();
             }
-            Change::Model(model) => spec.model = model.clone(),
-            Change::Approve(mode) => spec.approve = *mode,
-            Change::Mode(mode) => self.state.mode = *mode,
+            Change::Model(model) => spec.model = model,
+            Change::Approve(mode) => spec.approve = mode,
+            Change::Mode(mode) => self.state.mode = mode,
             Change::Rules { dangerous, deny } => {
-                add_missing(&mut spec.dangerous_patterns, dangerous);
-                add_missing(&mut spec.deny, deny);
+                add_missing(&mut spec.dangerous_patterns, &dangerous);
+                add_missing(&mut spec.deny, &deny);
                 self.policy = Arc::default();
             }
         }
     }
 
-    fn apply_turn_started(&mut self, turn: TurnId, prompt: &str, origin: Origin) {
+    fn apply_turn_started(&mut self, turn: TurnId, prompt: String, origin: Origin) {
         let state = &mut self.state;
-        if state.queue.front().is_some_and(|queued| queued == prompt) {
+        if state.queue.front().is_some_and(|queued| *queued == prompt) {
             state.queue.pop_front();
         }
         state.turn = turn;
@@ -110,13 +111,13 @@ impl Session {
             state.phase =
                 Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: Work::Between };
         } else {
-            state.history.push_prompt(prompt, state.keep);
-            state.last_prompt = Some(prompt.to_owned());
+            state.history.push_prompt(&prompt, state.keep);
+            state.last_prompt = Some(prompt);
             state.phase = Phase::Ready;
         }
     }
 
-    fn apply_replied(&mut self, reply: &Reply) {
+    fn apply_replied(&mut self, reply: Reply) {
         let state = &mut self.state;
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;
@@ -124,7 +125,6 @@ impl Session {
             return; // no provider takes an empty message back
         }
         state.empty_replies = 0;
-        state.history.push(Message::Assistant { reply: reply.clone() });
         for call in &reply.calls {
             state.used_ids.insert(call.id.as_str().to_owned());
         }
@@ -134,6 +134,7 @@ impl Session {
             let pending = reply.calls.iter().cloned().collect();
             Phase::Acting { pending, results: Vec::new(), work: Work::Between }
         };
+        state.history.push(Message::Assistant { reply });
     }
 
     /// Makes a call the current one.
@@ -149,11 +150,11 @@ impl Session {
         }
     }
 
-    fn apply_decided(&mut self, decision: &Decision) {
+    fn apply_decided(&mut self, decision: Decision) {
         let Phase::Acting { work: Work::Waiting { covers, .. }, .. } = &self.state.phase else { return };
         let Decision::AllowSession { command } = decision else { return };
         let grant = match command {
-            Some(edited) => Grant::Exact { command: edited.clone() },
+            Some(edited) => Grant::Exact { command: edited },
             None => covers.clone(),
         };
         if !self.state.grants.contains(&grant) {
@@ -161,7 +162,7 @@ impl Session {
         }
     }
 
-    fn apply_tool_started(&mut self, call: &ToolCall) {
+    fn apply_tool_started(&mut self, call: ToolCall) {
         self.state.acted = true;
         let edited = match &self.state.phase {
             Phase::Acting { work: Work::Waiting { call: asked, .. }, .. }
@@ -171,10 +172,10 @@ impl Session {
             }
             Phase::Acting { .. } | Phase::Idle | Phase::Ready | Phase::Thinking { .. } => None,
         };
-        self.begin(Work::Running { call: call.clone(), edited });
+        self.begin(Work::Running { call, edited });
     }
 
-    fn apply_tool_finished(&mut self, id: &CallId, outcome: &Outcome) {
+    fn apply_tool_finished(&mut self, id: &CallId, outcome: Outcome) {
         let Phase::Acting { pending, results, work } = &mut self.state.phase else { return };
         let (call, edited) = match std::mem::replace(work, Work::Between) {
             Work::Running { call, edited } if call.id == *id => (Some(call), edited),
@@ -188,11 +189,11 @@ impl Session {
         let Some(call) = call else { return };
         if !self.state.direct {
             let again = self.state.repeated.as_ref().is_some_and(|last| last.is_call(&call));
-            results.push(result_of(&call, edited, outcome, again));
+            results.push(result_of(&call, edited, &outcome, again));
         }
         let done = pending.is_empty() && *work == Work::Between && !self.state.direct;
         let results = done.then(|| std::mem::take(results));
-        self.remember(&call, outcome);
+        self.remember(call, outcome);
         if let Some(results) = results {
             self.state.history.push(Message::ToolResults { results });
             self.state.phase = Phase::Ready;
@@ -200,7 +201,7 @@ impl Session {
     }
 
     /// What a finished call means beyond its result: the loop guard, undo, the end of the task.
-    fn remember(&mut self, call: &ToolCall, outcome: &Outcome) {
+    fn remember(&mut self, call: ToolCall, mut outcome: Outcome) {
         if self.offered().completes(&call.name) && outcome.status == Status::Ok {
             self.state.completed = true;
         }
@@ -212,8 +213,10 @@ impl Session {
             }
         } else if !outcome.changes.is_empty() {
             match changes.last_mut() {
-                Some(last) if last.turn == turn => last.files.extend(outcome.changes.iter().cloned()),
-                Some(_) | None => changes.push(TurnChanges { turn, files: outcome.changes.clone() }),
+                Some(last) if last.turn == turn => last.files.append(&mut outcome.changes),
+                Some(_) | None => {
+                    changes.push(TurnChanges { turn, files: std::mem::take(&mut outcome.changes) })
+                }
             }
             if changes.len() > UNDO_TURNS_MAX {
                 changes.remove(0);
@@ -223,7 +226,7 @@ impl Session {
             return;
         }
         match &mut self.state.repeated {
-            Some(last) if last.is(call, outcome) => last.times += 1,
+            Some(last) if last.is(&call, &outcome) => last.times += 1,
             other => *other = Some(Repeated::new(call, outcome)),
         }
     }

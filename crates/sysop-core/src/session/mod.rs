@@ -119,19 +119,19 @@ impl Session {
     ///
     /// # Errors
     /// When the log does not begin with `SessionOpened`.
-    pub fn replay<'a>(log: impl IntoIterator<Item = &'a Event>) -> Result<Self, NotASession> {
+    pub fn replay<E: Into<Event>>(log: impl IntoIterator<Item = E>) -> Result<Self, NotASession> {
         let mut log = log.into_iter();
-        let Some(first @ Event::SessionOpened { spec }) = log.next() else { return Err(NotASession) };
+        let Some(Event::SessionOpened { spec }) = log.next().map(Into::into) else { return Err(NotASession) };
         let mut session = Self::blank(spec.clone());
-        session.apply(first);
+        session.apply(Event::SessionOpened { spec });
         session.replay_on(log);
         Ok(session)
     }
 
     /// Replays the next part of a log that is too long to hold at once; performs nothing.
-    pub fn replay_on<'a>(&mut self, log: impl IntoIterator<Item = &'a Event>) {
+    pub fn replay_on<E: Into<Event>>(&mut self, log: impl IntoIterator<Item = E>) {
         for event in log {
-            self.apply(event);
+            self.apply(event.into());
         }
     }
 
@@ -201,7 +201,7 @@ impl Session {
 
     /// Applies an event and puts it into the output: the one way in which a live session changes.
     fn emit(&mut self, out: &mut Output, event: Event) {
-        self.apply(&event);
+        self.apply(event.clone());
         out.events.push(event);
     }
 

@@ -74,9 +74,8 @@ pub(super) struct Repeated {
 }
 
 impl Repeated {
-    pub(super) fn new(call: &ToolCall, outcome: &Outcome) -> Self {
-        let (name, arguments) = (call.name.clone(), call.arguments.clone());
-        Self { name, arguments, output: outcome.output.clone(), times: 1 }
+    pub(super) fn new(call: ToolCall, outcome: Outcome) -> Self {
+        Self { name: call.name, arguments: call.arguments, output: outcome.output, times: 1 }
     }
 
     /// Whether this call had this result too.

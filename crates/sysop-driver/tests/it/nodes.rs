@@ -296,7 +296,7 @@ fn rest(shared: &Arc<Shared>, nodes: &mut [Node]) {
         else {
             continue;
         };
-        let session = Session::replay(&events(&log)).expect("a session");
+        let session = Session::replay(events(&log)).expect("a session");
         let last_word = |logged: &Logged| matches!(&logged.event, Event::TurnStarted { prompt, .. } if prompt == "the last word");
         let over = log.iter().any(last_word) && session.activity() == Activity::Idle;
         let read = shared.with(|tables| tables.letters.iter().all(|letter| letter.taken));
@@ -331,7 +331,7 @@ fn rest(shared: &Arc<Shared>, nodes: &mut [Node]) {
         }
     }
     let log = shared.with(|tables| tables.logs[&session_id()].log.clone());
-    let session = Session::replay(&events(&log)).expect("a session");
+    let session = Session::replay(events(&log)).expect("a session");
     let told: Vec<_> = nodes.iter().map(|node| (node.session.is_some(), node.told.len())).collect();
     panic!("the session does not end: {:?}, {} events, told {told:?}", session.activity(), log.len());
 }

@@ -149,7 +149,7 @@ async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
         }
     }
     let log = world.disk.lock().expect("unpoisoned")[&session_id()].clone();
-    let session = Session::replay(&events(&log)).expect("a session");
+    let session = Session::replay(events(&log)).expect("a session");
     assert_eq!(session.activity(), Activity::Idle);
     Ok(())
 }
@@ -183,7 +183,7 @@ fn check_log(world: &World, life: usize) {
     for (index, logged) in log.iter().enumerate() {
         assert_eq!(logged.seq, Seq(index as u64 + 1));
     }
-    Session::replay(&events(log)).expect("the log replays");
+    Session::replay(events(log)).expect("the log replays");
     let (mut started, mut finished): (HashSet<&CallId>, HashSet<&CallId>) = Default::default();
     for logged in log {
         match &logged.event {

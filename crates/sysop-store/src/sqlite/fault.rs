@@ -4,7 +4,6 @@
 
 use std::path::Path;
 
-use sqlx::error::DatabaseError;
 use sysop_driver::port::StoreError;
 
 use super::file::BUSY_WAIT;
@@ -24,13 +23,13 @@ const NOTADB: i32 = 26;
 #[derive(Debug)]
 pub(super) enum OpenFault {
     /// SQLite did not do it.
-    Sql(sqlx::Error),
+    Sql(rusqlite::Error),
     /// It is not ours to use.
     Refused(StoreError),
 }
 
-impl From<sqlx::Error> for OpenFault {
-    fn from(error: sqlx::Error) -> Self {
+impl From<rusqlite::Error> for OpenFault {
+    fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
@@ -62,7 +61,7 @@ impl OpenFault {
 }
 
 /// Says what happened to the database at `path` and what to do about it.
-pub(super) fn store_error(path: &Path, error: &sqlx::Error) -> StoreError {
+pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let path = path.display();
     let unavailable = StoreError::Unavailable;
     match primary_code(error) {
@@ -98,17 +97,17 @@ pub(super) fn store_error(path: &Path, error: &sqlx::Error) -> StoreError {
     }
 }
 
-/// Whether SQLite refused to make a value of more bytes than one may have.
-pub(super) fn is_too_big(error: &sqlx::Error) -> bool {
-    primary_code(error) == Some(TOOBIG)
-}
-
 /// The result code without its extension; none for what did not come from SQLite.
-fn primary_code(error: &sqlx::Error) -> Option<i32> {
-    let code = error.as_database_error().and_then(DatabaseError::code)?;
-    code.parse::<i32>().ok().map(|code| code & 0xff)
+fn primary_code(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code & 0xff)
 }
 
-fn message(error: &sqlx::Error) -> &str {
-    error.as_database_error().map_or("no message", DatabaseError::message)
+fn message(error: &rusqlite::Error) -> &str {
+    if let rusqlite::Error::SqliteFailure(_, Some(message)) = error {
+        message
+    } else if let rusqlite::Error::SqlInputError { msg, .. } = error {
+        msg
+    } else {
+        "no message"
+    }
 }

@@ -9,15 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::ConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+use rusqlite::{Connection, OpenFlags};
 use sysop_driver::port::StoreError;
 
 /// How long a connection waits for another process that writes.
 pub(super) const BUSY_WAIT: Duration = Duration::from_secs(5);
-/// Rows (chunks of events, see `reader`) that may wait between SQLite's thread and the task that decodes them.
-const ROWS_WAITING_MAX: usize = 4;
-
 /// Held while a file is created, so that no other store of this process connects to it before its first
 /// descriptor is closed.
 static CREATING: Mutex<()> = Mutex::new(());
@@ -60,24 +56,23 @@ impl DatabaseFile {
         &self.path
     }
 
-    /// How its writer connects; it sets the journal mode once it knows that the file is ours.
-    pub(super) fn for_writing(&self) -> SqliteConnectOptions {
-        self.options().synchronous(SqliteSynchronous::Full)
+    /// A connection for its writer, which sets the journal mode once it knows that the file is ours.
+    pub(super) fn for_writing(&self) -> rusqlite::Result<Connection> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")?;
+        Ok(connection)
     }
 
-    /// How its readers connect.
-    pub(super) fn for_reading(&self) -> SqliteConnectOptions {
-        self.options().read_only(true).row_buffer_size(ROWS_WAITING_MAX)
+    /// A connection for a reader.
+    pub(super) fn for_reading(&self) -> rusqlite::Result<Connection> {
+        self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
     }
 
-    fn options(&self) -> SqliteConnectOptions {
-        SqliteConnectOptions::new()
-            .filename(&self.path)
-            .create_if_missing(false)
-            .foreign_keys(true)
-            .busy_timeout(BUSY_WAIT)
-            .thread_name(|_| "sysop-sqlite".to_owned())
-            .disable_statement_logging()
+    /// A connection is used by one thread at a time, so SQLite need not see to that.
+    fn connect(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
+        let connection = Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(BUSY_WAIT)?;
+        Ok(connection)
     }
 }
 

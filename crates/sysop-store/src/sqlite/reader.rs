@@ -1,265 +1,303 @@
-//! Reads event logs over a connection that cannot write.
+//! Reads event logs over connections that cannot write.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
-use futures::{StreamExt, TryStreamExt};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{ConnectOptions, Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, StoreError};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::fault::{OpenFault, is_too_big, store_error};
+use super::fault::{OpenFault, store_error};
 use super::file::DatabaseFile;
-use super::schema;
 use super::writer::Writer;
+use super::{blocking, schema};
 use crate::row::{NAMES_FILES, SummaryRow, decode, named_in, summary, to_integer, to_seq};
 
-/// Events that SQLite hands over in one row, and that are decoded in one go. A row for each event costs more than
-/// reading it: with rows of its own a log of 100,000 events takes twice as long.
-const CHUNK_EVENTS: i64 = 512;
-/// The same, where a chunk would be longer than the 10^9 bytes that SQLite lets a value have; this many events of
-/// `EVENT_BYTES_MAX` are not.
-const SMALL_CHUNK_EVENTS: i64 = 32;
-/// Threads that decode one log. SQLite reads on one thread, at about twice the speed of one that decodes.
-const DECODERS_MAX: usize = 4;
+/// Events that a thread reads in one go.
+const PART_EVENTS: u64 = 512;
+/// Threads that read one log.
+const THREADS_MAX: usize = 4;
+/// Reads at once; later ones wait. Each connection has a cache of its own.
+const READS_MAX: usize = 4;
 
-/// One row for each run of `?4` seqs, a line `SEQ AT BODY` for each event, and the seq where the run ends;
-/// JSON has no raw line feed.
-/// The log has no gaps, so the runs are counted off rather than searched for.
-const LOAD: &str = "
-    WITH RECURSIVE
-        last (seq) AS (SELECT CASE WHEN last_seq - ?2 > ?3 THEN ?2 + ?3 ELSE last_seq END
-                       FROM sessions WHERE id = ?1),
-        chunk (first) AS (SELECT ?2 + 1 FROM last WHERE ?2 < last.seq
-                          UNION ALL
-                          SELECT first + ?4 FROM chunk, last WHERE first + ?4 <= last.seq)
-    SELECT (SELECT group_concat(seq || ' ' || at || ' ' || body, char(10))
-            FROM (SELECT seq, at, body FROM events
-                  WHERE session = ?1 AND seq >= first AND seq < first + ?4 AND seq <= (SELECT seq FROM last)
-                  ORDER BY seq)),
-           min(first + ?4 - 1, (SELECT seq FROM last))
-    FROM chunk";
+const LAST: &str = "SELECT last_seq FROM sessions WHERE id = ?";
+const LOAD: &str =
+    "SELECT seq, at, body FROM events WHERE session = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq";
 const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sessions \
                     ORDER BY changed DESC, id DESC LIMIT ?";
-
 const NAMED: &str = "SELECT body FROM events WHERE instr(body, ?) > 0 OR instr(body, ?) > 0";
 
-/// Reads one database; its connection is made at the first use and then kept.
+/// Reads one database; its connections are made when they are first needed and then kept.
 #[derive(Debug)]
 pub(super) struct Reader {
     file: Arc<DatabaseFile>,
     writer: Arc<Writer>,
-    connection: Mutex<Option<SqliteConnection>>,
+    idle: Mutex<Vec<Connection>>,
+    room: Arc<Semaphore>,
 }
 
 impl Reader {
     /// Connects to nothing yet; `writer` creates the tables where there are none.
     pub(super) fn new(file: Arc<DatabaseFile>, writer: Arc<Writer>) -> Self {
-        Self { file, writer, connection: Mutex::new(None) }
+        Self { file, writer, idle: Mutex::default(), room: Arc::new(Semaphore::new(READS_MAX)) }
     }
 
     /// See `Store::load`; a session that is not there is `NotFound`.
     pub(super) async fn load(
-        &self,
+        self: &Arc<Self>,
         id: &SessionId,
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Logged>, StoreError> {
-        let mut slot = self.connected().await?;
-        let connection = slot.as_mut().expect("connected() fills it");
-        let mut events = self.read(connection, id, after, limit, CHUNK_EVENTS).await;
-        if matches!(&events, Err(ReadFault::Sqlite(error)) if is_too_big(error)) {
-            events = self.read(connection, id, after, limit, SMALL_CHUNK_EVENTS).await;
-        }
-        let events = events.map_err(|fault| match fault {
-            ReadFault::Sqlite(error) => self.fault(&error),
-            ReadFault::Event(error) => error,
-        })?;
-        if events.is_empty() && !self.exists(connection, id).await? {
-            return Err(StoreError::NotFound(id.clone()));
-        }
-        Ok(events)
+        let (reader, id) = (Arc::clone(self), id.clone());
+        let room = self.room().await;
+        blocking(move || {
+            let _room = room;
+            let connection = reader.take()?;
+            let last = reader.last(&connection, &id)?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+            let end = Seq(last.0.min(after.0.saturating_add(limit as u64)));
+            match reader.read(&connection, &id, after, end) {
+                Ok(events) => {
+                    reader.give_back(connection);
+                    Ok(events)
+                }
+                Err(error) => Err(reader.first_fault(&connection, id, after, end, error)),
+            }
+        })
+        .await
     }
 
-    async fn read(
+    /// What is wrong with a log that could not be read: of several faults, the one that comes first in it.
+    fn first_fault(
         &self,
-        connection: &mut SqliteConnection,
+        connection: &Connection,
+        id: SessionId,
+        after: Seq,
+        end: Seq,
+        fault: StoreError,
+    ) -> StoreError {
+        if self.last(connection, &id) == Ok(None) {
+            return StoreError::NotFound(id); // it was deleted meanwhile
+        }
+        self.read_parts(connection, &id, &Parts::of(after, end)).err().unwrap_or(fault)
+    }
+
+    /// The last event of a session; none where there is no such session.
+    fn last(&self, connection: &Connection, id: &SessionId) -> Result<Option<Seq>, StoreError> {
+        let last = || connection.prepare_cached(LAST)?.query_row([id.as_str()], |row| row.get(0)).optional();
+        last().map(|last| last.map(to_seq)).map_err(|error| self.fault(&error))
+    }
+
+    /// Reads events in parts side by side, on threads that have a connection each and take the next part when they are
+    /// done with one: most of the work is to make events of what SQLite hands over.
+    fn read(
+        &self,
+        connection: &Connection,
         id: &SessionId,
         after: Seq,
-        limit: usize,
-        chunk_events: i64,
-    ) -> Result<Vec<Logged>, ReadFault> {
-        let rows = sqlx::query(LOAD)
-            .bind(id.as_str())
-            .bind(to_integer(after.0))
-            .bind(to_integer(limit as u64))
-            .bind(chunk_events)
-            .fetch(connection);
-        let mut last = after;
-        let chunks = rows.map(|row| {
-            let (id, file) = (id.clone(), Arc::clone(&self.file));
-            let chunk = Chunk::new(row?, last, id, file)?;
-            last = chunk.end;
-            Ok(chunk.decode_aside())
+        end: Seq,
+    ) -> Result<Vec<Logged>, StoreError> {
+        let parts = Parts::of(after, end);
+        let helpers = parts.count().min(threads_max()).saturating_sub(1);
+        let read = thread::scope(|scope| {
+            let helpers: Vec<_> = (0..helpers)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let connection = self.take()?;
+                        let read = self.read_parts(&connection, id, &parts)?;
+                        self.give_back(connection);
+                        Ok(read)
+                    })
+                })
+                .collect();
+            let mut read = self.read_parts(connection, id, &parts)?;
+            for helper in helpers {
+                read.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+            }
+            Ok(read)
         });
-        chunks.try_buffered(decoders()).try_concat().await
+        let mut read: Vec<_> = read?;
+        read.sort_unstable_by_key(|(part, _)| *part);
+        let mut whole = Vec::with_capacity(read.iter().map(|(_, events)| events.len()).sum());
+        read.iter_mut().for_each(|(_, events)| whole.append(events));
+        Ok(whole)
+    }
+
+    /// Reads parts as long as there are some, each with its place among them.
+    fn read_parts(
+        &self,
+        connection: &Connection,
+        id: &SessionId,
+        parts: &Parts,
+    ) -> Result<Vec<(u64, Vec<Logged>)>, StoreError> {
+        let sqlite = |error: rusqlite::Error| self.fault(&error);
+        let mut statement = connection.prepare_cached(LOAD).map_err(sqlite)?;
+        let place = self.file.path().display();
+        let mut read = Vec::new();
+        while let Some((part, after, end)) = parts.next() {
+            let range = params![id.as_str(), to_integer(after.0), to_integer(end.0)];
+            let mut rows = statement.query(range).map_err(sqlite)?;
+            let mut events = Vec::with_capacity(usize::try_from(end.0 - after.0).unwrap_or_default());
+            let mut seq = after;
+            while seq < end {
+                seq = seq.next();
+                let row = rows.next().map_err(sqlite)?;
+                let stored = row.map(|row| stored(row, seq)).transpose().map_err(sqlite)?.flatten();
+                events.push(decode(&place, id, seq, stored)?);
+            }
+            read.push((part, events));
+        }
+        Ok(read)
     }
 
     /// See `Store::list`.
-    pub(super) async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
-        let mut slot = self.connected().await?;
-        let connection = slot.as_mut().expect("connected() fills it");
-        let list = sqlx::query_as::<_, SummaryRow>(LIST).bind(to_integer(limit as u64));
-        let rows = list.fetch_all(connection).await.map_err(|error| self.fault(&error))?;
-        Ok(rows.into_iter().map(summary).collect())
+    pub(super) async fn list(self: &Arc<Self>, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
+        self.with_connection(move |connection| {
+            let mut list = connection.prepare_cached(LIST)?;
+            let rows = list.query_map([to_integer(limit as u64)], |row| SummaryRow::try_from(row))?;
+            rows.map(|row| row.map(summary)).collect()
+        })
+        .await
     }
 
-    /// See `Store::named`. On a connection of its own: others read meanwhile.
-    pub(super) async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
-        let mut named = HashSet::new();
+    /// See `Store::named`.
+    pub(super) async fn named(
+        self: &Arc<Self>,
+        files: &HashSet<String>,
+    ) -> Result<HashSet<String>, StoreError> {
         if files.is_empty() {
-            return Ok(named);
+            return Ok(HashSet::new());
         }
-        drop(self.connected().await?); // it sees to the tables
-        let mut connection = self.file.for_reading().connect().await.map_err(|error| self.fault(&error))?;
-        {
-            let mut bodies = sqlx::query_scalar::<_, String>(NAMED)
-                .bind(NAMES_FILES[0])
-                .bind(NAMES_FILES[1])
-                .fetch(&mut connection);
-            while let Some(body) = bodies.try_next().await.map_err(|error| self.fault(&error))? {
-                named.extend(named_in(&body, files));
+        let files = files.clone();
+        self.with_connection(move |connection| {
+            let mut named = HashSet::new();
+            let mut bodies = connection.prepare(NAMED)?;
+            let mut rows = bodies.query(NAMES_FILES)?;
+            while let Some(row) = rows.next()? {
+                named.extend(named_in(row.get_ref(0)?.as_str().unwrap_or_default(), &files));
             }
-        }
-        connection.close().await.map_err(|error| self.fault(&error))?;
-        Ok(named)
+            Ok(named)
+        })
+        .await
     }
 
-    /// Closes its connection; the next use makes another.
-    pub(super) async fn close(&self) {
-        if let Some(connection) = self.connection.lock().await.take()
-            && let Err(error) = connection.close().await
-        {
-            tracing::warn!(%error, "the database did not close well");
-        }
-    }
-
-    pub(super) async fn connected(&self) -> Result<MutexGuard<'_, Option<SqliteConnection>>, StoreError> {
-        let mut slot = self.connection.lock().await;
-        if slot.is_none() {
-            match self.connect().await {
-                Ok(Some(connection)) => *slot = Some(connection),
-                Ok(None) => {
-                    self.writer.ensure_open().await?;
-                    *slot =
-                        Some(self.file.for_reading().connect().await.map_err(|error| self.fault(&error))?);
+    /// Closes its connections; the next use makes another.
+    pub(super) async fn close(self: &Arc<Self>) {
+        let reader = Arc::clone(self);
+        let closed = blocking(move || {
+            let idle = std::mem::take(&mut *reader.idle());
+            for connection in idle {
+                if let Err((_, error)) = connection.close() {
+                    tracing::warn!(%error, "the database did not close well");
                 }
-                Err(fault) => return Err(fault.into_store_error(self.file.path())),
+            }
+            Ok(())
+        });
+        closed.await.ok(); // it fails where the runtime ends, which closes them too
+    }
+
+    /// Reads something.
+    pub(super) async fn with_connection<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let reader = Arc::clone(self);
+        let room = self.room().await;
+        blocking(move || {
+            let _room = room;
+            let connection = reader.take()?;
+            let answer = read(&connection).map_err(|error| reader.fault(&error))?;
+            reader.give_back(connection);
+            Ok(answer)
+        })
+        .await
+    }
+
+    async fn room(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.room).acquire_owned().await.expect("the semaphore is never closed")
+    }
+
+    /// A connection that nobody else uses. One that failed is not given back.
+    fn take(&self) -> Result<Connection, StoreError> {
+        let idle = self.idle().pop();
+        if let Some(connection) = idle {
+            return Ok(connection);
+        }
+        match self.try_connect() {
+            Ok(Some(connection)) => Ok(connection),
+            Err(fault) if !fault.is_read_only() => Err(fault.into_store_error(self.file.path())),
+            Ok(None) | Err(_) => {
+                self.writer.ensure_open()?;
+                self.file.for_reading().map_err(|error| self.fault(&error))
             }
         }
-        Ok(slot)
     }
 
-    /// None where a writer has to put the file in order first: its tables are not those of today, or a crash left
-    /// something half done.
-    async fn connect(&self) -> Result<Option<SqliteConnection>, OpenFault> {
-        match self.try_connect().await {
-            Err(fault) if fault.is_read_only() => Ok(None),
-            result => result,
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle();
+        if idle.len() < THREADS_MAX {
+            idle.push(connection);
         }
     }
 
-    async fn try_connect(&self) -> Result<Option<SqliteConnection>, OpenFault> {
-        let mut connection = self.file.for_reading().connect().await?;
-        let current = schema::is_current(&mut connection, self.file.path()).await?;
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None where a writer has to put the file in order first: its tables are not those of today. So it has to where
+    /// a crash left something half done, which is an error here: `OpenFault::is_read_only`.
+    fn try_connect(&self) -> Result<Option<Connection>, OpenFault> {
+        let connection = self.file.for_reading()?;
+        let current = schema::is_current(&connection, self.file.path())?;
         Ok(current.then_some(connection))
     }
 
-    async fn exists(&self, connection: &mut SqliteConnection, id: &SessionId) -> Result<bool, StoreError> {
-        let found: Option<i64> = sqlx::query_scalar("SELECT 1 FROM sessions WHERE id = ?")
-            .bind(id.as_str())
-            .fetch_optional(connection)
-            .await
-            .map_err(|error| self.fault(&error))?;
-        Ok(found.is_some())
-    }
-
-    pub(super) fn fault(&self, error: &sqlx::Error) -> StoreError {
+    fn fault(&self, error: &rusqlite::Error) -> StoreError {
         store_error(self.file.path(), error)
     }
 }
 
-/// Why a log cannot be read.
-enum ReadFault {
-    Sqlite(sqlx::Error),
-    Event(StoreError),
-}
-
-impl From<sqlx::Error> for ReadFault {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Sqlite(error)
+/// Time and body of a row; none where it is not that of `expected`.
+fn stored<'r>(row: &'r Row<'_>, expected: Seq) -> rusqlite::Result<Option<(Timestamp, &'r str)>> {
+    if to_seq(row.get(0)?) != expected {
+        return Ok(None);
     }
+    // What is no text any more is no event either.
+    Ok(Some((Timestamp(row.get(1)?), row.get_ref(2)?.as_str().unwrap_or_default())))
 }
 
-/// Events without gaps, as SQLite handed them over.
-struct Chunk {
-    row: SqliteRow,
-    /// The event before its first.
+/// The events of a log after one and up to another, in parts that are given out once each.
+struct Parts {
     after: Seq,
-    /// Its last event.
     end: Seq,
-    id: SessionId,
-    file: Arc<DatabaseFile>,
+    given: AtomicU64,
 }
 
-impl Chunk {
-    fn new(row: SqliteRow, after: Seq, id: SessionId, file: Arc<DatabaseFile>) -> Result<Self, sqlx::Error> {
-        Ok(Self { after, end: to_seq(row.try_get(1)?), row, id, file })
+impl Parts {
+    fn of(after: Seq, end: Seq) -> Self {
+        Self { after, end: end.max(after), given: AtomicU64::new(0) }
     }
 
-    /// Decodes a whole chunk on a thread of its own, for a long log takes longer to decode than to read. A short
-    /// log, or the end of one, is not worth the thread.
-    async fn decode_aside(self) -> Result<Vec<Logged>, ReadFault> {
-        if self.end.0.saturating_sub(self.after.0) < SMALL_CHUNK_EVENTS.unsigned_abs() {
-            return self.decode();
-        }
-        match tokio::task::spawn_blocking(move || self.decode()).await {
-            Ok(decoded) => decoded,
-            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            Err(_) => Err(ReadFault::Event(StoreError::Unavailable(
-                "sysop was stopped while it read the log of a session".to_owned(),
-            ))),
-        }
+    fn count(&self) -> u64 {
+        (self.end.0 - self.after.0).div_ceil(PART_EVENTS)
     }
 
-    fn decode(self) -> Result<Vec<Logged>, ReadFault> {
-        // None where all of it is missing.
-        let text: Option<&str> = self.row.try_get(0)?;
-        let mut lines = text.unwrap_or_default().split('\n');
-        let place = self.file.path().display();
-        let events = (self.after.0 + 1..=self.end.0)
-            .map(Seq)
-            .map(|seq| decode(&place, &self.id, seq, split(lines.next().unwrap_or_default(), seq)));
-        events.collect::<Result<_, _>>().map_err(ReadFault::Event)
+    /// The next one: which it is, and what it is after and up to.
+    fn next(&self) -> Option<(u64, Seq, Seq)> {
+        let part = self.given.fetch_add(1, Ordering::Relaxed);
+        (part < self.count()).then(|| {
+            let after = self.after.0 + part * PART_EVENTS;
+            (part, Seq(after), Seq(self.end.0.min(after + PART_EVENTS)))
+        })
     }
 }
 
-/// How many chunks are decoded at once.
-fn decoders() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(DECODERS_MAX)
-}
-
-/// Time and body of a line of a chunk; none where it is not that of `expected`.
-fn split(line: &str, expected: Seq) -> Option<(Timestamp, &str)> {
-    let (seq, rest) = line.split_once(' ')?;
-    let (at, body) = rest.split_once(' ')?;
-    if seq.parse() != Ok(expected.0) {
-        return None;
-    }
-    Some((Timestamp(at.parse().ok()?), body))
+fn threads_max() -> u64 {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX) as u64
 }

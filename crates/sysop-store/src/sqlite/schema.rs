@@ -3,9 +3,10 @@
 //! A migration is never changed once it was released; a new one is added at the end.
 
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
+use rusqlite::Connection;
 use sysop_driver::port::StoreError;
 
 use super::fault::OpenFault;
@@ -13,7 +14,7 @@ use super::file::{BUSY_WAIT, DatabaseFile};
 
 /// How long to wait before a busy database is opened again; SQLite itself does not wait where the journal mode
 /// of a new file is changed.
-const BUSY_STEP: std::time::Duration = std::time::Duration::from_millis(5);
+const BUSY_STEP: Duration = Duration::from_millis(5);
 
 /// Each brings the schema from the version of its index to the next.
 ///
@@ -55,13 +56,13 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// Connects for writing and brings the tables up to date.
-pub(super) async fn open(file: &DatabaseFile) -> Result<SqliteConnection, StoreError> {
-    let deadline = tokio::time::Instant::now() + BUSY_WAIT;
+pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
+    let deadline = Instant::now() + BUSY_WAIT;
     loop {
-        match try_open(file).await {
+        match try_open(file) {
             Ok(connection) => return Ok(connection),
-            Err(fault) if fault.is_busy() && tokio::time::Instant::now() < deadline => {
-                tokio::time::sleep(BUSY_STEP).await;
+            Err(fault) if fault.is_busy() && Instant::now() < deadline => {
+                thread::sleep(BUSY_STEP);
             }
             Err(fault) => return Err(fault.into_store_error(file.path())),
         }
@@ -69,8 +70,8 @@ pub(super) async fn open(file: &DatabaseFile) -> Result<SqliteConnection, StoreE
 }
 
 /// Whether the tables are those of today; an error where they are of a later day.
-pub(super) async fn is_current(connection: &mut SqliteConnection, path: &Path) -> Result<bool, OpenFault> {
-    let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await?;
+pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, OpenFault> {
+    let version = version(connection)?;
     let known = i64::try_from(MIGRATIONS.len()).expect("there are few migrations");
     if version > known {
         return Err(OpenFault::Refused(StoreError::Unavailable(format!(
@@ -82,28 +83,33 @@ pub(super) async fn is_current(connection: &mut SqliteConnection, path: &Path) -
     Ok(version == known)
 }
 
-async fn try_open(file: &DatabaseFile) -> Result<SqliteConnection, OpenFault> {
-    let mut connection = file.for_writing().connect().await?;
-    let current = is_current(&mut connection, file.path()).await?;
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+fn try_open(file: &DatabaseFile) -> Result<Connection, OpenFault> {
+    let connection = file.for_writing()?;
+    let current = is_current(&connection, file.path())?;
     if !current {
-        refuse_other_programs(&mut connection, file.path()).await?;
+        refuse_other_programs(&connection, file.path())?;
     }
-    connection.execute("PRAGMA journal_mode = WAL").await?;
+    // It answers with the mode that is now set.
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     if !current {
-        connection.execute("BEGIN IMMEDIATE").await?;
-        migrate(&mut connection).await?;
-        connection.execute("COMMIT").await?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        migrate(&connection)?;
+        connection.execute_batch("COMMIT")?;
     }
     Ok(connection)
 }
 
 /// A file without our version that has tables is not ours to change.
-async fn refuse_other_programs(connection: &mut SqliteConnection, path: &Path) -> Result<(), OpenFault> {
-    let foreign: bool = sqlx::query_scalar(
+fn refuse_other_programs(connection: &Connection, path: &Path) -> Result<(), OpenFault> {
+    let foreign: bool = connection.query_row(
         "SELECT user_version = 0 AND EXISTS (SELECT 1 FROM sqlite_schema) FROM pragma_user_version",
-    )
-    .fetch_one(connection)
-    .await?;
+        [],
+        |row| row.get(0),
+    )?;
     if foreign {
         return Err(OpenFault::Refused(StoreError::Unavailable(format!(
             "{} is the database of another program; choose another folder with XDG_DATA_HOME",
@@ -114,13 +120,11 @@ async fn refuse_other_programs(connection: &mut SqliteConnection, path: &Path) -
 }
 
 /// Runs inside a transaction; reads the version again, for another process may have migrated in the meantime.
-async fn migrate(connection: &mut SqliteConnection) -> Result<(), OpenFault> {
-    let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *connection).await?;
-    let done = usize::try_from(version).unwrap_or(0);
+fn migrate(connection: &Connection) -> Result<(), OpenFault> {
+    let done = usize::try_from(version(connection)?).unwrap_or(0);
     for migration in MIGRATIONS.iter().skip(done) {
-        connection.execute(*migration).await?;
+        connection.execute_batch(migration)?;
     }
-    let set_version = format!("PRAGMA user_version = {}", MIGRATIONS.len().max(done));
-    connection.execute(AssertSqlSafe(set_version)).await?;
+    connection.execute_batch(&format!("PRAGMA user_version = {}", MIGRATIONS.len().max(done)))?;
     Ok(())
 }

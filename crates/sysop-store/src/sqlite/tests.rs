@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sqlx::Executor;
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::session::Session;
@@ -34,12 +33,7 @@ fn id(text: &str) -> SessionId {
 
 /// Runs SQL on the writer's own connection.
 async fn on_writer(store: &SqliteStore, sql: &'static str) {
-    store
-        .writer
-        .with_connection(async |connection| connection.execute(sql).await.map(|_| ()))
-        .await
-        .unwrap()
-        .unwrap();
+    store.writer.with_connection(move |connection| connection.execute_batch(sql)).await.unwrap();
 }
 
 fn said(path: &std::path::Path, error: &StoreError, words: &str) {
@@ -138,7 +132,7 @@ fn a_store_outlives_the_runtime_that_it_was_used_in() {
 #[tokio::test]
 async fn a_log_of_several_pages_is_replayed_whole() {
     let (_folder, _path, store) = store();
-    let (page, total) = (4096, 2 * 4096);
+    let (page, total) = (8192, 2 * 8192);
     let spec = serde_json::json!({"model": "mock/mock", "system": "", "tools": [],
         "approve": "auto", "dangerous_patterns": [], "max_iterations": 5, "max_history_messages": 5,
         "host": "local", "root": "/", "profile": "coder"});

@@ -3,7 +3,7 @@
 //! Few rows and few writes: each statement is a transaction of its own on the writer's connection.
 
 use async_trait::async_trait;
-use sqlx::sqlite::SqliteConnection;
+use rusqlite::{Connection, params};
 use sysop_core::id::Timestamp;
 use sysop_driver::port::StoreError;
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
@@ -22,7 +22,10 @@ const USED: &str = "UPDATE tokens SET last_used = max(coalesce(last_used, ?2), ?
 #[async_trait]
 impl TokenStore for SqliteStore {
     async fn keep_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
-        let kept = self.change(async |connection| keep(connection, token).await).await?;
+        let kept = {
+            let token = token.clone();
+            self.writer.with_connection(move |connection| keep(connection, &token)).await?
+        };
         if kept {
             return Ok(());
         }
@@ -31,55 +34,56 @@ impl TokenStore for SqliteStore {
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
-        let mut slot = self.reader.connected().await?;
-        let connection = slot.as_mut().expect("connected() fills it");
-        let rows = sqlx::query_as::<_, TokenRow>(LIST).fetch_all(connection).await;
-        Ok(rows.map_err(|error| self.reader.fault(&error))?.into_iter().filter_map(record).collect())
+        let rows = self.reader.with_connection(|connection| {
+            let mut list = connection.prepare_cached(LIST)?;
+            list.query_map([], |row| <TokenRow>::try_from(row))?.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        Ok(rows.await?.into_iter().filter_map(record).collect())
     }
 
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
-        let delete = sqlx::query("DELETE FROM tokens WHERE id = ?").bind(id.as_str());
-        let done = self.change(async |connection| delete.execute(connection).await).await?;
-        Ok(done.rows_affected() > 0)
+        self.changes("DELETE FROM tokens WHERE id = ?", id).await
     }
 
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError> {
-        let spend =
-            sqlx::query("UPDATE tokens SET visited = 1 WHERE id = ? AND visited = 0").bind(id.as_str());
-        let done = self.change(async |connection| spend.execute(connection).await).await?;
-        Ok(done.rows_affected() > 0)
+        self.changes("UPDATE tokens SET visited = 1 WHERE id = ? AND visited = 0", id).await
     }
 
     async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
-        for (id, at) in uses {
-            let used = sqlx::query(USED).bind(id.as_str()).bind(at.0);
-            self.change(async |connection| used.execute(connection).await).await?;
-        }
-        Ok(())
+        let uses = uses.to_vec();
+        let mark = move |connection: &Connection| {
+            let mut used = connection.prepare_cached(USED)?;
+            uses.iter().try_for_each(|(id, at)| used.execute(params![id.as_str(), at.0]).map(|_| ()))
+        };
+        self.writer.with_connection(mark).await
     }
 }
 
 impl SqliteStore {
-    async fn change<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
-        self.writer.with_connection(work).await?.map_err(|error| self.reader.fault(&error))
+    /// Whether the statement changed anything of a token.
+    async fn changes(&self, statement: &'static str, id: &TokenId) -> Result<bool, StoreError> {
+        let id = id.clone();
+        let change = move |connection: &Connection| connection.execute(statement, [id.as_str()]);
+        Ok(self.writer.with_connection(change).await? > 0)
     }
 }
 
-async fn keep(connection: &mut SqliteConnection, token: &TokenRecord) -> Result<bool, sqlx::Error> {
-    let insert = sqlx::query(KEEP)
-        .bind(token.id.as_str())
-        .bind(token.kind.as_str())
-        .bind(token.name.as_str())
-        .bind(token.scope.as_str())
-        .bind(token.hash.as_slice())
-        .bind(token.created.0)
-        .bind(token.expires.map(|at| at.0))
-        .bind(token.last_used.map(|at| at.0))
-        .bind(token.parent.as_ref().map(TokenId::as_str))
-        .bind(token.visited)
-        .bind(to_integer(TOKENS_MAX as u64));
-    Ok(insert.execute(connection).await?.rows_affected() == 1)
+fn keep(connection: &Connection, token: &TokenRecord) -> rusqlite::Result<bool> {
+    let kept = connection.execute(
+        KEEP,
+        params![
+            token.id.as_str(),
+            token.kind.as_str(),
+            token.name,
+            token.scope.as_str(),
+            token.hash.as_slice(),
+            token.created.0,
+            token.expires.map(|at| at.0),
+            token.last_used.map(|at| at.0),
+            token.parent.as_ref().map(TokenId::as_str),
+            token.visited,
+            to_integer(TOKENS_MAX as u64),
+        ],
+    )?;
+    Ok(kept == 1)
 }

@@ -5,8 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection, Executor};
+use rusqlite::Connection;
 use sysop_core::id::Seq;
 use sysop_driver::port::{Store, StoreError};
 use sysop_store::SqliteStore;
@@ -38,14 +37,16 @@ async fn fill(path: &Path) {
     store.close().await;
 }
 
-async fn raw(path: &Path) -> SqliteConnection {
-    SqliteConnectOptions::new().filename(path).foreign_keys(false).connect().await.unwrap()
+fn raw(path: &Path) -> Connection {
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    connection
 }
 
-async fn run_raw(path: &Path, sql: &'static str) {
-    let mut connection = raw(path).await;
-    connection.execute(sql).await.unwrap();
-    connection.close().await.unwrap();
+fn run_raw(path: &Path, sql: &str) {
+    let connection = raw(path);
+    connection.execute_batch(sql).unwrap();
+    connection.close().unwrap();
 }
 
 fn is_one_sentence_about(path: &Path, error: &StoreError) {
@@ -172,20 +173,20 @@ async fn a_reader_that_comes_first_after_a_crash_finds_what_was_committed() {
     let (_folder, path) = place();
     fill(&path).await;
     // A transaction with a rollback journal, cut in the middle: so is the change of a new file's journal mode.
-    let mut connection = raw(&path).await;
+    let connection = raw(&path);
     for sql in [
         "PRAGMA journal_mode = DELETE",
         "PRAGMA cache_size = 1",
         "BEGIN IMMEDIATE",
         "UPDATE events SET body = 'half'",
     ] {
-        connection.execute(sql).await.unwrap();
+        connection.execute_batch(sql).unwrap();
     }
     let (_crashed, crashed) = place();
     let journal = |path: &Path| path.with_extension("db-journal");
     std::fs::copy(&path, &crashed).unwrap();
     std::fs::copy(journal(&path), journal(&crashed)).unwrap();
-    connection.execute("ROLLBACK").await.unwrap();
+    connection.execute_batch("ROLLBACK").unwrap();
     let store = SqliteStore::open(&crashed).unwrap();
     assert_eq!(store.list(10).await.unwrap().len(), 2);
     assert_eq!(store.load(&id("a"), Seq(0), 1000).await.unwrap().len(), 100);
@@ -196,7 +197,7 @@ async fn a_reader_that_comes_first_after_a_crash_finds_what_was_committed() {
 async fn a_newer_schema_is_refused() {
     let (_folder, path) = place();
     fill(&path).await;
-    run_raw(&path, "PRAGMA user_version = 99").await;
+    run_raw(&path, "PRAGMA user_version = 99");
     let store = SqliteStore::open(&path).unwrap();
     for error in [
         store.list(10).await.unwrap_err(),
@@ -212,7 +213,7 @@ async fn a_newer_schema_is_refused() {
 async fn the_database_of_another_program_is_refused() {
     let (_folder, path) = place();
     std::fs::write(&path, "").unwrap();
-    run_raw(&path, "CREATE TABLE bookmarks (url TEXT)").await;
+    run_raw(&path, "CREATE TABLE bookmarks (url TEXT)");
     let content = std::fs::read(&path).unwrap();
     let store = SqliteStore::open(&path).unwrap();
     let error = store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap_err();
@@ -229,8 +230,7 @@ async fn an_event_of_a_later_version_is_refused_by_name() {
     run_raw(
         &path,
         r#"UPDATE events SET body = '{"type":"teleported","to":"s3cret"}' WHERE session = 'b' AND seq = 2"#,
-    )
-    .await;
+    );
     let store = SqliteStore::open(&path).unwrap();
     let error = store.load(&id("b"), Seq(0), 10).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
@@ -251,12 +251,37 @@ async fn a_missing_event_is_told() {
     ] {
         let (_folder, path) = place();
         fill(&path).await;
-        run_raw(&path, sql).await;
+        run_raw(&path, sql);
         let store = SqliteStore::open(&path).unwrap();
         let error = store.load(&id("a"), Seq(0), 1000).await.unwrap_err();
         assert!(error.to_string().contains(&format!("event {missing} of session a is missing")), "{error}");
         is_one_sentence_about(&path, &error);
     }
+}
+
+#[tokio::test]
+async fn a_long_log_is_read_whole_and_of_its_faults_the_first_is_told() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let log = queued(0, 5000, "a");
+    store.append(&id("a"), Seq(0), &log).await.unwrap();
+    for (after, limit) in
+        [(0, usize::MAX), (0, 4999), (1, 4998), (511, 1025), (4999, 10), (5000, 10), (9000, 10)]
+    {
+        let loaded = store.load(&id("a"), Seq(after), limit).await.unwrap();
+        let wanted: Vec<_> = log.iter().filter(|logged| logged.seq.0 > after).take(limit).collect();
+        assert!(loaded.iter().eq(wanted.into_iter().map(|logged| &**logged)), "{limit} after {after}");
+    }
+    store.close().await;
+    run_raw(
+        &path,
+        "DELETE FROM events WHERE seq IN (700, 4000); UPDATE events SET body = 'x' WHERE seq = 2000",
+    );
+    for _ in 0..20 {
+        let error = store.load(&id("a"), Seq(0), usize::MAX).await.unwrap_err();
+        assert!(error.to_string().contains("event 700 of session a is missing"), "{error}");
+    }
+    assert_eq!(store.load(&id("a"), Seq(4000), usize::MAX).await.unwrap().len(), 1000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
