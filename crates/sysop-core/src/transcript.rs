@@ -35,6 +35,10 @@ pub const LIVE_ITEMS_MAX: usize = 200;
 pub const LIVE_TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// The most bytes of a running tool's output; the newest are kept.
 pub const LIVE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// Where tools run that a client lends, in words.
+const CLIENT: &str = "the client";
+/// The host of a session that has no tools but those that clients lend.
+const NO_HOST: &str = "none";
 /// The most characters of one argument in a short form.
 pub const SHORT_ARGUMENT_CHARS_MAX: usize = 60;
 
@@ -687,10 +691,15 @@ impl Facts {
         self.lent_commanding = named(&lent.tools, ToolEffect::Command);
     }
 
+    /// Where its tools run: the host, or the client where there is none of its own.
+    pub fn place(&self) -> &str {
+        if self.host == NO_HOST && !self.lent.is_empty() { CLIENT } else { &self.host }
+    }
+
     /// Where a tool runs: the host and the root there.
     pub fn place_of(&self, tool: &str) -> (&str, &str) {
         let lent = self.lent.iter().any(|name| name == tool);
-        if lent { ("the client", &self.lent_root) } else { (&self.host, &self.root) }
+        if lent { (CLIENT, &self.lent_root) } else { (&self.host, &self.root) }
     }
 
     fn completes(&self, tool: &str) -> bool {

@@ -1,8 +1,8 @@
 //! Keeps event logs in one SQLite file.
 //!
-//! Nothing is connected before the first use. All writes go through one connection and are grouped
-//! (`writer`); reads have connections of their own that cannot write (`reader`). SQLite works on the runtime's threads
-//! for what blocks. A file that cannot be read is reported and left as it is, never repaired, moved or deleted.
+//! Nothing is connected before the first use. All writes go through one connection and are grouped (`writer`); reads
+//! have connections of their own that cannot write, on the runtime's threads for what blocks (`reader`). A file that
+//! cannot be read is reported and left as it is, never repaired, moved or deleted.
 
 use std::collections::HashSet;
 use std::panic::resume_unwind;

@@ -1,11 +1,13 @@
 //! Writes event logs: one connection, one transaction at a time, many appends in each.
 //!
 //! Appends that arrive while a transaction is on its way to the disk wait and share the next one, so that many
-//! sessions pay for one fsync together. Nothing is answered before it is durable. No thread is taken while there is
-//! nothing to write.
+//! sessions pay for one fsync together. Nothing is answered before it is durable. A thread of its own writes, so that
+//! nothing else that blocks is in its way; it ends when there has been nothing to write for a while.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sysop_core::event::Logged;
@@ -25,6 +27,8 @@ pub(super) const JOBS_WAITING_MAX: usize = 1024;
 const GROUP_JOBS_MAX: usize = 256;
 /// A transaction takes no further writes once it holds this many bytes of events.
 const GROUP_BYTES_MAX: usize = 4 << 20;
+/// How long the thread that writes waits for more to do.
+const IDLE_MAX: Duration = Duration::from_secs(10);
 
 const BEGIN_SESSION: &str = "INSERT INTO sessions (id, title, created, changed, last_seq, host, root) \
                              VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING";
@@ -39,6 +43,8 @@ pub(super) struct Writer {
     file: Arc<DatabaseFile>,
     pub(super) room: Arc<Semaphore>,
     queue: Mutex<Queue>,
+    /// Told when there is more to write.
+    more: Condvar,
     /// Waited for by threads that may block.
     pub(super) connection: tokio::sync::Mutex<Option<Connection>>,
 }
@@ -46,7 +52,8 @@ pub(super) struct Writer {
 #[derive(Debug, Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    draining: bool,
+    /// Whether a thread works on them.
+    served: bool,
 }
 
 /// One write and who waits for it.
@@ -71,6 +78,7 @@ impl Writer {
             file,
             room: Arc::new(Semaphore::new(JOBS_WAITING_MAX)),
             queue: Mutex::default(),
+            more: Condvar::new(),
             connection: tokio::sync::Mutex::new(None),
         }
     }
@@ -136,17 +144,30 @@ impl Writer {
         let start = {
             let mut queue = self.queue();
             queue.jobs.push_back(job);
-            !std::mem::replace(&mut queue.draining, true)
+            !std::mem::replace(&mut queue.served, true)
         };
         if start {
-            let drain = Drain { writer: Arc::clone(self), finished: false };
-            tokio::task::spawn_blocking(move || drain.run());
+            self.start()?;
+        } else {
+            self.more.notify_one();
         }
         answered.await.unwrap_or_else(|_| {
             Err(StoreError::Unavailable(format!(
                 "sysop was stopped while it wrote to the database {}; start it again to see what was stored",
                 self.file.path().display()
             )))
+        })
+    }
+
+    /// Starts the thread that writes; where the system gives none, nothing that waits is written.
+    fn start(self: &Arc<Self>) -> Result<(), StoreError> {
+        let service = Service { writer: Arc::clone(self) };
+        let started = thread::Builder::new().name("sysop-sqlite".to_owned()).spawn(move || service.run());
+        started.map(|_| ()).map_err(|error| {
+            let mut queue = self.queue();
+            queue.served = false;
+            queue.jobs.clear(); // who waits for them is told
+            StoreError::Unavailable(format!("the system gives no thread to write the database: {error}"))
         })
     }
 
@@ -204,35 +225,36 @@ impl Writer {
     }
 }
 
-/// Writes until nothing waits. Where the runtime drops it early, the next write starts another.
-struct Drain {
+/// The thread that writes. Where it ends by a panic, the next write starts another.
+struct Service {
     writer: Arc<Writer>,
-    finished: bool,
 }
 
-impl Drain {
-    fn run(mut self) {
+impl Service {
+    fn run(self) {
         while let Some(group) = self.next_group() {
             self.writer.write(group);
         }
     }
 
-    fn next_group(&mut self) -> Option<Vec<Job>> {
-        let mut queue = self.writer.queue();
+    /// Waits for work; none where there has been none for a while.
+    fn next_group(&self) -> Option<Vec<Job>> {
+        let queue = self.writer.queue();
+        let waited = self.writer.more.wait_timeout_while(queue, IDLE_MAX, |queue| queue.jobs.is_empty());
+        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let group = queue.take_group();
         if group.is_empty() {
-            queue.draining = false;
-            self.finished = true;
+            queue.served = false; // under the lock: who comes later starts another
             return None;
         }
         Some(group)
     }
 }
 
-impl Drop for Drain {
+impl Drop for Service {
     fn drop(&mut self) {
-        if !self.finished {
-            self.writer.queue().draining = false;
+        if thread::panicking() {
+            self.writer.queue().served = false;
         }
     }
 }

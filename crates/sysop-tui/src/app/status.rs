@@ -79,7 +79,7 @@ impl App {
             return vec![part(text, Tone::Dim, 0)];
         };
         let mut parts = vec![
-            part(words::short_place(&facts.host), Tone::Place, 0),
+            part(words::short_place(facts.place()), Tone::Place, 0),
             part(facts.model.to_string(), Tone::Plain, 1),
             part(
                 mode_word(facts.approve),

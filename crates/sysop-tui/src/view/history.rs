@@ -9,7 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use sysop_core::event::StopReason;
-use sysop_core::transcript::{Body, Item, ItemId, Kept, Transcript};
+use sysop_core::transcript::{Body, Facts, Item, ItemId, Kept, Transcript};
 
 use super::cells::{Row, Span};
 use super::item::{Laid, Look, Place};
@@ -70,6 +70,44 @@ struct Sheet {
     theme: Theme,
     host: String,
     root: String,
+    /// The tools that run elsewhere, and where.
+    lent: Vec<String>,
+    lent_place: (String, String),
+}
+
+impl Sheet {
+    fn of(facts: Option<&Facts>, theme: Theme, columns: u16) -> Self {
+        let lent = facts.map_or_else(Vec::new, |facts| facts.lent.clone());
+        let lent_place =
+            lent.first().zip(facts).map(|(tool, facts)| facts.place_of(tool)).unwrap_or_default();
+        let (host, root) = facts.map_or(("", ""), |facts| (&facts.host, &facts.root));
+        Self {
+            columns,
+            theme,
+            host: host.to_owned(),
+            root: root.to_owned(),
+            lent,
+            lent_place: (lent_place.0.to_owned(), lent_place.1.to_owned()),
+        }
+    }
+
+    fn is_for(&self, facts: Option<&Facts>, theme: Theme, columns: u16) -> bool {
+        let place = facts.map_or(("", "", "", &[][..]), |facts| {
+            (&*facts.host, &*facts.root, &*facts.lent_root, &*facts.lent)
+        });
+        let own = (&*self.host, &*self.root, &*self.lent_place.1, &*self.lent);
+        self.columns == columns && self.theme == theme && own == place
+    }
+
+    fn place(&self, item: &Item) -> Place<'_> {
+        if let Body::Plan(plan) = &item.body
+            && self.lent.contains(&plan.call.name)
+        {
+            Place { host: &self.lent_place.0, root: &self.lent_place.1 }
+        } else {
+            Place { host: &self.host, root: &self.root }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -205,16 +243,12 @@ impl History {
 
     /// Forgets all layouts where they no longer fit.
     fn fit(&mut self, transcript: &Transcript, theme: Theme, columns: u16) {
-        let (host, root) =
-            transcript.facts().map_or(("", ""), |facts| (facts.host.as_str(), facts.root.as_str()));
-        let same = self.sheet.as_ref().is_some_and(|sheet| {
-            sheet.columns == columns && sheet.theme == theme && sheet.host == host && sheet.root == root
-        });
-        if !same {
+        let facts = transcript.facts();
+        if !self.sheet.as_ref().is_some_and(|sheet| sheet.is_for(facts, theme, columns)) {
             self.kept.clear();
             self.going.clear();
             self.kept_rows = 0;
-            self.sheet = Some(Sheet { columns, theme, host: host.to_owned(), root: root.to_owned() });
+            self.sheet = Some(Sheet::of(facts, theme, columns));
         }
     }
 
@@ -243,7 +277,7 @@ impl History {
         let look = Look {
             columns: usize::from(sheet.columns),
             theme: sheet.theme,
-            place: Place { host: &sheet.host, root: &sheet.root },
+            place: sheet.place(item),
             open: open.contains(&item.id),
         };
         if !kept.contains_key(&item.id) {

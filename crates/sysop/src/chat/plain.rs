@@ -113,7 +113,7 @@ impl View for Plain {
         let text = format!(
             "sysop: {} on {}, approval {}",
             facts.model,
-            words::place(&facts.host),
+            words::place(facts.place()),
             mode_word(facts.approve)
         );
         screen.text(&format!("{}\n\n", safe(&text)))

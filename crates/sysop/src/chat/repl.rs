@@ -396,7 +396,7 @@ impl Repl {
     fn label(&self) -> Label {
         let mut left = String::new();
         if let Some(facts) = self.transcript.facts() {
-            left = format!("{} {} ", words::short_place(&facts.host), facts.model);
+            left = format!("{} {} ", words::short_place(facts.place()), facts.model);
             if facts.approve != ApprovalMode::Ask {
                 left.push_str(&format!("{} ", mode_word(facts.approve)));
             }

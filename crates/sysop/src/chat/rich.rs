@@ -117,7 +117,7 @@ impl View for Rich {
             format!(
                 "model {} · {} · root {}",
                 facts.model,
-                words::place_parts(&facts.host).join(" · "),
+                words::place_parts(facts.place()).join(" · "),
                 facts.root
             ),
             format!(

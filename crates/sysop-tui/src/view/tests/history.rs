@@ -1,9 +1,11 @@
 //! The history: where it stands, what it keeps.
 
-use sysop_core::event::{Delta, Event};
+use sysop_core::event::{Change, Delta, Event};
 use sysop_core::message::Reply;
 use sysop_core::outcome::Outcome;
-use sysop_core::transcript::ItemId;
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
+use sysop_core::transcript::{ItemId, Transcript};
 
 use super::super::history::{History, ROWS_KEPT_MAX, Scroll};
 use super::super::theme::{Theme, ThemeName};
@@ -194,6 +196,29 @@ fn cards_unfold_where_they_stand() {
     assert!(folded.contains("… 29 lines more"), "{folded}");
     reader.history.unfocus();
     assert_eq!(reader.history.focused(), None);
+}
+
+#[test]
+fn a_card_says_where_a_lent_tool_ran() {
+    let bare = SessionSpec { host: "none".into(), tools: Vec::new(), ..crate::tests::world::spec() };
+    let mut story = Story { transcript: Transcript::of(&bare), ..Story::new() };
+    let tool = ToolSpec {
+        name: "bash".into(),
+        description: String::new(),
+        parameters: serde_json::json!({}).into(),
+        effect: ToolEffect::Command,
+    };
+    let lend = |tools| Event::Configured { change: Change::Lent(Lent { tools, root: "/home/me".into() }) };
+    let mut reader = Reader::new(40, 20);
+    story.prompt("go");
+    reader.see(&story); // laid out before anything was lent
+    story.log(lend(vec![tool])).step();
+    story.ran(bash("a", "ls"), Outcome::ok("kept.md"));
+    let seen = reader.see(&story);
+    assert!(seen.contains("· on the client"), "{seen}");
+    assert_eq!(story.transcript.facts().map(|facts| facts.place()), Some("the client"));
+    story.log(lend(Vec::new()));
+    assert_eq!(story.transcript.facts().map(|facts| facts.place()), Some("none"));
 }
 
 #[test]

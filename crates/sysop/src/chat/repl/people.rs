@@ -96,8 +96,8 @@ impl Repl {
     /// Says where commands run, and what goes on there.
     pub(super) fn place(&mut self) -> io::Result<()> {
         let Some(facts) = self.transcript.facts() else { return self.note("the session is not open yet") };
-        let here = words::is_here(&facts.host);
-        let place = if here { "this machine".to_owned() } else { words::place(&facts.host) };
+        let here = words::is_here(facts.place());
+        let place = if here { "this machine".to_owned() } else { words::place(facts.place()) };
         let mut text = format!("commands run on {place}, files are below {}", facts.root);
         text.push_str(match self.transcript.phase() {
             Phase::Paused { .. } => "; a turn is paused there",
