@@ -9,11 +9,21 @@ use tokio::net::unix::pipe::Receiver;
 
 /// A pipe that holds about `bytes`; the second end is for whoever writes.
 pub(crate) fn reading(bytes: usize) -> io::Result<(Receiver, OwnedFd)> {
+    let (read, write) = narrow()?;
+    widen(&read, bytes);
+    Ok((read, write))
+}
+
+/// A pipe that holds what the system gives it: 64 KiB on Linux.
+pub(crate) fn narrow() -> io::Result<(Receiver, OwnedFd)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    // A smaller pipe is only slower.
-    let _ = fcntl_setpipe_size(&read, bytes);
     fcntl_setfl(&read, OFlags::NONBLOCK)?;
     Ok((Receiver::from_owned_fd_unchecked(read)?, write))
+}
+
+/// Lets a pipe hold about `bytes`. A smaller one is only slower.
+pub(crate) fn widen(pipe: &Receiver, bytes: usize) {
+    let _ = fcntl_setpipe_size(pipe, bytes);
 }
 
 /// Reads what there is; 0 is the end.

@@ -191,7 +191,7 @@ impl Call {
         match self.plan.wire.build(&self.request, &self.attempt) {
             Ok(built) => {
                 self.cleaner = Cleaner::new(&built.headers);
-                let url = match Url::parse(&built.url) {
+                let url = match self.plan.clients.parsed(&built.url) {
                     Ok(url) => url,
                     Err(error) => {
                         let what =

@@ -94,7 +94,7 @@ fn turn(bench: &mut Bench) -> Result<()> {
 
 fn tools(bench: &mut Bench) -> Result<()> {
     let many = |n: usize| commands(&format!("calls {n}."), (0..n).map(|n| format!("true {n}")));
-    let scenarios = [many(1), many(100), many(200), many(400)];
+    let scenarios = [many(1), many(20), many(100), many(200), many(400)];
     let mock = Mock::start(&bench.sysop, &bench.folder, &scenarios)?;
     let home = bench.folder.join("home");
     let bash = || {
@@ -111,14 +111,21 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let alike = ms(steps(LONG_RUNS, STEPS, &mut middle, bash)?);
     bench.baseline("`bash -c true` + HTTP turn, 200 in a row", plain, "ms");
     bench.baseline("the same, each turn with 100 calls and their results", alike, "ms");
-    let one = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 1."))?;
-    let two_hundred = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 200."))?;
-    let each = (ms(two_hundred) - ms(one)) / 199.0;
-    bench.baseline("200 tool calls, whole process", ms(two_hundred), "ms");
-    bench.baseline("one tool call (model turn + `bash true`)", each, "ms");
-    bench.at_most("a tool call / (`bash -c true` + HTTP turn)", each / plain, 1.5, "×");
-    let what = "the same, where the HTTP turn carries 100 calls as the steps do on average";
-    bench.baseline(what, each / alike, "×");
+    // Of the many, each carries all before it to the mock; the few are what a turn usually has.
+    let one = ms(fastest(RUNS, || exec(bench, mock.port, "calls 1."))?);
+    let twenty = ms(fastest(RUNS, || exec(bench, mock.port, "calls 20."))?);
+    let two_hundred = ms(fastest(LONG_RUNS, || exec(bench, mock.port, "calls 200."))?);
+    let (few, many) = ((twenty - one) / 19.0, (two_hundred - one) / 199.0);
+    bench.baseline("200 tool calls, whole process", two_hundred, "ms");
+    bench.baseline("a tool call (model turn + `bash true`), of 20 in a turn", few, "ms");
+    bench.at_most("a tool call / (`bash -c true` + HTTP turn)", few / plain, 1.5, "×");
+    bench.baseline("a tool call, of 200 in a turn", many, "ms");
+    bench.baseline("that / (`bash -c true` + HTTP turn)", many / plain, "×");
+    bench.baseline(
+        "that, where the HTTP turn carries 100 calls as the steps do on average",
+        many / alike,
+        "×",
+    );
     let cpu = |prompt: &str| -> Result<f64> {
         let mut best = f64::MAX;
         for _ in 0..5 {

@@ -19,13 +19,15 @@ use super::tree::Tree;
 use crate::guard::{Guard, Watch};
 use crate::machine::{End, Exec};
 use crate::output::capture::Capture;
-use crate::pipe::{read, read_away, reading};
+use crate::pipe::{narrow, read, read_away, widen};
 use crate::spawn::{Start, end_descriptor, spawn};
 
 /// Commands that are over sooner are not put under the guard, which would cost them more than they take.
 const GUARD_AFTER: Duration = Duration::from_millis(100);
 /// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
 const PIPE_BYTES: usize = 1024 * 1024;
+/// Who has printed so much at once prints a lot; the others do without the wide pipe, which takes time to make.
+const MUCH_BYTES: usize = 4096;
 /// How long the output is still read after the shell has ended, where something else holds it.
 const DRAIN: Duration = Duration::from_millis(200);
 /// How long programs have between the request to end and their end.
@@ -95,7 +97,7 @@ impl Processes {
     ) -> io::Result<Running<'_>> {
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
         let marked = CString::new(format!("{mark}=1"))?;
-        let (pipe, write) = reading(PIPE_BYTES)?;
+        let (pipe, write) = narrow()?;
         let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let pid = spawn(&Start {
             program,
@@ -114,6 +116,7 @@ impl Processes {
             watch: None,
             watch_at: Instant::now() + GUARD_AFTER,
             pipe,
+            wide: false,
             ended: false,
         })
     }
@@ -144,6 +147,8 @@ struct Running<'a> {
     watch: Option<Watch<'a>>,
     watch_at: Instant,
     pipe: Receiver,
+    /// Whether it holds as much as it may.
+    wide: bool,
     /// Whether nobody can write to the pipe any more.
     ended: bool,
 }
@@ -162,7 +167,13 @@ impl Running<'_> {
             tokio::select! {
                 read = read(&self.pipe, capture.room()), if !self.ended => match read? {
                     0 => self.ended = true,
-                    bytes => capture.filled(bytes),
+                    bytes => {
+                        if bytes >= MUCH_BYTES && !self.wide {
+                            widen(&self.pipe, PIPE_BYTES);
+                            self.wide = true;
+                        }
+                        capture.filled(bytes);
+                    }
                 },
                 ended = self.child.ended(), if drained.is_none() => {
                     ended?;

@@ -24,6 +24,8 @@ pub(crate) struct Clients {
     local_plain: OnceLock<Result<reqwest::Client, String>>,
     /// Where the addresses lead that were asked for: every step of a turn asks for the same one.
     known: Mutex<HashMap<String, Way>>,
+    /// The addresses that requests went to.
+    parsed: Mutex<HashMap<String, Url>>,
 }
 
 /// Where an address leads.
@@ -58,6 +60,20 @@ impl Clients {
                 "no HTTP client can be made: {error}; check the proxy variables and the system's certificates"
             ),
         })
+    }
+
+    /// The address as it is connected to.
+    pub(crate) fn parsed(&self, address: &str) -> Result<Url, url::ParseError> {
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(url) = parsed.get(address) {
+            return Ok(url.clone());
+        }
+        if parsed.len() >= ADDRESSES_MAX {
+            parsed.clear();
+        }
+        let url = Url::parse(address)?;
+        parsed.insert(address.to_owned(), url.clone());
+        Ok(url)
     }
 
     fn way(&self, address: &str) -> Way {
