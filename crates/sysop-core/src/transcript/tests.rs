@@ -10,9 +10,10 @@ use serde_json::json;
 use super::*;
 use crate::event::AfterStop;
 use crate::id::Timestamp;
-use crate::message::{FailureKind, ModelFailure};
+use crate::message::{FailureKind, ModelFailure, ModelRef};
+use crate::mode::Mode;
 use crate::policy::Grant;
-use crate::tool::ToolSpec;
+use crate::tool::{ToolEffect, ToolSpec};
 
 fn spec() -> SessionSpec {
     SessionSpec {
