@@ -70,7 +70,8 @@ async fn relay(client: UnixStream, server: UnixStream, door: watch::Sender<Door>
     let (from_server, to_server) = server.into_split();
     let mut doors = door.subscribe();
     tokio::select! {
-        () = copy(from_client, to_server, |_| true) => {}
+        // What comes after the door was shut is not passed on, even where that is not yet noticed below.
+        () = copy(from_client, to_server, |_| *door.borrow() != Door::Shut) => {}
         () = copy(from_server, to_client, |_| !door.send_if_modified(|now| {
             let dropping = *now == Door::DropNextAnswer;
             if dropping {
