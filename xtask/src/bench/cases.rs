@@ -111,21 +111,17 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let alike = ms(steps(LONG_RUNS, STEPS, &mut middle, bash)?);
     bench.baseline("`bash -c true` + HTTP turn, 200 in a row", plain, "ms");
     bench.baseline("the same, each turn with 100 calls and their results", alike, "ms");
-    // Of the many, each carries all before it to the mock; the few are what a turn usually has.
+    // Of the many, each carries all before it to the mock; what they are held against does not.
     let one = ms(fastest(RUNS, || exec(bench, mock.port, "calls 1."))?);
     let twenty = ms(fastest(RUNS, || exec(bench, mock.port, "calls 20."))?);
     let two_hundred = ms(fastest(LONG_RUNS, || exec(bench, mock.port, "calls 200."))?);
     let (few, many) = ((twenty - one) / 19.0, (two_hundred - one) / 199.0);
     bench.baseline("200 tool calls, whole process", two_hundred, "ms");
-    bench.baseline("a tool call (model turn + `bash true`), of 20 in a turn", few, "ms");
-    bench.at_most("a tool call / (`bash -c true` + HTTP turn)", few / plain, 1.5, "×");
-    bench.baseline("a tool call, of 200 in a turn", many, "ms");
-    bench.baseline("that / (`bash -c true` + HTTP turn)", many / plain, "×");
-    bench.baseline(
-        "that, where the HTTP turn carries 100 calls as the steps do on average",
-        many / alike,
-        "×",
-    );
+    bench.baseline("one tool call (model turn + `bash true`), of 200 in a turn", many, "ms");
+    bench.at_most("a tool call / (`bash -c true` + HTTP turn)", many / plain, 1.5, "×");
+    let what = "the same, where the HTTP turn carries 100 calls as the steps do on average";
+    bench.baseline(what, many / alike, "×");
+    bench.baseline("the same, of 20 in a turn, against the short HTTP turn", few / plain, "×");
     let cpu = |prompt: &str| -> Result<f64> {
         let mut best = f64::MAX;
         for _ in 0..5 {
