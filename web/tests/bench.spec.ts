@@ -65,7 +65,7 @@ test("@bench the same flood through wetty", async ({ page }) => {
   const folder = test.info().outputPath("wetty");
   mkdirSync(folder, { recursive: true });
   const file = flood(folder);
-  writeFileSync(join(folder, ".bashrc"), "PS1='here:\\w$ '\n");
+  writeFileSync(join(folder, ".bashrc"), "PS1='here:\\w$ '; unset HISTFILE\n");
   const env = { ...process.env, HOME: folder };
   const port = 20_000 + (process.pid % 20_000);
   const shell = ["--command", "bash", "--host", "127.0.0.1", "--port", String(port), "--base", "/"];

@@ -17,7 +17,7 @@ export interface Sshd {
 export async function startSshd(folder: string, passphrase = "", name = "far"): Promise<Sshd> {
   const at = (name: string) => join(folder, name);
   mkdirSync(at("home"), { recursive: true });
-  writeFileSync(at("home/.bashrc"), "PS1='far:\\w$ '\n");
+  writeFileSync(at("home/.bashrc"), "PS1='far:\\w$ '; unset HISTFILE\n");
   for (const [key, secret] of [
     ["host", ""],
     ["user", passphrase],

@@ -94,7 +94,8 @@ async function startServer(folder: string, ends: (() => Promise<void>)[], how: S
   const { script = {}, args = [], env = {} } = how;
   const [home, work] = [join(folder, "home"), join(folder, "work")];
   for (const made of [home, work]) mkdirSync(made, { recursive: true });
-  writeFileSync(join(home, ".bashrc"), "PS1='here:\\w$ '\n");
+  // A shell that outlives its server by a moment would save its history into a home that is being removed.
+  writeFileSync(join(home, ".bashrc"), "PS1='here:\\w$ '; unset HISTFILE\n");
   const scenarios = Object.entries(script).map(([trigger, replies]) => {
     return { name: trigger, trigger, steps: replies.map((response) => ({ response })) };
   });
