@@ -11,6 +11,8 @@
     reason = "each function is about few messages; a test decodes all"
 )]
 
+use std::mem::discriminant;
+
 use sysop_core::event::{AfterStop, Change, Delta, Event, Logged, Origin, Update};
 use sysop_core::id::{Seq, StepId, Timestamp};
 use sysop_core::message::{ModelFailure, Reply, ToolCall};
@@ -21,13 +23,10 @@ use sysop_core::tool::{Lent, ToolSpec};
 
 use crate::server::{LentTools, OfferedTool, Place, ServerMessage, State, StateEvent, arguments_of};
 
-/// The most messages of one event that are kept until the last one comes; a server sends three.
-const PARTS_MAX: usize = 16;
-
 /// Puts one session's messages back into updates.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
-    /// The messages of an event of which more are to come.
+    /// The messages of an event of which more are to come; one of each kind, as a server sends them.
     parts: Vec<ServerMessage>,
     /// The last event that is whole.
     last: Seq,
@@ -58,10 +57,11 @@ impl Decoder {
         if seq <= self.last {
             return None;
         }
-        let another = |part: &ServerMessage| part.place().is_none_or(|place| place.seq != seq);
-        if self.parts.first().is_some_and(another) || self.parts.len() >= PARTS_MAX {
-            self.parts.clear(); // what is there never became whole
-        }
+        // What never became whole goes, and so does what came before the connection broke and comes again.
+        self.parts.retain(|part| {
+            let of_this = part.place().is_some_and(|place| place.seq == seq);
+            of_this && discriminant(part) != discriminant(&message)
+        });
         self.parts.push(message);
         if more {
             return None;

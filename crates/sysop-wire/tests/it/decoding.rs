@@ -94,6 +94,23 @@ fn a_connection_that_breaks_anywhere_loses_and_doubles_nothing() {
 }
 
 #[test]
+fn an_event_is_whole_however_often_the_connection_broke_within_it() {
+    let of = |text: &str| serde_json::from_str::<ServerMessage>(text).expect("a message");
+    let error = r#"{"type":"error","sessionId":"s","seq":1,"more":true,"message":"it broke"}"#;
+    let done = r#"{"type":"assistant.done","sessionId":"s","seq":1,"metadata":{"stopReason":"failed","turn":1,
+        "usage":{"inputTokens":0,"outputTokens":0},"iterations":1}}"#;
+    for breaks in 0..40 {
+        let mut decoder = Decoder::new();
+        for _ in 0..=breaks {
+            assert_eq!(decoder.take(of(error)), None);
+        }
+        let Some(Update::Logged(logged)) = decoder.take(of(done)) else { panic!("it is whole") };
+        let Event::TurnEnded { error, .. } = &logged.event else { panic!("{logged:?}") };
+        assert_eq!(error.as_deref(), Some("it broke"), "after {breaks} breaks");
+    }
+}
+
+#[test]
 fn an_event_that_never_became_whole_is_no_part_of_another() {
     let queued = |seq, more: bool, content: &str| {
         let text = format!(
