@@ -1,7 +1,8 @@
 //! Runs sessions: append, publish, perform. Knows no vendor: models, machines, stores and clocks come through ports.
 //!
 //! The order is the point of this crate: an event is durable before anybody sees it, and seen before anything is
-//! done about it; for a later step of a turn the model is asked meanwhile, and what it says waits. A session with
+//! done about it. What changes nothing may begin meanwhile, and what comes of it waits: a model is asked for a later
+//! step of a turn, a call runs that is known to look only. A session with
 //! nothing to do is an entry in a map; a task exists only while inputs are worked off. Nodes that share a store
 //! (`cluster`) each run the sessions that they own, and follow the others.
 #![warn(missing_docs)]

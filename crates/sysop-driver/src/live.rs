@@ -3,38 +3,35 @@
 //! Where several nodes share the store, it works under a lease: a node that does not hold it any more appends nothing,
 //! does nothing, and stops what runs. Inputs that were posted on other nodes come out of the session's letters.
 //!
-//! Only for a later step of a turn the model is asked while the append is still on its way: asking does nothing that
-//! could be done twice. What it answers waits for the append; an answer that is there at once shares it.
+//! What does nothing that could be done twice need not wait for its append: see [`ahead`].
+
+mod ahead;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolPlace};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
-use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
+use sysop_core::message::{FailureKind, ModelFailure, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
 use tokio::sync::oneshot;
 
+use self::ahead::{Asked, Asker};
 use crate::bounds::{QUEUE_IS_FULL, has_room};
 use crate::cluster::{LETTERS_MAX, Lease, LetterNumber, Nodes};
 use crate::follow::Relaying;
 use crate::hub::{Hub, Updates};
 use crate::people::{Answer, Terminal};
-use crate::piece::Piece;
 use crate::placed::{FAILURE_PAUSE, Placed, letter, may_be_posted};
 use crate::port::{CancellationToken, Clock, DeltaSink, Host, StoreError};
 use crate::questions::{self, Questions, SessionPeople};
 use crate::{DriverError, Ports};
 
-/// How many model events that are ready at once are published together.
-const READY_EVENTS_MAX: usize = 256;
-/// How long an append waits for the model's answer, to be one with that of the answer.
-const SHARED_APPEND_WAIT: Duration = Duration::from_millis(2);
 /// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
 const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
 
@@ -119,21 +116,6 @@ struct Worker {
     letters: Vec<LetterNumber>,
     model: Option<(StepId, CancellationToken)>,
     tools: HashMap<CallId, CancellationToken>,
-}
-
-/// A model that was asked before the batch is durable.
-struct Asked {
-    step: StepId,
-    /// Says that the batch is durable and told.
-    publish: oneshot::Sender<()>,
-    /// The answer, if it comes whole and before that.
-    at_once: oneshot::Receiver<Piece>,
-}
-
-/// What the one who asks a model waits for, and gives.
-struct Asker {
-    published: oneshot::Receiver<()>,
-    at_once: oneshot::Sender<Piece>,
 }
 
 /// Where a session starts to live.
@@ -418,8 +400,9 @@ impl Live {
                     None => published = Some(publish),
                 }
             }
+            let looking = self.look_early(&mut worker, &mut effects).await;
             if let Err(error) = self.log(&mut worker).await {
-                drop(worker); // and with it what was asked
+                drop(worker); // and with it what was asked, and what looks
                 return self.fail(&error);
             }
             {
@@ -437,71 +420,13 @@ impl Live {
                 // Nobody listens where the call has ended already.
                 published.send(()).ok();
             }
+            if let Some(looking) = looking {
+                looking.show();
+            }
             for effect in effects {
                 self.perform(&mut worker, effect);
             }
         }
-    }
-
-    /// Asks the model before the batch is logged, where nothing else is to be done; the answer waits for the sign.
-    /// The first step of a turn waits: a prompt that cannot be kept is not sent to anybody.
-    fn ask_early(self: &Arc<Self>, worker: &mut Worker, effects: &mut Vec<Effect>) -> Option<Asked> {
-        let (step, request) = match effects.pop() {
-            Some(Effect::CallModel { step, request }) if effects.is_empty() && step.step > 1 => {
-                (step, request)
-            }
-            other => {
-                effects.extend(other);
-                return None;
-            }
-        };
-        let (publish, published) = oneshot::channel();
-        let (answer, at_once) = oneshot::channel();
-        self.start_asking(worker, step, request, Asker { published, at_once: answer });
-        Some(Asked { step, publish, at_once })
-    }
-
-    /// The answer, if it is there before the append has waited too long for it.
-    async fn answer_at_once(
-        &self,
-        mut at_once: oneshot::Receiver<Piece>,
-    ) -> Option<(Vec<Delta>, Result<Reply, ModelFailure>)> {
-        let answer = tokio::select! {
-            biased;
-            answer = &mut at_once => answer.ok(),
-            () = self.ports.clock.sleep(SHARED_APPEND_WAIT) => {
-                at_once.close(); // from here on the answer is an input like others
-                at_once.try_recv().ok()
-            }
-        };
-        let Piece { told, end } = answer?;
-        Some((told, end?))
-    }
-
-    fn start_asking(
-        self: &Arc<Self>,
-        worker: &mut Worker,
-        step: StepId,
-        request: ModelRequest,
-        asker: Asker,
-    ) {
-        let cancel = self.end.child_token();
-        worker.model = Some((step, cancel.clone()));
-        let live = Arc::clone(self);
-        tokio::spawn(async move {
-            if !live.lease.holds() {
-                return live.lose();
-            }
-            let asked = AssertUnwindSafe(live.ask(step, request, asker)).catch_unwind();
-            let result = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return, // the session has gone on without it
-                result = asked => result.unwrap_or_else(|_| Some(Err(bug("asking the model")))),
-            };
-            if let Some(result) = result {
-                live.answer(Input::Reply { step, result });
-            }
-        });
     }
 
     /// Appends what is pending, then publishes it.
@@ -655,21 +580,9 @@ impl Live {
                     cancel.cancel();
                 }
             }
-            Effect::RunTool { call, place } => {
-                let cancel = self.end.child_token();
-                worker.tools.insert(call.id.clone(), cancel.clone());
-                let live = Arc::clone(self);
-                tokio::spawn(async move {
-                    // Once more, as late as can be: this may have waited for its turn.
-                    if !live.lease.holds() {
-                        return live.lose();
-                    }
-                    let id = call.id.clone();
-                    let outcome = AssertUnwindSafe(live.run_tool(call, place, cancel)).catch_unwind().await;
-                    let outcome = outcome
-                        .unwrap_or_else(|_| Outcome::new(Status::Unknown, bug("running the tool").message));
-                    live.answer(Input::Outcome { call: id, outcome });
-                });
+            Effect::RunTool { call, place, .. } => {
+                let sink = self.shown(&call.id);
+                self.start_running(worker, call, place, sink);
             }
             Effect::CancelTool { call } => {
                 if let Some(cancel) = worker.tools.get(&call) {
@@ -693,52 +606,41 @@ impl Live {
         }
     }
 
-    async fn run_tool(
+    fn start_running(
         self: &Arc<Self>,
+        worker: &mut Worker,
         call: ToolCall,
         place: ToolPlace,
-        cancel: CancellationToken,
-    ) -> Outcome {
-        let (live, id) = (Arc::clone(self), call.id.clone());
-        let sink = DeltaSink::new(move |text| {
-            live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
+        sink: DeltaSink,
+    ) {
+        let cancel = self.end.child_token();
+        worker.tools.insert(call.id.clone(), cancel.clone());
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            // Once more, as late as can be: this may have waited for its turn.
+            if !live.lease.holds() {
+                return live.lose();
+            }
+            let id = call.id.clone();
+            let running = async {
+                match place {
+                    ToolPlace::Own => live.host.run(call, sink, cancel).await,
+                    ToolPlace::Lent => live.host.run_lent(call, sink, cancel).await,
+                }
+            };
+            let outcome = AssertUnwindSafe(running).catch_unwind().await;
+            let outcome =
+                outcome.unwrap_or_else(|_| Outcome::new(Status::Unknown, bug("running the tool").message));
+            live.answer(Input::Outcome { call: id, outcome });
         });
-        match place {
-            ToolPlace::Own => self.host.run(call, sink, cancel).await,
-            ToolPlace::Lent => self.host.run_lent(call, sink, cancel).await,
-        }
     }
 
-    /// Asks; tells nothing of the answer before `published`. None where the answer was given at once.
-    async fn ask(
-        &self,
-        step: StepId,
-        request: ModelRequest,
-        asker: Asker,
-    ) -> Option<Result<Reply, ModelFailure>> {
-        let Asker { published, at_once } = asker;
-        let events = self.ports.provider.stream(request).ready_chunks(READY_EVENTS_MAX);
-        let mut pieces = events.map(|events| Piece::of(step, events));
-        let mut next = pieces.next().await;
-        if next.as_ref().is_some_and(|first| first.end.is_some()) {
-            // It comes back where nobody waits for it any more.
-            next = next.and_then(|whole| at_once.send(whole).err());
-        } else {
-            drop(at_once); // it takes longer
-        }
-        // Where the sign cannot come any more, the answer was taken, or the session is closed.
-        published.await.ok()?;
-        while let Some(Piece { told, end }) = next {
-            told.iter().for_each(|delta| self.hub.delta(delta));
-            if end.is_some() {
-                return end;
-            }
-            next = pieces.next().await;
-        }
-        Some(Err(ModelFailure {
-            kind: FailureKind::Protocol,
-            message: "the model's stream ended without an end; try again".to_owned(),
-        }))
+    /// Shows what a call puts out.
+    fn shown(self: &Arc<Self>, call: &CallId) -> DeltaSink {
+        let (live, id) = (Arc::clone(self), call.clone());
+        DeltaSink::new(move |text| {
+            live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
+        })
     }
 }
 

@@ -133,6 +133,10 @@ impl Host for LocalHost {
         self.toolbox.run(call, sink, &cancel).await
     }
 
+    fn may_look_ahead(&self, call: &ToolCall) -> bool {
+        !tools::is_in_terminal(&call.name)
+    }
+
     fn attend(&self, people: Arc<dyn People>) {
         self.toolbox.terminal.attend(people);
     }

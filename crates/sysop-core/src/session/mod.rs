@@ -24,7 +24,7 @@ use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{ApprovalMode, Policy, Verdict};
+use crate::policy::{ApprovalMode, Class, Policy, Verdict};
 use crate::tool::{Lent, ToolEffect, ToolSpec};
 
 /// How long a tool may take to stop before its call is given up as `unknown`.
@@ -288,7 +288,7 @@ impl Session {
         match origin {
             Origin::Typed => match self.forbidden(&call) {
                 Some(why) => self.finish(out, call.id, Outcome::new(Status::Rejected, why)),
-                None => self.run(out, call, origin),
+                None => self.run(out, call, origin, false),
             },
             Origin::Routine | Origin::Model => self.consider(out, call, origin),
         }
@@ -332,7 +332,7 @@ impl Session {
         if let Some(why) = self.forbidden(&call) {
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
         }
-        self.run(out, call, origin);
+        self.run(out, call, origin, false);
     }
 
     fn on_pause(&mut self, out: &mut Output) {
@@ -573,14 +573,14 @@ impl Session {
         self.emit(out, Event::TurnEnded { turn, reason, error });
     }
 
-    /// Starts a call that may run.
-    fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
+    /// Starts a call that may run; `looks_only` where the policy knows that of it.
+    fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin, looks_only: bool) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
         let place = match self.state.lent.named(&call.name) {
             Some(_) => ToolPlace::Lent,
             None => ToolPlace::Own,
         };
-        out.effects.push(Effect::RunTool { call, place });
+        out.effects.push(Effect::RunTool { call, place, looks_only });
     }
 
     /// Lets the policy decide on a call: it runs, is asked about, or gets its end at once.
@@ -601,7 +601,7 @@ impl Session {
         }
         let decide::Considered { assessment, command, reason, .. } = considered;
         match assessment.verdict {
-            Verdict::Allow => self.run(out, call, origin),
+            Verdict::Allow => self.run(out, call, origin, assessment.risk.class == Class::ReadOnly),
             Verdict::Ask => {
                 let (risk, covers) = (assessment.risk, assessment.covers);
                 self.emit(out, Event::ApprovalAsked { call, command, reason, risk, covers });

@@ -1,6 +1,7 @@
 //! What the driver promises a face, each promise by itself.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -8,7 +9,8 @@ use serde_json::{Map, json};
 use sysop_core::event::{Change, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::outcome::Status;
-use sysop_core::session::QUEUED_PROMPTS_MAX;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::{QUEUED_PROMPTS_MAX, SessionSpec};
 use sysop_core::tool::Lent;
 use sysop_driver::port::StoreError;
 use sysop_driver::{Driver, DriverError, Handle, Updates};
@@ -20,6 +22,15 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) fn begin(world: &Arc<World>) -> (Driver, Handle, Updates) {
     let driver = Driver::new(world.ports());
     let handle = driver.begin(SessionId::new("s"), spec(), world.host());
+    let updates = handle.subscribe(Seq(0));
+    (driver, handle, updates)
+}
+
+/// The same, where nobody is asked before a call runs.
+fn begin_auto(world: &Arc<World>) -> (Driver, Handle, Updates) {
+    let driver = Driver::new(world.ports());
+    let spec = SessionSpec { approve: ApprovalMode::Auto, ..spec() };
+    let handle = driver.begin(SessionId::new("s"), spec, world.host());
     let updates = handle.subscribe(Seq(0));
     (driver, handle, updates)
 }
@@ -349,6 +360,79 @@ async fn an_answer_at_once_whose_append_fails_is_not_told() {
     while let Some(update) = next(&mut updates).await {
         assert!(matches!(update, Update::Delta(Delta::Output { .. })), "told, but not kept: {update:?}");
     }
+    assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
+}
+
+/// A session whose model is about to answer `text`; what it answers will have to wait for the disk.
+async fn about_to_answer<'a>(
+    world: &'a Arc<World>,
+    handle: &Handle,
+    updates: &mut Updates,
+    text: &str,
+) -> tokio::sync::MutexGuard<'a, ()> {
+    let model = world.model_arm.lock().await;
+    handle.send(prompt(text)).expect("open");
+    until(updates, |event| matches!(event, Event::StepStarted { .. })).await;
+    let disk = world.disk_arm.lock().await;
+    drop(model);
+    disk
+}
+
+#[tokio::test]
+async fn a_call_that_only_looks_runs_while_the_disk_writes_but_nothing_is_told_before() {
+    let world = World::new(5);
+    world.looks_ahead.store(true, Ordering::SeqCst);
+    let (_driver, handle, mut updates) = begin(&world);
+    let disk = about_to_answer(&world, &handle, &mut updates, "read").await;
+    tokio::time::timeout(DEADLINE, world.begun.notified()).await.expect("it begins");
+    assert_eq!(world.ran_ahead.lock().unwrap().len(), 1);
+    // It ends, and its outcome waits too.
+    drop(world.tool_arm.lock().await);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(updates.try_next(), None, "told too early");
+    drop(disk);
+    let told = until(&mut updates, ended).await;
+    let place = |wanted: fn(&Update) -> bool| told.iter().position(wanted).expect("it is told");
+    let started = place(|u| matches!(u, Update::Logged(l) if matches!(l.event, Event::ToolStarted { .. })));
+    let output = place(|u| matches!(u, Update::Delta(Delta::Output { text, .. }) if text == "begun"));
+    let finished = place(|u| matches!(u, Update::Logged(l) if matches!(l.event, Event::ToolFinished { .. })));
+    assert!(started < output && output < finished, "{told:?}");
+    assert_eq!(world.ran.lock().unwrap().len(), 1, "it ran once");
+}
+
+#[tokio::test]
+async fn a_call_that_may_change_something_waits_for_its_start_and_so_does_one_that_its_host_holds_back() {
+    for (text, ahead) in [("bash 1", true), ("read", false)] {
+        let world = World::new(5);
+        world.looks_ahead.store(ahead, Ordering::SeqCst);
+        let (_driver, handle, mut updates) = begin_auto(&world);
+        let disk = about_to_answer(&world, &handle, &mut updates, text).await;
+        tokio::time::timeout(DEADLINE, world.answered.notified()).await.expect("the model answers");
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(world.ran.lock().unwrap().is_empty(), "{text}");
+        drop(disk);
+        until(&mut updates, ended).await;
+        assert_eq!(world.ran.lock().unwrap().len(), 1, "{text}");
+        assert!(world.ran_ahead.lock().unwrap().is_empty(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_looks_ahead_of_a_start_that_cannot_be_kept_is_stopped_and_not_told() {
+    let world = World::new(5);
+    world.looks_ahead.store(true, Ordering::SeqCst);
+    let (_driver, handle, mut updates) = begin(&world);
+    let disk = about_to_answer(&world, &handle, &mut updates, "read wait").await;
+    tokio::time::timeout(DEADLINE, world.begun.notified()).await.expect("it begins");
+    let full = StoreError::Unavailable("the disk is full".to_owned());
+    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    drop(disk);
+    tokio::time::timeout(DEADLINE, world.stopped.notified()).await.expect("it is stopped");
+    assert_eq!(next(&mut updates).await, None, "told, but not kept");
     assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
 }
 

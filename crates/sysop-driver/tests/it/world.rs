@@ -3,7 +3,7 @@
 //! Every await of a port is a `World::pause`: the place where a simulated machine may lose its power.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -42,6 +42,10 @@ pub(crate) struct World {
     pub(crate) appends: Mutex<Vec<usize>>,
     /// Every call that a host has begun, over all lives of the machine.
     pub(crate) ran: Mutex<Vec<CallId>>,
+    /// Those of them whose start was not on the disk when they began.
+    pub(crate) ran_ahead: Mutex<Vec<CallId>>,
+    /// Whether hosts let what only looks begin so early.
+    pub(crate) looks_ahead: AtomicBool,
     time: AtomicI64,
     calls: AtomicU64,
     /// What the disk says instead of keeping anything.
@@ -52,6 +56,10 @@ pub(crate) struct World {
     pub(crate) asked: Notify,
     /// Told when a model call is over, by its end or because it was dropped.
     pub(crate) answered: Notify,
+    /// Told when a tool has begun.
+    pub(crate) begun: Notify,
+    /// A model has to hold this for a moment before it answers, but for those who are hasty.
+    pub(crate) model_arm: tokio::sync::Mutex<()>,
     /// A tool has to hold this for a moment before it ends.
     pub(crate) tool_arm: tokio::sync::Mutex<()>,
     /// An append has to hold this for a moment: who holds it holds up the disk.
@@ -70,12 +78,16 @@ impl World {
             disk: Mutex::default(),
             appends: Mutex::default(),
             ran: Mutex::default(),
+            ran_ahead: Mutex::default(),
+            looks_ahead: AtomicBool::new(false),
             time: AtomicI64::new(0),
             calls: AtomicU64::new(0),
             broken_disk: Mutex::default(),
             stopped: Notify::new(),
             asked: Notify::new(),
             answered: Notify::new(),
+            begun: Notify::new(),
+            model_arm: tokio::sync::Mutex::default(),
             tool_arm: tokio::sync::Mutex::default(),
             disk_arm: tokio::sync::Mutex::default(),
         })
@@ -99,6 +111,13 @@ impl World {
         for _ in 0..self.below(3) {
             tokio::task::yield_now().await;
         }
+    }
+
+    fn has_start_of(&self, id: &CallId) -> bool {
+        let disk = self.disk.lock().expect("no test panics with it");
+        let starts =
+            |logged: &Logged| matches!(&logged.event, Event::ToolStarted { call, .. } if call.id == *id);
+        disk.values().flatten().any(starts)
     }
 
     pub(crate) fn ports(self: &Arc<Self>) -> Ports {
@@ -138,7 +157,7 @@ pub(crate) fn spec() -> SessionSpec {
     }
 }
 
-/// Does what the newest user message says: `panic`, `slow`, `stream N`, `bash N`, `read`, `fail`; `hasty` reads and
+/// Does what the newest user message says: `panic`, `slow`, `stream N`, `bash N`, `read`, `read wait`, `fail`; `hasty` reads and
 /// answers, each without any delay; else answers at random.
 struct ScriptedProvider(Arc<World>);
 
@@ -164,6 +183,7 @@ impl Provider for ScriptedProvider {
             world.asked.notify_one();
             let _over = Over(Arc::clone(&world));
             world.pause().await;
+            drop(world.model_arm.lock().await);
             let events = script(&world, &asked.expect("a prompt is always sent"), results);
             for event in events {
                 world.pause().await;
@@ -217,6 +237,7 @@ fn script(world: &World, prompt: &str, results: usize) -> Vec<ModelEvent> {
             events
         }
         ["bash", n] if results < n.parse().expect("a number") => does(vec![command(number)]),
+        ["read", "wait"] if results == 0 => does(vec![call("read_file", json!({"command": "wait"}))]),
         ["read" | "hasty"] if results == 0 => does(vec![call("read_file", json!({}))]),
         ["fail"] => vec![ModelEvent::Failed(ModelFailure {
             kind: FailureKind::Unreachable,
@@ -271,8 +292,16 @@ impl Host for LyingHost {
         assert!(self.people.set(people).is_ok(), "a host is attended once");
     }
 
+    fn may_look_ahead(&self, _: &ToolCall) -> bool {
+        self.world.looks_ahead.load(Ordering::SeqCst)
+    }
+
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.world.ran.lock().expect("no test panics with it").push(call.id.clone());
+        if !self.world.has_start_of(&call.id) {
+            self.world.ran_ahead.lock().expect("no test panics with it").push(call.id.clone());
+        }
+        self.world.begun.notify_one();
         sink.output("begun");
         self.world.pause().await;
         drop(self.world.tool_arm.lock().await);

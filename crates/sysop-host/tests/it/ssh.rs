@@ -41,7 +41,9 @@ fn tool_call(tool: &str, arguments: Value) -> ToolCall {
 }
 
 pub(crate) async fn call(host: &SshHost, tool: &str, arguments: Value) -> Outcome {
-    let run = host.run(tool_call(tool, arguments), DeltaSink::none(), CancellationToken::new());
+    let call = tool_call(tool, arguments);
+    assert!(!host.may_look_ahead(&call), "it may have to connect first, and to ask");
+    let run = host.run(call, DeltaSink::none(), CancellationToken::new());
     tokio::time::timeout(DEADLINE * 2, run).await.expect("the call ends in time")
 }
 
