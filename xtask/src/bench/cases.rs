@@ -94,7 +94,8 @@ fn turn(bench: &mut Bench) -> Result<()> {
 
 fn tools(bench: &mut Bench) -> Result<()> {
     let many = |n: usize| commands(&format!("calls {n}."), (0..n).map(|n| format!("true {n}")));
-    let scenarios = [many(1), many(20), many(100), many(200), many(400)];
+    let changing = commands("changes 200.", (0..200).map(|n| format!("set -- {n}")));
+    let scenarios = [many(1), many(20), many(100), many(200), many(400), changing];
     let mock = Mock::start(&bench.sysop, &bench.folder, &scenarios)?;
     let home = bench.folder.join("home");
     let bash = || {
@@ -122,6 +123,10 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let what = "the same, where the HTTP turn carries 100 calls as the steps do on average";
     bench.baseline(what, many / alike, "×");
     bench.baseline("the same, of 20 in a turn, against the short HTTP turn", few / plain, "×");
+    let changing = ms(fastest(LONG_RUNS, || exec(bench, mock.port, "changes 200."))?);
+    let what =
+        "a call that may change something, whose start is on the disk before it runs, of 200 in a turn";
+    bench.baseline(what, (changing - one) / 199.0 / plain, "×");
     let cpu = |prompt: &str| -> Result<f64> {
         let mut best = f64::MAX;
         for _ in 0..5 {

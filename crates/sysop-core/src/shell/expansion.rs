@@ -46,7 +46,9 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
         "simple_expansion" => simple(state, script, node),
         "command_substitution" => substitution(state, script, node),
         "process_substitution" => process(state, script, node),
-        "arithmetic_expansion" => arithmetic(state, script, node),
+        "arithmetic_expansion" => {
+            arithmetic(state, script, node);
+        }
         _ => parameter(state, script, node),
     });
 }
@@ -85,8 +87,8 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Arithmetic evaluates the values of variables, and those may hold commands; constants do not.
-pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+/// Arithmetic evaluates the values of variables, and those may hold commands; constants do not. True for those.
+pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
     state.raise(Class::Changes);
     let text = script.source.get(node.byte_range()).unwrap_or("");
     let plain = text.replace("$#", "0").replace("$?", "0").replace("$$", "0");
@@ -99,6 +101,7 @@ pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>)
         state.note(script.span_of(node), Class::Opaque, "arithmetic that the shell evaluates");
     }
     inside(state, script, node);
+    constant
 }
 
 /// Judges the expansions in an expansion.

@@ -126,9 +126,7 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, 
         | "negated_command" => {
             sequence(state, script, node, input, end);
         }
-        "compound_statement" if script.text(node).starts_with("((") => {
-            expansion::arithmetic(state, script, node)
-        }
+        "compound_statement" if script.text(node).starts_with("((") => doubled(state, script, node, input),
         "compound_statement" => sequence(state, script, node, input, None),
         "subshell" => apart(state, |state| sequence(state, script, node, input, None)),
         "list" => list(state, script, node, input, end),
@@ -158,6 +156,19 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, 
 }
 
 /// Statements whose redirections stand behind their closing word.
+/// `((…))`: arithmetic, or two subshells where the shell is a plain `sh`.
+fn doubled(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) {
+    if expansion::arithmetic(state, script, node) {
+        return;
+    }
+    let inner = script.text(node).strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    // Most arithmetic is no script; what is none, no shell runs as one.
+    if let Some(inner) = inner.filter(|inner| parse(inner).is_some_and(|tree| !tree.root_node().has_error()))
+    {
+        apart(state, |state| run(state, inner, Place::Within(script.span_of(node)), input));
+    }
+}
+
 fn is_compound(kind: &str) -> bool {
     matches!(
         kind,

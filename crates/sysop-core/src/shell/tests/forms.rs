@@ -145,6 +145,9 @@ const PLACES: &[&str] = &[
     "echo \"${x:+$(@)}\"",
     "echo $((1 + $(@)))",
     "((x = $(@)))",
+    "((@))", // two subshells to a plain sh
+    "(((@)))",
+    "while ((@)); do ls; done",
     "[ -n \"$(@)\" ]",
     "[[ -n $(@) ]]",
     "ls > $(@)",
@@ -165,6 +168,23 @@ const PLACES: &[&str] = &[
     ">x @",
     "2>/dev/null @",
 ];
+
+#[test]
+fn arithmetic_is_no_danger_although_a_plain_shell_would_run_it() {
+    for command in [
+        "((i++))",
+        "((x = y * 3))",
+        "((a > b))",
+        "((n % 2 == 0))",
+        "((x <<= 2))",
+        "((a && b || c))",
+        "for ((i=0; i<9; i++)); do ls; done",
+        "while ((n--)); do ls; done",
+    ] {
+        let (class, why) = class_of(command);
+        assert!(class < Class::Dangerous, "{command:?}: {why}");
+    }
+}
 
 const DESTRUCTIVE: &str = "rm -rf /";
 

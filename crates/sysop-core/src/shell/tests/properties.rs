@@ -57,7 +57,7 @@ fn wrapped() -> impl Strategy<Value = String> {
             "ls\n",
         ];
         const AROUND: &[(&str, &str)] = &[
-            ("( ", ")"), // two of them without the blank would be arithmetic to bash
+            ("(", ")"), // two of them are arithmetic to bash, and subshells to a plain sh
             ("{ ", "; }"),
             ("echo $( ", ")"),
             ("cat <(", ")"),
