@@ -81,6 +81,13 @@ fn whole_call() -> impl Strategy<Value = String> {
     (shapes, call).prop_map(|(shape, call)| shape.replace("{CALL}", &call.to_string()))
 }
 
+/// Whether tokens may have made a call: a block marked as shell, or a tool's name behind Mistral's mark.
+fn may_be_a_call(text: &str) -> bool {
+    let text = text.replace(char::is_whitespace, "");
+    let named = text.split("[TOOL_CALLS]").skip(1).any(|rest| rest.starts_with(char::is_alphanumeric));
+    named || text.contains("```shell")
+}
+
 /// Texts that hold no valid tool call by construction.
 fn no_call() -> impl Strategy<Value = String> {
     let tokens = vec![
@@ -118,7 +125,9 @@ fn no_call() -> impl Strategy<Value = String> {
     ];
     prop_oneof![
         any_text().prop_map(|text| text.replace('{', "(")),
-        prop::collection::vec(prop::sample::select(tokens), 0..60).prop_map(|tokens| tokens.concat()),
+        prop::collection::vec(prop::sample::select(tokens), 0..60)
+            .prop_map(|tokens| tokens.concat())
+            .prop_filter("a call by chance", |text| !may_be_a_call(text)),
         other_json().prop_map(|value| value.to_string()),
         other_json()
             .prop_map(|value| format!("Here it is:\n```json\n{value:#}\n```\nAs you see, it is JSON.")),
