@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use sysop_core::catalogue::{GIT_LOG_COMMITS_DEFAULT, GIT_LOG_COMMITS_MAX};
 
-use super::{Answer, Call, ToolError, Toolbox, ended};
+use super::{Answer, Call, ToolError, Toolbox, ended, unless_empty};
 use crate::machine::{End, MachineError, Program};
 use crate::output::capture::Capture;
 
@@ -57,18 +57,18 @@ pub(super) struct Nothing {}
 pub(super) struct GitDiff {
     #[serde(default)]
     staged: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unless_empty")]
     revision: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unless_empty")]
     path: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GitLog {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unless_empty")]
     revision: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unless_empty")]
     path: Option<String>,
     #[serde(default)]
     limit: Option<u64>,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sysop_core::outcome::Outcome;
 
 use super::files::OnePath;
-use super::{Answer, Call, ToolError, Toolbox};
+use super::{Answer, Call, ToolError, Toolbox, unless_empty};
 use crate::machine::{Kind, LIST_ENTRIES_MAX, Search};
 use crate::output::grouped;
 use crate::path::shown;
@@ -16,7 +16,7 @@ use crate::path::shown;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ls {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unless_empty")]
     path: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Ls {
 #[serde(deny_unknown_fields)]
 pub(super) struct FindFiles {
     pattern: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unless_empty")]
     path: Option<String>,
 }
 

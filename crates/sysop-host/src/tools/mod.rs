@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
@@ -168,6 +169,11 @@ fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
         let place = if field == "." { String::new() } else { format!(" `{field}`") };
         ToolError::Arguments(format!("wrong argument{place}: {}", error.inner()))
     })
+}
+
+/// An argument that may be left out; small models say "" for that.
+fn unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::<String>::deserialize(deserializer).map(|text| text.filter(|text| !text.is_empty()))
 }
 
 fn outcome(status: Status, captured: Captured) -> Outcome {

@@ -237,6 +237,7 @@ async fn files_are_found_by_name_and_by_path(factory: &impl Factory) {
         (json!({ "pattern": "src/**/*.rs" }), "src/b.rs\nsrc/deep/c.rs\n"),
         (json!({ "pattern": "./**/{b,d}.*" }), "src/b.rs\nsrc/deep/d.toml\n"),
         (json!({ "pattern": "*", "path": "src/deep" }), "src/deep/c.rs\nsrc/deep/d.toml\n"),
+        (json!({ "pattern": "*.toml", "path": "" }), "src/deep/d.toml\n"),
         (json!({ "pattern": "*.py" }), "[no file matches]"),
     ] {
         let outcome = world.call("find_files", arguments.clone()).await;
@@ -269,6 +270,8 @@ async fn a_folder_is_listed(factory: &impl Factory) {
     symlink("b.txt", world.at("c")).unwrap();
     let outcome = world.call("ls", json!({})).await;
     assert_eq!(outcome.output, "a/\nb.txt\nc -> b.txt\nevil\\n\\u{1b}[31mname\n");
+    let unsaid = world.call("ls", json!({ "path": "" })).await;
+    assert_eq!(unsaid.output, outcome.output, "an empty path is one that is left out");
     assert_eq!(world.call("ls", json!({ "path": "a" })).await.output, "inner\n");
     let outcome = world.call("ls", json!({ "path": "b.txt" })).await;
     assert_eq!(

@@ -75,6 +75,8 @@ async fn a_repository_is_worked_with(factory: &impl Factory) {
     ok(&world, "git_commit", json!({ "message": "Second" })).await;
     let log = ok(&world, "git_log", json!({ "limit": 1 })).await.output;
     assert!(log.ends_with(" A Person: Second\n") && log.lines().count() == 1, "{log}");
+    let unsaid = ok(&world, "git_log", json!({ "limit": 1, "revision": "", "path": "" })).await.output;
+    assert_eq!(unsaid, log, "empty is left out");
     assert_eq!(ok(&world, "git_log", json!({ "path": "b.txt" })).await.output.lines().count(), 1);
     let show = ok(&world, "git_show", json!({ "revision": "HEAD" })).await.output;
     assert!(show.contains("    Second\n") && show.contains("+two\n"), "{show}");
