@@ -142,7 +142,7 @@ pub(super) fn write_target(state: &mut State, target: &str, span: Span) {
         state.note(span, Class::Dangerous, &format!("changes {what}"));
     } else if resolved.starts_with(super::lexer::UNKNOWN) {
         state.note(span, Class::Opaque, "writes to a place that is not written out");
-    } else if !resolved.starts_with("/dev/") {
+    } else if !resolved.starts_with("/dev/") || path::is_shared_memory(&resolved) {
         state.note(span, Class::Changes, "writes to a file");
     }
 }

@@ -173,10 +173,7 @@ pub(super) fn protected(resolved: &str) -> Option<&'static str> {
     if path.starts_with("..") {
         path = format!("/{}", path.trim_start_matches("../").trim_start_matches(".."));
     }
-    if HARMLESS_DEVICES.contains(&path.as_str())
-        || path.starts_with("/dev/fd/")
-        || path.starts_with("/dev/shm/")
-    {
+    if HARMLESS_DEVICES.contains(&path.as_str()) || path.starts_with("/dev/fd/") || is_shared_memory(&path) {
         return None;
     }
     let obeyed = OBEYED.iter().find(|(name, _)| holds_part(&path, name));
@@ -192,6 +189,11 @@ pub(super) fn protected(resolved: &str) -> Option<&'static str> {
         within(&path, tree) || (cut && (tree.starts_with(literal) || within(literal, tree)))
     });
     hit.map(|(_, what)| *what)
+}
+
+/// Whether it is a file among the devices that is one like others.
+pub(super) fn is_shared_memory(resolved: &str) -> bool {
+    resolved.to_lowercase().starts_with("/dev/shm/")
 }
 
 /// Whether `path` is `tree` or below it.

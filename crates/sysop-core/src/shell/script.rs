@@ -155,20 +155,25 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, 
     }
 }
 
-/// Statements whose redirections stand behind their closing word.
-/// `((…))`: arithmetic, or two subshells where the shell is a plain `sh`.
+/// `((…))`: arithmetic, or two subshells where the shell is a plain `sh`. What that would run counts where it is a danger;
+/// what the grammar does not read as commands stays what arithmetic is.
 fn doubled(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) {
     if expansion::arithmetic(state, script, node) {
         return;
     }
     let inner = script.text(node).strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
-    // Most arithmetic is no script; what is none, no shell runs as one.
-    if let Some(inner) = inner.filter(|inner| parse(inner).is_some_and(|tree| !tree.root_node().has_error()))
-    {
-        apart(state, |state| run(state, inner, Place::Within(script.span_of(node)), input));
+    let (span, inner) = (script.span_of(node), inner.unwrap_or(""));
+    if !state.read(span, inner.len()) {
+        return;
+    }
+    if let Some(tree) = parse(inner).filter(|tree| !tree.root_node().has_error()) {
+        let commands = Script { source: inner, place: Place::Within(span) };
+        let judge = |state: &mut State| visit(state, &commands, tree.root_node(), input, None);
+        state.dangers_of(judge, |finding| finding.why != UNPARSED);
     }
 }
 
+/// Statements whose redirections stand behind their closing word.
 fn is_compound(kind: &str) -> bool {
     matches!(
         kind,

@@ -78,6 +78,26 @@ impl State {
         found
     }
 
+    /// Runs `inner` aside, and takes over of what it finds only the dangers that count; its bounds are those of the whole.
+    pub(super) fn dangers_of(&mut self, inner: impl FnOnce(&mut Self), counts: impl Fn(&Finding) -> bool) {
+        let mut aside = Self {
+            steps: self.steps,
+            words: self.words,
+            script_bytes: self.script_bytes,
+            exhausted: self.exhausted,
+            depth: self.depth,
+            folder: self.folder.clone(),
+            ..Self::default()
+        };
+        inner(&mut aside);
+        let Self { steps, words, script_bytes, exhausted, findings, invocations, .. } = aside;
+        (self.steps, self.words, self.script_bytes, self.exhausted) = (steps, words, script_bytes, exhausted);
+        self.invocations.extend(invocations);
+        for finding in findings.into_iter().filter(|found| found.class == Class::Dangerous && counts(found)) {
+            self.note((finding.start, finding.end), finding.class, &finding.why);
+        }
+    }
+
     /// Goes one level deeper, or notes that it is too deep and does not.
     pub(super) fn deeper(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
         if self.exhausted {

@@ -125,7 +125,8 @@ impl Live {
         Some((told, end?))
     }
 
-    /// Runs a call that only looks before the batch is logged, where the host has nothing against it.
+    /// Runs a call that only looks before the batch is logged, where nothing else is to be done and the host has nothing
+    /// against it. Other nodes have to know first.
     pub(super) async fn look_early(
         self: &Arc<Self>,
         worker: &mut Worker,
@@ -135,10 +136,11 @@ impl Live {
             matches!(effect, Effect::RunTool { call, place: ToolPlace::Own, looks_only: true }
                 if self.host.may_look_ahead(call))
         };
-        let first = ..effects.len().min(1);
-        let Some(Effect::RunTool { call, place, .. }) = effects.extract_if(first, looks).next() else {
+        // Where more is to be done, it may be to stop that call.
+        if self.nodes.is_some() || effects.len() != 1 {
             return None;
-        };
+        }
+        let Some(Effect::RunTool { call, place, .. }) = effects.pop_if(looks) else { return None };
         let held = Held::new(self.shown(&call.id));
         self.start_running(worker, call, place, held.sink());
         tokio::task::yield_now().await; // it begins, before the append is made ready

@@ -436,6 +436,31 @@ async fn what_looks_ahead_of_a_start_that_cannot_be_kept_is_stopped_and_not_told
     assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
 }
 
+#[tokio::test]
+async fn a_call_that_is_stopped_as_it_starts_does_not_run_ahead() {
+    let world = World::new(5);
+    world.looks_ahead.store(true, Ordering::SeqCst);
+    let (_driver, handle, mut updates) = begin_auto(&world);
+    let tool = world.tool_arm.lock().await;
+    handle.send(prompt("both")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    tokio::time::timeout(DEADLINE, world.begun.notified()).await.expect("the first begins");
+    // While the disk is busy with another word, the first call ends, and the person stops the turn.
+    let disk = world.disk_arm.lock().await;
+    handle.send(prompt("later")).expect("open");
+    tokio::task::yield_now().await;
+    drop(tool);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    handle.send(Input::Cancel).expect("open");
+    drop(disk);
+    let told = until(&mut updates, ended).await;
+    assert!(matches!(last_event(&told), Event::TurnEnded { reason: StopReason::Cancelled, .. }), "{told:?}");
+    let started = logged(&told).iter().filter(|l| matches!(l.event, Event::ToolStarted { .. })).count();
+    assert_eq!((started, world.ran_ahead.lock().unwrap().len()), (1, 0), "{told:?}");
+}
+
 fn kind(event: &Event) -> &'static str {
     match event {
         Event::ToolFinished { .. } => "tool finished",

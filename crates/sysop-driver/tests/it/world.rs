@@ -157,7 +157,7 @@ pub(crate) fn spec() -> SessionSpec {
     }
 }
 
-/// Does what the newest user message says: `panic`, `slow`, `stream N`, `bash N`, `read`, `read wait`, `fail`; `hasty` reads and
+/// Does what the newest user message says: `panic`, `slow`, `stream N`, `bash N`, `read`, `read wait`, `both`, `fail`; `hasty` reads and
 /// answers, each without any delay; else answers at random.
 struct ScriptedProvider(Arc<World>);
 
@@ -237,6 +237,7 @@ fn script(world: &World, prompt: &str, results: usize) -> Vec<ModelEvent> {
             events
         }
         ["bash", n] if results < n.parse().expect("a number") => does(vec![command(number)]),
+        ["both"] if results == 0 => does(vec![command(number), call("read_file", json!({}))]),
         ["read", "wait"] if results == 0 => does(vec![call("read_file", json!({"command": "wait"}))]),
         ["read" | "hasty"] if results == 0 => does(vec![call("read_file", json!({}))]),
         ["fail"] => vec![ModelEvent::Failed(ModelFailure {

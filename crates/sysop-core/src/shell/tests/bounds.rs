@@ -116,6 +116,18 @@ fn many_commands_are_too_complex() {
 }
 
 #[test]
+fn what_is_read_twice_counts_twice() {
+    // Each level is arithmetic, and read again as the commands that it would be to a plain shell.
+    let nested = |depth: usize, filling: usize| {
+        let inner = format!("{}{}", "(( $( ".repeat(depth), "ls;".repeat(filling));
+        class_of(&format!("{inner}ls{}", " ) + x<<y ))".repeat(depth)))
+    };
+    assert_eq!(nested(2, 1).0, Class::Opaque);
+    let (class, why) = nested(20, 6_000);
+    assert!(class == Class::Dangerous && why.ends_with("; too complex to analyse"), "{why}");
+}
+
+#[test]
 fn a_danger_behind_many_findings_is_kept() {
     let command = format!("{} rm -rf /", "sudo true; ".repeat(200));
     let analysis = analyse(&command);

@@ -178,6 +178,10 @@ fn arithmetic_is_no_danger_although_a_plain_shell_would_run_it() {
         "((n % 2 == 0))",
         "((x <<= 2))",
         "((a && b || c))",
+        "((end > start))",
+        "((end - start))",
+        "((mid=(lo+hi)/2))",
+        "((x = a ? b : c))",
         "for ((i=0; i<9; i++)); do ls; done",
         "while ((n--)); do ls; done",
     ] {
@@ -326,6 +330,19 @@ fn nothing_to_run_is_read_only() {
         let analysis = analyse(command);
         assert_eq!(analysis.risk.class, Class::ReadOnly, "{command:?}");
         assert!(analysis.invocations.is_empty());
+    }
+}
+
+#[test]
+fn a_file_in_shared_memory_is_one_like_others() {
+    for (command, class) in [
+        ("echo x > /dev/shm/a", Class::Changes),
+        ("echo x >> /dev/SHM/a", Class::Changes),
+        ("cd /dev/shm; ls > a", Class::Changes),
+        ("ls > /dev/null 2> /dev/stderr", Class::ReadOnly),
+    ] {
+        let (found, why) = class_of(command);
+        assert_eq!(found, class, "{command:?}: {why}");
     }
 }
 
