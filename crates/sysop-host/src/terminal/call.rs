@@ -269,14 +269,18 @@ impl Use<'_> {
         let live = self.live;
         let is_ready = |inner: &mut Inner| (inner.ready && !inner.dirty).then_some(());
         let wait = |limit| live.until(limit, is_ready);
-        if live.inner().dirty {
+        let interrupted = live.inner().dirty;
+        if interrupted {
             // Half a line of somebody's stands there; it must not become a part of the command.
             live.inner().ready = false;
             live.send(vec![0x03]);
-            // An interrupt may have thrown away the end of a paste, and what comes then is taken for more of it.
-            if wait(PROMPT_WAIT).await.is_none() && live.inner().screen.takes_paste() {
-                live.send(PASTE_END.to_vec());
-                sleep(SETTLED).await;
+            if wait(PROMPT_WAIT).await.is_none() {
+                // An interrupt may have thrown away the end of a paste, and what comes then is taken for more of it.
+                if live.inner().screen.takes_paste() {
+                    live.send(PASTE_END.to_vec());
+                    sleep(SETTLED).await;
+                }
+                // One that meets another, or a shell that is about to read, may be lost.
                 live.send(vec![0x03]);
             }
         }
@@ -288,6 +292,9 @@ impl Use<'_> {
             return Err(self.busy());
         }
         if wait(PROMPT_WAIT).await.is_some() {
+            if interrupted {
+                self.silence().await;
+            }
             return Ok(());
         }
         if self.is_lost() && set_up_again(live).await {
@@ -297,6 +304,19 @@ impl Use<'_> {
             return Ok(());
         }
         Err(self.busy())
+    }
+
+    /// Waits until the shell is silent: each interrupt brings a prompt of its own, and one that comes late would look
+    /// like the answer to the command that is typed next.
+    async fn silence(&self) {
+        let begun = Instant::now();
+        while begun.elapsed() < PROMPT_WAIT {
+            let left = SETTLED.saturating_sub(self.live.inner().printed.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left).await;
+        }
     }
 
     fn busy(&self) -> Answered {
