@@ -21,7 +21,7 @@ pub(crate) struct Frame<'a> {
     /// The event's name, `message` where it has none; empty for lines.
     pub(crate) event: &'a str,
     /// What it says.
-    pub(crate) data: &'a str,
+    pub(crate) data: Cow<'a, str>,
 }
 
 /// A frame was longer than allowed.
@@ -53,11 +53,45 @@ pub(crate) struct Frames {
     carriage_return: bool,
     begun: bool,
     event: String,
-    data: String,
-    /// The event has a data line, be it empty.
-    has_data: bool,
+    data: Data,
     /// The event in `event` and `data` was given out.
     given: bool,
+}
+
+/// What an event says, as far as it was read.
+#[derive(Debug)]
+enum Data {
+    /// It has no data line, not even an empty one.
+    None,
+    /// One line, where it stands in `bytes`: nearly all have no more, and need no copy.
+    Line(Range<usize>),
+    /// Several lines, or one that stands nowhere else any more.
+    Text(String),
+}
+
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Line(line) => line.len(),
+            Self::Text(text) => text.len(),
+        }
+    }
+
+    fn is_some(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// What is read with these bytes, on its own.
+    fn text(&mut self, bytes: &[u8]) -> Option<&mut String> {
+        if let Self::Line(line) = self {
+            *self = Self::Text(text(&bytes[line.clone()]).into_owned());
+        }
+        match self {
+            Self::Text(text) => Some(text),
+            Self::None | Self::Line(_) => None,
+        }
+    }
 }
 
 impl Frames {
@@ -78,8 +112,7 @@ impl Frames {
             carriage_return: false,
             begun: false,
             event: String::new(),
-            data: String::new(),
-            has_data: false,
+            data: Data::None,
             given: false,
         }
     }
@@ -92,7 +125,11 @@ impl Frames {
 
     /// Takes more of the body.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if self.given {
+            self.clear();
+        }
         if self.from > 0 {
+            self.data.text(&self.bytes); // what it stands in is given up
             self.bytes.drain(..self.from);
             self.searched -= self.from;
             self.from = 0;
@@ -158,19 +195,19 @@ impl Frames {
 
     fn clear(&mut self) {
         self.event.clear();
-        self.data.clear();
-        self.has_data = false;
+        self.data = Data::None;
         self.given = false;
     }
 
     fn give(&mut self, event_default: &'static str) -> Option<Frame<'_>> {
-        if !self.has_data {
-            self.clear();
-            return None;
-        }
         self.given = true;
+        let data = match &self.data {
+            Data::None => return None,
+            Data::Line(line) => text(&self.bytes[line.clone()]),
+            Data::Text(text) => Cow::Borrowed(text.as_str()),
+        };
         let event = if self.event.is_empty() { event_default } else { &self.event };
-        Some(Frame { event, data: &self.data })
+        Some(Frame { event, data })
     }
 
     fn within_bounds(&self, bytes: usize) -> Result<(), TooLong> {
@@ -186,7 +223,7 @@ impl Frames {
             if !line.is_empty() {
                 self.field(line);
                 self.within_bounds(self.data.len())?;
-            } else if self.has_data {
+            } else if self.data.is_some() {
                 return Ok(self.give("message"));
             } else {
                 self.clear();
@@ -202,7 +239,7 @@ impl Frames {
             };
             self.within_bounds(line.len())?;
             self.keep_line(line);
-            if self.has_data {
+            if self.data.is_some() {
                 return Ok(self.give(""));
             }
         }
@@ -231,20 +268,20 @@ impl Frames {
 
     /// Takes one line of an event; comments, ids and what is no field are passed over.
     fn field(&mut self, line: Range<usize>) {
-        let line = &self.bytes[line];
-        let (name, value) = match line.iter().position(|byte| *byte == b':') {
-            Some(colon) => (&line[..colon], &line[colon + 1..]),
-            None => (line, &[][..]),
+        let bytes = &self.bytes[line.clone()];
+        let (name, value) = match bytes.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&bytes[..colon], &bytes[colon + 1..]),
+            None => (bytes, &[][..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
-            b"data" => {
-                if self.has_data {
-                    self.data.push('\n');
+            b"data" => match self.data.text(&self.bytes) {
+                Some(before) => {
+                    before.push('\n');
+                    before.push_str(&text(value));
                 }
-                self.data.push_str(&text(value));
-                self.has_data = true;
-            }
+                None => self.data = Data::Line(line.end - value.len()..line.end),
+            },
             b"event" => {
                 self.event.clear();
                 self.event.push_str(&text(value));
@@ -254,10 +291,11 @@ impl Frames {
     }
 
     fn keep_line(&mut self, line: Range<usize>) {
-        let line = self.bytes[line].trim_ascii();
-        if !line.is_empty() {
-            self.data.push_str(&text(line));
-            self.has_data = true;
+        let bytes = self.bytes[line.clone()].trim_ascii_start();
+        let begin = line.end - bytes.len();
+        let bytes = bytes.trim_ascii_end();
+        if !bytes.is_empty() {
+            self.data = Data::Line(begin..begin + bytes.len());
         }
     }
 }
@@ -297,10 +335,10 @@ mod tests {
         for piece in pieces {
             frames.push(piece);
             while let Some(frame) = frames.next()? {
-                found.push((frame.event.to_owned(), frame.data.to_owned()));
+                found.push((frame.event.to_owned(), frame.data.into_owned()));
             }
         }
-        found.extend(frames.last().map(|frame| (frame.event.to_owned(), frame.data.to_owned())));
+        found.extend(frames.last().map(|frame| (frame.event.to_owned(), frame.data.into_owned())));
         Ok(found)
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Facts: `openai` 3.52.0 (Python) types and retry code; the servers' own documents and issue threads.
 
+mod alike;
 mod decode;
 mod encode;
 

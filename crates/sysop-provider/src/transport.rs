@@ -347,7 +347,7 @@ impl Call {
         {
             reading.has_frames = true;
             let mut out = Vec::new();
-            let result = reading.decoder.frame(frame.event, frame.data, &mut out);
+            let result = reading.decoder.frame(frame.event, &frame.data, &mut out);
             self.ready.extend(out);
             if let Err(error) = result {
                 return self.broken(error);
@@ -464,7 +464,7 @@ fn decode(reading: &mut Reading, out: &mut Vec<ModelEvent>) -> Result<bool, Unre
     let Reading { frames, decoder, has_frames, .. } = reading;
     while let Some(frame) = frames.next().map_err(|TooLong| Unreadable::TooLong)? {
         *has_frames = true;
-        if decoder.frame(frame.event, frame.data, out).map_err(Unreadable::Frame)? {
+        if decoder.frame(frame.event, &frame.data, out).map_err(Unreadable::Frame)? {
             return Ok(true);
         }
     }

@@ -7,6 +7,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::{FailureKind, Finish, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage};
 use sysop_driver::port::ModelEvent;
 
+use super::alike::Alike;
 use crate::calls;
 use crate::json::{Count, Lax};
 use crate::think::Thinking;
@@ -55,6 +56,29 @@ struct Delta<'a> {
     extra_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+impl<'a> Chunk<'a> {
+    /// Its text, if that is all that it says.
+    fn only_words(&self) -> Option<&'a str> {
+        let Self { choices: Some(choices), usage: None, error: None } = self else { return None };
+        let [Choice { delta: Some(delta), message: None, finish_reason: None }] = &choices[..] else {
+            return None;
+        };
+        match delta {
+            Delta {
+                content: Some(content),
+                refusal: None,
+                reasoning_content: None,
+                reasoning: None,
+                reasoning_details: None,
+                thinking_blocks: None,
+                extra_content: None,
+                tool_calls: None,
+            } => Some(content.get()),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -114,6 +138,7 @@ pub(super) struct ChatDecoder {
     text: String,
     reasoning: String,
     thinking: Thinking,
+    alike: Alike,
     /// What is to be sent back with this message, by name.
     extras: serde_json::Map<String, Value>,
     /// Under which name reasoning came.
@@ -133,6 +158,7 @@ impl ChatDecoder {
             text: String::new(),
             reasoning: String::new(),
             thinking: Thinking::default(),
+            alike: Alike::default(),
             extras: serde_json::Map::new(),
             reasoning_name: None,
             slots: Vec::new(),
@@ -184,12 +210,17 @@ impl ChatDecoder {
             self.parts(content, out);
             return;
         }
-        let Ok(Lax(content)) = serde_json::from_str::<Lax<'_>>(content) else { return };
+        if let Ok(Lax(content)) = serde_json::from_str::<Lax<'_>>(content) {
+            self.words(&content, out);
+        }
+    }
+
+    fn words(&mut self, words: &str, out: &mut Vec<ModelEvent>) {
         let (text, reasoning) = (&mut self.text, &mut self.reasoning);
         // Both closures push into `out`, one at a time.
         let out = std::cell::RefCell::new(out);
         self.thinking.push(
-            &content,
+            words,
             &mut |more| {
                 push_text(&mut out.borrow_mut(), more);
                 text.push_str(more);
@@ -333,6 +364,10 @@ impl Decoder for ChatDecoder {
         if event == "error" {
             return Err(refusal(data));
         }
+        if let Some(Lax(words)) = self.alike.text(data) {
+            self.words(&words, out);
+            return Ok(false);
+        }
         if data.trim().is_empty() {
             return Ok(false);
         }
@@ -340,6 +375,9 @@ impl Decoder for ChatDecoder {
             serde_json::from_str(data).map_err(|_| FrameError::Garbage(data.to_owned()))?;
         if chunk.error.is_some() {
             return Err(refusal(data));
+        }
+        if let Some(words) = chunk.only_words() {
+            self.alike.keep(data, words);
         }
         if let Some(usage) = chunk.usage {
             let details = usage.prompt_tokens_details.map_or(0, |details| details.cached_tokens.number());
@@ -465,4 +503,67 @@ fn refusal(data: &str) -> FrameError {
         None => (FailureKind::BadRequest, false),
     };
     FrameError::InStream { message: error_text(data), retry, kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Read = (Vec<ModelEvent>, Vec<Result<bool, FrameError>>, Result<Reply, FrameError>);
+
+    fn read(frames: &[String], alike: bool) -> Read {
+        let mut decoder = Box::new(ChatDecoder::new(ModelRef::new("openai", "m"), false));
+        let mut out = Vec::new();
+        let taken = frames.iter().map(|frame| {
+            if !alike {
+                decoder.alike = Alike::default();
+            }
+            decoder.frame("message", frame, &mut out)
+        });
+        let taken = taken.collect();
+        (out, taken, decoder.finish())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+        #[test]
+        fn what_was_read_before_does_not_change_what_a_piece_says(
+            runs in prop::collection::vec(
+                (
+                    prop::sample::select(vec!["", r#""error":{"message":"no"},"#, r#""usage":{"prompt_tokens":3},"#]),
+                    prop::sample::select(vec![
+                        r#""content":"#,
+                        r#""reasoning":"h","content":"#,
+                        r#""refusal":"r","content":"#,
+                        r#""tool_calls":[{"function":{"name":"f","arguments":"{}"}}],"content":"#,
+                        r#""reasoning":"#,
+                        r#""content":"a","content":"#,
+                    ]),
+                    prop::collection::vec(
+                        prop::sample::select(vec![
+                            r#""a""#, r#""b""#, r#""""#, r#""\n\u00e9""#, r#""a","refusal":"x""#, "null", "7",
+                            r#"[{"type":"text","text":"t"}]"#, r#""<think>""#, r#""</think>""#, r#"""""#, "",
+                        ]),
+                        1..5,
+                    ),
+                    prop::sample::select(vec![
+                        "}}]}", r#"},"finish_reason":"stop"}]}"#, r#"}},{"delta":{"content":"other"}}]}"#, "}}",
+                    ]),
+                ),
+                0..4),
+        ) {
+            let frames: Vec<String> = runs
+                .iter()
+                .flat_map(|(head, name, texts, tail)| {
+                    texts.iter().map(move |text| {
+                        format!(r#"{{{head}"choices":[{{"delta":{{{name}{text}{tail}"#)
+                    })
+                })
+                .collect();
+            let (alone, together) = (read(&frames, false), read(&frames, true));
+            prop_assert_eq!(together, alone);
+        }
+    }
 }
