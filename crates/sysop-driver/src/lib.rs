@@ -19,6 +19,7 @@ mod piece;
 mod placed;
 pub mod port;
 mod questions;
+mod replay;
 pub mod tokens;
 
 use std::collections::{HashMap, VecDeque};
@@ -30,7 +31,7 @@ use std::time::Duration;
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::question::QuestionId;
-use sysop_core::session::{NotASession, Session, SessionSpec};
+use sysop_core::session::{Session, SessionSpec};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -43,6 +44,7 @@ use self::people::{Answer, Terminal};
 pub use self::placed::MakeHost;
 use self::placed::{Place, Placed, Shared};
 use self::port::{Clock, Host, Provider, Store, StoreError};
+pub use self::replay::replay;
 
 /// How many events are read from the store at a time.
 const LOAD_EVENTS_MAX: usize = 8192;
@@ -590,42 +592,6 @@ const BUG: &str = "sysop hit a bug while it opened this session; what was logged
 enum Kept {
     New(Arc<Live>),
     Running(Arc<Live>),
-}
-
-/// Rebuilds a session from its log and says where the log ends. The log is never held whole: while one page of a
-/// long one is replayed, on a thread of its own, the next is read.
-///
-/// # Errors
-/// When the store fails, or what it has is no session.
-pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
-    let bad = |error: &dyn std::fmt::Display| DriverError::BadLog(id.clone(), error.to_string());
-    let (mut session, mut seq) = (None, Seq(0));
-    let mut page = store.load(id, seq, LOAD_EVENTS_MAX).await?;
-    if page.is_empty() {
-        return Err(StoreError::NotFound(id.clone()).into());
-    }
-    loop {
-        seq = page.last().map_or(seq, |last| last.seq);
-        if page.len() < LOAD_EVENTS_MAX {
-            let session = replay_page(session, page).map_err(|error| bad(&error))?;
-            return Ok((session, seq));
-        }
-        let replayed = tokio::task::spawn_blocking(move || replay_page(session, page));
-        let (replayed, next) = tokio::join!(replayed, store.load(id, seq, LOAD_EVENTS_MAX));
-        session = Some(replayed.map_err(|error| bad(&error))?.map_err(|error| bad(&error))?);
-        page = next?;
-    }
-}
-
-fn replay_page(session: Option<Session>, page: Vec<Logged>) -> Result<Session, NotASession> {
-    let events = page.into_iter().map(|logged| logged.event);
-    match session {
-        Some(mut session) => {
-            session.replay_on(events);
-            Ok(session)
-        }
-        None => Session::replay(events),
-    }
 }
 
 /// All that a face holds of a session. Cheap to clone.

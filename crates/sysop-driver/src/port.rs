@@ -1,6 +1,7 @@
 //! What the driver needs of the world. Each trait is implemented by an adapter crate.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,6 +102,9 @@ impl std::fmt::Debug for DeltaSink {
     }
 }
 
+/// Takes events of a log, in their order, until it wants no more.
+pub type TakeEvents = Box<dyn FnMut(Vec<Logged>) -> ControlFlow<()> + Send>;
+
 /// Keeps event logs.
 #[async_trait]
 pub trait Store: Send + Sync {
@@ -110,6 +114,34 @@ pub trait Store: Send + Sync {
 
     /// The events after `after`, oldest first, at most `limit`; fewer only where the log ends.
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError>;
+
+    /// Passes a whole log on in its order, some events at a time, until `take` wants no more. `take` is called where
+    /// it does not hold up anybody, and never twice at once. A session that is not there is `NotFound`, or has no events.
+    ///
+    /// A store that reads on several threads can let `take` see events while they are at hand.
+    async fn read(&self, id: &SessionId, mut take: TakeEvents) -> Result<(), StoreError> {
+        let mut page = self.load(id, Seq(0), crate::LOAD_EVENTS_MAX).await?;
+        while let (crate::LOAD_EVENTS_MAX, Some(last)) = (page.len(), page.last()) {
+            let after = last.seq;
+            let taking = tokio::task::spawn_blocking(move || {
+                let flow = take(page);
+                (take, flow)
+            });
+            let (taken, next) = tokio::join!(taking, self.load(id, after, crate::LOAD_EVENTS_MAX));
+            let (taker, flow) = match taken {
+                Ok(taken) => taken,
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(_) => return Err(StoreError::Unavailable("sysop was stopped while it read".to_owned())),
+            };
+            if flow.is_break() {
+                return Ok(());
+            }
+            take = taker;
+            page = next?;
+        }
+        let _ = take(page);
+        Ok(())
+    }
 
     /// Sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError>;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use sysop_core::event::{Event, Logged};
+use sysop_core::event::{EventReader, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::text::neutralise;
 use sysop_driver::port::{SessionSummary, StoreError};
@@ -14,6 +14,8 @@ use crate::log::Digest;
 
 /// The longest event as JSON, in bytes.
 const EVENT_BYTES_MAX: usize = 16 << 20;
+/// How many bytes of rows are gathered before their events are read.
+const GATHERED_BYTES: usize = 128 << 10;
 /// How much of an unknown event's name is repeated in an error, in characters.
 const KIND_CHARS_MAX: usize = 40;
 
@@ -58,26 +60,69 @@ fn encode(logged: &Arc<Logged>) -> Result<Row, StoreError> {
     Ok(Row { seq: to_integer(logged.seq.0), at: logged.at.0, body: body.into() })
 }
 
-/// An event as it was stored in the database `place`; none where another one is in its place.
-pub(crate) fn decode(
-    place: impl Display,
-    id: &SessionId,
-    seq: Seq,
-    stored: Option<(Timestamp, &str)>,
-) -> Result<Logged, StoreError> {
-    let Some((at, body)) = stored else {
-        return Err(StoreError::Corrupt(format!(
-            "event {seq} of session {id} is missing from the database {place}; delete the session with \
-             `sysop sessions delete {id}` or restore the database"
-        )));
-    };
-    match serde_json::from_str::<Event>(body) {
-        Ok(event) => Ok(Logged { seq, at, event }),
-        Err(_) => Err(StoreError::Corrupt(format!(
-            "event {seq} ({}) of session {id} in the database {place} cannot be read; it was written by a newer sysop \
-             or is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
-            kind(body)
-        ))),
+/// Makes events of the rows of a log, in their order.
+pub(crate) struct Reading<'a, P> {
+    /// The database.
+    place: P,
+    id: &'a SessionId,
+    events: Vec<Logged>,
+    /// The last row that was taken.
+    last: Seq,
+    /// The bodies of rows that are not read yet, one behind another.
+    bodies: String,
+    /// Of each of them: seq, time, and where its body ends.
+    rows: Vec<(Seq, Timestamp, usize)>,
+}
+
+impl<'a, P: Display> Reading<'a, P> {
+    /// Begins behind `after`; so many rows are expected.
+    pub(crate) fn new(place: P, id: &'a SessionId, after: Seq, expected: usize) -> Self {
+        let events = Vec::with_capacity(expected);
+        Self { place, id, events, last: after, bodies: String::new(), rows: Vec::new() }
+    }
+
+    /// The events of all rows.
+    pub(crate) fn finish(mut self) -> Result<Vec<Logged>, StoreError> {
+        self.read()?;
+        Ok(self.events)
+    }
+
+    /// Takes the next row: its seq, time and body. None, or another than the next, and that is missing.
+    pub(crate) fn push(&mut self, row: Option<(Seq, Timestamp, &str)>) -> Result<(), StoreError> {
+        self.last = self.last.next();
+        let Some((_, at, body)) = row.filter(|(seq, ..)| *seq == self.last) else {
+            self.read()?; // what is wrong before comes first
+            return Err(StoreError::Corrupt(format!(
+                "event {} of session {id} is missing from the database {}; delete the session with \
+                 `sysop sessions delete {id}` or restore the database",
+                self.last,
+                self.place,
+                id = self.id,
+            )));
+        };
+        self.bodies.push_str(body);
+        self.rows.push((self.last, at, self.bodies.len()));
+        if self.bodies.len() < GATHERED_BYTES { Ok(()) } else { self.read() }
+    }
+
+    fn read(&mut self) -> Result<(), StoreError> {
+        let mut reader = EventReader::new(&self.bodies);
+        let mut begin = 0;
+        for (seq, at, end) in self.rows.drain(..) {
+            let Some(event) = reader.next_up_to(end) else {
+                return Err(StoreError::Corrupt(format!(
+                    "event {seq} ({}) of session {id} in the database {} cannot be read; it was written by a newer \
+                     sysop or is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
+                    kind(&self.bodies[begin..end]),
+                    self.place,
+                    id = self.id,
+                )));
+            };
+            self.events.push(Logged { seq, at, event });
+            begin = end;
+        }
+        self.bodies.clear();
+        Ok(())
     }
 }
 

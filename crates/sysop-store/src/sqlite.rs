@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{SessionSummary, Store, StoreError};
+use sysop_driver::port::{SessionSummary, Store, StoreError, TakeEvents};
 
 use self::file::DatabaseFile;
 use self::reader::Reader;
@@ -20,6 +20,7 @@ use self::writer::Writer;
 
 mod fault;
 mod file;
+mod order;
 mod reader;
 mod schema;
 #[cfg(test)]
@@ -63,6 +64,10 @@ impl Store for SqliteStore {
 
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.reader.load(id, after, limit).await
+    }
+
+    async fn read(&self, id: &SessionId, take: TakeEvents) -> Result<(), StoreError> {
+        self.reader.read(id, take).await
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {

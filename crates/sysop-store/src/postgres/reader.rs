@@ -9,7 +9,7 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, StoreError};
 
 use super::database::Database;
-use crate::row::{NAMES_FILES, SummaryRow, decode, named_in, summary, to_integer, to_seq};
+use crate::row::{NAMES_FILES, Reading, SummaryRow, named_in, summary, to_integer, to_seq};
 
 /// The log has no gaps, so a page ends where its last seq is: no sorting, no counting.
 const LOAD: &str =
@@ -31,17 +31,14 @@ impl Database {
             let query =
                 sqlx::query(LOAD).bind(id.as_str()).bind(to_integer(after.0)).bind(to_integer(limit as u64));
             let mut rows = query.fetch(&self.pool);
-            let (mut events, mut last) = (Vec::new(), after);
+            let mut reading = Reading::new(&self.place, id, after, 0); // how many there are is not known
             while let Some(row) = rows.try_next().await? {
-                last = last.next();
-                let stored = (Timestamp(row.try_get(1)?), row.try_get(2)?);
-                let stored = Some(stored).filter(|_| row.try_get(0).is_ok_and(|seq| to_seq(seq) == last));
-                match decode(&self.place, id, last, stored) {
-                    Ok(logged) => events.push(logged),
-                    Err(error) => return Ok(Err(error)),
+                let stored = (to_seq(row.try_get(0)?), Timestamp(row.try_get(1)?), row.try_get(2)?);
+                if let Err(error) = reading.push(Some(stored)) {
+                    return Ok(Err(error));
                 }
             }
-            Ok(Ok(events))
+            Ok(reading.finish())
         };
         let events = self.retried(read).await??;
         if events.is_empty() && !self.exists(id).await? {

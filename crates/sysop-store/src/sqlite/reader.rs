@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,17 +11,18 @@ use std::thread;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
-use sysop_driver::port::{SessionSummary, StoreError};
+use sysop_driver::port::{SessionSummary, StoreError, TakeEvents};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault::{OpenFault, store_error};
 use super::file::DatabaseFile;
+use super::order::{InOrder, Take};
 use super::writer::Writer;
 use super::{blocking, schema};
-use crate::row::{NAMES_FILES, SummaryRow, decode, named_in, summary, to_integer, to_seq};
+use crate::row::{NAMES_FILES, Reading, SummaryRow, named_in, summary, to_integer, to_seq};
 
 /// Events that a thread reads in one go.
-const PART_EVENTS: u64 = 512;
+const PART_EVENTS: u64 = 128;
 /// Threads that read one log.
 const THREADS_MAX: usize = 4;
 /// Reads at once; later ones wait. Each connection has a cache of its own.
@@ -59,33 +61,94 @@ impl Reader {
         let room = self.room().await;
         blocking(move || {
             let _room = room;
-            let connection = reader.take()?;
-            let last = reader.last(&connection, &id)?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
-            let end = Seq(last.0.min(after.0.saturating_add(limit as u64)));
-            match reader.read(&connection, &id, after, end) {
-                Ok(events) => {
-                    reader.give_back(connection);
-                    Ok(events)
+            let mut events = Vec::new();
+            reader.pass_on(&id, after, limit, &mut |mut more| {
+                if events.is_empty() {
+                    events = more
+                } else {
+                    events.append(&mut more)
                 }
-                Err(error) => Err(reader.first_fault(&connection, id, after, end, error)),
-            }
+                ControlFlow::Continue(())
+            })?;
+            Ok(events)
         })
         .await
     }
 
-    /// What is wrong with a log that could not be read: of several faults, the one that comes first in it.
-    fn first_fault(
+    /// See `Store::read`; a session that is not there is `NotFound`.
+    pub(super) async fn read(
+        self: &Arc<Self>,
+        id: &SessionId,
+        mut take: TakeEvents,
+    ) -> Result<(), StoreError> {
+        let (reader, id) = (Arc::clone(self), id.clone());
+        let room = self.room().await;
+        blocking(move || {
+            let _room = room;
+            reader.pass_on(&id, Seq(0), usize::MAX, &mut take)
+        })
+        .await
+    }
+
+    /// Passes events on in their order. They are read in parts side by side, on threads that have a connection each and
+    /// take the next part when they are done with one: most of the work is to make events of what SQLite hands over.
+    /// Who has read a part passes it on, if it can, while it is at hand.
+    fn pass_on(&self, id: &SessionId, after: Seq, limit: usize, take: Take<'_>) -> Result<(), StoreError> {
+        let connection = self.take()?;
+        let last = self.last(&connection, id)?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let end = Seq(last.0.min(after.0.saturating_add(limit as u64)));
+        let parts = Parts::of(after, end);
+        let order = InOrder::new(take);
+        let helpers = parts.count().min(threads_max()).saturating_sub(1);
+        let faults = thread::scope(|scope| {
+            let helpers: Vec<_> = (0..helpers)
+                .map(|_| {
+                    scope.spawn(|| {
+                        // Where it cannot connect, the others do its work.
+                        let Ok(connection) = self.take() else { return None };
+                        let fault = self.pass_parts_on(&connection, id, &parts, &order).err();
+                        if fault.is_none() {
+                            self.give_back(connection);
+                        }
+                        fault
+                    })
+                })
+                .collect();
+            let own = self.pass_parts_on(&connection, id, &parts, &order).err();
+            let others =
+                helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            own.into_iter().chain(others.flatten()).collect::<Vec<_>>()
+        });
+        // Parts are given out in their order, so that those before a fault were all read.
+        let Some((_, fault)) = faults.into_iter().min_by_key(|(part, _)| *part) else {
+            self.give_back(connection);
+            return Ok(());
+        };
+        if self.last(&connection, id) == Ok(None) {
+            return Err(StoreError::NotFound(id.clone())); // it was deleted meanwhile
+        }
+        Err(fault)
+    }
+
+    /// Reads parts as long as there are some and passes them on; an error comes with the part that it is in.
+    fn pass_parts_on(
         &self,
         connection: &Connection,
-        id: SessionId,
-        after: Seq,
-        end: Seq,
-        fault: StoreError,
-    ) -> StoreError {
-        if self.last(connection, &id) == Ok(None) {
-            return StoreError::NotFound(id); // it was deleted meanwhile
+        id: &SessionId,
+        parts: &Parts,
+        order: &InOrder<'_>,
+    ) -> Result<(), (u64, StoreError)> {
+        let _end = order.ends_on_panic();
+        while let Some((part, after, end)) = parts.next() {
+            let events = self.read_part(connection, id, after, end).map_err(|error| {
+                order.end();
+                (part, error)
+            })?;
+            if order.pass_on(part, events).is_break() {
+                break;
+            }
         }
-        self.read_parts(connection, &id, &Parts::of(after, end)).err().unwrap_or(fault)
+        Ok(())
     }
 
     /// The last event of a session; none where there is no such session.
@@ -94,66 +157,24 @@ impl Reader {
         last().map(|last| last.map(to_seq)).map_err(|error| self.fault(&error))
     }
 
-    /// Reads events in parts side by side, on threads that have a connection each and take the next part when they are
-    /// done with one: most of the work is to make events of what SQLite hands over.
-    fn read(
+    fn read_part(
         &self,
         connection: &Connection,
         id: &SessionId,
         after: Seq,
         end: Seq,
     ) -> Result<Vec<Logged>, StoreError> {
-        let parts = Parts::of(after, end);
-        let helpers = parts.count().min(threads_max()).saturating_sub(1);
-        let read = thread::scope(|scope| {
-            let helpers: Vec<_> = (0..helpers)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let connection = self.take()?;
-                        let read = self.read_parts(&connection, id, &parts)?;
-                        self.give_back(connection);
-                        Ok(read)
-                    })
-                })
-                .collect();
-            let mut read = self.read_parts(connection, id, &parts)?;
-            for helper in helpers {
-                read.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic))?);
-            }
-            Ok(read)
-        });
-        let mut read: Vec<_> = read?;
-        read.sort_unstable_by_key(|(part, _)| *part);
-        let mut whole = Vec::with_capacity(read.iter().map(|(_, events)| events.len()).sum());
-        read.iter_mut().for_each(|(_, events)| whole.append(events));
-        Ok(whole)
-    }
-
-    /// Reads parts as long as there are some, each with its place among them.
-    fn read_parts(
-        &self,
-        connection: &Connection,
-        id: &SessionId,
-        parts: &Parts,
-    ) -> Result<Vec<(u64, Vec<Logged>)>, StoreError> {
         let sqlite = |error: rusqlite::Error| self.fault(&error);
         let mut statement = connection.prepare_cached(LOAD).map_err(sqlite)?;
-        let place = self.file.path().display();
-        let mut read = Vec::new();
-        while let Some((part, after, end)) = parts.next() {
-            let range = params![id.as_str(), to_integer(after.0), to_integer(end.0)];
-            let mut rows = statement.query(range).map_err(sqlite)?;
-            let mut events = Vec::with_capacity(usize::try_from(end.0 - after.0).unwrap_or_default());
-            let mut seq = after;
-            while seq < end {
-                seq = seq.next();
-                let row = rows.next().map_err(sqlite)?;
-                let stored = row.map(|row| stored(row, seq)).transpose().map_err(sqlite)?.flatten();
-                events.push(decode(&place, id, seq, stored)?);
-            }
-            read.push((part, events));
+        let range = params![id.as_str(), to_integer(after.0), to_integer(end.0)];
+        let mut rows = statement.query(range).map_err(sqlite)?;
+        let expected = usize::try_from(end.0 - after.0).unwrap_or_default();
+        let mut reading = Reading::new(self.file.path().display(), id, after, expected);
+        for _ in after.0..end.0 {
+            let row = rows.next().map_err(sqlite)?;
+            reading.push(row.map(stored).transpose().map_err(sqlite)?)?;
         }
-        Ok(read)
+        reading.finish()
     }
 
     /// See `Store::list`.
@@ -263,13 +284,10 @@ impl Reader {
     }
 }
 
-/// Time and body of a row; none where it is not that of `expected`.
-fn stored<'r>(row: &'r Row<'_>, expected: Seq) -> rusqlite::Result<Option<(Timestamp, &'r str)>> {
-    if to_seq(row.get(0)?) != expected {
-        return Ok(None);
-    }
+/// Seq, time and body of a row.
+fn stored<'r>(row: &'r Row<'_>) -> rusqlite::Result<(Seq, Timestamp, &'r str)> {
     // What is no text any more is no event either.
-    Ok(Some((Timestamp(row.get(1)?), row.get_ref(2)?.as_str().unwrap_or_default())))
+    Ok((to_seq(row.get(0)?), Timestamp(row.get(1)?), row.get_ref(2)?.as_str().unwrap_or_default()))
 }
 
 /// The events of a log after one and up to another, in parts that are given out once each.

@@ -1,0 +1,59 @@
+//! Rebuilds sessions from their logs.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sysop_core::event::Logged;
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::session::{NotASession, Session};
+
+use crate::DriverError;
+use crate::port::{Store, StoreError};
+
+/// Rebuilds a session from its log and says where the log ends. The log is never held whole: its events are forgotten
+/// as they are replayed.
+///
+/// # Errors
+/// When the store fails, or what it has is no session.
+pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
+    let replay = Arc::new(Mutex::new(Replay::Nothing));
+    let wanted = Arc::downgrade(&replay);
+    let take = move |events| match wanted.upgrade() {
+        Some(replay) => replay.lock().unwrap_or_else(PoisonError::into_inner).take(events),
+        None => ControlFlow::Break(()), // nobody waits for it any more
+    };
+    store.read(id, Box::new(take)).await?;
+    let mut replay = replay.lock().unwrap_or_else(PoisonError::into_inner);
+    match std::mem::replace(&mut *replay, Replay::Nothing) {
+        Replay::Nothing => Err(StoreError::NotFound(id.clone()).into()),
+        Replay::Session(session, last) => Ok((*session, last)),
+        Replay::Bad(error) => Err(DriverError::BadLog(id.clone(), error.to_string())),
+    }
+}
+
+/// What came of a log so far.
+enum Replay {
+    Nothing,
+    /// A session, and the last event of it.
+    Session(Box<Session>, Seq),
+    Bad(NotASession),
+}
+
+impl Replay {
+    fn take(&mut self, events: Vec<Logged>) -> ControlFlow<()> {
+        let Some(end) = events.last().map(|last| last.seq) else { return ControlFlow::Continue(()) };
+        let events = events.into_iter().map(|logged| logged.event);
+        match self {
+            Self::Session(session, last) => {
+                session.replay_on(events);
+                *last = end;
+            }
+            Self::Nothing => match Session::replay(events) {
+                Ok(session) => *self = Self::Session(Box::new(session), end),
+                Err(error) => *self = Self::Bad(error),
+            },
+            Self::Bad(_) => {}
+        }
+        if matches!(self, Self::Bad(_)) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
