@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{Clock, SessionSummary, Store, StoreError};
+use sysop_driver::port::{Clock, SessionSummary, Store, StoreError, TakeEvents};
 
 use super::entry::{Entry, Kind};
 use super::watch::{Actor, Watch, is_audited};
@@ -38,7 +38,7 @@ pub struct AuditedStore {
     clock: Arc<dyn Clock>,
     audit: Arc<Audit>,
     when_unwritten: WhenUnwritten,
-    watch: Mutex<Watch>,
+    watch: Arc<Mutex<Watch>>,
     spans: Option<Arc<Spans>>,
     told: Option<Told>,
 }
@@ -52,7 +52,7 @@ impl AuditedStore {
         redaction: Redaction,
         when_unwritten: WhenUnwritten,
     ) -> Self {
-        let watch = Mutex::new(Watch::new(redaction));
+        let watch = Arc::new(Mutex::new(Watch::new(redaction)));
         Self { inner, clock, audit, when_unwritten, watch, spans: None, told: None }
     }
 
@@ -80,7 +80,13 @@ impl AuditedStore {
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.watch)
+    }
+
+    /// Whether it can audit what comes after `after` without reading what came before.
+    #[cfg(test)]
+    pub(super) fn knows(&self, id: &SessionId, after: Seq) -> bool {
+        self.watch().knows(id, after)
     }
 
     /// Reads a session of which it knows nothing, or not enough.
@@ -183,6 +189,15 @@ impl Store for AuditedStore {
         Ok(events)
     }
 
+    async fn read(&self, id: &SessionId, mut take: TakeEvents) -> Result<(), StoreError> {
+        let (watch, read) = (Arc::clone(&self.watch), id.clone());
+        let take = move |events: Vec<Logged>| {
+            lock(&watch).follow(&read, &events);
+            take(events)
+        };
+        self.inner.read(id, Box::new(take)).await
+    }
+
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
         self.inner.list(limit).await
     }
@@ -207,4 +222,8 @@ impl std::fmt::Debug for AuditedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AuditedStore").field("audit", &self.audit).finish_non_exhaustive()
     }
+}
+
+fn lock(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
+    watch.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -379,6 +379,17 @@ async fn after_a_restart_a_call_is_still_known() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_opened_from_its_log_is_known() {
+    let world = World::new("touch x", WhenUnwritten::Stop);
+    let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
+    handle.send(prompt()).unwrap();
+    assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
+    world.store.watch_forgets();
+    let (_, last) = sysop_driver::replay(&*world.store, handle.id()).await.unwrap();
+    assert!(last > Seq(1) && world.store.knows(handle.id(), last), "{last}");
+}
+
+#[tokio::test]
 async fn what_the_store_refuses_is_taken_back() {
     let world = World::new("touch x", WhenUnwritten::Stop);
     let (handle, _updates) = world.open(ApprovalMode::Ask).await;
