@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use memchr::{memchr, memchr2};
+
 use crate::wire::Framing;
 
 /// The longest frame, in bytes; a longer one ends the reading.
@@ -269,7 +271,7 @@ impl Frames {
     /// Takes one line of an event; comments, ids and what is no field are passed over.
     fn field(&mut self, line: Range<usize>) {
         let bytes = &self.bytes[line.clone()];
-        let (name, value) = match bytes.iter().position(|byte| *byte == b':') {
+        let (name, value) = match memchr(b':', bytes) {
             Some(colon) => (&bytes[..colon], &bytes[colon + 1..]),
             None => (bytes, &[][..]),
         };
@@ -309,19 +311,9 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Where the first line end is. Looks at blocks without leaving them early, which the compiler does many bytes at once.
+/// Where the first line end is.
 fn line_end(bytes: &[u8], carriage_return_ends: bool) -> Option<usize> {
-    const BLOCK: usize = 32;
-    let other = if carriage_return_ends { b'\r' } else { b'\n' };
-    let ends = |byte: u8| (byte == b'\n') | (byte == other);
-    let mut from = 0;
-    for block in bytes.chunks_exact(BLOCK) {
-        if block.iter().fold(false, |found, byte| found | ends(*byte)) {
-            break;
-        }
-        from += BLOCK;
-    }
-    bytes[from..].iter().position(|byte| ends(*byte)).map(|place| from + place)
+    if carriage_return_ends { memchr2(b'\n', b'\r', bytes) } else { memchr(b'\n', bytes) }
 }
 
 #[cfg(test)]
