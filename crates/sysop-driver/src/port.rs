@@ -115,8 +115,8 @@ pub trait Store: Send + Sync {
     /// The events after `after`, oldest first, at most `limit`; fewer only where the log ends.
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError>;
 
-    /// Passes a whole log on in its order, some events at a time, until `take` wants no more. `take` is called where
-    /// it does not hold up anybody, and never twice at once. A session that is not there is `NotFound`, or has no events.
+    /// Passes a whole log on in its order, some events at a time, until `take` wants no more. `take` is called on any
+    /// thread, and never twice at once. A session that is not there is `NotFound`, or has no events.
     ///
     /// A store that reads on several threads can let `take` see events while they are at hand.
     async fn read(&self, id: &SessionId, mut take: TakeEvents) -> Result<(), StoreError> {
