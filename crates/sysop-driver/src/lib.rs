@@ -41,7 +41,7 @@ use self::cluster::{Acquired, Alone, Cluster, Lease, Nodes, Word};
 pub use self::hub::Updates;
 use self::live::{Live, Start};
 use self::people::{Answer, Terminal};
-pub use self::placed::MakeHost;
+pub use self::placed::MakeRuntime;
 use self::placed::{Place, Placed, Shared};
 use self::port::{Clock, Host, Provider, Store, StoreError};
 pub use self::replay::replay;
@@ -57,15 +57,22 @@ const RESTING_LOOKS: usize = 8;
 /// How long a node that leaves waits until what was said on it is on its way to the others.
 const LAST_LETTERS_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// What the driver needs of the world.
+/// What all sessions of a driver share.
 #[derive(Clone)]
 pub struct Ports {
-    /// Asks models.
-    pub provider: Arc<dyn Provider>,
     /// Keeps logs.
     pub store: Arc<dyn Store>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+}
+
+/// What one session runs on: both belong to its host, since models may run there too.
+#[derive(Clone)]
+pub struct Runtime {
+    /// Runs the session's tools.
+    pub host: Arc<dyn Host>,
+    /// Asks the session's models.
+    pub provider: Arc<dyn Provider>,
 }
 
 /// Why the driver did not do it.
@@ -154,10 +161,10 @@ impl Driver {
     pub async fn open(
         &self,
         id: &SessionId,
-        make_host: MakeHost,
+        make_runtime: MakeRuntime,
     ) -> Result<Arc<dyn face::Session>, DriverError> {
         let Some(nodes) = self.inner.nodes.clone() else {
-            return Ok(Arc::new(self.take(id, || make_host()).await?));
+            return Ok(Arc::new(self.take(id, || make_runtime()).await?));
         };
         if let Some(placed) = self.inner.placed(id) {
             return Ok(Arc::new(Shared(placed)));
@@ -166,8 +173,8 @@ impl Driver {
         // To its end, also where nobody waits for it any more: a session that is taken and not worked on, or watched
         // for nobody, would be one for good.
         let opening = tokio::spawn(async move {
-            let place = placed::find(&driver, &nodes.cluster, &id, &make_host).await?;
-            Ok(Arc::new(Shared(driver.place(&id, make_host, place))) as Arc<dyn face::Session>)
+            let place = placed::find(&driver, &nodes.cluster, &id, &make_runtime).await?;
+            Ok(Arc::new(Shared(driver.place(&id, make_runtime, place))) as Arc<dyn face::Session>)
         });
         opening.await.unwrap_or_else(|_| Err(DriverError::Closed(BUG.to_owned())))
     }
@@ -192,12 +199,12 @@ impl Driver {
     }
 
     /// A new session of this node that stays open where the node loses it.
-    pub fn share(&self, handle: Handle, make_host: MakeHost) -> Arc<dyn face::Session> {
+    pub fn share(&self, handle: Handle, make_runtime: MakeRuntime) -> Arc<dyn face::Session> {
         if self.inner.nodes.is_none() {
             return Arc::new(handle);
         }
         let id = handle.id().clone();
-        Arc::new(Shared(self.place(&id, make_host, Place::Here(handle))))
+        Arc::new(Shared(self.place(&id, make_runtime, Place::Here(handle))))
     }
 
     /// Gives all sessions back to the other nodes at once, and stops what runs here.
@@ -225,7 +232,7 @@ impl Driver {
         Ok(left?)
     }
 
-    fn place(&self, id: &SessionId, make_host: MakeHost, place: Place) -> Arc<Placed> {
+    fn place(&self, id: &SessionId, make_runtime: MakeRuntime, place: Place) -> Arc<Placed> {
         let nodes = self.inner.nodes.clone().expect("only nodes of a cluster place sessions");
         let mut open = lock(&self.inner.placed);
         if let Some(placed) = open.get(id).and_then(Weak::upgrade) {
@@ -233,7 +240,7 @@ impl Driver {
         }
         open.retain(|_, placed| placed.strong_count() > 0);
         let follow = matches!(place, Place::There(_));
-        let placed = Placed::new(self, nodes, id.clone(), make_host, place);
+        let placed = Placed::new(self, nodes, id.clone(), make_runtime, place);
         open.insert(id.clone(), Arc::downgrade(&placed));
         drop(open);
         if follow && let Some(follow) = placed.follow() {
@@ -250,9 +257,9 @@ impl Driver {
         &self,
         id: SessionId,
         spec: SessionSpec,
-        host: Arc<dyn Host>,
+        runtime: Runtime,
     ) -> Result<Handle, DriverError> {
-        match self.keep(self.opening(id, spec, host), None) {
+        match self.keep(self.opening(id, spec, runtime), None) {
             Kept::New(live) => {
                 let handle = Handle { live: Arc::clone(&live) };
                 // To its end, also where nobody waits for it any more: what was half written could do nothing later.
@@ -268,16 +275,16 @@ impl Driver {
     }
 
     /// Opens a new session that becomes durable with its first input: one that is never used leaves no trace.
-    pub fn begin(&self, id: SessionId, spec: SessionSpec, host: Arc<dyn Host>) -> Handle {
-        match self.keep(self.opening(id, spec, host), None) {
+    pub fn begin(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Handle {
+        match self.keep(self.opening(id, spec, runtime), None) {
             Kept::New(live) | Kept::Running(live) => Handle { live },
         }
     }
 
-    fn opening(&self, id: SessionId, spec: SessionSpec, host: Arc<dyn Host>) -> Arc<Live> {
+    fn opening(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Arc<Live> {
         let (session, out) = Session::open(spec);
         let start = Start { session, seq: Seq(0), pending: out.events };
-        self.inner.begin(&id, self.inner.found(&id), host, start)
+        self.inner.begin(&id, self.inner.found(&id), runtime, start)
     }
 
     /// Opens a session from its log. What was running when its process ended is marked as interrupted.
@@ -285,14 +292,14 @@ impl Driver {
     ///
     /// # Errors
     /// When there is no such session, or its log cannot be read.
-    pub async fn resume(&self, id: &SessionId, host: Arc<dyn Host>) -> Result<Handle, DriverError> {
-        self.take(id, || host).await
+    pub async fn resume(&self, id: &SessionId, runtime: Runtime) -> Result<Handle, DriverError> {
+        self.take(id, || runtime).await
     }
 
     async fn take(
         &self,
         id: &SessionId,
-        make_host: impl FnOnce() -> Arc<dyn Host>,
+        make_runtime: impl FnOnce() -> Runtime,
     ) -> Result<Handle, DriverError> {
         let _door = match &self.inner.nodes {
             Some(_) => Some(self.inner.door(id).lock().await),
@@ -304,7 +311,7 @@ impl Driver {
         let lease = self.inner.acquire(id).await?;
         let (session, seq) = replay(self.inner.ports.store.as_ref(), id).await?;
         let start = Start { session, seq, pending: Vec::new() };
-        let live = self.inner.begin(id, lease, make_host(), start);
+        let live = self.inner.begin(id, lease, make_runtime(), start);
         match self.keep(live, Some(Input::Recovered)) {
             Kept::New(live) => {
                 self.inner.bound_resting(&live);
@@ -423,8 +430,8 @@ impl Inner {
         }
     }
 
-    fn begin(&self, id: &SessionId, lease: Arc<dyn Lease>, host: Arc<dyn Host>, start: Start) -> Arc<Live> {
-        Live::new(id.clone(), self.ports.clone(), self.nodes.clone(), lease, host, start)
+    fn begin(&self, id: &SessionId, lease: Arc<dyn Lease>, runtime: Runtime, start: Start) -> Arc<Live> {
+        Live::new(id.clone(), self.ports.clone(), self.nodes.clone(), lease, runtime, start)
     }
 
     fn found(&self, id: &SessionId) -> Arc<dyn Lease> {
@@ -514,7 +521,7 @@ impl Inner {
         }
         live.hub.close(); // and with it the telling of others
         let lease = Arc::clone(live.lease());
-        live.runtime().spawn(async move {
+        live.tasks().spawn(async move {
             if let Err(error) = lease.release().await {
                 tracing::debug!(%error, "a session that rests is given back with the node only");
             }

@@ -30,7 +30,7 @@ use crate::people::{Answer, Terminal};
 use crate::placed::{FAILURE_PAUSE, Placed, letter, may_be_posted};
 use crate::port::{CancellationToken, Clock, DeltaSink, Host, StoreError};
 use crate::questions::{self, Questions, SessionPeople};
-use crate::{DriverError, Ports};
+use crate::{DriverError, Ports, Runtime};
 
 /// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
 const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
@@ -45,7 +45,7 @@ pub(crate) struct Live {
     /// The other nodes, where there are any.
     nodes: Option<Nodes>,
     lease: Arc<dyn Lease>,
-    host: Arc<dyn Host>,
+    runtime: Runtime,
     pub(crate) hub: Hub,
     pub(crate) questions: Questions,
     inbox: Mutex<Inbox>,
@@ -55,7 +55,7 @@ pub(crate) struct Live {
     /// Who passes on what was said here and not done, where the session goes on elsewhere.
     heir: Mutex<Weak<Placed>>,
     /// Where it works, whichever thread an input comes from.
-    runtime: tokio::runtime::Handle,
+    tasks: tokio::runtime::Handle,
 }
 
 struct Inbox {
@@ -133,7 +133,7 @@ impl Live {
         ports: Ports,
         nodes: Option<Nodes>,
         lease: Arc<dyn Lease>,
-        host: Arc<dyn Host>,
+        runtime: Runtime,
         at: Start,
     ) -> Arc<Self> {
         let Start { session, seq, pending } = at;
@@ -163,21 +163,25 @@ impl Live {
             ports,
             nodes,
             lease,
-            host,
+            runtime,
             hub: Hub::default(),
             questions: Questions::default(),
             inbox: Mutex::new(inbox),
             end: CancellationToken::new(),
             relaying: Relaying::default(),
             heir: Mutex::default(),
-            runtime: tokio::runtime::Handle::current(),
+            tasks: tokio::runtime::Handle::current(),
         });
-        live.host.attend(Arc::new(SessionPeople(Arc::downgrade(&live))));
+        live.host().attend(Arc::new(SessionPeople(Arc::downgrade(&live))));
         live
     }
 
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.runtime.host
+    }
+
     pub(crate) fn terminal(&self) -> Option<Arc<dyn Terminal>> {
-        self.host.terminal()
+        self.host().terminal()
     }
 
     /// Passes an answer on to who asked, and logs as much of it as may be known.
@@ -214,8 +218,8 @@ impl Live {
         &self.ports.clock
     }
 
-    pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
-        &self.runtime
+    pub(crate) fn tasks(&self) -> &tokio::runtime::Handle {
+        &self.tasks
     }
 
     pub(crate) fn last_seq(&self) -> Seq {
@@ -285,7 +289,7 @@ impl Live {
             inbox.letters = Collecting::Yes;
         }
         let live = Arc::clone(self);
-        self.runtime.spawn(async move { while live.read_letters().await {} });
+        self.tasks.spawn(async move { while live.read_letters().await {} });
     }
 
     /// Takes out what waits; says whether there may be more.
@@ -356,8 +360,8 @@ impl Live {
     /// Runs what a node that leaves waits for.
     fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         match &self.nodes {
-            Some(nodes) => nodes.errands.spawn_on(work, &self.runtime),
-            None => self.runtime.spawn(work),
+            Some(nodes) => nodes.errands.spawn_on(work, &self.tasks),
+            None => self.tasks.spawn(work),
         };
     }
 
@@ -555,7 +559,7 @@ impl Live {
 
     /// Whether nothing is lost if it is opened from its log when it is next wanted.
     pub(crate) fn rests(&self, now: Timestamp, idle: Duration) -> bool {
-        let shell = self.host.terminal().is_some_and(|terminal| terminal.is_open());
+        let shell = self.host().terminal().is_some_and(|terminal| terminal.is_open());
         let idle = if shell { idle.max(SHELL_KEPT) } else { idle };
         let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         let inbox = self.inbox();
@@ -624,8 +628,8 @@ impl Live {
             let id = call.id.clone();
             let running = async {
                 match place {
-                    ToolPlace::Own => live.host.run(call, sink, cancel).await,
-                    ToolPlace::Lent => live.host.run_lent(call, sink, cancel).await,
+                    ToolPlace::Own => live.host().run(call, sink, cancel).await,
+                    ToolPlace::Lent => live.host().run_lent(call, sink, cancel).await,
                 }
             };
             let outcome = AssertUnwindSafe(running).catch_unwind().await;

@@ -19,11 +19,11 @@ use crate::cluster::{Cluster, Letter, Nodes};
 use crate::face;
 use crate::follow::Follow;
 use crate::people::{Answer, Terminal};
-use crate::port::{Host, StoreError};
-use crate::{Driver, DriverError, Handle, Inner, Updates};
+use crate::port::StoreError;
+use crate::{Driver, DriverError, Handle, Inner, Runtime, Updates};
 
-/// Makes a host for a session that comes to this node; may be called again when it comes back.
-pub type MakeHost = Arc<dyn Fn() -> Arc<dyn Host> + Send + Sync>;
+/// Makes the runtime of a session that comes to this node; may be called again when it comes back.
+pub type MakeRuntime = Arc<dyn Fn() -> Runtime + Send + Sync>;
 
 /// How many inputs may wait for their way to the owner; one more is refused.
 const OUTBOX_LETTERS_MAX: usize = 256;
@@ -42,7 +42,7 @@ pub(crate) struct Placed {
     id: SessionId,
     driver: Weak<Inner>,
     nodes: Nodes,
-    make_host: MakeHost,
+    make_runtime: MakeRuntime,
     place: Mutex<Place>,
     /// Held by who looks where the session is.
     settling: tokio::sync::Mutex<()>,
@@ -73,7 +73,7 @@ impl Placed {
         driver: &Driver,
         nodes: Nodes,
         id: SessionId,
-        make_host: MakeHost,
+        make_runtime: MakeRuntime,
         place: Place,
     ) -> Arc<Self> {
         let here = match &place {
@@ -84,7 +84,7 @@ impl Placed {
             id,
             driver: Arc::downgrade(&driver.inner),
             nodes,
-            make_host,
+            make_runtime,
             place: Mutex::new(place),
             settling: tokio::sync::Mutex::default(),
             outbox: Mutex::default(),
@@ -135,7 +135,7 @@ impl Placed {
                 return self.set(Place::Gone(why.to_owned()));
             }
             let driver = Driver { inner };
-            match find(&driver, &self.nodes.cluster, &self.id, &self.make_host).await {
+            match find(&driver, &self.nodes.cluster, &self.id, &self.make_runtime).await {
                 Ok(place) => {
                     self.set(place);
                     if let Some(follow) = self.follow() {
@@ -319,10 +319,10 @@ pub(crate) async fn find(
     driver: &Driver,
     cluster: &Arc<dyn Cluster>,
     id: &SessionId,
-    make_host: &MakeHost,
+    make_runtime: &MakeRuntime,
 ) -> Result<Place, DriverError> {
     for _ in 0..LOOKS_MAX {
-        match driver.take(id, || make_host()).await {
+        match driver.take(id, || make_runtime()).await {
             Ok(handle) => return Ok(Place::Here(handle)),
             Err(DriverError::Elsewhere(..)) => {}
             Err(error) => return Err(error),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use futures::stream::BoxStream;
+use sysop_core::catalogue::Profile;
 use sysop_core::event::{Change, Event, Input};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::message::{ModelRef, ModelRequest};
@@ -15,7 +16,7 @@ use sysop_core::session::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::face::Opened;
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
-use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
+use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
 use sysop_provider::{
     Endpoint, FarMachine, GoogleCredentials, MetadataServer, OllamaSettings, Providers, ProvidersSettings,
     VertexSettings,
@@ -26,7 +27,6 @@ mod desk;
 mod forget;
 mod kept;
 mod machines;
-mod nodes;
 mod rooms;
 
 pub(crate) use self::forget::forget;
@@ -74,11 +74,7 @@ impl Parts {
         let settings = Arc::new(settings);
         let machines = Machines::new(Arc::clone(&settings));
         let models = Arc::new(Models::new(Arc::clone(&settings), machines.clone()));
-        let ports = Ports {
-            provider: Arc::clone(&models) as Arc<dyn Provider>,
-            store: Arc::clone(&store),
-            clock: system_clock(),
-        };
+        let ports = Ports { store: Arc::clone(&store), clock: system_clock() };
         Self { driver: Driver::new(ports), kept, store, settings, machines, models, model }
     }
 
@@ -109,12 +105,17 @@ impl Parts {
     }
 
     fn begin_at(&self, place: &Place) -> Result<Opened> {
-        let host = self.machines.host(place, self.settings.profile.into())?;
-        self.models.work_on(&place.host);
-        let spec = self.spec(place, host.tools());
+        let runtime = self.runtime(place, self.settings.profile.into())?;
+        let spec = self.spec(place, runtime.host.tools());
         let id = SessionId::new(uuid::Uuid::now_v7().to_string());
         let opening = spec.clone();
-        Ok(opened(self.driver.begin(id, spec, host), Seq(0), opening))
+        Ok(opened(self.driver.begin(id, spec, runtime), Seq(0), opening))
+    }
+
+    /// The tools of a place, and the models that sessions there reach.
+    fn runtime(&self, place: &Place, profile: Profile) -> Result<Runtime> {
+        let host = self.machines.host(place, profile)?;
+        Ok(Runtime { host, provider: self.models.of(&place.host) })
     }
 
     /// How a new session there works with these tools, as the settings say.
@@ -172,9 +173,8 @@ impl Parts {
         let spec = spec.clone();
         let profile = spec.profile.parse().unwrap_or(self.settings.profile.into());
         let place = self.place_of(&spec)?;
-        let host = self.machines.host(&place, profile)?;
-        self.models.work_on(&place.host);
-        let handle = self.driver.resume(id, host).await.map_err(failure)?;
+        let runtime = self.runtime(&place, profile)?;
+        let handle = self.driver.resume(id, runtime).await.map_err(failure)?;
         let last = handle.last_seq();
         if self.settings.model.is_some() {
             handle.send(Input::Configure { change: Change::Model(self.model.clone()) }).map_err(failure)?;
@@ -231,47 +231,46 @@ fn failure(error: DriverError) -> Failure {
     Failure::failed(error.to_string())
 }
 
-/// All models that can be asked. Those of a far machine are those of the machine that the session works on: one
-/// process works on one session at a time.
+/// The models of this process. Each ssh host has a provider of its own, because `ollama+ssh` is the Ollama of that host;
+/// all other sessions share one.
 struct Models {
-    demo: Demo,
     settings: Arc<Settings>,
     machines: Machines,
-    current: Mutex<Arc<Providers>>,
-    /// By the host; what was learnt of a far machine is kept.
-    known: Mutex<HashMap<String, Arc<Providers>>>,
+    /// By destination; an empty name for what is shared. What a provider learned of its servers is kept.
+    by_host: Mutex<HashMap<String, Arc<HostProvider>>>,
 }
 
 impl Models {
     fn new(settings: Arc<Settings>, machines: Machines) -> Self {
-        let far = machines.far_machine(&settings.host);
-        let first = Arc::new(Providers::new(providers(&settings, far)));
-        let known = HashMap::from([(settings.host.to_string(), Arc::clone(&first))]);
-        Self { demo: Demo::new(), settings, machines, current: Mutex::new(first), known: Mutex::new(known) }
+        Self { settings, machines, by_host: Mutex::default() }
     }
 
-    /// From now on the session works there.
-    fn work_on(&self, host: &HostChoice) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = self.of(host);
-    }
-
-    /// The models of a session that works there.
-    fn of(&self, host: &HostChoice) -> Arc<Providers> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_host = known.entry(host.to_string()).or_insert_with(|| {
-            Arc::new(Providers::new(providers(&self.settings, self.machines.far_machine(host))))
+    /// The models that sessions on this host reach.
+    fn of(&self, host: &HostChoice) -> Arc<dyn Provider> {
+        let remote = self.machines.far_machine(host);
+        let name = if remote.is_some() { host.to_string() } else { String::new() };
+        let mut by_host = self.by_host.lock().unwrap_or_else(PoisonError::into_inner);
+        let provider = by_host.entry(name).or_insert_with(|| {
+            let providers = Providers::new(providers(&self.settings, remote));
+            Arc::new(HostProvider { demo: Demo::new(), providers })
         });
-        Arc::clone(of_host)
+        Arc::clone(provider) as Arc<dyn Provider>
     }
 }
 
-impl Provider for Models {
+/// The demo model, and every provider as it is reached from one host.
+struct HostProvider {
+    demo: Demo,
+    providers: Providers,
+}
+
+impl Provider for HostProvider {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         if request.model.provider == DEMO {
-            return self.demo.stream(request);
+            self.demo.stream(request)
+        } else {
+            self.providers.stream(request)
         }
-        let current = Arc::clone(&*self.current.lock().unwrap_or_else(PoisonError::into_inner));
-        current.stream(request)
     }
 }
 

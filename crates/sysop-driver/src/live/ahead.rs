@@ -134,7 +134,7 @@ impl Live {
     ) -> Option<Looking> {
         let looks = |effect: &mut Effect| {
             matches!(effect, Effect::RunTool { call, place: ToolPlace::Own, looks_only: true }
-                if self.host.may_look_ahead(call))
+                if self.host().may_look_ahead(call))
         };
         // Where more is to be done, it may be to stop that call.
         if self.nodes.is_some() || effects.len() != 1 {
@@ -181,7 +181,7 @@ impl Live {
         asker: Asker,
     ) -> Option<Result<Reply, ModelFailure>> {
         let Asker { published, at_once } = asker;
-        let events = self.ports.provider.stream(request).ready_chunks(READY_EVENTS_MAX);
+        let events = self.runtime.provider.stream(request).ready_chunks(READY_EVENTS_MAX);
         let mut pieces = events.map(|events| Piece::of(step, events));
         let mut next = pieces.next().await;
         if next.as_ref().is_some_and(|first| first.end.is_some()) {

@@ -5,15 +5,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::stream::BoxStream;
 use serde_json::{Map, json};
 use sysop_core::event::{Change, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
 use sysop_core::id::{Seq, SessionId, TurnId};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use sysop_core::outcome::Status;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::{QUEUED_PROMPTS_MAX, SessionSpec};
 use sysop_core::tool::Lent;
-use sysop_driver::port::StoreError;
-use sysop_driver::{Driver, DriverError, Handle, Updates};
+use sysop_driver::port::{ModelEvent, Provider, StoreError};
+use sysop_driver::{Driver, DriverError, Handle, Runtime, Updates};
 
 use crate::world::{PANIC, World, spec};
 
@@ -21,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) fn begin(world: &Arc<World>) -> (Driver, Handle, Updates) {
     let driver = Driver::new(world.ports());
-    let handle = driver.begin(SessionId::new("s"), spec(), world.host());
+    let handle = driver.begin(SessionId::new("s"), spec(), world.runtime());
     let updates = handle.subscribe(Seq(0));
     (driver, handle, updates)
 }
@@ -30,7 +32,7 @@ pub(crate) fn begin(world: &Arc<World>) -> (Driver, Handle, Updates) {
 fn begin_auto(world: &Arc<World>) -> (Driver, Handle, Updates) {
     let driver = Driver::new(world.ports());
     let spec = SessionSpec { approve: ApprovalMode::Auto, ..spec() };
-    let handle = driver.begin(SessionId::new("s"), spec, world.host());
+    let handle = driver.begin(SessionId::new("s"), spec, world.runtime());
     let updates = handle.subscribe(Seq(0));
     (driver, handle, updates)
 }
@@ -131,9 +133,9 @@ async fn a_session_that_is_never_used_leaves_no_trace() {
 #[tokio::test]
 async fn a_created_session_is_durable_at_once_and_only_one_can_have_its_id() {
     let world = World::new(1);
-    Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.host()).await.expect("created");
+    Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.runtime()).await.expect("created");
     assert_eq!(world.disk.lock().expect("unpoisoned")[&SessionId::new("s")].len(), 1);
-    let again = Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.host()).await;
+    let again = Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.runtime()).await;
     assert!(matches!(again.err(), Some(DriverError::Store(StoreError::Conflict { .. }))));
 }
 
@@ -215,7 +217,8 @@ async fn a_session_that_is_opened_again_knows_how_many_prompts_wait() {
     let last = format!("prompt {}", QUEUED_PROMPTS_MAX - 1);
     until(&mut updates, |event| matches!(event, Event::PromptQueued { text } if *text == last)).await;
     driver.end(handle.id(), "as in a crash");
-    let again = Driver::new(world.ports()).resume(handle.id(), world.host()).await.expect("it is in its log");
+    let again =
+        Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is in its log");
     assert!(matches!(again.send(prompt("one more")), Err(DriverError::Full(_))));
 }
 
@@ -570,15 +573,15 @@ async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session
     let (driver, handle, mut updates) = begin(&world);
     handle.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
-    let same = driver.resume(handle.id(), world.host()).await.expect("it runs here");
+    let same = driver.resume(handle.id(), world.runtime()).await.expect("it runs here");
     same.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
-    let other = Driver::new(world.ports()).resume(handle.id(), world.host()).await.expect("it is kept");
+    let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is kept");
     let mut replayed = other.subscribe(Seq(0));
     let seen =
         logged(&until(&mut replayed, |e| matches!(e, Event::TurnEnded { turn, .. } if turn.0 == 2)).await);
     assert_eq!(seen.len(), world.disk.lock().expect("unpoisoned")[handle.id()].len());
-    let missing = driver.resume(&SessionId::new("none"), world.host()).await;
+    let missing = driver.resume(&SessionId::new("none"), world.runtime()).await;
     assert!(matches!(missing.err(), Some(DriverError::Store(StoreError::NotFound(_)))));
 }
 
@@ -588,7 +591,7 @@ async fn a_session_that_runs_is_not_created_again() {
     let (driver, handle, mut updates) = begin(&world);
     handle.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
-    let again = driver.create(handle.id().clone(), spec(), world.host()).await;
+    let again = driver.create(handle.id().clone(), spec(), world.runtime()).await;
     assert!(matches!(again.err(), Some(DriverError::Store(StoreError::Conflict { .. }))));
 }
 
@@ -598,7 +601,7 @@ async fn two_writers_of_one_session_do_not_mix() {
     let (_driver, handle, mut updates) = begin(&world);
     handle.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
-    let other = Driver::new(world.ports()).resume(handle.id(), world.host()).await.expect("it is kept");
+    let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is kept");
     let mut theirs = other.subscribe(Seq(0));
     other.send(prompt("hello")).expect("open");
     until(&mut theirs, |e| matches!(e, Event::TurnEnded { turn, .. } if turn.0 == 2)).await;
@@ -618,7 +621,7 @@ async fn a_session_forks_at_a_prompt() {
     }
     let fork = SessionId::new("fork");
     driver.fork(handle.id(), TurnId(3), &fork).await.unwrap();
-    let forked = driver.resume(&fork, world.host()).await.unwrap();
+    let forked = driver.resume(&fork, world.runtime()).await.unwrap();
     forked.send(prompt("another third")).unwrap();
     let mut updates = forked.subscribe(Seq(0));
     let mut prompts = Vec::new();
@@ -632,4 +635,37 @@ async fn a_session_forks_at_a_prompt() {
     assert_eq!(prompts, ["first", "second", "another third"]);
     let gone = driver.fork(handle.id(), TurnId(9), &SessionId::new("other")).await;
     assert_eq!(gone, Err(DriverError::NoTurn(handle.id().clone(), TurnId(9))));
+}
+
+#[tokio::test]
+async fn each_session_asks_the_models_of_its_own_runtime() {
+    let world = World::new(0);
+    let driver = Driver::new(world.ports());
+    let named = |name: &'static str| Runtime { provider: Arc::new(Named(name)), ..world.runtime() };
+    let first = driver.begin(SessionId::new("first"), spec(), named("first host"));
+    let second = driver.begin(SessionId::new("second"), spec(), named("second host"));
+    for (handle, name) in [(&second, "second host"), (&first, "first host"), (&second, "second host")] {
+        let mut updates = handle.subscribe(handle.last_seq());
+        handle.send(prompt("where are you?")).unwrap();
+        let ended = |event: &Event| matches!(event, Event::TurnEnded { .. });
+        let all = until(&mut updates, ended).await;
+        let failures: Vec<_> = logged(&all)
+            .iter()
+            .filter_map(|logged| match &logged.event {
+                Event::ModelFailed { failure, .. } => Some(failure.message.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(failures, [name]);
+    }
+}
+
+/// A model that cannot be reached, and says where it is.
+struct Named(&'static str);
+
+impl Provider for Named {
+    fn stream(&self, _: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        let failure = ModelFailure { kind: FailureKind::Auth, message: self.0.to_owned() };
+        Box::pin(futures::stream::iter([ModelEvent::Failed(failure)]))
+    }
 }

@@ -17,7 +17,7 @@ use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::session::{Activity, Session};
 use sysop_driver::cluster::Cluster;
 use sysop_driver::port::StoreError;
-use sysop_driver::{Driver, DriverError, MakeHost, Ports, face};
+use sysop_driver::{Driver, DriverError, MakeRuntime, Ports, Runtime, face};
 
 use self::memory::{MemoryNode, NodeHost, Reader, Shared, VirtualClock};
 use crate::world::{World, events, spec};
@@ -56,7 +56,6 @@ impl Node {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let node = MemoryNode::new(ear, shared);
         let ports = Ports {
-            provider: shared.world.ports().provider,
             store: Arc::new(Reader(Arc::clone(shared))),
             clock: Arc::new(VirtualClock(Arc::clone(shared))),
         };
@@ -77,15 +76,18 @@ impl Node {
         }
     }
 
-    fn make_host(&self) -> MakeHost {
+    fn make_runtime(&self) -> MakeRuntime {
         let node = Arc::clone(&self.node);
-        Arc::new(move || Arc::new(NodeHost { host: node.shared.world.host(), node: Arc::clone(&node) }))
+        Arc::new(move || {
+            let Runtime { host, provider } = node.shared.world.runtime();
+            Runtime { host: Arc::new(NodeHost { host, node: Arc::clone(&node) }), provider }
+        })
     }
 
     /// Runs it for a moment; its person reads what they are told, or asks for the session again.
     fn turn(&mut self) {
         let turns = 1 + self.node.shared.world.below(30);
-        let (driver, make_host) = (self.driver.clone(), self.make_host());
+        let (driver, make_runtime) = (self.driver.clone(), self.make_runtime());
         let life = self.node.life();
         let Self { runtime, session, updates, opening, told, asleep, .. } = self;
         runtime.block_on(async {
@@ -98,7 +100,7 @@ impl Node {
             }
             if session.is_none() {
                 let task = opening.get_or_insert_with(|| {
-                    tokio::spawn(async move { driver.open(&session_id(), make_host).await })
+                    tokio::spawn(async move { driver.open(&session_id(), make_runtime).await })
                 });
                 if let Some(opened) = task.now_or_never() {
                     *opening = None;
@@ -214,7 +216,7 @@ fn simulate(seed: u64) -> Counts {
     let mut counts = Counts::default();
     let mut nodes: Vec<_> = (0..NODES).map(|ear| Node::start(ear, &shared)).collect();
     let handle =
-        nodes[0].runtime.block_on(nodes[0].driver.create(session_id(), spec(), nodes[0].make_host()()));
+        nodes[0].runtime.block_on(nodes[0].driver.create(session_id(), spec(), nodes[0].make_runtime()()));
     drop(handle.expect("the store keeps it"));
     let (mut posted, mut said) = (0, Vec::new());
     for turn in 0..TURNS {

@@ -37,7 +37,7 @@ async fn a_session_that_nobody_holds_is_let_go_of_and_goes_on_from_its_log() {
     drop((handle, updates));
     rested(&driver, 0).await;
 
-    let handle = driver.resume(&id, world.host()).await.expect("it is in its log");
+    let handle = driver.resume(&id, world.runtime()).await.expect("it is in its log");
     let mut updates = handle.subscribe(Seq(0));
     handle.send(Input::Prompt { text: "again".to_owned() }).expect("open");
     let mut seen = logged(&until(&mut updates, ended).await);
@@ -60,7 +60,7 @@ async fn a_session_that_is_watched_held_or_at_work_is_kept() {
     driver.rest(Duration::ZERO);
     assert_eq!(driver.live_sessions(), 1, "its tool runs");
 
-    let handle = driver.resume(&id, world.host()).await.expect("it is live");
+    let handle = driver.resume(&id, world.runtime()).await.expect("it is live");
     let mut updates = handle.subscribe(Seq(0));
     drop(arm);
     until(&mut updates, ended).await;
@@ -89,18 +89,18 @@ async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more(
     let before = Driver::new(world.ports());
     let ids: Vec<_> = (0..3 * RESTING_MAX).map(|number| SessionId::new(format!("s{number}"))).collect();
     for id in &ids {
-        before.create(id.clone(), spec(), world.host()).await.expect("created");
+        before.create(id.clone(), spec(), world.runtime()).await.expect("created");
     }
     let driver = Driver::new(world.ports());
-    let held = driver.resume(&ids[0], world.host()).await.expect("it is in its log");
-    let working = driver.resume(&ids[1], world.host()).await.expect("it is in its log");
+    let held = driver.resume(&ids[0], world.runtime()).await.expect("it is in its log");
+    let working = driver.resume(&ids[1], world.runtime()).await.expect("it is in its log");
     let mut updates = working.subscribe(Seq(0));
     working.send(direct("wait")).expect("open");
     until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
     let id = working.id().clone();
     drop((working, updates));
     for id in &ids[2..] {
-        driver.resume(id, world.host()).await.expect("it is in its log");
+        driver.resume(id, world.runtime()).await.expect("it is in its log");
         assert!(driver.live_sessions() <= RESTING_MAX + 2, "{}", driver.live_sessions());
     }
     assert!(driver.live(held.id()).is_some(), "somebody holds it");
@@ -108,7 +108,7 @@ async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more(
     let newest = ids.last().expect("there are some");
     assert!(driver.live(newest).is_some(), "the oldest go first");
     assert!(driver.live(&ids[2]).is_none());
-    driver.resume(&ids[2], world.host()).await.expect("it goes on from its log");
+    driver.resume(&ids[2], world.runtime()).await.expect("it goes on from its log");
 }
 
 #[tokio::test]

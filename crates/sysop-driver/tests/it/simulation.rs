@@ -84,9 +84,9 @@ fn simulate(seed: u64) -> (usize, usize) {
 
 async fn open(world: &Arc<World>) -> Result<Handle, DriverError> {
     let driver = Driver::new(world.ports());
-    match driver.resume(&session_id(), world.host()).await {
+    match driver.resume(&session_id(), world.runtime()).await {
         Err(DriverError::Store(sysop_driver::port::StoreError::NotFound(_))) => {
-            driver.create(session_id(), spec(), world.host()).await
+            driver.create(session_id(), spec(), world.runtime()).await
         }
         other => other,
     }

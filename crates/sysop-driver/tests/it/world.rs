@@ -24,11 +24,11 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionKind;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_driver::Ports;
 use sysop_driver::people::{Answer, Asked, People};
 use sysop_driver::port::{
     CancellationToken, Clock, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
+use sysop_driver::{Ports, Runtime};
 use tokio::sync::Notify;
 
 /// What the tests of this crate share: one machine with its disk.
@@ -121,11 +121,11 @@ impl World {
     }
 
     pub(crate) fn ports(self: &Arc<Self>) -> Ports {
-        Ports {
-            provider: Arc::new(ScriptedProvider(Arc::clone(self))),
-            store: Arc::new(Disk(Arc::clone(self))),
-            clock: Arc::new(VirtualClock(Arc::clone(self))),
-        }
+        Ports { store: Arc::new(Disk(Arc::clone(self))), clock: Arc::new(VirtualClock(Arc::clone(self))) }
+    }
+
+    pub(crate) fn runtime(self: &Arc<Self>) -> Runtime {
+        Runtime { host: self.host(), provider: Arc::new(ScriptedProvider(Arc::clone(self))) }
     }
 
     pub(crate) fn host(self: &Arc<Self>) -> Arc<dyn Host> {

@@ -14,7 +14,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store};
-use sysop_driver::{Driver, Handle, Ports, Updates, system_clock};
+use sysop_driver::{Driver, Handle, Ports, Runtime, Updates, system_clock};
 use sysop_store::MemoryStore;
 use tempfile::TempDir;
 
@@ -191,6 +191,7 @@ struct World {
     path: PathBuf,
     store: Arc<AuditedStore>,
     machine: Arc<Machine>,
+    provider: Arc<Wants>,
     driver: Driver,
 }
 
@@ -212,12 +213,9 @@ impl World {
             effect: ToolEffect::Command,
         };
         let machine = Arc::new(Machine { tools: vec![bash], ran: Default::default() });
-        let driver = Driver::new(Ports {
-            provider: Arc::new(Wants(command)),
-            store: Arc::clone(&store) as Arc<dyn Store>,
-            clock: system_clock(),
-        });
-        Self { _folder: folder, path, store, machine, driver }
+        let ports = Ports { store: Arc::clone(&store) as Arc<dyn Store>, clock: system_clock() };
+        let provider = Arc::new(Wants(command));
+        Self { _folder: folder, path, store, machine, provider, driver: Driver::new(ports) }
     }
 
     async fn open(&self, approve: ApprovalMode) -> (Handle, Updates) {
@@ -236,8 +234,9 @@ impl World {
             root: "/srv".to_owned(),
             profile: "full".to_owned(),
         };
-        let host = Arc::clone(&self.machine) as Arc<dyn Host>;
-        let handle = self.driver.create(SessionId::new("s1"), spec, host).await.unwrap();
+        let runtime =
+            Runtime { host: Arc::clone(&self.machine) as _, provider: Arc::clone(&self.provider) as _ };
+        let handle = self.driver.create(SessionId::new("s1"), spec, runtime).await.unwrap();
         self.store
             .acts(handle.id(), Actor { name: "laptop".to_owned(), trace: Some("00-ab-cd-01".to_owned()) });
         let updates = handle.subscribe(Seq(0));

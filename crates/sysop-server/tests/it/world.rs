@@ -27,7 +27,7 @@ use sysop_driver::people::{
 use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
-use sysop_driver::{Driver, DriverError, Handle, Ports, system_clock};
+use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
 use sysop_server::limits::Doors;
 use sysop_server::{
     Artefact, Caller, Found, Guard, LentSettings, Peer, RoomError, Rooms, Scope, Server, ServerSettings,
@@ -73,11 +73,7 @@ impl World {
     pub(crate) async fn on(store: Arc<MemoryStore>, settings: ServerSettings) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let ports = Ports {
-            provider: Arc::new(Obedient),
-            store: Arc::clone(&store) as Arc<dyn Store>,
-            clock: system_clock(),
-        };
+        let ports = Ports { store: Arc::clone(&store) as Arc<dyn Store>, clock: system_clock() };
         let driver = Driver::new(ports);
         let machine = Arc::new(Machine::default());
         let rooms =
@@ -185,13 +181,13 @@ impl TestRooms {
 impl Rooms for TestRooms {
     async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Found, RoomError> {
         let spec = SessionSpec { approve: wish.approve.unwrap_or(ApprovalMode::Auto), ..spec() };
-        let host = self.host(&wrap);
-        self.driver.create(id, spec, host).await.map(found).map_err(failed)
+        let runtime = Runtime { host: self.host(&wrap), provider: Arc::new(Obedient) };
+        self.driver.create(id, spec, runtime).await.map(found).map_err(failed)
     }
 
     async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError> {
-        let host = self.host(&wrap);
-        self.driver.resume(id, host).await.map(found).map_err(failed)
+        let runtime = Runtime { host: self.host(&wrap), provider: Arc::new(Obedient) };
+        self.driver.resume(id, runtime).await.map(found).map_err(failed)
     }
 
     fn if_open(&self, id: &SessionId) -> Option<Found> {

@@ -15,7 +15,7 @@ use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::cluster::{Acquired, Cluster, Lease, Letter};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store, StoreError};
-use sysop_driver::{Driver, DriverError, MakeHost, Ports, face, system_clock};
+use sysop_driver::{Driver, DriverError, MakeRuntime, Ports, face, system_clock};
 use sysop_store::{PostgresNode, PostgresStore};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, Semaphore};
@@ -120,21 +120,23 @@ impl Node {
     pub(crate) async fn start(name: &'static str, url: &str, world: &Arc<World>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let (url, provider) = (url.to_owned(), Arc::new(Model(Arc::clone(world))));
+        let url = url.to_owned();
         let started = runtime.spawn(async move {
             let store = PostgresStore::connect(&url).await.unwrap();
             let cluster = PostgresNode::join(&store, name).await.unwrap();
-            let ports = Ports { provider, store: Arc::new(store), clock: system_clock() };
+            let ports = Ports { store: Arc::new(store), clock: system_clock() };
             (Driver::among(ports, Arc::new(cluster.clone())), cluster)
         });
         let (driver, cluster) = started.await.unwrap();
         Self { runtime: Some(runtime), driver, cluster, world: Arc::clone(world) }
     }
 
-    pub(crate) fn make_host(&self, name: &str) -> MakeHost {
+    pub(crate) fn make_runtime(&self, name: &str) -> MakeRuntime {
         let (world, session) = (Arc::clone(&self.world), name.to_owned());
         Arc::new(move || {
-            Arc::new(Tools { world: Arc::clone(&world), session: session.clone(), tools: vec![bash()] })
+            let world = Arc::clone(&world);
+            let tools = Tools { world: Arc::clone(&world), session: session.clone(), tools: vec![bash()] };
+            sysop_driver::Runtime { host: Arc::new(tools), provider: Arc::new(Model(world)) }
         })
     }
 
@@ -144,10 +146,10 @@ impl Node {
     }
 
     pub(crate) async fn create(&self, name: &str) -> Face {
-        let (driver, id, make_host) = (self.driver.clone(), SessionId::new(name), self.make_host(name));
+        let (driver, id, make_runtime) = (self.driver.clone(), SessionId::new(name), self.make_runtime(name));
         let created = self.runtime.as_ref().unwrap().spawn(async move {
-            let handle = driver.create(id, spec(), make_host()).await.unwrap();
-            driver.share(handle, make_host)
+            let handle = driver.create(id, spec(), make_runtime()).await.unwrap();
+            driver.share(handle, make_runtime)
         });
         Face::new(created.await.unwrap())
     }
@@ -174,8 +176,8 @@ impl Node {
     }
 
     pub(crate) async fn try_open(&self, name: &str) -> Result<Face, DriverError> {
-        let (driver, id, make_host) = (self.driver.clone(), SessionId::new(name), self.make_host(name));
-        let open = self.runtime.as_ref().unwrap().spawn(async move { driver.open(&id, make_host).await });
+        let (driver, id, make_runtime) = (self.driver.clone(), SessionId::new(name), self.make_runtime(name));
+        let open = self.runtime.as_ref().unwrap().spawn(async move { driver.open(&id, make_runtime).await });
         Ok(Face::new(open.await.unwrap()?))
     }
 }

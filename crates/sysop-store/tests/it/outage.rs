@@ -212,10 +212,10 @@ async fn an_opening_that_is_given_up_half_way_keeps_nobody_out() {
         let name: &'static str = format!("s{step}").leak();
         drop(a.create(name).await);
         a.rest().await;
-        let (driver, make_host) = (b.driver.clone(), b.make_host(name));
+        let (driver, make_runtime) = (b.driver.clone(), b.make_runtime(name));
         let giving_up = b.runtime.as_ref().unwrap().spawn(async move {
             let id = id(name);
-            let mut opening = std::pin::pin!(driver.open(&id, make_host));
+            let mut opening = std::pin::pin!(driver.open(&id, make_runtime));
             for _ in 0..polls {
                 if futures::poll!(&mut opening).is_ready() {
                     return;

@@ -1,6 +1,5 @@
 //! The sessions of a server: many at a time, on any host, each with the models of its own host.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,22 +16,20 @@ use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::ToolSpec;
-use sysop_driver::cluster::Cluster;
+use sysop_driver::cluster::Cluster as _;
 use sysop_driver::face::{Desk, Named, Session};
 use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
-use sysop_driver::{Driver, DriverError, MakeHost, Ports, system_clock};
-use sysop_provider::Providers;
+use sysop_driver::{Driver, DriverError, MakeRuntime, Ports, Runtime, system_clock};
 use sysop_server::audit::{Actor, AuditedCluster, AuditedStore};
 use sysop_server::{Artefact, Found, RoomError, Rooms, Wish, Wrap};
 use sysop_store::PostgresNode;
 use tokio_util::io::ReaderStream;
 
-use super::nodes::Branches;
-use super::{Machines, Parts, Place, forget};
+use super::{Parts, Place, forget};
 use crate::config::PROVIDERS;
-use crate::demo::{DEMO, Demo};
+use crate::demo::DEMO;
 use crate::prompt;
 use crate::settings::{HostChoice, unknown_provider};
 
@@ -47,9 +44,8 @@ const FAR_MODELS: &str = "ollama+ssh";
 pub(crate) struct ServedRooms {
     parts: Parts,
     store: Arc<AuditedStore>,
-    node: Option<Node>,
-    /// One for each far machine, whose models only its own sessions reach; all others share the one without a name.
-    drivers: Mutex<HashMap<String, Driver>>,
+    node: Option<PostgresNode>,
+    driver: Driver,
     /// It was tried to give all sessions back.
     left: AtomicBool,
 }
@@ -58,37 +54,17 @@ impl ServedRooms {
     /// Serves the sessions of these parts, from a store in front of theirs, perhaps as one node of several. Must be
     /// called within a tokio runtime.
     pub(crate) fn new(parts: Parts, store: Arc<AuditedStore>, node: Option<PostgresNode>) -> Self {
-        let node = node.map(|node| {
-            let audited = AuditedCluster::new(Arc::new(node.clone()), Arc::clone(&store));
-            Node { node, branches: Branches::new(Arc::new(audited)) }
-        });
-        Self { parts, store, node, drivers: Mutex::default(), left: AtomicBool::new(false) }
-    }
-
-    fn driver(&self, host: Option<&HostChoice>) -> Driver {
-        let far = host.filter(|host| matches!(host, HostChoice::Ssh(_)));
-        let name = far.map(HostChoice::to_string).unwrap_or_default();
-        let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || {
-            let host = far.unwrap_or(&HostChoice::Local);
-            let models = HostModels { demo: Demo::new(), providers: self.parts.models.of(host) };
-            let ports = Ports {
-                provider: Arc::new(models),
-                store: Arc::clone(&self.store) as Arc<dyn Store>,
-                clock: system_clock(),
-            };
-            let driver = match &self.node {
-                Some(node) => Driver::among(ports, node.branches.branch()),
-                None => Driver::new(ports),
-            };
-            driver.begin_with(self.first());
-            driver
+        let ports = Ports { store: Arc::clone(&store) as Arc<dyn Store>, clock: system_clock() };
+        let driver = match &node {
+            Some(node) => {
+                let audited = AuditedCluster::new(Arc::new(node.clone()), Arc::clone(&store));
+                Driver::among(ports, Arc::new(audited))
+            }
+            None => Driver::new(ports),
         };
-        drivers.entry(name).or_insert_with(new).clone()
-    }
-
-    fn drivers(&self) -> Vec<Driver> {
-        self.drivers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let rooms = Self { parts, store, node, driver, left: AtomicBool::new(false) };
+        rooms.driver.begin_with(rooms.first());
+        rooms
     }
 
     /// What each earlier session is told first: it works as it did, with the rules of today's config added.
@@ -98,7 +74,7 @@ impl ServedRooms {
     }
 
     /// How a new session works, and with which tools of its own.
-    fn plan(&self, wish: Wish) -> Result<(Driver, SessionSpec, Own), RoomError> {
+    fn plan(&self, wish: Wish) -> Result<(SessionSpec, Own), RoomError> {
         let settings = &self.parts.settings;
         let profile: Profile = match &wish.profile {
             Some(name) => {
@@ -106,7 +82,7 @@ impl ServedRooms {
             }
             None => settings.profile.into(),
         };
-        let (driver, mut spec, own) = if wish.host.as_deref() == Some(NONE) {
+        let (mut spec, own) = if wish.host.as_deref() == Some(NONE) {
             let place = Place { host: HostChoice::Local, root: PathBuf::new() };
             let spec = SessionSpec {
                 system: prompt::system_without_host(),
@@ -114,12 +90,12 @@ impl ServedRooms {
                 root: String::new(),
                 ..self.parts.spec(&place, &[])
             };
-            (self.driver(None), spec, Own::None)
+            (spec, self.without_host())
         } else {
             let place = self.place(wish.host.as_deref(), wish.root.as_deref())?;
-            let host = self.parts.machines.host(&place, profile).map_err(|error| bad(&error))?;
-            let (driver, spec) = (self.driver(Some(&place.host)), self.parts.spec(&place, host.tools()));
-            (driver, spec, Own::At { place, profile, machines: self.parts.machines.clone(), first: host })
+            let runtime = self.parts.runtime(&place, profile).map_err(|error| bad(&error))?;
+            let spec = self.parts.spec(&place, runtime.host.tools());
+            (spec, Own::At { place, profile, parts: self.parts.clone(), first: runtime })
         };
         profile.as_str().clone_into(&mut spec.profile);
         if let Some(model) = wish.model {
@@ -130,7 +106,7 @@ impl ServedRooms {
             self.permits(&Change::Approve(approve)).map_err(RoomError::Bad)?;
             spec.approve = approve;
         }
-        Ok((driver, spec, own))
+        Ok((spec, own))
     }
 
     /// Where a new session works: below the server's own root, or on another machine.
@@ -166,21 +142,24 @@ impl ServedRooms {
 
     /// A session that is open here.
     fn opened(&self, id: &SessionId) -> Option<Found> {
-        let drivers = self.drivers();
-        drivers.iter().find_map(|driver| Some(found(driver, driver.opened(id)?)))
+        Some(found(&self.driver, self.driver.opened(id)?))
     }
 
     /// Where an earlier session works, and with which tools.
-    async fn place_of(&self, id: &SessionId) -> Result<(Driver, Own), RoomError> {
+    async fn place_of(&self, id: &SessionId) -> Result<Own, RoomError> {
         let spec = self.spec_of(id).await?;
         if spec.host == NONE {
-            return Ok((self.driver(None), Own::None));
+            return Ok(self.without_host());
         }
         let profile = spec.profile.parse().unwrap_or(self.parts.settings.profile.into());
         let place = self.parts.place_of(&spec).map_err(|error| bad(&error))?;
-        let machines = self.parts.machines.clone();
-        let first = machines.host(&place, profile).map_err(|error| bad(&error))?;
-        Ok((self.driver(Some(&place.host)), Own::At { place, profile, machines, first }))
+        let first = self.parts.runtime(&place, profile).map_err(|error| bad(&error))?;
+        Ok(Own::At { place, profile, parts: self.parts.clone(), first })
+    }
+
+    /// A session with no machine of its own asks the models that this machine reaches.
+    fn without_host(&self) -> Own {
+        Own::None(self.parts.models.of(&HostChoice::Local))
     }
 
     async fn spec_of(&self, id: &SessionId) -> Result<SessionSpec, RoomError> {
@@ -201,19 +180,19 @@ impl ServedRooms {
 #[async_trait]
 impl Rooms for ServedRooms {
     async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Found, RoomError> {
-        let (driver, spec, own) = self.plan(wish)?;
-        let make_host = own.maker(wrap);
-        let handle = driver.create(id, spec, make_host()).await.map_err(failed)?;
-        Ok(found(&driver, driver.share(handle, make_host)))
+        let (spec, own) = self.plan(wish)?;
+        let make_runtime = own.maker(wrap);
+        let handle = self.driver.create(id, spec, make_runtime()).await.map_err(failed)?;
+        Ok(found(&self.driver, self.driver.share(handle, make_runtime)))
     }
 
     async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError> {
         if let Some(found) = self.opened(id) {
             return Ok(found);
         }
-        let (driver, own) = self.place_of(id).await?;
-        let session = driver.open(id, own.maker(wrap)).await.map_err(failed)?;
-        Ok(found(&driver, session))
+        let own = self.place_of(id).await?;
+        let session = self.driver.open(id, own.maker(wrap)).await.map_err(failed)?;
+        Ok(found(&self.driver, session))
     }
 
     fn if_open(&self, id: &SessionId) -> Option<Found> {
@@ -230,9 +209,7 @@ impl Rooms for ServedRooms {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), RoomError> {
-        for driver in self.drivers() {
-            driver.end(id, "this session was deleted");
-        }
+        self.driver.end(id, "this session was deleted");
         let forgotten = forget(self.store.as_ref(), &self.parts.kept, self.parts.settings(), id).await;
         forgotten.map_err(|error| failed(error.into()))
     }
@@ -252,7 +229,7 @@ impl Rooms for ServedRooms {
 
     async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), RoomError> {
         self.spec_of(from).await?;
-        match self.driver(None).fork(from, before, id).await {
+        match self.driver.fork(from, before, id).await {
             Err(DriverError::NoTurn(..)) => {
                 Err(RoomError::Bad(format!("session {from} has no turn {before}")))
             }
@@ -308,12 +285,12 @@ impl Rooms for ServedRooms {
     }
 
     fn ask(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
-        self.parts.models.stream(request)
+        self.parts.models.of(&self.parts.settings.host).stream(request)
     }
 
     async fn trouble(&self) -> Option<String> {
         let missing = match &self.node {
-            Some(node) => node.node.ready().err(),
+            Some(node) => node.ready().err(),
             None => None,
         };
         let missing = match missing {
@@ -324,11 +301,11 @@ impl Rooms for ServedRooms {
     }
 
     fn live_count(&self) -> usize {
-        self.drivers().iter().map(Driver::live_sessions).sum()
+        self.driver.live_sessions()
     }
 
     fn rest(&self, idle: Duration) {
-        self.drivers().iter().for_each(|driver| driver.rest(idle));
+        self.driver.rest(idle);
     }
 
     async fn leave(&self) {
@@ -336,11 +313,9 @@ impl Rooms for ServedRooms {
             return;
         }
         let leaving = async {
-            for driver in self.drivers() {
-                driver.leave().await.map_err(|error| error.to_string())?;
-            }
+            self.driver.leave().await.map_err(|error| error.to_string())?;
             match &self.node {
-                Some(node) => node.node.leave().await.map_err(|error| error.to_string()),
+                Some(node) => node.leave().await.map_err(|error| error.to_string()),
                 None => Ok(()),
             }
         };
@@ -357,34 +332,36 @@ fn found(driver: &Driver, session: Arc<dyn Session>) -> Found {
     Found { session, last }
 }
 
-/// This process as one of several.
-struct Node {
-    node: PostgresNode,
-    branches: Branches,
-}
-
 /// The tools of a session that are its own.
 enum Own {
-    /// It has none.
-    None,
+    /// It has none, and reaches these models.
+    None(Arc<dyn Provider>),
     /// Those of a machine.
-    At { place: Place, profile: Profile, machines: Machines, first: Arc<dyn Host> },
+    At { place: Place, profile: Profile, parts: Parts, first: Runtime },
 }
 
 impl Own {
-    /// Makes its host, and makes it anew where the session was elsewhere meanwhile: what a host knew of the session,
+    /// Makes its runtime, and makes it anew where the session was elsewhere meanwhile: what a host knew of the session,
     /// like a terminal, ends with each stay.
-    fn maker(self, wrap: Wrap) -> MakeHost {
+    fn maker(self, wrap: Wrap) -> MakeRuntime {
         match self {
-            Self::None => Arc::new(move || wrap(Arc::new(NoTools))),
-            Self::At { place, profile, machines, first } => {
+            Self::None(provider) => Arc::new(move || {
+                let provider = Arc::clone(&provider);
+                Runtime { host: wrap(Arc::new(NoTools)), provider }
+            }),
+            Self::At { place, profile, parts, first } => {
                 let first = Mutex::new(Some(first));
                 Arc::new(move || {
                     let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    wrap(first.unwrap_or_else(|| match machines.host(&place, profile) {
-                        Ok(host) => host,
-                        Err(error) => Arc::new(Unreachable(format!("{error:#}"))),
-                    }))
+                    let Runtime { host, provider } =
+                        first.unwrap_or_else(|| match parts.runtime(&place, profile) {
+                            Ok(runtime) => runtime,
+                            Err(error) => {
+                                let host = Arc::new(Unreachable(format!("{error:#}")));
+                                Runtime { host, provider: parts.models.of(&place.host) }
+                            }
+                        });
+                    Runtime { host: wrap(host), provider }
                 })
             }
         }
@@ -411,22 +388,6 @@ fn failed(error: DriverError) -> RoomError {
         | DriverError::NoTurn(..)
         | DriverError::Elsewhere(..)
         | DriverError::BadLog(..) => RoomError::Failed(error.to_string()),
-    }
-}
-
-/// The models that sessions on one host reach.
-struct HostModels {
-    demo: Demo,
-    providers: Arc<Providers>,
-}
-
-impl Provider for HostModels {
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
-        if request.model.provider == DEMO {
-            self.demo.stream(request)
-        } else {
-            self.providers.stream(request)
-        }
     }
 }
 

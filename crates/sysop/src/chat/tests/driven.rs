@@ -17,7 +17,7 @@ use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::people::{Answer as Given, Asked, People};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider};
-use sysop_driver::{Driver, Ports, system_clock};
+use sysop_driver::{Driver, Ports, Runtime, system_clock};
 use sysop_store::SqliteStore;
 
 use super::*;
@@ -106,9 +106,10 @@ pub(super) fn session(file: &Path) -> Opened {
         profile: "full".into(),
     };
     let store = Arc::new(SqliteStore::open(file).unwrap());
-    let driver = Driver::new(Ports { provider: Arc::new(NoModel), store, clock: system_clock() });
+    let driver = Driver::new(Ports { store, clock: system_clock() });
     let host = Arc::new(Asking { tools: vec![tool], people: OnceLock::new() });
-    let handle = driver.begin(SessionId::new("s-1"), spec.clone(), host);
+    let handle =
+        driver.begin(SessionId::new("s-1"), spec.clone(), Runtime { host, provider: Arc::new(NoModel) });
     wiring::opened(handle, Seq(0), spec)
 }
 

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
 
 use serde_json::json;
 
-use super::{Far, outcomes};
+use super::{Far, outcomes, text};
 use crate::person::{Person, at_a_terminal};
-use crate::support::{bash, processes_with, say};
+use crate::support::{DEADLINE, bash, processes_with, say};
+use crate::viewer::Viewer;
 
 /// What stands in for the program where nothing is forwarded: it answers from the files beside it, in turn.
 const OLLAMA: &str = r#"#!/bin/sh
@@ -80,6 +82,48 @@ fn a_session_that_goes_on_asks_the_models_of_its_host() {
         "over its connection"
     );
     far.nothing_is_left();
+}
+
+/// Lets `first` reach the machine of `second` as well, under another name.
+fn joined(first: &Far, second: &Far, name: &str) {
+    let path = |file: &str| text(&second.sshd.path(file));
+    first.sshd.configure(&format!(
+        "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {}\n  UserKnownHostsFile {}\n",
+        second.sshd.port(),
+        path("user"),
+        path("known_hosts"),
+    ));
+}
+
+#[test]
+fn a_session_left_running_keeps_asking_the_models_of_its_own_host() {
+    let wait = "until [ -e go ]; do sleep 0.05; done; echo 4 files";
+    let first = with_server(&[("count", vec![bash(wait), say("There are four.")])]);
+    let second = with_server(&[("count", vec![say("I know nothing of files.")])]);
+    joined(&first, &second, "other");
+    let asked = |far: &Far| far.mock.requests().iter().filter(|it| it.path == "/api/chat").count();
+    at_a_terminal(async {
+        let line = ["--host", "far", "--model", "ollama+ssh/qwen3", "--approve", "auto", "count them"];
+        let mut viewer = Viewer::sits_down(&first.world, &line);
+        viewer.sees("until [ -e go ]").await;
+        viewer.types("/host other\r").await;
+        viewer
+            .sees_that("a session on the other host", |screen| {
+                screen.lines().last().unwrap_or_default().trim().starts_with("other ·")
+            })
+            .await;
+        let before = asked(&first);
+        fs::write(first.there("go"), "").unwrap();
+        let until = Instant::now() + DEADLINE;
+        while asked(&first) == before && asked(&second) == 0 {
+            assert!(Instant::now() < until, "no model was asked for the second step");
+            std::thread::yield_now();
+        }
+        assert_eq!((asked(&first), asked(&second)), (before + 1, 0), "requests to each host's Ollama");
+        assert!(first.mock.last_body().to_string().contains("4 files"));
+        viewer.types("\x15\x15\x04").await;
+        viewer.ends().await;
+    });
 }
 
 #[test]
