@@ -19,7 +19,7 @@ const HELP: &str = "\
 cargo xtask CHORE
 
   demo    build sysop and let it do a real job on this machine, without a key
-  test    everything that must hold: format, lints, all tests
+  test    format, lints and all tests; --all adds what takes longer: long random tests, installs in fresh systems
   bench   measure whole processes against baselines of the same run [NAME..] [--check]
   wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
   pictures  make the pictures in docs/pictures anew, from real runs [--screen: not the page] [SYSOP]
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(&rest),
         Some("dist") => dist::run(&rest),
         Some("pictures") => pictures::run(&rest),
-        Some("setup") => setup::run().and_then(|()| setup::desktop()),
+        Some("setup") => setup::tests().and_then(|()| setup::desktop()),
         Some("web") => web::run(&rest),
         Some("wire") => wire::run(),
         None | Some("help" | "--help" | "-h") => {

@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::chore::{found, step, target};
 
-/// Programs that are needed, and the Debian packages that hold them.
-const NEEDED: &[(&str, &str)] = &[
-    ("cc", "gcc libc6-dev"),
-    ("bash", "bash"),
+/// Programs that building `sysop` needs, and the Debian packages that hold them.
+const BUILD: &[(&str, &str)] = &[("cc", "gcc libc6-dev"), ("bash", "bash")];
+
+/// Programs that only the tests need: shells, servers, and tools that the tests drive.
+const TESTS: &[(&str, &str)] = &[
     ("git", "git"),
     ("setsid", "util-linux"),
     ("ssh", "openssh-client"),
@@ -47,9 +48,15 @@ const WINDOW: &[(&str, &str)] = &[
 /// The web engine, as pkg-config knows it, and the Debian package that it is built against.
 const ENGINE: (&str, &str) = ("webkit2gtk-4.1", "libwebkit2gtk-4.1-dev");
 
-/// Makes sure that all is there that building and testing `sysop` needs.
-pub(crate) fn run() -> Result<()> {
-    need(NEEDED)?;
+/// Installs what building `sysop` needs, and nothing else.
+pub(crate) fn build() -> Result<()> {
+    need(BUILD)
+}
+
+/// Installs what building and testing `sysop` needs.
+pub(crate) fn tests() -> Result<()> {
+    build()?;
+    need(TESTS)?;
     let (name, version) = API_CHECKER;
     python_tool(name, &[&format!("{name}=={version}")]).map(drop)
 }

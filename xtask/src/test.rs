@@ -1,14 +1,28 @@
-//! Everything that must hold.
+//! `cargo xtask test`: everything that must hold.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::chore::{cargo, step};
-use crate::{setup, web, wire};
+use crate::{dist, setup, web, wire};
 
-/// Runs format check, lints, the TypeScript of the messages, all tests, and those of the page in a browser; `rest` goes to
-/// the test binaries.
+/// Runs of the random tests with `--all`; each draws new seeds, and a failure prints its own.
+const LONG_RUNS: usize = 20;
+/// Time for each `arbtest` property in such a run, in milliseconds.
+const LONG_BUDGET_MS: &str = "10000";
+/// Crates whose random tests gain from more runs: those that decide, and those that parse what models and programs write.
+const LONG_CRATES: [&str; 5] = ["sysop-core", "sysop-driver", "sysop-provider", "sysop-wire", "sysop-tui"];
+
+/// Runs format check, lints, the generated TypeScript, all tests, and the page's tests in a browser. With `--all`, adds
+/// what takes longer than 20 minutes in all. Other arguments go to the test binaries.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
-    setup::run()?;
+    let (all, rest) = match rest {
+        [first, rest @ ..] if first == "--all" => (true, rest),
+        rest => (false, rest),
+    };
+    if all && !rest.is_empty() {
+        bail!("`cargo xtask test --all` takes no other arguments");
+    }
+    setup::tests()?;
     setup::desktop()?;
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     let mut lints = cargo();
@@ -20,5 +34,20 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
     step("tests", &mut tests)?;
-    web::test(&[])
+    web::test(&[])?;
+    if all { long() } else { Ok(()) }
+}
+
+/// What takes longer than the tests of every change may take.
+fn long() -> Result<()> {
+    for run in 1..=LONG_RUNS {
+        let mut tests = cargo();
+        tests.args(["test", "--release", "--locked", "--lib", "--test", "it", "--no-fail-fast", "--quiet"]);
+        for name in LONG_CRATES {
+            tests.args(["--package", name]);
+        }
+        tests.env("ARBTEST_BUDGET_MS", LONG_BUDGET_MS);
+        step(&format!("random tests, run {run} of {LONG_RUNS}"), &mut tests)?;
+    }
+    dist::run(&["--try".to_owned()])
 }

@@ -79,7 +79,7 @@ impl Bench {
 
 /// Runs the measurements; names in `rest` choose some of them. `--check` fails where a target is missed.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
-    setup::run()?;
+    setup::tests()?;
     setup::need(&[("time", "time")])?;
     web::build()?;
     let check = rest.iter().any(|argument| argument == "--check");
