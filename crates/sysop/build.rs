@@ -1,4 +1,4 @@
-//! Tells the linker how the optimised program starts soonest, as ADR 21 decides.
+//! Tells the linker how the optimized program starts soonest, as ADR 21 decides.
 
 use std::env;
 use std::path::Path;

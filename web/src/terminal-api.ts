@@ -1,6 +1,6 @@
 /** What the page and the live terminal say to each other. */
 import type { Ref } from "react";
-import type { Link } from "./protocol/session";
+import type { Link } from "./protocol/session-link";
 
 /** What the page asks of a terminal. */
 export interface TerminalHandle {
@@ -18,7 +18,7 @@ export interface TerminalHandle {
 export interface TerminalPaneProps {
   /** The connection of its session. */
   link: Link;
-  /** Which colours. */
+  /** Which colors. */
   theme: "dark" | "light";
   /** The person wants to send this text to the model. */
   onSelectionToModel(text: string): void;

@@ -17,22 +17,11 @@ export type CallId = string;
 export type ChangedFile = {
   /** Path relative to the root. */
   path: string;
-  /** The artefact with the bytes before, on the host; none where the file did not exist. */
+  /** The artifact with the bytes before, on the host; none where the file did not exist. */
   before?: string;
   /** BLAKE3 of the bytes after, in hex. */
   afterHash: string;
 };
-
-/** How much a command can do, from least to most. */
-export type Class =
-  /** Known to look only. */
-  | "read_only"
-  /** Changes something, in a way that can be read off it. */
-  | "changes"
-  /** Does what cannot be read off it: `eval`, a sourced file, a program given to an interpreter. */
-  | "opaque"
-  /** Matches a dangerous pattern, or destroys, or cannot be parsed. */
-  | "dangerous";
 
 /** One message from a client. */
 export type ClientMessage =
@@ -92,7 +81,7 @@ export type ClientMessage =
     /** Which call. */
     toolCallId: CallId;
     /** The answer. */
-    decision: DecisionWord;
+    decision: DecisionKind;
     /** What to run instead. */
     command?: string;
     /** A word to the model, where it is rejected. */
@@ -257,8 +246,16 @@ export type ClientMessage =
     type: "heartbeat";
   };
 
+/** The tools that a client lends. */
+export type ClientToolSet = {
+  /** The tools; those of the session's own host with the same names are not used. */
+  tools: Array<OfferedTool>;
+  /** The root of its file tools, on the client. */
+  root: string;
+};
+
 /** The words for a decision. */
-export type DecisionWord =
+export type DecisionKind =
   /** Run it this once. */
   | "allow"
   /** Run it and its like for the rest of the session. */
@@ -272,18 +269,6 @@ export type DirectOrigin =
   | "typed"
   /** It comes from a routine; it is asked about as a model's call is. */
   | "routine";
-
-/** How a turn ended and what it took. */
-export type Done = {
-  /** Why it ended. */
-  stopReason: StopReason;
-  /** Which turn. */
-  turn: TurnId;
-  /** The tokens of all its model calls. */
-  usage: Tokens;
-  /** How many model calls it made. */
-  iterations: number;
-};
 
 /** What kind of problem an `error` tells of. */
 export type ErrorCode =
@@ -338,7 +323,7 @@ export type Finding = {
   /** Byte after the last. */
   end: number;
   /** How bad it is. */
-  class: Class;
+  class: RiskClass;
   /** Why, in a few words: `recursive delete`, `writes to a block device`. */
   why: string;
 };
@@ -401,17 +386,6 @@ export type HostOutcome = {
   group: number;
 };
 
-/** The tools that a client lends. */
-export type LentTools = {
-  /** The tools; those of the session's own host with the same names are not used. */
-  tools: Array<OfferedTool>;
-  /** The root of its file tools, on the client. */
-  root: string;
-};
-
-/** How the parts of a text look: where a look begins, in bytes of the text, each until the next begins.  In the log and in messages it is a list of places and SGR parameters, which are read as strictly as those of a program. */
-export type Looks = Array<[number, string]>;
-
 /** One tool that a client lends. */
 export type ManifestTool = {
   /** Its name. */
@@ -458,7 +432,7 @@ export type PauseReason =
   /** The process died in the middle of the turn. */
   | "interrupted";
 
-/** What is asked. Its texts come from programs and far machines: a face neutralises them. */
+/** What is asked. Its texts come from programs and far machines: a face neutralizes them. */
 export type Question = {
   /** Which question. */
   id: QuestionId;
@@ -483,6 +457,17 @@ export type QuestionKind =
   | "text"
   /** It looks like a prompt for a secret, but the terminal cannot tell: the person decides whether it is one. */
   | "perhaps_secret";
+
+/** How much a command can do, from least to most. */
+export type RiskClass =
+  /** Known to look only. */
+  | "read_only"
+  /** Changes something, in a way that can be read off it. */
+  | "changes"
+  /** Does what cannot be read off it: `eval`, a sourced file, a program given to an interpreter. */
+  | "opaque"
+  /** Matches a dangerous pattern, or destroys, or cannot be parsed. */
+  | "dangerous";
 
 /** Position of an event in its session's log; the first event has 1, so 0 means "before everything". */
 export type Seq = number;
@@ -515,7 +500,7 @@ export type ServerMessage =
     /** The tools on its own host. */
     tools: Array<OfferedTool>;
     /** The tools that a client lends, where one does. */
-    lent?: LentTools;
+    lent?: ClientToolSet;
     /** The last event when this was sent: what comes up to it is history. Only where it answers `hello`. */
     lastSeq?: Seq;
   }
@@ -535,7 +520,7 @@ export type ServerMessage =
     /** With tools or without, from the next turn on. */
     mode?: Mode;
     /** The tools that a client lends; without tools, it takes them back. */
-    lent?: LentTools;
+    lent?: ClientToolSet;
     /** Whether rules of the server's config were added. */
     rules?: boolean;
   }
@@ -611,9 +596,9 @@ export type ServerMessage =
     /** The how-manyth model call of the turn, from 1. */
     iteration: number;
     /** The tokens of this call. */
-    usage: Tokens;
+    usage: TokenCounts;
     /** The tools that it wants to call, in order; what becomes of each is told by its own messages. */
-    toolCalls?: Array<WantedCall>;
+    toolCalls?: Array<ToolCallRequest>;
   }
   /** A model call failed, and the step is given up; the turn ends or the step is made again. */
   | {
@@ -641,7 +626,7 @@ export type ServerMessage =
     /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
     more?: boolean;
     /** How it ended and what it took. */
-    metadata: Done;
+    metadata: TurnSummary;
   }
   /** A tool call began, on the client that has the tool or on the session's own host. */
   | {
@@ -705,10 +690,10 @@ export type ServerMessage =
     /** What the model is told. */
     output: string;
     /** How `output` looked: where each look begins, in bytes of its UTF-8, and the parameters of its SGR sequence. */
-    looks?: Looks;
+    looks?: StyleRuns;
     /** How long it took, in milliseconds. */
     durationMs: number;
-    /** Name of the artefact with the whole output, where it was kept. */
+    /** Name of the artifact with the whole output, where it was kept. */
     artefact?: string;
     /** The files that it changed through file tools. */
     changes?: Array<ChangedFile>;
@@ -735,7 +720,7 @@ export type ServerMessage =
     /** The model's reason. */
     reason: string;
     /** How much it can do. */
-    risk: Class;
+    risk: RiskClass;
     /** What was found in it. */
     findings?: Array<Finding>;
     /** What `allow_session` would allow. */
@@ -753,7 +738,7 @@ export type ServerMessage =
     /** Which call. */
     toolCallId: CallId;
     /** The answer. */
-    decision: DecisionWord;
+    decision: DecisionKind;
     /** Who answered. */
     by: string;
     /** What runs instead, where it was edited. */
@@ -766,7 +751,7 @@ export type ServerMessage =
     type: "terminal.output";
     /** Which session. */
     sessionId: SessionId;
-    /** The text, with control sequences for text, colours and movements in it. */
+    /** The text, with control sequences for text, colors and movements in it. */
     data?: string;
     /** Whether `data` draws all on an empty screen: at the beginning, and where the client fell behind. */
     reset?: boolean;
@@ -855,7 +840,7 @@ export type ServerMessage =
     /** Who. */
     by: string;
     /** What, as far as it may be known. */
-    typed: Typed;
+    typed: TypedInput;
   }
   /** Something went wrong. */
   | {
@@ -943,14 +928,27 @@ export type StopReason =
   /** It was given up while it was paused. */
   | "paused";
 
+/** How the parts of a text look: where a look begins, in bytes of the text, each until the next begins.  In the log and in messages it is a list of places and SGR parameters, which are read as strictly as those of a program. */
+export type StyleRuns = Array<[number, string]>;
+
 /** Tokens as the models' servers counted them; zero where they did not say. */
-export type Tokens = {
+export type TokenCounts = {
   /** All input tokens, cached ones included. */
   inputTokens: number;
   /** All output tokens, reasoning included. */
   outputTokens: number;
   /** Input tokens that came from a cache. */
   cachedTokens: number;
+};
+
+/** A call that a model wants to make. */
+export type ToolCallRequest = {
+  /** Which call. */
+  toolCallId: CallId;
+  /** The tool. */
+  name: string;
+  /** The arguments: an object; a string where the model wrote none. */
+  arguments: unknown;
 };
 
 /** What a call of a tool may do; the policy decides by it. */
@@ -993,8 +991,20 @@ export type ToolResult = {
 /** Counts the turns of a session from 1. */
 export type TurnId = number;
 
+/** How a turn ended and what it took. */
+export type TurnSummary = {
+  /** Why it ended. */
+  stopReason: StopReason;
+  /** Which turn. */
+  turn: TurnId;
+  /** The tokens of all its model calls. */
+  usage: TokenCounts;
+  /** How many model calls it made. */
+  iterations: number;
+};
+
 /** What a person typed into a terminal, as far as the log may know it. */
-export type Typed =
+export type TypedInput =
   /** Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`. */
   | {
     keys: {
@@ -1018,13 +1028,3 @@ export type Typed =
       text: string;
     };
   };
-
-/** A call that a model wants to make. */
-export type WantedCall = {
-  /** Which call. */
-  toolCallId: CallId;
-  /** The tool. */
-  name: string;
-  /** The arguments: an object; a string where the model wrote none. */
-  arguments: unknown;
-};

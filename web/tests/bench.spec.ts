@@ -4,8 +4,8 @@ import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } f
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { CDPSession, Page } from "@playwright/test";
+import { enter, expect, Person, say, type TestServer, test, visit } from "./fixtures";
 import { run } from "./processes";
-import { enter, expect, Person, type Server, say, test, visit } from "./world";
 
 test.describe.configure({ timeout: 600_000 });
 
@@ -170,7 +170,7 @@ with sqlite3.connect(file, timeout=30) as store:
 `;
 
 /** A session of twice as many messages as it has turns. One turn is made, the others are written into the store. */
-async function longSession(server: Server): Promise<string> {
+async function longSession(server: TestServer): Promise<string> {
   const one = await server.session();
   await server.request("POST", `/api/agent/sessions/${one}/messages`, { content: "word" });
   await idle(server, one, 1);
@@ -181,7 +181,7 @@ async function longSession(server: Server): Promise<string> {
   return id;
 }
 
-async function idle(server: Server, id: string, turn: number): Promise<void> {
+async function idle(server: TestServer, id: string, turn: number): Promise<void> {
   await expect(async () => {
     const shown = (await (await server.request("GET", `/api/agent/sessions/${id}`)).json()) as {
       state: { state: string; turn: number };

@@ -1,7 +1,7 @@
 /** Plain chat as a state of the session: in every tab, after a reload and a restart, and nothing of it runs. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { call, expect, say, test, visit } from "./world";
+import { call, expect, say, test, visit } from "./fixtures";
 
 test("a chat is the session's own, in every tab and after a reload", async ({ page, serve }) => {
   const server = await serve({

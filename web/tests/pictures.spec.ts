@@ -1,7 +1,7 @@
 /** Pictures of the page for the README: `cargo xtask pictures`. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { call, expect, say, test, visit } from "./world";
+import { call, expect, say, test, visit } from "./fixtures";
 
 const folder = process.env.PICTURES ?? "../../docs/pictures";
 
@@ -68,7 +68,7 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await page.evaluate(() => document.fonts.ready);
   await page.screenshot({ path: join(folder, "page-answer.png") });
 
-  await person.button(/^Colours/).click();
+  await person.button(/^Colors/).click();
   await person.button(/Agent$/).click();
   await person.says("how full is it?");
   await expect(person.button(/Run in terminal/).first()).toBeVisible();

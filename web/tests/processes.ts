@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 /** How long a program may take to say what is waited for. */
 const DEADLINE_MS = 30_000;
 
-export interface Running {
+export interface TestProcess {
   child: ChildProcess;
   /** All that it said. */
   said(): string;
@@ -13,7 +13,7 @@ export interface Running {
   end(): Promise<void>;
 }
 
-export function run(program: string, args: string[], env: NodeJS.ProcessEnv, cwd: string): Running {
+export function run(program: string, args: string[], env: NodeJS.ProcessEnv, cwd: string): TestProcess {
   const child = spawn(program, args, { env, cwd, stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   let over = false;

@@ -1,7 +1,7 @@
 /** Review: edited, answered in another tab, refused; by keys. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { call, expect, say, test, visit } from "./world";
+import { call, expect, say, test, visit } from "./fixtures";
 
 const script = {
   "make it": [

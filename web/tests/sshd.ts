@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { type Running, run } from "./processes";
+import { run, type TestProcess } from "./processes";
 
 export interface Sshd {
   /** The config of ssh that knows it by its name. */
@@ -32,7 +32,7 @@ export async function startSshd(folder: string, passphrase = "", name = "far"): 
   for (let tries = 0; ; tries += 1) {
     const port = await freePort();
     writeConfigs(at, port, name);
-    const server: Running = run(program, ["-D", "-e", "-f", at("sshd_config")], process.env, folder);
+    const server: TestProcess = run(program, ["-D", "-e", "-f", at("sshd_config")], process.env, folder);
     try {
       await server.says(/Server listening on/);
       return { config: at("ssh_config"), home: at("home"), end: server.end };

@@ -1,6 +1,6 @@
 /** The live terminal: typed into, pasted into, searched, resized, shared, flooded. */
 import type { Page } from "@playwright/test";
-import { call, expect, Person, say, test, visit } from "./world";
+import { call, expect, Person, say, test, visit } from "./fixtures";
 
 async function paste(page: Page, text: string): Promise<void> {
   await page.locator(".xterm-helper-textarea").evaluate((field, pasted) => {
@@ -25,7 +25,7 @@ test("what is typed runs, and a reload shows the same screen", async ({ page, se
   await person.sees("😀 wide");
 });
 
-test("a reload keeps what was above the screen, with its colours", async ({ page, serve }) => {
+test("a reload keeps what was above the screen, with its colors", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 
-use crate::chore::{cargo, root, step, target};
 use crate::setup;
+use crate::workspace::{cargo, root, step, target};
 
 /// Builds in minutes where `release` takes many: little optimization, none across crates.
 const PROFILE: &str = "demo";

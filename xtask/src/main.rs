@@ -4,7 +4,6 @@
 #![expect(clippy::print_stderr, reason = "a chore talks to the person who started it")]
 
 mod bench;
-mod chore;
 mod demo;
 mod dist;
 mod pictures;
@@ -12,6 +11,7 @@ mod setup;
 mod test;
 mod web;
 mod wire;
+mod workspace;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::chore::{found, step, target};
+use crate::workspace::{is_installed, step, target};
 
 /// Programs that building `sysop` needs, and the Debian packages that hold them.
 const BUILD: &[(&str, &str)] = &[("cc", "gcc libc6-dev"), ("bash", "bash")];
@@ -93,7 +93,7 @@ pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
 
 /// Makes sure that these programs are there, each with the packages that hold it.
 pub(crate) fn need(programs: &[(&str, &str)]) -> Result<()> {
-    let missing: Vec<_> = programs.iter().filter(|(program, _)| !found(program)).collect();
+    let missing: Vec<_> = programs.iter().filter(|(program, _)| !is_installed(program)).collect();
     if missing.is_empty() {
         let names: Vec<_> = programs.iter().map(|(program, _)| *program).collect();
         eprintln!("==> setup: all there ({})", names.join(", "));
@@ -104,7 +104,7 @@ pub(crate) fn need(programs: &[(&str, &str)]) -> Result<()> {
 }
 
 fn install(packages: &[&str]) -> Result<()> {
-    if !found("apt-get") {
+    if !is_installed("apt-get") {
         bail!("please install {}: this machine has no apt-get", packages.join(", "));
     }
     step("setup: refresh the package lists", Command::new("apt-get").args(["update", "-qq"]))?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::chore::{cargo, step};
+use crate::workspace::{cargo, step};
 use crate::{dist, setup, web, wire};
 
 /// Runs of the random tests with `--all`; each draws new seeds, and a failure prints its own.

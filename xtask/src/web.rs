@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::chore::{cargo, root, step, target};
 use crate::setup;
+use crate::workspace::{cargo, root, step, target};
 
 /// What builds it, and the Debian packages that hold it.
 pub(crate) const NODE: [(&str, &str); 2] = [("node", "nodejs"), ("npm", "npm")];

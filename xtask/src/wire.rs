@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::chore::{cargo, root, step, target};
+use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
 /// The compiler that the types are checked with.

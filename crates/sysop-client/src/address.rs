@@ -8,14 +8,14 @@ use url::{Host, Url};
 
 use crate::ClientError;
 
-/// A server and the token for it. `Debug` and [`Server::shown`] hide the token.
+/// A server and the token for it. `Debug` and [`ServerAddress::display_url`] hide the token.
 #[derive(Clone)]
-pub struct Server {
+pub struct ServerAddress {
     base: Url,
     token: SecretString,
 }
 
-impl Server {
+impl ServerAddress {
     /// Reads an address as `sysop serve` prints it, with `?token=`; without one, `token` is taken.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Server {
     }
 
     /// The address without the token.
-    pub fn shown(&self) -> String {
+    pub fn display_url(&self) -> String {
         self.base.as_str().trim_end_matches('/').to_owned()
     }
 
@@ -84,9 +84,9 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Server").field(&self.shown()).finish()
+        f.debug_tuple("Server").field(&self.display_url()).finish()
     }
 }
 
@@ -96,27 +96,28 @@ mod tests {
 
     use super::*;
 
-    fn parse(address: &str) -> Result<Server, ClientError> {
-        Server::parse(address, None)
+    fn parse(address: &str) -> Result<ServerAddress, ClientError> {
+        ServerAddress::parse(address, None)
     }
 
     #[test]
     fn takes_what_serve_prints_and_hides_the_token() {
         let server = parse("http://127.0.0.1:8765/?token=sysop_abc").unwrap();
-        assert_eq!(server.shown(), "http://127.0.0.1:8765");
+        assert_eq!(server.display_url(), "http://127.0.0.1:8765");
         assert_eq!(server.token().expose_secret(), "sysop_abc");
         assert!(!format!("{server:?}").contains("abc"));
         assert!(server.is_here() && !server.is_plain());
-        let other = Server::parse("wss://ops.example.org/sysop/", Some("t".to_owned().into())).unwrap();
+        let other =
+            ServerAddress::parse("wss://ops.example.org/sysop/", Some("t".to_owned().into())).unwrap();
         assert_eq!(other.at(&["api", "a/../b"]).as_str(), "https://ops.example.org/sysop/api/a%2F..%2Fb");
         assert!(!other.is_plain());
-        assert!(Server::parse("10.0.0.1:80", Some("t".to_owned().into())).unwrap().is_plain());
+        assert!(ServerAddress::parse("10.0.0.1:80", Some("t".to_owned().into())).unwrap().is_plain());
     }
 
     #[test]
     fn what_is_no_server_is_refused_without_repeating_the_token() {
         for bad in ["", "ftp://x/?token=hush", "http://", "http://me:hush@host/?token=hush", "file:///x"] {
-            let error = Server::parse(bad, Some("t".to_owned().into())).unwrap_err();
+            let error = ServerAddress::parse(bad, Some("t".to_owned().into())).unwrap_err();
             assert!(matches!(error, ClientError::Address(_)), "{bad}: {error:?}");
             assert!(!error.to_string().contains("hush"), "{error}");
         }

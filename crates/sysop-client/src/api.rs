@@ -9,10 +9,10 @@ use std::time::Duration;
 use reqwest::{Method, Response, StatusCode};
 use secrecy::ExposeSecret;
 use serde_json::Value;
-use sysop_core::text::neutralise_line;
+use sysop_core::text::neutralize_line;
 use url::Url;
 
-use crate::{ClientError, Server};
+use crate::{ClientError, ServerAddress};
 
 /// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,13 +26,13 @@ const SENTENCE_CHARS_MAX: usize = 400;
 /// A server's HTTP. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Api {
-    server: Server,
+    server: ServerAddress,
     requests: reqwest::Client,
     sockets: reqwest::Client,
 }
 
 impl Api {
-    pub(crate) fn new(server: Server) -> Result<Self, ClientError> {
+    pub(crate) fn new(server: ServerAddress) -> Result<Self, ClientError> {
         let no_client = |error: reqwest::Error| {
             let why = causes(&error);
             ClientError::Failed(format!(
@@ -45,7 +45,7 @@ impl Api {
         Ok(Self { server, requests, sockets })
     }
 
-    pub(crate) fn server(&self) -> &Server {
+    pub(crate) fn server(&self) -> &ServerAddress {
         &self.server
     }
 
@@ -86,12 +86,12 @@ impl Api {
 
     /// What to say where no connection comes about.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
-        let (server, why) = (self.server.shown(), causes(error));
+        let (server, why) = (self.server.display_url(), causes(error));
         ClientError::Unreachable(format!("{server} cannot be reached: {why}"))
     }
 }
 
-fn builder(server: &Server) -> reqwest::ClientBuilder {
+fn builder(server: &ServerAddress) -> reqwest::ClientBuilder {
     // Fails only where the process has a provider already, which is as good.
     rustls::crypto::ring::default_provider().install_default().ok();
     let builder = reqwest::Client::builder()
@@ -151,7 +151,7 @@ pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
 /// A text of the server as one bounded line that is safe to show.
 pub(crate) fn sentence(text: &str) -> String {
     let short: String = text.chars().take(SENTENCE_CHARS_MAX).collect();
-    neutralise_line(&short).to_string()
+    neutralize_line(&short).to_string()
 }
 
 /// What is at the bottom of an error; the address is not repeated.

@@ -8,18 +8,18 @@
 
 mod address;
 mod api;
-mod desk;
-mod hub;
-pub mod lend;
-mod link;
+pub mod client_tools;
+mod fanout;
 mod outbox;
-mod remote;
+mod session;
+mod session_service;
+mod session_socket;
 mod stream;
 mod terminal;
 
-pub use self::address::Server;
-pub use self::desk::{RemoteDesk, Wish, WishedPlace};
-pub use self::remote::Remote;
+pub use self::address::ServerAddress;
+pub use self::session::RemoteSession;
+pub use self::session_service::{NewSessionOptions, RemoteSessionService, ToolPlacement};
 
 /// Why a server cannot be used. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,21 +7,21 @@
 use std::collections::VecDeque;
 
 use serde_json::Value;
-use sysop_wire::{ClientMessage, to_line};
+use sysop_wire::{ClientMessage, to_json_line};
 
 /// How many messages may wait.
-pub(crate) const WAITING_MAX: usize = 256;
+pub(crate) const PENDING_MAX: usize = 256;
 
 /// Messages that the server has yet to confirm.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    waiting: VecDeque<Waiting>,
+    pending: VecDeque<PendingMessage>,
     pings: u64,
     /// The process that those were written to.
     instance: Option<String>,
 }
 
-struct Waiting {
+struct PendingMessage {
     line: String,
     /// For people, where it is lost.
     what: &'static str,
@@ -36,11 +36,15 @@ impl Outbox {
         if let Value::Object(fields) = &mut value {
             fields.insert("messageId".to_owned(), uuid::Uuid::new_v4().to_string().into());
         }
-        self.waiting.push_back(Waiting { line: to_line(&value), what: what(message), written: None });
+        self.pending.push_back(PendingMessage {
+            line: to_json_line(&value),
+            what: what(message),
+            written: None,
+        });
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.len() >= WAITING_MAX
+        self.pending.len() >= PENDING_MAX
     }
 
     /// A connection to this process begins. Gives what may have arrived elsewhere, and is not sent again.
@@ -48,18 +52,18 @@ impl Outbox {
         let same = instance.is_some() && self.instance.as_deref() == instance;
         self.instance = instance.map(str::to_owned);
         if same {
-            self.waiting.iter_mut().for_each(|waiting| waiting.written = None);
+            self.pending.iter_mut().for_each(|pending| pending.written = None);
             return Vec::new();
         }
         let lost =
-            self.waiting.iter().filter(|waiting| waiting.written.is_some()).map(|lost| lost.what).collect();
-        self.waiting.retain(|waiting| waiting.written.is_none());
+            self.pending.iter().filter(|pending| pending.written.is_some()).map(|lost| lost.what).collect();
+        self.pending.retain(|pending| pending.written.is_none());
         lost
     }
 
     /// The next message to write, and the number of the ping that is to follow it. It counts as written.
     pub(crate) fn next(&mut self) -> Option<(String, u64)> {
-        let next = self.waiting.iter_mut().find(|waiting| waiting.written.is_none())?;
+        let next = self.pending.iter_mut().find(|pending| pending.written.is_none())?;
         self.pings += 1;
         next.written = Some(self.pings);
         Some((next.line.clone(), self.pings))
@@ -68,11 +72,11 @@ impl Outbox {
     /// All that was written before this ping was acted on.
     pub(crate) fn confirmed(&mut self, ping: u64) {
         while self
-            .waiting
+            .pending
             .front()
-            .is_some_and(|waiting| waiting.written.is_some_and(|written| written <= ping))
+            .is_some_and(|pending| pending.written.is_some_and(|written| written <= ping))
         {
-            self.waiting.pop_front();
+            self.pending.pop_front();
         }
     }
 }
@@ -132,7 +136,7 @@ mod tests {
         assert!(outbox.connected(Some("a")).is_empty());
         assert_eq!(written(&mut outbox), first[1..]);
         outbox.confirmed(3);
-        assert!(outbox.waiting.is_empty());
+        assert!(outbox.pending.is_empty());
     }
 
     #[test]

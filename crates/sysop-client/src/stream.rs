@@ -8,17 +8,17 @@ use serde_json::Value;
 use sysop_core::event::{Event, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_driver::people::TerminalSize;
 use sysop_driver::port::CancellationToken;
-use sysop_wire::{ClientMessage, Decoder, ErrorCode, Hello, ServerMessage, to_line};
+use sysop_driver::prompter::TerminalSize;
+use sysop_wire::{ClientMessage, Decoder, ErrorCode, Hello, ServerMessage, to_json_line};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::ClientError;
 use crate::api::sentence;
-use crate::lend::{Line, OWN_FROM};
-use crate::link::{Broken, Heard, Link};
-use crate::remote::Shared;
-use crate::terminal::Output;
+use crate::client_tools::{LOCAL_QUESTION_IDS_FROM, Uplink};
+use crate::session::RemoteSessionInner;
+use crate::session_socket::{SessionSocket, SocketError, SocketEvent};
+use crate::terminal::TerminalUpdate;
 
 /// How often the server is told that this client lives.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -28,33 +28,37 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Follows a session until `stop`, or until it is gone for good.
-pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-    let mut stream =
-        Stream { shared: Arc::clone(&shared), decoder: Decoder::new(), greetings: 0, said_last: None };
+pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken) {
+    let mut stream = SessionConnection {
+        shared: Arc::clone(&shared),
+        decoder: Decoder::new(),
+        greetings: 0,
+        last_error: None,
+    };
     // There is nothing to do before somebody looks, or something is lent.
-    if shared.lender.is_none() {
+    if shared.tool_executor.is_none() {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = shared.hub.rewind.notified() => {}
+            () = shared.fanout.rewind.notified() => {}
         }
     }
     let (mut failures, mut lost) = (0, false);
     loop {
         let opened = tokio::select! {
             () = stop.cancelled() => return,
-            opened = Link::open(&shared.api, &shared.id) => opened,
+            opened = SessionSocket::open(&shared.api, &shared.id) => opened,
         };
         let why = match opened {
             Ok(link) => {
                 if std::mem::take(&mut lost) {
-                    shared.hub.notice("connected to the server again");
+                    shared.fanout.notice("connected to the server again");
                 }
                 let over = stream.serve(link, &stop).await;
                 shared.set_connected(false);
                 match over {
-                    Over::Stopped => return,
-                    Over::Gone(why) => return shared.fail(why),
-                    Over::Broken { why, greeted } => {
+                    ConnectionOutcome::Stopped => return,
+                    ConnectionOutcome::SessionGone(why) => return shared.fail(why),
+                    ConnectionOutcome::Lost { why, greeted } => {
                         if greeted {
                             failures = 0;
                         }
@@ -68,7 +72,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             Err(error) => error.to_string(),
         };
         if !std::mem::replace(&mut lost, true) {
-            shared.hub.notice(format!("{why}; trying again until it is back"));
+            shared.fanout.notice(format!("{why}; trying again until it is back"));
         }
         let wait = backoff(failures);
         failures = failures.saturating_add(1);
@@ -86,66 +90,66 @@ fn backoff(failures: u32) -> Duration {
     whole.mul_f64(rand::rng().random_range(0.5..1.0))
 }
 
-struct Stream {
-    shared: Arc<Shared>,
+struct SessionConnection {
+    shared: Arc<RemoteSessionInner>,
     decoder: Decoder,
     /// Answers to `hello` that are still to come: what comes before the last of them is of another beginning.
     greetings: u32,
     /// Why the server ends the connection, where it said so.
-    said_last: Option<(ErrorCode, String)>,
+    last_error: Option<(ErrorCode, String)>,
 }
 
 /// How a connection ended.
-enum Over {
+enum ConnectionOutcome {
     /// It was wanted here.
     Stopped,
     /// There will be none any more.
-    Gone(String),
+    SessionGone(String),
     /// By itself.
-    Broken { why: String, greeted: bool },
+    Lost { why: String, greeted: bool },
 }
 
-impl Stream {
-    async fn serve(&mut self, mut link: Link, stop: &CancellationToken) -> Over {
+impl SessionConnection {
+    async fn serve(&mut self, mut link: SessionSocket, stop: &CancellationToken) -> ConnectionOutcome {
         self.greetings = 0;
-        self.said_last = None;
+        self.last_error = None;
         let lost = self.shared.outbox().connected(link.instance.as_deref());
         for what in lost {
-            self.shared.hub.notice(format!(
+            self.shared.fanout.notice(format!(
                 "the server was started again while {what} was on the way; look whether it arrived, it is not sent twice"
             ));
         }
         self.shared.set_connected(true);
         let mut greeted = false;
-        let broken = match self.talk(&mut link, stop, &mut greeted).await {
+        let broken = match self.run_socket(&mut link, stop, &mut greeted).await {
             Ok(()) => {
                 // What was said last is still said, and how calls ended that were stopped just now.
-                let _ = tokio::time::timeout(LAST_WORDS, self.last_words(&mut link)).await;
+                let _ = tokio::time::timeout(LAST_WORDS, self.flush_before_close(&mut link)).await;
                 link.close().await;
-                return Over::Stopped;
+                return ConnectionOutcome::Stopped;
             }
-            Err(Broken(why)) => why,
+            Err(SocketError(why)) => why,
         };
-        match self.said_last.take() {
+        match self.last_error.take() {
             Some((ErrorCode::Forbidden | ErrorCode::NoSession | ErrorCode::BadManifest, why)) => {
-                Over::Gone(why)
+                ConnectionOutcome::SessionGone(why)
             }
-            Some((_, why)) => Over::Broken { why, greeted },
-            None => Over::Broken { why: broken, greeted },
+            Some((_, why)) => ConnectionOutcome::Lost { why, greeted },
+            None => ConnectionOutcome::Lost { why: broken, greeted },
         }
     }
 
     /// Talks until this is to stop or the connection breaks.
-    async fn talk(
+    async fn run_socket(
         &mut self,
-        link: &mut Link,
+        link: &mut SessionSocket,
         stop: &CancellationToken,
         greeted: &mut bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), SocketError> {
         let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard_at = Instant::now();
-        let again = self.shared.hub.take_wanted();
+        let mut last_received = Instant::now();
+        let again = self.shared.fanout.take_rewind_request();
         self.hello(link, again).await?;
         loop {
             if self.greetings == 0 {
@@ -156,28 +160,28 @@ impl Stream {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
-                heard = link.hear(heard_at) => {
+                heard = link.receive(last_received) => {
                     let heard = heard?;
-                    heard_at = Instant::now();
+                    last_received = Instant::now();
                     match heard {
-                        Heard::Text(text) => self.heard(&text)?,
-                        Heard::Pong(ping) => shared.outbox().confirmed(ping),
-                        Heard::Nothing => {}
+                        SocketEvent::Text(text) => self.handle_text(&text)?,
+                        SocketEvent::Pong(ping) => shared.outbox().confirmed(ping),
+                        SocketEvent::Alive => {}
                     }
                 }
                 () = shared.wake.notified() => {}
-                () = shared.hub.rewind.notified() => {
-                    if shared.hub.take_wanted() {
+                () = shared.fanout.rewind.notified() => {
+                    if shared.fanout.take_rewind_request() {
                         self.hello(link, true).await?;
                     }
                 }
-                _ = heartbeat.tick() => link.say(to_line(&ClientMessage::Heartbeat {})).await?,
+                _ = heartbeat.tick() => link.send_text(to_json_line(&ClientMessage::Heartbeat {})).await?,
             }
         }
     }
 
     /// Says who this is and what it has; `again` asks for the whole log.
-    async fn hello(&mut self, link: &mut Link, again: bool) -> Result<(), Broken> {
+    async fn hello(&mut self, link: &mut SessionSocket, again: bool) -> Result<(), SocketError> {
         if again {
             self.decoder = Decoder::new();
         }
@@ -186,117 +190,119 @@ impl Stream {
             resume_from: Some(self.decoder.seq()),
             ..Hello::default()
         };
-        if let Some(lender) = &self.shared.lender {
-            hello.tool_manifest = lender.manifest();
-            lender.root().clone_into(&mut hello.workspace_root);
+        if let Some(tool_executor) = &self.shared.tool_executor {
+            hello.tool_manifest = tool_executor.manifest();
+            tool_executor.root().clone_into(&mut hello.workspace_root);
         }
         self.greetings += 1;
-        link.say(to_line(&ClientMessage::Hello(hello))).await
+        link.send_text(to_json_line(&ClientMessage::Hello(hello))).await
     }
 
     /// Sends what waits.
-    async fn flush(&mut self, link: &mut Link) -> Result<(), Broken> {
+    async fn flush(&mut self, link: &mut SessionSocket) -> Result<(), SocketError> {
         loop {
             let next = self.shared.outbox().next();
             let Some((line, ping)) = next else { break };
-            link.say(line).await?;
+            link.send_text(line).await?;
             link.ping(ping).await?;
         }
-        while let Some(message) = self.shared.next_now() {
-            link.say(to_line(&message)).await?;
+        while let Some(message) = self.shared.next_transient() {
+            link.send_text(to_json_line(&message)).await?;
         }
         Ok(())
     }
 
-    async fn last_words(&mut self, link: &mut Link) -> Result<(), Broken> {
+    async fn flush_before_close(&mut self, link: &mut SessionSocket) -> Result<(), SocketError> {
         let shared = Arc::clone(&self.shared);
-        while shared.lender.as_ref().is_some_and(|lender| lender.is_busy()) {
+        while shared.tool_executor.as_ref().is_some_and(|tool_executor| tool_executor.is_busy()) {
             shared.wake.notified().await;
         }
         self.flush(link).await
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are of the session, for the decoder")]
-    fn heard(&mut self, text: &str) -> Result<(), Broken> {
+    fn handle_text(&mut self, text: &str) -> Result<(), SocketError> {
         // A message that this version does not know is passed over.
         let Ok(message) = serde_json::from_str::<ServerMessage>(text) else { return Ok(()) };
         match &message {
-            ServerMessage::SessionCreated { place: None, .. } => {
+            ServerMessage::SessionCreated { position: None, .. } => {
                 self.greetings = self.greetings.saturating_sub(1);
                 if self.greetings == 0 {
                     if self.decoder.seq() == Seq(0) {
-                        self.shared.hub.rewound();
+                        self.shared.fanout.begin_replay();
                     }
                     self.shared.terminal.connected();
                 }
                 return Ok(());
             }
-            ServerMessage::Error { place: None, message, code, reply_to, .. } => {
-                return self.refused(*code, message, reply_to.is_some());
+            ServerMessage::Error { position: None, message, code, reply_to, .. } => {
+                return self.handle_error(*code, message, reply_to.is_some());
             }
             ServerMessage::TerminalOutput { data, reset, cols, rows, ended, .. } => {
                 let size = cols.zip(*rows).map(|(columns, rows)| TerminalSize { columns, rows });
                 let ended = ended.as_deref().map(sentence);
-                self.shared.terminal.take(Output { data: data.clone(), reset: *reset, size, ended });
+                self.shared.terminal.take(TerminalUpdate { data: data.clone(), reset: *reset, size, ended });
                 return Ok(());
             }
             ServerMessage::ToolCancel { tool_call_id, .. } => {
-                if let Some(lender) = &self.shared.lender {
-                    lender.cancel(tool_call_id);
+                if let Some(tool_executor) = &self.shared.tool_executor {
+                    tool_executor.cancel(tool_call_id);
                 }
                 return Ok(());
             }
             ServerMessage::ToolCall { tool_call_id, name, arguments, origin, run: true, .. } => {
-                if let Some(lender) = &self.shared.lender {
-                    let line: Arc<dyn Line> = Arc::clone(&self.shared) as Arc<dyn Line>;
-                    lender.run(call(tool_call_id, name, arguments), *origin, line);
+                if let Some(tool_executor) = &self.shared.tool_executor {
+                    let line: Arc<dyn Uplink> = Arc::clone(&self.shared) as Arc<dyn Uplink>;
+                    tool_executor.run(call(tool_call_id, name, arguments), *origin, line);
                 }
             }
             ServerMessage::ApprovalRequest { tool_call_id, name, arguments, command, .. } => {
-                if let Some(lender) = &self.shared.lender {
-                    lender.proposed(call(tool_call_id, name, arguments), command.clone());
+                if let Some(tool_executor) = &self.shared.tool_executor {
+                    tool_executor.record_proposal(call(tool_call_id, name, arguments), command.clone());
                 }
             }
             // This machine's own questions have these numbers.
-            ServerMessage::Question { question, .. } if question.id.0 >= OWN_FROM => return Ok(()),
-            ServerMessage::QuestionClosed { id, .. } if id.0 >= OWN_FROM => return Ok(()),
+            ServerMessage::Question { question, .. } if question.id.0 >= LOCAL_QUESTION_IDS_FROM => {
+                return Ok(());
+            }
+            ServerMessage::QuestionClosed { id, .. } if id.0 >= LOCAL_QUESTION_IDS_FROM => return Ok(()),
             _ => {}
         }
         if self.greetings > 0 {
             return Ok(()); // of another beginning
         }
         if let Some(update) = self.decoder.take(message) {
-            if let (Some(lender), Update::Logged(logged)) = (&self.shared.lender, &update)
+            if let (Some(tool_executor), Update::Logged(logged)) = (&self.shared.tool_executor, &update)
                 && let Event::ToolFinished { call, .. } = &logged.event
             {
-                lender.cancel(call); // nobody waits for it any more
+                tool_executor.cancel(call); // nobody waits for it any more
             }
-            self.shared.hub.publish(&update);
+            self.shared.fanout.publish(&update);
         }
         Ok(())
     }
 
     /// The server did not do something, or is about to end the connection.
-    fn refused(&mut self, code: Option<ErrorCode>, why: &str, answers: bool) -> Result<(), Broken> {
+    fn handle_error(&mut self, code: Option<ErrorCode>, why: &str, answers: bool) -> Result<(), SocketError> {
         let why = sentence(why);
         let Some(code) = code else {
-            self.shared.hub.notice(why);
+            self.shared.fanout.notice(why);
             return Ok(());
         };
         match code {
             ErrorCode::BadManifest => {
-                self.said_last = Some((code, why.clone()));
-                return Err(Broken(why));
+                self.last_error = Some((code, why.clone()));
+                return Err(SocketError(why));
             }
             ErrorCode::NoTerminal => {
                 if !self.shared.terminal.failed(&why) {
-                    self.shared.hub.notice(why);
+                    self.shared.fanout.notice(why);
                 }
             }
             ErrorCode::Forbidden | ErrorCode::TooSlow | ErrorCode::Draining | ErrorCode::Closed
                 if !answers =>
             {
-                self.said_last = Some((code, why));
+                self.last_error = Some((code, why));
             }
             ErrorCode::BadMessage
             | ErrorCode::TooLarge
@@ -308,7 +314,7 @@ impl Stream {
             | ErrorCode::TooSlow
             | ErrorCode::Draining
             | ErrorCode::Closed
-            | ErrorCode::Internal => self.shared.hub.notice(why),
+            | ErrorCode::Internal => self.shared.fanout.notice(why),
         }
         Ok(())
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use sysop_driver::people::{Terminal, TerminalOutput, TerminalSize, TerminalView};
+use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
 use sysop_wire::{ClientMessage, Envelope, Secret};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::lend::Line;
+use crate::client_tools::Uplink;
 
 /// How long the server may take to open a shell.
 const OPEN: Duration = Duration::from_secs(30);
@@ -19,26 +19,26 @@ const OPEN: Duration = Duration::from_secs(30);
 const WAITING_MAX: usize = 1_024;
 
 /// The terminal.
-pub(crate) struct FarTerminal {
+pub(crate) struct RemoteTerminal {
     state: Mutex<State>,
-    line: Mutex<Weak<dyn Line>>,
+    uplink: Mutex<Weak<dyn Uplink>>,
 }
 
 #[derive(Default)]
 struct State {
-    watchers: Vec<Watcher>,
+    watchers: Vec<TerminalWatcher>,
     opening: Vec<oneshot::Sender<Result<(TerminalSize, Bytes), String>>>,
     size: Option<TerminalSize>,
 }
 
-struct Watcher {
+struct TerminalWatcher {
     sender: mpsc::Sender<TerminalOutput>,
     /// It missed something: only a picture helps.
     lost: bool,
 }
 
 /// One message about it.
-pub(crate) struct Output {
+pub(crate) struct TerminalUpdate {
     pub(crate) data: String,
     pub(crate) reset: bool,
     pub(crate) size: Option<TerminalSize>,
@@ -46,36 +46,36 @@ pub(crate) struct Output {
 }
 
 /// Nobody to tell.
-struct NoLine;
+struct NoUplink;
 
-impl Line for NoLine {
-    fn say_now(&self, _: ClientMessage) {}
+impl Uplink for NoUplink {
+    fn send_if_connected(&self, _: ClientMessage) {}
 }
 
-impl FarTerminal {
+impl RemoteTerminal {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::default(), line: Mutex::new(Weak::<NoLine>::new()) }
+        Self { state: Mutex::default(), uplink: Mutex::new(Weak::<NoUplink>::new()) }
     }
 
     /// Takes the way to the server.
-    pub(crate) fn connect(&self, line: &Arc<dyn Line>) {
-        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(line);
+    pub(crate) fn connect(&self, uplink: &Arc<dyn Uplink>) {
+        *self.uplink.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(uplink);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, message: ClientMessage) {
-        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(line) = line {
-            line.say_now(message);
+    fn send(&self, message: ClientMessage) {
+        let uplink = self.uplink.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(uplink) = uplink {
+            uplink.send_if_connected(message);
         }
     }
 
     fn attach(&self) {
         let envelope = Envelope::default();
-        self.say(ClientMessage::TerminalAttach { envelope, cols: None, rows: None, scrollback: None });
+        self.send(ClientMessage::TerminalAttach { envelope, cols: None, rows: None, scrollback: None });
     }
 
     /// A connection began: whoever watched goes on watching.
@@ -100,8 +100,8 @@ impl FarTerminal {
     }
 
     /// Takes what the server told of it.
-    pub(crate) fn take(&self, output: Output) {
-        let Output { data, reset, size, ended } = output;
+    pub(crate) fn take(&self, output: TerminalUpdate) {
+        let TerminalUpdate { data, reset, size, ended } = output;
         let bytes = Bytes::from(data);
         let mut state = self.state();
         if let Some(size) = size {
@@ -140,13 +140,13 @@ impl FarTerminal {
         if lost {
             self.attach();
         } else if unwatched {
-            self.say(ClientMessage::TerminalDetach { envelope: Envelope::default() });
+            self.send(ClientMessage::TerminalDetach { envelope: Envelope::default() });
         }
     }
 }
 
 #[async_trait]
-impl Terminal for FarTerminal {
+impl Terminal for RemoteTerminal {
     async fn watch(&self) -> Result<TerminalView, String> {
         let (opened, opening) = oneshot::channel();
         let (sender, live) = mpsc::channel(WAITING_MAX);
@@ -163,7 +163,7 @@ impl Terminal for FarTerminal {
         };
         let (size, picture) = opened?;
         // What came since the picture is missing here; another picture makes up for it.
-        self.state().watchers.push(Watcher { sender, lost: false });
+        self.state().watchers.push(TerminalWatcher { sender, lost: false });
         self.attach();
         let live = futures::stream::unfold(live, |mut live| async {
             let output = live.recv().await?;
@@ -174,16 +174,16 @@ impl Terminal for FarTerminal {
 
     fn input(&self, _: &str, bytes: &[u8]) {
         let data = Secret::from(String::from_utf8_lossy(bytes).into_owned());
-        self.say(ClientMessage::TerminalInput { envelope: Envelope::default(), data });
+        self.send(ClientMessage::TerminalInput { envelope: Envelope::default(), data });
     }
 
     fn release(&self, _: &str) {
-        self.say(ClientMessage::TerminalRelease { envelope: Envelope::default() });
+        self.send(ClientMessage::TerminalRelease { envelope: Envelope::default() });
     }
 
     fn resize(&self, size: TerminalSize) {
         let (cols, rows) = (size.columns, size.rows);
-        self.say(ClientMessage::TerminalResize { envelope: Envelope::default(), cols, rows });
+        self.send(ClientMessage::TerminalResize { envelope: Envelope::default(), cols, rows });
     }
 }
 
@@ -191,19 +191,19 @@ impl Terminal for FarTerminal {
 mod tests {
     use super::*;
 
-    struct Said(Mutex<Vec<ClientMessage>>);
+    struct RecordedMessages(Mutex<Vec<ClientMessage>>);
 
-    impl Line for Said {
-        fn say_now(&self, message: ClientMessage) {
+    impl Uplink for RecordedMessages {
+        fn send_if_connected(&self, message: ClientMessage) {
             self.0.lock().unwrap().push(message);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_gave_up_is_forgotten() {
-        let said = Arc::new(Said(Mutex::default()));
-        let terminal = FarTerminal::new();
-        terminal.connect(&(Arc::clone(&said) as Arc<dyn Line>));
+        let said = Arc::new(RecordedMessages(Mutex::default()));
+        let terminal = RemoteTerminal::new();
+        terminal.connect(&(Arc::clone(&said) as Arc<dyn Uplink>));
         for _ in 0..3 {
             assert!(terminal.watch().await.is_err(), "no server answers");
             assert_eq!(terminal.state().opening.len(), 1);

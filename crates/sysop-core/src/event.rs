@@ -15,8 +15,8 @@ use crate::outcome::Outcome;
 use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::question::{Question, QuestionId};
 use crate::session::SessionSpec;
-use crate::tagged::{self, Untagged};
-use crate::tool::Lent;
+use crate::tagged::{self, InternallyTagged};
+use crate::tool::ClientTools;
 
 /// What the world tells a session. Nodes that share a store hand it on as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub enum Input {
     /// Change how the session works from now on.
     Configure {
         /// What to change.
-        change: Change,
+        change: ConfigChange,
     },
     /// The answer to `Effect::CallModel`.
     Reply {
@@ -84,7 +84,7 @@ pub enum Input {
         /// Who.
         by: String,
         /// What.
-        typed: Typed,
+        typed: TypedInput,
     },
     /// The process that held the session is gone; this one has just replayed the log.
     Recovered,
@@ -94,7 +94,7 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Typed {
+pub enum TypedInput {
     /// Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`.
     Keys {
         /// All of one pause-free stretch.
@@ -117,7 +117,7 @@ pub enum Typed {
 /// What a face may change in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Change {
+pub enum ConfigChange {
     /// The model of the next step.
     Model(ModelRef),
     /// The approval mode.
@@ -132,7 +132,8 @@ pub enum Change {
         deny: Vec<String>,
     },
     /// The tools that run on a client, in place of those that were lent before; none takes them back.
-    Lent(Lent),
+    #[serde(rename = "lent")]
+    ClientTools(ClientTools),
 }
 
 /// Whose wish a tool call is.
@@ -144,7 +145,8 @@ pub enum Origin {
     #[default]
     Model,
     /// A person typed exactly this; typing it is the approval.
-    Typed,
+    #[serde(rename = "typed")]
+    User,
     /// A routine from the config; asked about as a model's command is.
     Routine,
 }
@@ -185,7 +187,7 @@ pub enum Event {
     /// How the session works was changed.
     Configured {
         /// What was changed.
-        change: Change,
+        change: ConfigChange,
     },
     /// A prompt came while a turn ran and waits for its end.
     PromptQueued {
@@ -262,7 +264,7 @@ pub enum Event {
     CancelAsked {
         /// What comes after the end.
         #[serde(default)]
-        then: AfterStop,
+        then: CancelFollowUp,
     },
     /// The turn waits for `Resume` before its next step.
     Paused {
@@ -276,7 +278,7 @@ pub enum Event {
         /// Who.
         by: String,
         /// What.
-        typed: Typed,
+        typed: TypedInput,
     },
     /// Older messages are no longer sent to the model.
     Compacted {
@@ -299,9 +301,9 @@ pub enum Event {
 
 impl Event {
     /// The names of the files that are kept beside the log for it.
-    pub fn kept(&self) -> impl Iterator<Item = &str> {
+    pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let outcome = if let Self::ToolFinished { outcome, .. } = self { Some(outcome) } else { None };
-        outcome.into_iter().flat_map(Outcome::kept)
+        outcome.into_iter().flat_map(Outcome::artifact_names)
     }
 }
 
@@ -323,7 +325,7 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-impl<'de> Untagged<'de> for Event {
+impl<'de> InternallyTagged<'de> for Event {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Self::serialize(self, serializer)
     }
@@ -366,7 +368,7 @@ impl<'a> EventReader<'a> {
 /// What follows a turn that is being stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AfterStop {
+pub enum CancelFollowUp {
     /// Nothing.
     #[default]
     Nothing,
@@ -439,9 +441,9 @@ pub enum Effect {
         /// Exactly what to run.
         call: ToolCall,
         /// Where, as it was decided on.
-        place: ToolPlace,
+        place: ToolLocation,
         /// Whether the policy let it run and knows that it looks only: to run it in vain changes nothing.
-        looks_only: bool,
+        read_only: bool,
     },
     /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
     CancelTool {
@@ -459,11 +461,11 @@ pub enum Effect {
 
 /// Where a call runs. It is decided with the call, so that what was allowed for one place never runs in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolPlace {
+pub enum ToolLocation {
     /// On the session's own host.
-    Own,
+    Host,
     /// On the client that lends the tool.
-    Lent,
+    Client,
 }
 
 /// What `Session::handle` returns: append the events, publish them, then perform the effects.

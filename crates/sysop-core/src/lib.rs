@@ -4,11 +4,10 @@
 //! of the world comes in as an [`event::Input`]; what it wants done goes out as an [`event::Effect`].
 #![warn(missing_docs)]
 
-pub mod catalogue;
+pub mod catalog;
 pub mod event;
 pub mod history;
 pub mod id;
-pub mod look;
 pub mod message;
 pub mod mode;
 pub mod outcome;
@@ -16,9 +15,10 @@ pub mod policy;
 pub mod question;
 pub mod session;
 pub mod shell;
+pub mod style;
 mod tagged;
 pub mod text;
 pub mod text_protocol;
 pub mod tool;
 pub mod transcript;
-pub mod words;
+pub mod ui_text;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::CallId;
-use crate::mode::{Mode, Usual};
+use crate::mode::{Mode, SamplingDefaults};
 
 /// Names a model the way a person does: `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,25 +44,25 @@ impl From<ModelRef> for String {
 /// A model was not written as `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not PROVIDER/NAME, for example `ollama/phi3`")]
-pub struct BadModelRef(pub String);
+pub struct InvalidModelRef(pub String);
 
 impl std::str::FromStr for ModelRef {
-    type Err = BadModelRef;
+    type Err = InvalidModelRef;
 
-    fn from_str(text: &str) -> Result<Self, BadModelRef> {
+    fn from_str(text: &str) -> Result<Self, InvalidModelRef> {
         match text.split_once('/') {
             Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
                 Ok(Self::new(provider, name))
             }
-            _ => Err(BadModelRef(text.to_owned())),
+            _ => Err(InvalidModelRef(text.to_owned())),
         }
     }
 }
 
 impl TryFrom<String> for ModelRef {
-    type Error = BadModelRef;
+    type Error = InvalidModelRef;
 
-    fn try_from(text: String) -> Result<Self, BadModelRef> {
+    fn try_from(text: String) -> Result<Self, InvalidModelRef> {
         text.parse()
     }
 }
@@ -148,7 +148,7 @@ pub struct Reply {
     pub protocol: ToolProtocol,
     /// Why the model stopped.
     #[serde(default)]
-    pub finish: Finish,
+    pub finish: FinishReason,
     /// Tokens, where the server counted them.
     #[serde(default)]
     pub usage: Usage,
@@ -180,7 +180,7 @@ pub enum ToolProtocol {
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finish {
+pub enum FinishReason {
     /// It had said all; also where it calls tools, because servers do not agree on a word for that.
     #[default]
     Stop,
@@ -311,12 +311,12 @@ pub struct ModelRequest {
     pub tools: Arc<[crate::tool::ToolSpec]>,
     /// The most tokens to answer with, where a limit is wanted.
     pub max_output_tokens: Option<u32>,
-    /// The sampling temperature, where one is wanted and the model honours it.
+    /// The sampling temperature, where one is wanted and the model honors it.
     pub temperature: Option<f32>,
     /// In a chat the reply is text: no protocol is spoken in it, with whatever model.
     pub mode: Mode,
     /// What the mode wants where neither of the two above is set.
-    pub usual: Usual,
+    pub sampling_defaults: SamplingDefaults,
 }
 
 /// Why a model call came to nothing. Data, not an error type: the turn reacts to its kind.

@@ -51,16 +51,16 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// What a mode wants of a request where nobody set it. A provider leaves out what the model is known not to honour.
+/// What a mode wants of a request where nobody set it. A provider leaves out what the model is known not to honor.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Usual {
+pub struct SamplingDefaults {
     /// The sampling temperature.
     pub temperature: Option<f32>,
     /// The most tokens of the answer. It is no limit for models whose thoughts would count.
     pub output_tokens: Option<u32>,
 }
 
-impl Usual {
+impl SamplingDefaults {
     /// For a plain chat.
     pub const CHAT: Self = Self { temperature: Some(CHAT_TEMPERATURE), output_tokens: Some(ANSWER_TOKENS) };
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::look::Looks;
+use crate::style::StyleRuns;
 
 /// What came of a tool call, as a host reports it and the log keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,17 +12,17 @@ pub struct Outcome {
     /// What the model is told; within the output limits, control sequences removed.
     pub output: String,
     /// How `output` looked to a person; the model is not told.
-    #[serde(default, skip_serializing_if = "Looks::is_empty")]
-    pub looks: Looks,
+    #[serde(default, rename = "looks", skip_serializing_if = "StyleRuns::is_empty")]
+    pub styles: StyleRuns,
     /// The exit code, where a command ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// Whether `output` leaves out a part of the whole.
     #[serde(default)]
     pub truncated: bool,
-    /// Name of the artefact that holds the whole output, where it was kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub artefact: Option<String>,
+    /// Name of the artifact that holds the whole output, where it was kept.
+    #[serde(default, rename = "artefact", skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<String>,
     /// How long it took, in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
@@ -65,9 +65,9 @@ impl Outcome {
     }
 
     /// The names of the files that are kept of it beside the log.
-    pub fn kept(&self) -> impl Iterator<Item = &str> {
+    pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let before = self.changes.iter().filter_map(|change| change.before.as_deref());
-        self.artefact.as_deref().into_iter().chain(before)
+        self.artifact.as_deref().into_iter().chain(before)
     }
 
     /// An end with a text and nothing else.
@@ -75,10 +75,10 @@ impl Outcome {
         Self {
             status,
             output: output.into(),
-            looks: Looks::default(),
+            styles: StyleRuns::default(),
             exit_code: None,
             truncated: false,
-            artefact: None,
+            artifact: None,
             duration_ms: 0,
             changes: Vec::new(),
             hosts: Vec::new(),
@@ -127,7 +127,7 @@ impl Status {
 pub struct FileChange {
     /// Path relative to the root.
     pub path: String,
-    /// The artefact with the bytes before; none where the file did not exist.
+    /// The artifact with the bytes before; none where the file did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// BLAKE3 of the bytes after, in hex.

@@ -36,7 +36,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub enum RiskClass {
     /// Known to look only.
     ReadOnly,
     /// Changes something, in a way that can be read off it.
@@ -52,7 +52,7 @@ pub enum Class {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Risk {
     /// The worst of it.
-    pub class: Class,
+    pub class: RiskClass,
     /// Each thing found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
@@ -67,7 +67,7 @@ pub struct Finding {
     /// Byte after the last.
     pub end: usize,
     /// How bad it is.
-    pub class: Class,
+    pub class: RiskClass,
     /// Why, in a few words: `recursive delete`, `writes to a block device`.
     pub why: String,
 }
@@ -166,8 +166,8 @@ impl Policy {
         for pattern in &self.dangerous {
             if let Some((start, end)) = pattern.find_in(command, analysis) {
                 let why = format!("matches the dangerous pattern `{}`", pattern.text);
-                risk.findings.push(Finding { start, end, class: Class::Dangerous, why });
-                risk.class = Class::Dangerous;
+                risk.findings.push(Finding { start, end, class: RiskClass::Dangerous, why });
+                risk.class = RiskClass::Dangerous;
             }
         }
         risk
@@ -178,8 +178,8 @@ impl Policy {
         let analysis = shell::analyse(command);
         let risk = self.judge(command, &analysis);
         let covers = match risk.class {
-            Class::ReadOnly | Class::Changes => shell::grant_for(command, &analysis),
-            Class::Opaque | Class::Dangerous => Grant::Exact { command: command.to_owned() },
+            RiskClass::ReadOnly | RiskClass::Changes => shell::grant_for(command, &analysis),
+            RiskClass::Opaque | RiskClass::Dangerous => Grant::Exact { command: command.to_owned() },
         };
         if let Some(rule) = self.denying(command, &analysis) {
             let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
@@ -187,13 +187,15 @@ impl Policy {
         }
         let granted = grants.iter().any(|grant| match grant {
             Grant::Exact { command: exact } => exact == command,
-            Grant::Program { .. } => risk.class <= Class::Changes && shell::covers(grant, command, &analysis),
+            Grant::Program { .. } => {
+                risk.class <= RiskClass::Changes && shell::covers(grant, command, &analysis)
+            }
             Grant::Tool { .. } => false,
         });
         let verdict = match mode {
-            ApprovalMode::Never if risk.class == Class::ReadOnly => Verdict::Allow,
+            ApprovalMode::Never if risk.class == RiskClass::ReadOnly => Verdict::Allow,
             ApprovalMode::Never => Verdict::Deny,
-            ApprovalMode::Auto if granted || risk.class <= Class::Changes => Verdict::Allow,
+            ApprovalMode::Auto if granted || risk.class <= RiskClass::Changes => Verdict::Allow,
             ApprovalMode::Ask if granted => Verdict::Allow,
             ApprovalMode::Auto | ApprovalMode::Ask => Verdict::Ask,
         };
@@ -215,7 +217,7 @@ impl Policy {
         let typed = typed_text(keys);
         let analysis = shell::analyse(&typed);
         let mut risk = self.judge(&typed, &analysis);
-        risk.class = risk.class.max(Class::Changes);
+        risk.class = risk.class.max(RiskClass::Changes);
         for finding in &mut risk.findings {
             (finding.start, finding.end) = (0, 0); // places in the typed text; what is shown are the keys
         }
@@ -224,7 +226,7 @@ impl Policy {
             let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
             return Assessment { verdict: Verdict::Deny, risk, covers, refusal };
         }
-        let plain = risk.class <= Class::Changes;
+        let plain = risk.class <= RiskClass::Changes;
         let verdict = match mode {
             ApprovalMode::Never => Verdict::Deny,
             ApprovalMode::Auto if plain => Verdict::Allow,
@@ -242,10 +244,10 @@ impl Policy {
     /// Assesses a call of a tool that neither runs a command nor types keys.
     pub fn tool(&self, mode: ApprovalMode, grants: &[Grant], spec: &ToolSpec) -> Assessment {
         let covers = Grant::Tool { name: spec.name.clone() };
-        let looks_only = matches!(spec.effect, ToolEffect::Reads | ToolEffect::Completes);
-        let class = if looks_only { Class::ReadOnly } else { Class::Changes };
+        let read_only = matches!(spec.effect, ToolEffect::Reads | ToolEffect::Completes);
+        let class = if read_only { RiskClass::ReadOnly } else { RiskClass::Changes };
         let verdict = match mode {
-            _ if looks_only => Verdict::Allow,
+            _ if read_only => Verdict::Allow,
             ApprovalMode::Never => Verdict::Deny,
             ApprovalMode::Auto => Verdict::Allow,
             ApprovalMode::Ask if grants.contains(&covers) => Verdict::Allow,

@@ -21,7 +21,7 @@ use serde_json::Value;
 const TAG: &str = "type";
 
 /// An enum with serde's own form; derived by `#[serde(remote = "Self")]`. Its variants have named fields or none.
-pub(crate) trait Untagged<'de>: Sized {
+pub(crate) trait InternallyTagged<'de>: Sized {
     /// Writes serde's own form.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
@@ -31,14 +31,14 @@ pub(crate) trait Untagged<'de>: Sized {
 
 /// Writes an enum with its tag first.
 pub(crate) fn serialize<'de, S: Serializer>(
-    value: &impl Untagged<'de>,
+    value: &impl InternallyTagged<'de>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    value.write(Tagging(serializer))
+    value.write(TagFirstSerializer(serializer))
 }
 
 /// Reads an enum with its tag, fastest where the tag is first.
-pub(crate) fn deserialize<'de, T: Untagged<'de>, D: Deserializer<'de>>(
+pub(crate) fn deserialize<'de, T: InternallyTagged<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     deserializer.deserialize_map(TaggedVisitor(PhantomData))
@@ -46,7 +46,7 @@ pub(crate) fn deserialize<'de, T: Untagged<'de>, D: Deserializer<'de>>(
 
 struct TaggedVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Untagged<'de>> Visitor<'de> for TaggedVisitor<T> {
+impl<'de, T: InternallyTagged<'de>> Visitor<'de> for TaggedVisitor<T> {
     type Value = T;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,8 +54,8 @@ impl<'de, T: Untagged<'de>> Visitor<'de> for TaggedVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        match map.next_key_seed(Key)? {
-            Some(None) => T::read(Tagged(map)),
+        match map.next_key_seed(TagKeySeed)? {
+            Some(None) => T::read(TagFirstAccess(map)),
             Some(Some(key)) => {
                 let mut fields = vec![(key, map.next_value::<Value>()?)];
                 while let Some(field) = map.next_entry()? {
@@ -65,7 +65,7 @@ impl<'de, T: Untagged<'de>> Visitor<'de> for TaggedVisitor<T> {
                 let tag = tag.ok_or_else(|| A::Error::missing_field(TAG))?;
                 let tag = fields.remove(tag);
                 let mut map = MapDeserializer::new(iter::once(tag).chain(fields));
-                let read = map.next_key::<IgnoredAny>().and_then(|_| T::read(Tagged(map)));
+                let read = map.next_key::<IgnoredAny>().and_then(|_| T::read(TagFirstAccess(map)));
                 read.map_err(|error: serde_json::Error| A::Error::custom(error))
             }
             None => Err(A::Error::missing_field(TAG)),
@@ -74,9 +74,9 @@ impl<'de, T: Untagged<'de>> Visitor<'de> for TaggedVisitor<T> {
 }
 
 /// Reads the first key: none for the tag, which is not copied.
-struct Key;
+struct TagKeySeed;
 
-impl<'de> DeserializeSeed<'de> for Key {
+impl<'de> DeserializeSeed<'de> for TagKeySeed {
     type Value = Option<String>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -84,7 +84,7 @@ impl<'de> DeserializeSeed<'de> for Key {
     }
 }
 
-impl Visitor<'_> for Key {
+impl Visitor<'_> for TagKeySeed {
     type Value = Option<String>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,9 +97,9 @@ impl Visitor<'_> for Key {
 }
 
 /// An object whose next value is the tag, as an enum in serde's own form.
-struct Tagged<A>(A);
+struct TagFirstAccess<A>(A);
 
-impl<'de, A: MapAccess<'de>> Deserializer<'de> for Tagged<A> {
+impl<'de, A: MapAccess<'de>> Deserializer<'de> for TagFirstAccess<A> {
     type Error = A::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, A::Error> {
@@ -112,23 +112,23 @@ impl<'de, A: MapAccess<'de>> Deserializer<'de> for Tagged<A> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> EnumAccess<'de> for Tagged<A> {
+impl<'de, A: MapAccess<'de>> EnumAccess<'de> for TagFirstAccess<A> {
     type Error = A::Error;
-    type Variant = Fields<A>;
+    type Variant = VariantFields<A>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(
         mut self,
         seed: S,
     ) -> Result<(S::Value, Self::Variant), A::Error> {
         let variant = self.0.next_value_seed(seed)?;
-        Ok((variant, Fields(self.0)))
+        Ok((variant, VariantFields(self.0)))
     }
 }
 
 /// The fields after the tag.
-struct Fields<A>(A);
+struct VariantFields<A>(A);
 
-impl<'de, A: MapAccess<'de>> VariantAccess<'de> for Fields<A> {
+impl<'de, A: MapAccess<'de>> VariantAccess<'de> for VariantFields<A> {
     type Error = A::Error;
 
     fn unit_variant(mut self) -> Result<(), A::Error> {
@@ -154,7 +154,7 @@ impl<'de, A: MapAccess<'de>> VariantAccess<'de> for Fields<A> {
 }
 
 /// Writes a variant as an object.
-struct Tagging<S>(S);
+struct TagFirstSerializer<S>(S);
 
 /// What is no variant with named fields or none cannot be written.
 macro_rules! refused {
@@ -169,7 +169,7 @@ fn no_variant<E: serde::ser::Error>() -> E {
     E::custom("only variants with named fields, or none, have a tag")
 }
 
-impl<S: Serializer> Serializer for Tagging<S> {
+impl<S: Serializer> Serializer for TagFirstSerializer<S> {
     type Ok = S::Ok;
     type Error = S::Error;
     type SerializeSeq = Impossible<S::Ok, S::Error>;
@@ -178,7 +178,7 @@ impl<S: Serializer> Serializer for Tagging<S> {
     type SerializeTupleVariant = Impossible<S::Ok, S::Error>;
     type SerializeMap = Impossible<S::Ok, S::Error>;
     type SerializeStruct = Impossible<S::Ok, S::Error>;
-    type SerializeStructVariant = TaggedFields<S::SerializeStruct>;
+    type SerializeStructVariant = TagFirstFields<S::SerializeStruct>;
 
     fn serialize_unit_variant(
         self,
@@ -200,7 +200,7 @@ impl<S: Serializer> Serializer for Tagging<S> {
     ) -> Result<Self::SerializeStructVariant, S::Error> {
         let mut object = self.0.serialize_struct(name, length + 1)?;
         object.serialize_field(TAG, variant)?;
-        Ok(TaggedFields(object))
+        Ok(TagFirstFields(object))
     }
 
     refused! {
@@ -280,9 +280,9 @@ impl<S: Serializer> Serializer for Tagging<S> {
     }
 }
 
-struct TaggedFields<O>(O);
+struct TagFirstFields<O>(O);
 
-impl<O: SerializeStruct> SerializeStructVariant for TaggedFields<O> {
+impl<O: SerializeStruct> SerializeStructVariant for TagFirstFields<O> {
     type Ok = O::Ok;
     type Error = O::Error;
 
@@ -311,7 +311,7 @@ mod tests {
     use crate::id::TurnId;
 
     fn started() -> Event {
-        Event::TurnStarted { turn: TurnId(3), prompt: "say \"hi\"".to_owned(), origin: Origin::Typed }
+        Event::TurnStarted { turn: TurnId(3), prompt: "say \"hi\"".to_owned(), origin: Origin::User }
     }
 
     #[test]

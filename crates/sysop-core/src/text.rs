@@ -1,17 +1,17 @@
 //! Making untrusted text safe to show to a person and plain to read for a model.
 //!
-//! Two views of one text. For a person, [`neutralise`] shows what a terminal would obey or hide. For a model,
+//! Two views of one text. For a person, [`neutralize`] shows what a terminal would obey or hide. For a model,
 //! [`strip_controls`] takes out what a terminal obeys and keeps every character that it would print: it never
 //! erases or overwrites, so that text which a program prints and then wipes is read by the person and by the
 //! model alike (show a person what went through [`strip_controls`], and both have seen the same).
 //!
-//! This module must never obey a sequence: nothing moves, nothing is answered. What only colours can be kept beside
-//! the text, as [`Looks`].
+//! This module must never obey a sequence: nothing moves, nothing is answered. What only colors can be kept beside
+//! the text, as [`StyleRuns`].
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::look::{Look, Looks};
+use crate::style::{StyleRuns, TextStyle};
 
 mod strip;
 #[cfg(test)]
@@ -26,19 +26,19 @@ pub use strip::{SEQUENCE_BYTES_MAX, STRING_BYTES_MAX, Stripper};
 /// `\r\n` is dropped. The emoji selectors U+FE0E and U+FE0F stay; a joiner (U+200D) is shown even inside an emoji,
 /// since what it joins cannot be told from what it hides. A backslash of the text itself is not doubled: this is
 /// for eyes, and cannot be undone.
-pub fn neutralise(text: &str) -> Cow<'_, str> {
+pub fn neutralize(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);
     out.push_str(&text[..first]);
-    let mut neutraliser = Neutraliser::new();
-    neutraliser.push_onto(&text[first..], &mut out);
-    neutraliser.finish_onto(&mut out);
+    let mut neutralizer = Neutralizer::new();
+    neutralizer.push_onto(&text[first..], &mut out);
+    neutralizer.finish_onto(&mut out);
     Cow::Owned(out)
 }
 
-/// Like [`neutralise`], for a place of one line where each byte counts, such as a command to be approved: newline and
+/// Like [`neutralize`], for a place of one line where each byte counts, such as a command to be approved: newline and
 /// tab are shown as `\n` and `\t`, and so are every carriage return, emoji selectors, and blanks that are not the space.
-pub fn neutralise_line(text: &str) -> Cow<'_, str> {
+pub fn neutralize_line(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_odd) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);
     out.push_str(&text[..first]);
@@ -48,8 +48,8 @@ pub fn neutralise_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Leaves out all that `neutralise_line` would have to show, but line feeds and tabs: what is left is all there is.
-pub fn only_seen(text: &str) -> String {
+/// Leaves out all that `neutralize_line` would have to show, but line feeds and tabs: what is left is all there is.
+pub fn visible_text(text: &str) -> String {
     text.chars().filter(|sign| matches!(sign, '\n' | '\t') || !is_odd(*sign)).collect()
 }
 
@@ -58,14 +58,14 @@ fn is_odd(sign: char) -> bool {
     is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
 }
 
-/// [`neutralise`] for text that comes in pieces, split anywhere.
+/// [`neutralize`] for text that comes in pieces, split anywhere.
 #[derive(Debug, Clone, Default)]
-pub struct Neutraliser {
+pub struct Neutralizer {
     /// The last piece ended in a carriage return that may belong to a newline.
     carriage_return: bool,
 }
 
-impl Neutraliser {
+impl Neutralizer {
     /// Starts a text.
     pub fn new() -> Self {
         Self::default()
@@ -120,16 +120,16 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// What [`strip_controls`] gives, and how it looks: of all that is taken out, colours and weights are kept beside it.
-pub fn painted(text: &str) -> (Cow<'_, str>, Looks) {
+/// What [`strip_controls`] gives, and how it looks: of all that is taken out, colors and weights are kept beside it.
+pub fn split_styles(text: &str) -> (Cow<'_, str>, StyleRuns) {
     if first_match(text, is_shown).is_none() {
-        return (Cow::Borrowed(text), Looks::default());
+        return (Cow::Borrowed(text), StyleRuns::default());
     }
-    let mut stripper = Stripper::painting();
-    let (mut plain, mut looks) = stripper.push_painted(text);
+    let mut stripper = Stripper::with_styles();
+    let (mut plain, mut styles) = stripper.push_styled(text);
     stripper.finish_onto(&mut plain);
-    looks.begin(plain.len(), Look::default());
-    (Cow::Owned(plain), looks)
+    styles.begin(plain.len(), TextStyle::default());
+    (Cow::Owned(plain), styles)
 }
 
 /// Whether a character is a control or invisible one, and so never reaches a terminal or a model as it is.

@@ -24,15 +24,15 @@
 use crate::message::{Arguments, ToolResult};
 use crate::tool::ToolSpec;
 
-mod forms;
-mod json;
+mod lenient_json;
 mod prompt;
+mod recognizer;
 mod scan;
 #[cfg(test)]
 mod tests;
 
-use forms::{Forms, Item, Mode};
-use scan::{Found, Unit};
+use recognizer::{CallRecognizer, ReplyItem, ToolCallMode};
+use scan::{ScanResult, Segment};
 
 /// Most characters of prose behind a native model's written call; more make it a quotation in an explanation.
 pub const PROSE_AFTER_CHARS_MAX: usize = 200;
@@ -46,7 +46,7 @@ const ANNOUNCEMENTS: [&str; 8] =
 
 /// What a reply's text holds.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Parsed {
+pub enum ParsedReply {
     /// Text for the person.
     Answer(String),
     /// Tool calls, with the text around them.
@@ -55,13 +55,13 @@ pub enum Parsed {
         /// last call is left out, since a model that goes on there makes up the result.
         text: String,
         /// The calls, in order; at least one.
-        calls: Vec<WrittenCall>,
+        calls: Vec<TextToolCall>,
     },
 }
 
 /// A tool call as it was written: no id yet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WrittenCall {
+pub struct TextToolCall {
     /// Name of one of the offered tools, or as the model wrote it.
     pub name: String,
     /// Its arguments.
@@ -72,16 +72,16 @@ pub struct WrittenCall {
 /// fenced `sh` block as a command.
 ///
 /// Text without a call comes back unchanged as an answer.
-pub fn parse(text: &str, tools: &[ToolSpec], fences: bool) -> Parsed {
-    let mode = if fences { Mode::Text } else { Mode::Native };
-    let forms = Forms::new(tools, mode);
-    let found = scan::scan(text, &forms);
-    let read = match (mode, found.units.as_slice()) {
-        (Mode::Text, []) => fenced_command(text, &found, &forms),
-        (Mode::Native, units) if units.is_empty() || is_quotation(text, units) => None,
-        (Mode::Text | Mode::Native, _) => Some(compose(text, found)),
+pub fn parse(text: &str, tools: &[ToolSpec], fences: bool) -> ParsedReply {
+    let mode = if fences { ToolCallMode::Text } else { ToolCallMode::Native };
+    let recognizer = CallRecognizer::new(tools, mode);
+    let found = scan::scan(text, &recognizer);
+    let read = match (mode, found.segments.as_slice()) {
+        (ToolCallMode::Text, []) => fenced_command(text, &found, &recognizer),
+        (ToolCallMode::Native, segments) if segments.is_empty() || is_quotation(text, segments) => None,
+        (ToolCallMode::Text | ToolCallMode::Native, _) => Some(compose(text, found)),
     };
-    read.unwrap_or_else(|| Parsed::Answer(text.to_owned()))
+    read.unwrap_or_else(|| ParsedReply::Answer(text.to_owned()))
 }
 
 /// What to add to the system prompt so that a model without native tools can call these.
@@ -100,26 +100,26 @@ pub fn schema(tools: &[ToolSpec]) -> serde_json::Value {
 }
 
 /// A call as the model would have written it, for the history.
-pub fn written(call: &WrittenCall) -> String {
-    prompt::written(call)
+pub fn render_call(call: &TextToolCall) -> String {
+    prompt::render_call(call)
 }
 
 /// Results as one user message, for models that know no tool role; begins with `Observation:`.
-pub fn results(results: &[ToolResult]) -> String {
-    prompt::results(results)
+pub fn render_results(results: &[ToolResult]) -> String {
+    prompt::render_results(results)
 }
 
-fn fenced_command(text: &str, found: &Found, forms: &Forms<'_>) -> Option<Parsed> {
+fn fenced_command(text: &str, found: &ScanResult, recognizer: &CallRecognizer<'_>) -> Option<ParsedReply> {
     let block = found.block.as_ref()?;
-    let call = forms.fenced(&block.command)?;
+    let call = recognizer.fenced(&block.command)?;
     let before = text.get(found.prose_from..block.start).unwrap_or_default().trim();
-    Some(Parsed::Calls { text: before.to_owned(), calls: vec![call] })
+    Some(ParsedReply::Calls { text: before.to_owned(), calls: vec![call] })
 }
 
 /// Whether calls in a native model's text are shown rather than made.
-fn is_quotation(text: &str, units: &[Unit]) -> bool {
-    let (Some(first), Some(last)) = (units.first(), units.last()) else { return false };
-    if units.iter().any(|unit| unit.marked) {
+fn is_quotation(text: &str, segments: &[Segment]) -> bool {
+    let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return false };
+    if segments.iter().any(|segment| segment.marked) {
         return false;
     }
     let after = text[last.end..].trim();
@@ -135,17 +135,17 @@ fn announces_example(before: &str) -> bool {
     ANNOUNCEMENTS.iter().any(|word| line.contains(word))
 }
 
-fn compose(text: &str, found: Found) -> Parsed {
+fn compose(text: &str, found: ScanResult) -> ParsedReply {
     let mut parts: Vec<String> = Vec::new();
     let mut calls = Vec::new();
     let mut from = found.prose_from;
-    for unit in found.units {
-        push_prose(&mut parts, text.get(from..unit.start).unwrap_or_default());
-        from = unit.end;
-        for item in unit.items {
+    for segment in found.segments {
+        push_prose(&mut parts, text.get(from..segment.start).unwrap_or_default());
+        from = segment.end;
+        for item in segment.items {
             match item {
-                Item::Call(call) => calls.push(call),
-                Item::Answer(answer) => {
+                ReplyItem::Call(call) => calls.push(call),
+                ReplyItem::Answer(answer) => {
                     if parts.last() != Some(&answer) {
                         parts.push(answer);
                     }
@@ -155,9 +155,9 @@ fn compose(text: &str, found: Found) -> Parsed {
     }
     if calls.is_empty() {
         push_prose(&mut parts, text.get(from..).unwrap_or_default());
-        return Parsed::Answer(parts.join("\n\n"));
+        return ParsedReply::Answer(parts.join("\n\n"));
     }
-    Parsed::Calls { text: parts.join("\n\n"), calls }
+    ParsedReply::Calls { text: parts.join("\n\n"), calls }
 }
 
 fn push_prose(parts: &mut Vec<String>, prose: &str) {

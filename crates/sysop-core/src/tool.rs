@@ -1,13 +1,13 @@
 //! Tools as a model sees them: name, purpose, JSON Schema, and what class of effect a call has.
 //!
-//! Which tools exist and how they run is the host's business; the catalogue of our own is in `catalogue`.
+//! Which tools exist and how they run is the host's business; the catalog of our own is in `catalog`.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::catalogue;
+use crate::catalog;
 
 /// One tool on offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,27 +19,27 @@ pub struct ToolSpec {
     /// JSON Schema of its arguments; always of type `object`.
     ///
     /// Shared by all who have the tool: thousands of sessions may have the same ones.
-    #[serde(deserialize_with = "shared")]
+    #[serde(deserialize_with = "intern_schema")]
     pub parameters: Arc<Value>,
     /// What a call may do.
     #[serde(default)]
     pub effect: ToolEffect,
 }
 
-fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Value>, D::Error> {
-    Value::deserialize(deserializer).map(catalogue::shared)
+fn intern_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Value>, D::Error> {
+    Value::deserialize(deserializer).map(catalog::intern_schema)
 }
 
 /// Tools that a client lends to a session: they run on its machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Lent {
+pub struct ClientTools {
     /// The tools; those of the session's own host with the same names are not used while these are there.
     pub tools: Vec<ToolSpec>,
     /// The root of its file tools, on the client. For people and the model.
     pub root: String,
 }
 
-impl Lent {
+impl ClientTools {
     /// The tool of this name, if it is lent.
     pub fn named(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name == name)

@@ -2,33 +2,35 @@
 //!
 //! The same fold serves a live session and a replayed log: once a turn has ended both give the same items, but
 //! for those marked `live_only`. Nothing here decides anything; a face draws it and sends `Input`s. Texts are
-//! kept as they came and are untrusted: a face neutralises what it shows.
+//! kept as they came and are untrusted: a face neutralizes what it shows.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::event::{Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Typed, Update};
+use crate::event::{
+    ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, TypedInput, Update,
+};
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::message::{Arguments, Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Risk};
 use crate::question::Question;
 use crate::session::SessionSpec;
-use crate::tool::Lent;
-use crate::words;
+use crate::tool::ClientTools;
+use crate::ui_text;
 
-mod facts;
+mod backfill;
 mod item;
-mod recall;
+mod session_info;
 #[cfg(test)]
 mod tests;
 
-pub use facts::Facts;
+pub use backfill::{Backfill, TEXTS_BYTES_MAX};
 pub use item::{
-    Body, Decider, Item, ItemId, Kept, Notice, Output, Plan, PlanState, Scope, Text, TextState, TurnEnd,
-    Weight,
+    ApprovalScope, Decider, Item, ItemBody, ItemId, Notice, Plan, PlanState, Retention, Severity,
+    StreamedText, TextState, ToolOutput, TurnEnd,
 };
-pub use recall::{Recall, TEXTS_BYTES_MAX};
+pub use session_info::SessionInfo;
 
 /// The most items that only the live view has; the oldest go first.
 pub const LIVE_ITEMS_MAX: usize = 200;
@@ -43,9 +45,9 @@ pub const SHORT_ARGUMENT_CHARS_MAX: usize = 60;
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
     items: VecDeque<Item>,
-    facts: Option<Facts>,
-    phase: Phase,
-    turn: Turn,
+    facts: Option<SessionInfo>,
+    phase: SessionPhase,
+    turn: CurrentTurn,
     open_calls: Vec<ToolCall>,
     usage: Usage,
     seq: Seq,
@@ -66,18 +68,18 @@ pub struct Transcript {
 
 /// What is known of the turn that runs, or ran last.
 #[derive(Debug, Clone, Default)]
-struct Turn {
+struct CurrentTurn {
     id: TurnId,
     step: StepId,
     usage: Usage,
     failure: Option<String>,
     /// Why the next step waits for a person, if it does.
-    gate: Option<PauseReason>,
+    paused: Option<PauseReason>,
 }
 
 /// What the session does now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Phase {
+pub enum SessionPhase {
     /// Nothing; it waits for a prompt.
     #[default]
     Idle,
@@ -87,7 +89,7 @@ pub enum Phase {
         step: StepId,
     },
     /// A person is asked about a call.
-    Waiting {
+    AwaitingApproval {
         /// Which call.
         call: CallId,
     },
@@ -131,8 +133,8 @@ impl Transcript {
 
     /// Says that this face has sent `Cancel`, so that it can show it before the log does.
     pub fn stopping(&mut self) {
-        if self.phase != Phase::Idle {
-            self.phase = Phase::Stopping;
+        if self.phase != SessionPhase::Idle {
+            self.phase = SessionPhase::Stopping;
         }
     }
 
@@ -154,40 +156,40 @@ impl Transcript {
     /// The call's plan.
     pub fn plan(&self, call: &CallId) -> Option<&Plan> {
         match &self.item(&ItemId::Plan(call.clone()))?.body {
-            Body::Plan(plan) => Some(&**plan),
-            Body::Prompt(_)
-            | Body::Reasoning(_)
-            | Body::Answer(_)
-            | Body::Output(_)
-            | Body::Notice(_)
-            | Body::End(_) => None,
+            ItemBody::Plan(plan) => Some(&**plan),
+            ItemBody::Prompt(_)
+            | ItemBody::Reasoning(_)
+            | ItemBody::Answer(_)
+            | ItemBody::ToolOutput(_)
+            | ItemBody::Notice(_)
+            | ItemBody::End(_) => None,
         }
     }
 
     /// The plan that a person is asked about now.
     pub fn waiting(&self) -> Option<&Plan> {
         match &self.phase {
-            Phase::Waiting { call } => self.plan(call),
-            Phase::Idle
-            | Phase::Thinking { .. }
-            | Phase::Running { .. }
-            | Phase::Paused { .. }
-            | Phase::Stopping => None,
+            SessionPhase::AwaitingApproval { call } => self.plan(call),
+            SessionPhase::Idle
+            | SessionPhase::Thinking { .. }
+            | SessionPhase::Running { .. }
+            | SessionPhase::Paused { .. }
+            | SessionPhase::Stopping => None,
         }
     }
 
     /// The transcript of a session that works like this and of which nothing is logged yet.
     pub fn of(spec: &SessionSpec) -> Self {
-        Self { facts: Some(Facts::of(spec)), ..Self::new() }
+        Self { facts: Some(SessionInfo::of(spec)), ..Self::new() }
     }
 
     /// How the session works; none before its first event.
-    pub fn facts(&self) -> Option<&Facts> {
+    pub fn session_info(&self) -> Option<&SessionInfo> {
         self.facts.as_ref()
     }
 
     /// What the session does now.
-    pub fn phase(&self) -> &Phase {
+    pub fn phase(&self) -> &SessionPhase {
         &self.phase
     }
 
@@ -223,15 +225,15 @@ impl Transcript {
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::SessionOpened { spec } => self.facts = Some(Facts::of(spec)),
+            Event::SessionOpened { spec } => self.facts = Some(SessionInfo::of(spec)),
             Event::Configured { change } => self.configured(change),
             Event::PromptQueued { text } => {
-                self.notice(Weight::Note, format!("queued until this turn ends: {text}"));
+                self.notice(Severity::Note, format!("queued until this turn ends: {text}"));
             }
             Event::TurnStarted { turn, prompt, .. } => self.turn_started(*turn, prompt),
             Event::StepStarted { step } => {
                 self.turn.step = *step;
-                self.phase = Phase::Thinking { step: *step };
+                self.phase = SessionPhase::Thinking { step: *step };
             }
             Event::Replied { step, reply } => self.replied(*step, reply),
             Event::ModelFailed { step, failure } => {
@@ -249,35 +251,37 @@ impl Transcript {
                     covers: Some(covers.clone()),
                     state: PlanState::Waiting,
                 };
-                self.put(ItemId::Plan(call.id.clone()), Body::Plan(Box::new(plan)));
-                self.phase = Phase::Waiting { call: call.id.clone() };
+                self.put(ItemId::Plan(call.id.clone()), ItemBody::Plan(Box::new(plan)));
+                self.phase = SessionPhase::AwaitingApproval { call: call.id.clone() };
             }
             Event::Decided { call, decision, by } => self.decided(call, decision, by),
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
             Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome),
             Event::CancelAsked { .. } => self.stopping(),
             Event::Paused { reason } => {
-                self.notice(Weight::Warning, paused_sentence(*reason).to_owned());
-                self.turn.gate = Some(*reason);
+                self.notice(Severity::Warning, paused_sentence(*reason).to_owned());
+                self.turn.paused = Some(*reason);
                 // A proposal waits for its answer all the same; the pause comes after that.
-                if !matches!(self.phase, Phase::Waiting { .. }) {
-                    self.phase = Phase::Paused { reason: *reason };
+                if !matches!(self.phase, SessionPhase::AwaitingApproval { .. }) {
+                    self.phase = SessionPhase::Paused { reason: *reason };
                 }
             }
             Event::Resumed => {
-                self.turn.gate = None;
+                self.turn.paused = None;
                 match self.still_running() {
-                    Some(call) => self.phase = Phase::Running { call },
-                    None if matches!(self.phase, Phase::Waiting { .. }) => {}
-                    None => self.go_on(),
+                    Some(call) => self.phase = SessionPhase::Running { call },
+                    None if matches!(self.phase, SessionPhase::AwaitingApproval { .. }) => {}
+                    None => self.resume_phase(),
                 }
             }
-            Event::TerminalInput { by, typed } => self.notice(Weight::Note, typed_sentence(by, typed)),
+            Event::TerminalInput { by, typed } => {
+                self.notice(Severity::Note, terminal_input_sentence(by, typed))
+            }
             Event::Compacted { keep } => {
                 let text = format!("older messages are no longer sent; the newest {keep} still are");
-                self.notice(Weight::Note, text);
+                self.notice(Severity::Note, text);
             }
-            Event::HistoryCleared => self.notice(Weight::Note, "the history was cleared".to_owned()),
+            Event::HistoryCleared => self.notice(Severity::Note, "the history was cleared".to_owned()),
             Event::TurnEnded { turn, reason, error } => self.turn_ended(*turn, *reason, error.as_ref()),
         }
     }
@@ -285,45 +289,45 @@ impl Transcript {
     /// The call that runs, also where a pause is shown already.
     pub fn still_running(&self) -> Option<CallId> {
         let newest = self.items.iter().rev().find_map(|item| match &item.body {
-            Body::Output(output) => Some(output),
-            Body::Prompt(_)
-            | Body::Reasoning(_)
-            | Body::Answer(_)
-            | Body::Plan(_)
-            | Body::Notice(_)
-            | Body::End(_) => None,
+            ItemBody::ToolOutput(output) => Some(output),
+            ItemBody::Prompt(_)
+            | ItemBody::Reasoning(_)
+            | ItemBody::Answer(_)
+            | ItemBody::Plan(_)
+            | ItemBody::Notice(_)
+            | ItemBody::End(_) => None,
         })?;
-        (newest.outcome.is_none() && self.phase != Phase::Idle).then(|| newest.call.clone())
+        (newest.outcome.is_none() && self.phase != SessionPhase::Idle).then(|| newest.call.clone())
     }
 
-    fn configured(&mut self, change: &Change) {
+    fn configured(&mut self, change: &ConfigChange) {
         let text = match change {
-            Change::Model(model) => format!("the model is {model} from now on"),
-            Change::Approve(mode) => format!("approval is `{}` from now on", mode_word(*mode)),
-            Change::Mode(mode) => words::mode_sentence(*mode).to_owned(),
-            Change::Rules { .. } => "the rules of today's config are added".to_owned(),
-            Change::Lent(lent) => lent_sentence(lent),
+            ConfigChange::Model(model) => format!("the model is {model} from now on"),
+            ConfigChange::Approve(mode) => format!("approval is `{}` from now on", approval_label(*mode)),
+            ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
+            ConfigChange::Rules { .. } => "the rules of today's config are added".to_owned(),
+            ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
         };
         if let Some(facts) = &mut self.facts {
             match change {
-                Change::Model(model) => facts.model = model.clone(),
-                Change::Approve(mode) => facts.approve = *mode,
-                Change::Mode(mode) => facts.mode = *mode,
-                Change::Rules { .. } => {}
-                Change::Lent(lent) => facts.lend(lent),
+                ConfigChange::Model(model) => facts.model = model.clone(),
+                ConfigChange::Approve(mode) => facts.approve = *mode,
+                ConfigChange::Mode(mode) => facts.mode = *mode,
+                ConfigChange::Rules { .. } => {}
+                ConfigChange::ClientTools(client_tools) => facts.set_client_tools(client_tools),
             }
         }
-        self.notice(Weight::Note, text);
+        self.notice(Severity::Note, text);
     }
 
     fn turn_started(&mut self, turn: TurnId, prompt: &str) {
         let step = StepId { turn, step: 0 };
-        self.turn = Turn { id: turn, step, ..Turn::default() };
+        self.turn = CurrentTurn { id: turn, step, ..CurrentTurn::default() };
         self.open_calls.clear();
         self.turn_from = self.items.len();
-        self.phase = Phase::Thinking { step };
+        self.phase = SessionPhase::Thinking { step };
         if !prompt.is_empty() {
-            self.put(ItemId::Prompt(turn), Body::Prompt(prompt.to_owned()));
+            self.put(ItemId::Prompt(turn), ItemBody::Prompt(prompt.to_owned()));
         }
     }
 
@@ -332,26 +336,35 @@ impl Transcript {
         self.turn.usage += reply.usage;
         self.usage += reply.usage;
         // What streamed takes its place in the order now, as it will have in a replay.
-        self.place(ItemId::Reasoning(step), &reply.reasoning, Body::Reasoning);
-        self.place(ItemId::Answer(step), &reply.text, Body::Answer);
+        self.put_text(ItemId::Reasoning(step), &reply.reasoning, ItemBody::Reasoning);
+        self.put_text(ItemId::Answer(step), &reply.text, ItemBody::Answer);
         self.open_calls.clone_from(&reply.calls);
-        self.go_on();
+        self.resume_phase();
     }
 
-    fn place(&mut self, id: ItemId, text: &str, body: fn(Text) -> Body) {
+    fn put_text(&mut self, id: ItemId, text: &str, body: fn(StreamedText) -> ItemBody) {
         let revision = self.remove(&id).map_or(0, |old| old.revision + 1);
         if !text.is_empty() {
-            let body = body(Text { text: text.to_owned(), state: TextState::Whole });
-            self.push(Item { id, revision, live_only: false, seq: self.seq, kept: Kept::Whole, body });
+            let body = body(StreamedText { text: text.to_owned(), state: TextState::Whole });
+            self.push(Item {
+                id,
+                revision,
+                live_only: false,
+                seq: self.seq,
+                retention: Retention::Whole,
+                body,
+            });
         }
     }
 
     fn decided(&mut self, call: &CallId, decision: &Decision, by: &str) {
         let by = Decider::Person(by.to_owned());
         let (state, edited) = match decision {
-            Decision::Allow { command } => (PlanState::Allowed { by, scope: Scope::Once }, command.clone()),
+            Decision::Allow { command } => {
+                (PlanState::Allowed { by, scope: ApprovalScope::Once }, command.clone())
+            }
             Decision::AllowSession { command } => {
-                (PlanState::Allowed { by, scope: Scope::Session }, command.clone())
+                (PlanState::Allowed { by, scope: ApprovalScope::Session }, command.clone())
             }
             Decision::Reject { reason } => (PlanState::Rejected { by, reason: reason.clone() }, None),
         };
@@ -361,12 +374,12 @@ impl Transcript {
                 plan.edited_from = Some(std::mem::replace(&mut plan.command, edited));
             }
         });
-        self.go_on();
+        self.resume_phase();
     }
 
     fn tool_started(&mut self, call: &ToolCall, origin: Origin) {
         if self.completes(&call.name) {
-            self.phase = Phase::Running { call: call.id.clone() };
+            self.phase = SessionPhase::Running { call: call.id.clone() };
             self.remember(call);
             return;
         }
@@ -375,30 +388,30 @@ impl Transcript {
             plan.origin = origin;
         });
         if !asked {
-            let state = PlanState::Allowed { by: Decider::Policy, scope: Scope::Once };
+            let state = PlanState::Allowed { by: Decider::Policy, scope: ApprovalScope::Once };
             let plan = self.plan_of(call, origin, state);
-            self.put(ItemId::Plan(call.id.clone()), Body::Plan(Box::new(plan)));
+            self.put(ItemId::Plan(call.id.clone()), ItemBody::Plan(Box::new(plan)));
         }
-        let output = Output {
+        let output = ToolOutput {
             call: call.id.clone(),
             tool: call.name.clone(),
             tail: String::new(),
             skipped_bytes: 0,
             outcome: None,
         };
-        self.put(ItemId::Output(call.id.clone()), Body::Output(Box::new(output)));
-        self.phase = Phase::Running { call: call.id.clone() };
+        self.put(ItemId::ToolOutput(call.id.clone()), ItemBody::ToolOutput(Box::new(output)));
+        self.phase = SessionPhase::Running { call: call.id.clone() };
     }
 
     fn tool_finished(&mut self, id: &CallId, outcome: &Outcome) {
         let call = self.open_calls.iter().find(|call| call.id == *id).cloned();
-        self.go_on();
+        self.resume_phase();
         if let Some(call) = &call
             && self.completes(&call.name)
             && outcome.status == Status::Ok
         {
             let text = call.text_argument("summary").unwrap_or(&outcome.output).to_owned();
-            let body = Body::Answer(Text { text, state: TextState::Whole });
+            let body = ItemBody::Answer(StreamedText { text, state: TextState::Whole });
             self.put(ItemId::Summary(id.clone()), body);
             return;
         }
@@ -412,37 +425,37 @@ impl Transcript {
         {
             let state = PlanState::Rejected { by: Decider::Policy, reason: String::new() };
             let plan = self.plan_of(call, Origin::Model, state);
-            self.put(ItemId::Plan(id.clone()), Body::Plan(Box::new(plan)));
+            self.put(ItemId::Plan(id.clone()), ItemBody::Plan(Box::new(plan)));
         }
         let tool = match self.plan(id) {
             Some(plan) => plan.call.name.clone(),
             None => call.map(|call| call.name).unwrap_or_default(),
         };
-        let output = Output {
+        let output = ToolOutput {
             call: id.clone(),
             tool,
             tail: String::new(),
             skipped_bytes: 0,
             outcome: Some(outcome.clone()),
         };
-        self.put(ItemId::Output(id.clone()), Body::Output(Box::new(output)));
+        self.put(ItemId::ToolOutput(id.clone()), ItemBody::ToolOutput(Box::new(output)));
     }
 
     fn turn_ended(&mut self, turn: TurnId, reason: StopReason, error: Option<&String>) {
         self.break_stream(self.turn.step);
         self.open_calls.clear();
-        self.phase = Phase::Idle;
+        self.phase = SessionPhase::Idle;
         let failure = self.turn.failure.take();
         let error = error.cloned().or_else(|| failure.filter(|_| reason == StopReason::Failed));
         let end = TurnEnd { turn, reason, error, usage: self.turn.usage, iterations: self.turn.step.step };
-        self.put(ItemId::End(turn), Body::End(end));
+        self.put(ItemId::End(turn), ItemBody::End(end));
     }
 
     fn apply_delta(&mut self, delta: &Delta) {
         match delta {
-            Delta::Text { step, text } => self.stream(*step, ItemId::Answer(*step), text, Body::Answer),
+            Delta::Text { step, text } => self.stream(*step, ItemId::Answer(*step), text, ItemBody::Answer),
             Delta::Reasoning { step, text } => {
-                self.stream(*step, ItemId::Reasoning(*step), text, Body::Reasoning);
+                self.stream(*step, ItemId::Reasoning(*step), text, ItemBody::Reasoning);
             }
             Delta::Output { call, text } => self.stream_output(call, text),
             Delta::Restarted { step } => {
@@ -467,14 +480,21 @@ impl Transcript {
 
     fn live_notice(&mut self, text: String) {
         self.live_notices += 1;
-        let body = Body::Notice(Notice { text, weight: Weight::Note });
+        let body = ItemBody::Notice(Notice { text, weight: Severity::Note });
         let id = ItemId::LiveNotice(self.live_notices);
         self.push_live(id, body);
     }
 
-    fn push_live(&mut self, id: ItemId, body: Body) {
+    fn push_live(&mut self, id: ItemId, body: ItemBody) {
         self.live_items += 1;
-        self.push(Item { id, revision: 0, live_only: true, seq: self.seq, kept: Kept::Whole, body });
+        self.push(Item {
+            id,
+            revision: 0,
+            live_only: true,
+            seq: self.seq,
+            retention: Retention::Whole,
+            body,
+        });
     }
 
     fn push(&mut self, item: Item) {
@@ -482,28 +502,28 @@ impl Transcript {
         self.items.push_back(item);
     }
 
-    fn stream(&mut self, step: StepId, id: ItemId, piece: &str, body: fn(Text) -> Body) {
+    fn stream(&mut self, step: StepId, id: ItemId, piece: &str, body: fn(StreamedText) -> ItemBody) {
         // A piece of a step that is over, or was never begun here, is late: the log has or will have the whole.
-        if self.phase != (Phase::Thinking { step }) {
+        if self.phase != (SessionPhase::Thinking { step }) {
             return;
         }
         if let Some(item) = self.find(&id) {
-            let (Body::Reasoning(text) | Body::Answer(text)) = &mut item.body else { return };
+            let (ItemBody::Reasoning(text) | ItemBody::Answer(text)) = &mut item.body else { return };
             if text.state == TextState::Streaming {
                 push_head(&mut text.text, piece, LIVE_TEXT_BYTES_MAX);
                 item.revision += 1;
             }
             return;
         }
-        let mut text = Text { text: String::new(), state: TextState::Streaming };
+        let mut text = StreamedText { text: String::new(), state: TextState::Streaming };
         push_head(&mut text.text, piece, LIVE_TEXT_BYTES_MAX);
         self.push_live(id, body(text));
     }
 
     fn stream_output(&mut self, call: &CallId, piece: &str) {
-        let id = ItemId::Output(call.clone());
+        let id = ItemId::ToolOutput(call.clone());
         let Some(item) = self.find(&id) else { return };
-        let Body::Output(output) = &mut item.body else { return };
+        let ItemBody::ToolOutput(output) = &mut item.body else { return };
         if output.outcome.is_none() {
             output.skipped_bytes += push_tail(&mut output.tail, piece, LIVE_OUTPUT_BYTES_MAX);
             item.revision += 1;
@@ -513,7 +533,7 @@ impl Transcript {
     fn break_stream(&mut self, step: StepId) {
         for id in [ItemId::Reasoning(step), ItemId::Answer(step)] {
             let Some(item) = self.find(&id) else { continue };
-            let (Body::Reasoning(text) | Body::Answer(text)) = &mut item.body else { continue };
+            let (ItemBody::Reasoning(text) | ItemBody::Answer(text)) = &mut item.body else { continue };
             if text.state == TextState::Streaming {
                 text.state = TextState::Broken;
                 item.revision += 1;
@@ -522,11 +542,11 @@ impl Transcript {
     }
 
     /// Back to thinking, or behind the gate of a pause, unless a stop is under way or nothing runs.
-    fn go_on(&mut self) {
-        if !matches!(self.phase, Phase::Stopping | Phase::Idle) {
-            self.phase = match self.turn.gate {
-                Some(reason) => Phase::Paused { reason },
-                None => Phase::Thinking { step: self.turn.step },
+    fn resume_phase(&mut self) {
+        if !matches!(self.phase, SessionPhase::Stopping | SessionPhase::Idle) {
+            self.phase = match self.turn.paused {
+                Some(reason) => SessionPhase::Paused { reason },
+                None => SessionPhase::Thinking { step: self.turn.step },
             };
         }
     }
@@ -545,15 +565,15 @@ impl Transcript {
         let id = ItemId::Plan(call.clone());
         let seq = self.seq;
         let Some(item) = self.find(&id) else { return false };
-        let Body::Plan(plan) = &mut item.body else { return false };
+        let ItemBody::Plan(plan) = &mut item.body else { return false };
         change(plan);
         item.revision += 1;
         item.seq = seq;
         true
     }
 
-    fn notice(&mut self, weight: Weight, text: String) {
-        self.put(ItemId::Notice(self.seq), Body::Notice(Notice { text, weight }));
+    fn notice(&mut self, weight: Severity, text: String) {
+        self.put(ItemId::Notice(self.seq), ItemBody::Notice(Notice { text, weight }));
     }
 
     /// A call that nobody was asked about.
@@ -563,7 +583,7 @@ impl Transcript {
         Plan {
             call: call.clone(),
             origin,
-            command: command.map_or_else(|| short_form(call), str::to_owned),
+            command: command.map_or_else(|| call_summary(call), str::to_owned),
             edited_from: None,
             reason: call.text_argument("reasoning").unwrap_or_default().to_owned(),
             risk: Risk::default(),
@@ -573,15 +593,15 @@ impl Transcript {
     }
 
     /// Replaces the item of this id where it stands, or adds it at the end.
-    fn put(&mut self, id: ItemId, body: Body) {
+    fn put(&mut self, id: ItemId, body: ItemBody) {
         let seq = self.seq;
         if let Some(item) = self.find(&id) {
             item.body = body;
             item.live_only = false;
             item.revision += 1;
-            (item.seq, item.kept) = (seq, Kept::Whole);
+            (item.seq, item.retention) = (seq, Retention::Whole);
         } else {
-            self.push(Item { id, revision: 0, live_only: false, seq, kept: Kept::Whole, body });
+            self.push(Item { id, revision: 0, live_only: false, seq, retention: Retention::Whole, body });
         }
     }
 
@@ -632,16 +652,16 @@ impl Transcript {
 }
 
 /// Which tools run elsewhere from now on.
-pub fn lent_sentence(lent: &Lent) -> String {
-    if lent.tools.is_empty() {
+pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
+    if client_tools.tools.is_empty() {
         return "no tools run on a client any more".to_owned();
     }
-    let names: Vec<_> = lent.tools.iter().map(|tool| tool.name.as_str()).collect();
-    format!("these tools run on a client from now on, in {}: {}", lent.root, names.join(", "))
+    let names: Vec<_> = client_tools.tools.iter().map(|tool| tool.name.as_str()).collect();
+    format!("these tools run on a client from now on, in {}: {}", client_tools.root, names.join(", "))
 }
 
 /// The word of an approval mode, as in `--approve`.
-pub fn mode_word(mode: ApprovalMode) -> &'static str {
+pub fn approval_label(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::Ask => "ask",
         ApprovalMode::Auto => "auto",
@@ -650,7 +670,7 @@ pub fn mode_word(mode: ApprovalMode) -> &'static str {
 }
 
 /// A call in one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots where there are more.
-pub fn short_form(call: &ToolCall) -> String {
+pub fn call_summary(call: &ToolCall) -> String {
     match &call.arguments {
         Arguments::Object(map) => {
             let first = map.values().next().map(short_argument).unwrap_or_default();
@@ -671,11 +691,11 @@ fn short_argument(value: &serde_json::Value) -> String {
 }
 
 /// Who typed what into the terminal.
-pub fn typed_sentence(by: &str, typed: &Typed) -> String {
+pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
     match typed {
-        Typed::Keys { text } => format!("{by} typed into the terminal: {text}"),
-        Typed::Secret { prompt } => format!("{by} answered `{}`: [password entered]", prompt.trim()),
-        Typed::Answer { prompt, text } => format!("{by} answered `{}`: {text}", prompt.trim()),
+        TypedInput::Keys { text } => format!("{by} typed into the terminal: {text}"),
+        TypedInput::Secret { prompt } => format!("{by} answered `{}`: [password entered]", prompt.trim()),
+        TypedInput::Answer { prompt, text } => format!("{by} answered `{}`: {text}", prompt.trim()),
     }
 }
 

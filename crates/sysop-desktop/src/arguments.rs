@@ -19,16 +19,16 @@ const SESSION_BYTES_MAX: usize = 128;
 
 /// What is wanted.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum CliAction {
     /// The window.
-    Window(Arguments),
+    OpenWindow(WindowArguments),
     /// This text.
-    Text(String),
+    PrintText(String),
 }
 
 /// How the window is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Arguments {
+pub(crate) struct WindowArguments {
     /// The program that serves.
     pub(crate) sysop: PathBuf,
     /// The session that is shown first.
@@ -41,22 +41,22 @@ pub(crate) struct Arguments {
 ///
 /// # Errors
 /// It cannot be understood.
-pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Asked> {
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliAction> {
     let (mut sysop, mut session, mut server) = (None, None, Vec::new());
     let mut rest = arguments.into_iter();
     while let Some(argument) = rest.next() {
         let text = argument.to_str().unwrap_or_default();
         match text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_owned()))) {
-            ("--help" | "-h", None) => return Ok(Asked::Text(HELP.to_owned())),
+            ("--help" | "-h", None) => return Ok(CliAction::PrintText(HELP.to_owned())),
             ("--version" | "-V", None) => {
-                return Ok(Asked::Text(
+                return Ok(CliAction::PrintText(
                     concat!("sysop-desktop ", env!("CARGO_PKG_VERSION"), "\n").to_owned(),
                 ));
             }
             ("--sysop", None) => sysop = rest.next().map(PathBuf::from),
             ("--session", value) => {
                 let value = value.or_else(|| rest.next()?.into_string().ok());
-                session = Some(value.filter(|id| is_session(id)).ok_or_else(|| {
+                session = Some(value.filter(|id| is_valid_session_id(id)).ok_or_else(|| {
                     anyhow::anyhow!("`--session` takes the id of a session; `sysop sessions list` shows them")
                 })?);
             }
@@ -64,39 +64,39 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Ask
             _ => bail!("the flag {:?} is not known; see `sysop-desktop --help`", argument.to_string_lossy()),
         }
     }
-    let sysop = sysop.unwrap_or_else(beside);
-    Ok(Asked::Window(Arguments { sysop, session, server }))
+    let sysop = sysop.unwrap_or_else(default_sysop_path);
+    Ok(CliAction::OpenWindow(WindowArguments { sysop, session, server }))
 }
 
 /// Whether a text may be the id of a session; it becomes a part of an address.
-pub(crate) fn is_session(text: &str) -> bool {
+pub(crate) fn is_valid_session_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !text.is_empty() && text.len() <= SESSION_BYTES_MAX && text.bytes().all(plain)
 }
 
 /// `sysop` beside this program, else whatever PATH has.
-fn beside() -> PathBuf {
-    let beside = std::env::current_exe().map(|own| own.with_file_name("sysop"));
-    beside.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("sysop"))
+fn default_sysop_path() -> PathBuf {
+    let default_sysop_path = std::env::current_exe().map(|own| own.with_file_name("sysop"));
+    default_sysop_path.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("sysop"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Arguments, Asked, parse};
+    use super::{CliAction, WindowArguments, parse};
 
-    fn of(line: &str) -> Option<Asked> {
+    fn of(line: &str) -> Option<CliAction> {
         parse(line.split_whitespace().map(Into::into)).ok()
     }
 
     #[test]
     fn what_sysop_passes_on_is_understood() {
-        let wanted = Arguments {
+        let wanted = WindowArguments {
             sysop: "/bin/sysop".into(),
             session: Some("0198-a".to_owned()),
             server: vec!["--model=demo".into(), "--session=x".into()],
         };
         let line = "--sysop /bin/sysop --session=0198-a -- --model=demo --session=x";
-        assert_eq!(of(line), Some(Asked::Window(wanted)));
+        assert_eq!(of(line), Some(CliAction::OpenWindow(wanted)));
     }
 
     #[test]

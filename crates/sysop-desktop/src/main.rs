@@ -4,23 +4,23 @@
 //! crate links a web engine (`docs/adr/0017`).
 
 mod arguments;
-mod news;
-mod one;
+mod navigation;
+mod notifications;
 mod page;
-mod place;
 mod server;
-mod state;
-mod tell;
+mod single_instance;
+mod stderr;
 mod window;
+mod window_state;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::arguments::{Arguments, Asked};
-use crate::one::Place;
-use crate::state::Folders;
+use crate::arguments::{CliAction, WindowArguments};
+use crate::single_instance::LockOutcome;
+use crate::window_state::DataDirs;
 
 /// It did not work.
 const FAILED: u8 = 1;
@@ -29,43 +29,43 @@ const UNUSABLE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args_os().skip(1)) {
-        Ok(Asked::Window(arguments)) => arguments,
-        Ok(Asked::Text(text)) => {
+        Ok(CliAction::OpenWindow(arguments)) => arguments,
+        Ok(CliAction::PrintText(text)) => {
             // There is nobody left to tell if this cannot be printed.
             let _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            tell::error(&format!("{error:#}"));
+            stderr::error(&format!("{error:#}"));
             return ExitCode::from(UNUSABLE);
         }
     };
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            tell::error(&format!("{error:#}"));
+            stderr::error(&format!("{error:#}"));
             ExitCode::from(FAILED)
         }
     }
 }
 
-fn run(arguments: Arguments) -> Result<u8> {
-    let folders = Folders::of(&|name| std::env::var_os(name))?;
-    folders.make()?;
-    let only = match one::take(&folders.runtime, arguments.session.as_deref())? {
-        Place::Mine(only) => only,
-        Place::Raised => {
+fn run(arguments: WindowArguments) -> Result<u8> {
+    let folders = DataDirs::of(&|name| std::env::var_os(name))?;
+    folders.create_all()?;
+    let instance = match single_instance::take(&folders.runtime, arguments.session.as_deref())? {
+        LockOutcome::Acquired(instance) => instance,
+        LockOutcome::AlreadyRunning => {
             if !arguments.server.is_empty() {
-                tell::note("the window was open already, and keeps the flags that it was started with");
+                stderr::note("the window was open already, and keeps the flags that it was started with");
             }
             return Ok(0);
         }
     };
     if gtk::init().is_err() {
-        tell::error(
+        stderr::error(
             "the display cannot be opened (see DISPLAY and WAYLAND_DISPLAY); `sysop serve` prints an address for a browser",
         );
         return Ok(UNUSABLE);
     }
-    window::show(arguments, &folders, only)
+    window::show(arguments, &folders, instance)
 }

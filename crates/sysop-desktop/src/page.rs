@@ -4,8 +4,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use crate::place::AGAIN;
-use crate::server::Ended;
+use crate::navigation::AGAIN;
+use crate::server::ServerExit;
 
 /// How all of them look.
 const FRAME: (&str, &str) = (
@@ -33,7 +33,7 @@ a { color: var(--mark); }
 );
 
 /// While the server starts.
-pub(crate) fn waiting(missing: Option<&str>) -> String {
+pub(crate) fn starting_page(missing: Option<&str>) -> String {
     let why = match missing {
         Some(missing) => {
             format!("The server is there, but takes no work yet: {}.", escape(missing.trim_end_matches('.')))
@@ -44,7 +44,7 @@ pub(crate) fn waiting(missing: Option<&str>) -> String {
 }
 
 /// When the server has ended by itself.
-pub(crate) fn ended(ended: &Ended) -> String {
+pub(crate) fn ended(ended: &ServerExit) -> String {
     let head = if ended.was_ready { "The server has ended" } else { "The server could not start" };
     let how = match ended.status {
         Some(status) => match (status.code(), status.signal()) {
@@ -93,15 +93,15 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ended, waiting};
-    use crate::server::Ended;
+    use super::{ended, starting_page};
+    use crate::server::ServerExit;
 
     #[test]
     fn what_a_server_said_is_text() {
         let lines = vec!["<script>x</script> & \"y\"".to_owned()];
-        let page = ended(&Ended { status: None, was_ready: false, lines });
+        let page = ended(&ServerExit { status: None, was_ready: false, lines });
         assert!(page.contains("&lt;script&gt;x&lt;/script&gt; &amp; &quot;y&quot;"), "{page}");
         assert!(!page.contains("<script"), "{page}");
-        assert!(waiting(Some("<b>")).contains("&lt;b&gt;"));
+        assert!(starting_page(Some("<b>")).contains("&lt;b&gt;"));
     }
 }

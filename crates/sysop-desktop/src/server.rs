@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use url::{Host, Url};
 
-use crate::tell;
+use crate::stderr;
 
 /// Its last lines that are kept.
 const LINES_MAX: usize = 24;
@@ -28,30 +28,30 @@ const LINE_CHARS_MAX: usize = 500;
 /// The longest line that is read, in bytes.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// How long it may take to end once it was asked to; the server itself gives its clients five seconds.
-const END_PATIENCE: Duration = Duration::from_secs(8);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long an answer to `/readyz` may take.
-const READY_PATIENCE: Duration = Duration::from_secs(5);
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long is waited before it is asked again.
-const READY_AGAIN: Duration = Duration::from_millis(100);
+const READY_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// What happens to a server.
 #[derive(Debug)]
-pub(crate) enum Happening {
+pub(crate) enum ServerEvent {
     /// It takes no work yet; why, where it says so.
     NotReady(String),
     /// The page can be shown: at this address, which works once.
     Ready(Url),
     /// Something that a person who looks elsewhere should hear of.
-    News(Value),
+    Message(Value),
     /// It ended.
-    Ended(Ended),
+    Exited(ServerExit),
 }
 
 /// How a server ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Ended {
+pub(crate) struct ServerExit {
     /// How.
     pub(crate) status: Option<ExitStatus>,
     /// Whether its page had been shown.
@@ -61,7 +61,7 @@ pub(crate) struct Ended {
 }
 
 /// A server that runs.
-pub(crate) struct Server {
+pub(crate) struct ServerProcess {
     /// Its standard input: while this is open, it runs.
     input: Option<ChildStdin>,
     pid: Pid,
@@ -69,21 +69,21 @@ pub(crate) struct Server {
 }
 
 /// What the threads of one server share.
-struct Watch<F> {
-    told: F,
+struct OutputMonitor<F> {
+    on_event: F,
     lines: Mutex<VecDeque<String>>,
-    state: Mutex<State>,
-    repeats: bool,
+    state: Mutex<ServerPhase>,
+    echo_output: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ServerPhase {
     Starting,
     Ready,
-    Ended,
+    Exited,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts `sysop serve` on a port of this machine that is free, if it can be on this one.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Server {
         sysop: &Path,
         flags: &[OsString],
         port: Option<u16>,
-        told: impl Fn(Happening) + Send + Sync + 'static,
+        on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<Self> {
         let port = port.filter(|port| is_free(*port)).unwrap_or(0);
         let mut command = Command::new(sysop);
@@ -105,24 +105,24 @@ impl Server {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a child has an id")?;
         let input = child.stdin.take();
         let (out, err) = (child.stdout.take().context("a pipe")?, child.stderr.take().context("a pipe")?);
-        let watch = Arc::new(Watch {
-            told,
+        let watch = Arc::new(OutputMonitor {
+            on_event,
             lines: Mutex::default(),
-            state: Mutex::new(State::Starting),
-            repeats: flags.iter().any(|flag| flag == "--verbose"),
+            state: Mutex::new(ServerPhase::Starting),
+            echo_output: flags.iter().any(|flag| flag == "--verbose"),
         });
-        let (tell_end, ended) = channel();
+        let (exit_sender, ended) = channel();
         let reads_errors = {
             let watch = Arc::clone(&watch);
-            thread("server's errors", move || each_line(err, |line| watch.keep(&line)))?
+            thread("server's errors", move || each_line(err, |line| watch.record_line(&line)))?
         };
         thread("server", move || {
             let mut first = true;
-            each_line(out, |line| watch.hear(&line, std::mem::take(&mut first)));
+            each_line(out, |line| watch.on_line(&line, std::mem::take(&mut first)));
             let status = child.wait().ok();
             // What it said last is all read when nobody can say more.
             let _ = reads_errors.join();
-            watch.end(status, &tell_end);
+            watch.end(status, &exit_sender);
         })?;
         Ok(Self { input, pid, ended })
     }
@@ -132,11 +132,11 @@ impl Server {
         // Opened while it is certainly there, so that nobody else is killed.
         let process = pidfd_open(self.pid, PidfdFlags::empty());
         drop(self.input.take());
-        if self.ended.recv_timeout(END_PATIENCE).is_err()
+        if self.ended.recv_timeout(SHUTDOWN_TIMEOUT).is_err()
             && let Ok(process) = process
         {
             let _ = pidfd_send_signal(&process, Signal::KILL);
-            let _ = self.ended.recv_timeout(END_PATIENCE);
+            let _ = self.ended.recv_timeout(SHUTDOWN_TIMEOUT);
         }
     }
 }
@@ -161,12 +161,12 @@ fn each_line(from: impl Read, mut take: impl FnMut(String)) {
     }
 }
 
-impl<F: Fn(Happening) + Send + Sync + 'static> Watch<F> {
-    fn keep(&self, line: &str) {
-        if self.repeats {
-            tell::say(line);
+impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
+    fn record_line(&self, line: &str) {
+        if self.echo_output {
+            stderr::print(line);
         }
-        let line = tell::harmless(&line.chars().take(LINE_CHARS_MAX).collect::<String>());
+        let line = stderr::sanitize(&line.chars().take(LINE_CHARS_MAX).collect::<String>());
         let mut lines = self.lines();
         if lines.len() == LINES_MAX {
             lines.pop_front();
@@ -175,50 +175,50 @@ impl<F: Fn(Happening) + Send + Sync + 'static> Watch<F> {
     }
 
     /// The first line says where it is, the others what happens.
-    fn hear(self: &Arc<Self>, line: &str, first: bool) {
+    fn on_line(self: &Arc<Self>, line: &str, first: bool) {
         let said: Value = serde_json::from_str(line).unwrap_or_default();
         if !first {
-            return (self.told)(Happening::News(said));
+            return (self.on_event)(ServerEvent::Message(said));
         }
         match address(&said) {
             Ok((url, address)) => {
                 let watch = Arc::clone(self);
                 if thread("readiness", move || watch.wait_for_readiness(url, address)).is_err() {
-                    self.keep("there can be no more threads");
+                    self.record_line("there can be no more threads");
                 }
             }
             // Not the line itself: there may be a token in it.
-            Err(error) => self.keep(&format!("the server does not say where it is ({error:#})")),
+            Err(error) => self.record_line(&format!("the server does not say where it is ({error:#})")),
         }
     }
 
     fn wait_for_readiness(&self, url: Url, address: SocketAddr) {
         let mut last = String::new();
         loop {
-            if *self.state() == State::Ended {
+            if *self.state() == ServerPhase::Exited {
                 return;
             }
-            match ready(address) {
+            match check_ready(address) {
                 Ok(None) => break,
                 Ok(Some(missing)) if missing != last => {
-                    (self.told)(Happening::NotReady(missing.clone()));
+                    (self.on_event)(ServerEvent::NotReady(missing.clone()));
                     last = missing;
                 }
                 Ok(Some(_)) | Err(_) => {}
             }
-            std::thread::sleep(READY_AGAIN);
+            std::thread::sleep(READY_POLL_INTERVAL);
         }
         let mut state = self.state();
-        if *state == State::Starting {
-            *state = State::Ready;
-            (self.told)(Happening::Ready(url));
+        if *state == ServerPhase::Starting {
+            *state = ServerPhase::Ready;
+            (self.on_event)(ServerEvent::Ready(url));
         }
     }
 
     fn end(&self, status: Option<ExitStatus>, ended: &Sender<()>) {
-        let was_ready = std::mem::replace(&mut *self.state(), State::Ended) == State::Ready;
+        let was_ready = std::mem::replace(&mut *self.state(), ServerPhase::Exited) == ServerPhase::Ready;
         let lines = self.lines().iter().cloned().collect();
-        (self.told)(Happening::Ended(Ended { status, was_ready, lines }));
+        (self.on_event)(ServerEvent::Exited(ServerExit { status, was_ready, lines }));
         // Nobody waits for it where it ended by itself.
         let _ = ended.send(());
     }
@@ -227,7 +227,7 @@ impl<F: Fn(Happening) + Send + Sync + 'static> Watch<F> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServerPhase> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -247,15 +247,15 @@ fn address(said: &Value) -> Result<(Url, SocketAddr)> {
 }
 
 /// What keeps it from taking work; nothing where it does.
-fn ready(address: SocketAddr) -> Result<Option<String>> {
-    let mut stream = TcpStream::connect_timeout(&address, READY_PATIENCE)?;
-    stream.set_read_timeout(Some(READY_PATIENCE))?;
-    stream.set_write_timeout(Some(READY_PATIENCE))?;
+fn check_ready(address: SocketAddr) -> Result<Option<String>> {
+    let mut stream = TcpStream::connect_timeout(&address, READY_TIMEOUT)?;
+    stream.set_read_timeout(Some(READY_TIMEOUT))?;
+    stream.set_write_timeout(Some(READY_TIMEOUT))?;
     stream.write_all(
         format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
     )?;
     let mut answer = Vec::new();
-    let until = Instant::now() + READY_PATIENCE;
+    let until = Instant::now() + READY_TIMEOUT;
     let mut piece = [0; 4096];
     while (answer.len() as u64) < ANSWER_BYTES_MAX && Instant::now() < until {
         match stream.read(&mut piece)? {

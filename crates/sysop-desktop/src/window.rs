@@ -19,13 +19,13 @@ use wry::{
     WebViewExtUnix,
 };
 
-use crate::arguments::Arguments;
-use crate::news::{Notifier, Reader};
-use crate::one::{Only, Raise};
-use crate::place::{self, Ruling};
-use crate::server::{Ended, Happening, Server};
-use crate::state::{Folders, SIZE_MIN, State};
-use crate::{page, tell};
+use crate::arguments::WindowArguments;
+use crate::navigation::{self, NavigationDecision};
+use crate::notifications::{NotificationFilter, Notifier};
+use crate::server::{ServerEvent, ServerExit, ServerProcess};
+use crate::single_instance::{InstanceLock, RaiseRequest};
+use crate::window_state::{DataDirs, SIZE_MIN, WindowState};
+use crate::{page, stderr};
 
 /// The window's title, where the page has none.
 const TITLE: &str = "sysop";
@@ -38,75 +38,75 @@ const CRASHES_MAX: u32 = 3;
 
 /// What the loop of the window hears from elsewhere.
 #[derive(Debug)]
-enum Heard {
+enum AppEvent {
     /// Of the server that was started as the so-manieth.
-    Server(u64, Happening),
+    FromServer(u64, ServerEvent),
     /// A second start.
-    Raise(Raise),
+    RaiseWindow(RaiseRequest),
     /// A notice of this session was clicked on.
-    Open(String),
+    OpenSession(String),
     /// The page has a title.
-    Title(String),
+    TitleChanged(String),
     /// The page asks to be closed, or a signal does.
     Close,
     /// The person wants the server to be started again.
-    Again,
+    RestartServer,
     /// The process of the page has ended.
-    PageEnded,
+    PageCrashed,
 }
 
 /// Shows the window until it is closed. Gives what the process is to end with.
 ///
 /// # Errors
 /// The window or the server cannot be had.
-pub(crate) fn show(arguments: Arguments, folders: &Folders, only: Only) -> Result<u8> {
-    let mut events: EventLoop<Heard> = EventLoopBuilder::with_user_event().build();
-    let state = State::load(folders);
+pub(crate) fn show(arguments: WindowArguments, folders: &DataDirs, instance: InstanceLock) -> Result<u8> {
+    let mut events: EventLoop<AppEvent> = EventLoopBuilder::with_user_event().build();
+    let state = WindowState::load(folders);
     let window = build_window(&events, state)?;
     let proxy = events.create_proxy();
-    let own = Rc::new(RefCell::new(None));
+    let server_origin = Rc::new(RefCell::new(None));
     // A window that was killed may have left it.
     folders.forget_cookie();
     let mut context = WebContext::new(Some(folders.web()));
-    let view = build_view(&window, &mut context, &proxy, &own)?;
-    listen(&only, &proxy)?;
+    let view = build_view(&window, &mut context, &proxy, &server_origin)?;
+    listen(&instance, &proxy)?;
     let notifier = {
         let proxy = proxy.clone();
-        Notifier::new(move |session| drop(proxy.send_event(Heard::Open(session))))
+        Notifier::new(move |session| drop(proxy.send_event(AppEvent::OpenSession(session))))
     };
-    let mut shown = Shown {
+    let mut desktop_window = DesktopWindow {
         arguments,
         window,
         view,
         proxy,
-        own,
+        server_origin,
         notifier,
-        reader: Reader::default(),
+        reader: NotificationFilter::default(),
         state,
         server: None,
         started: 0,
         crashes: 0,
         failed: None,
     };
-    shown.start()?;
+    desktop_window.start()?;
     events.run_return(|event, _, flow| {
-        *flow = if shown.take(event) { ControlFlow::Exit } else { ControlFlow::Wait };
+        *flow = if desktop_window.take(event) { ControlFlow::Exit } else { ControlFlow::Wait };
     });
     // The window goes at once; its server may take a moment.
-    shown.window.set_visible(false);
+    desktop_window.window.set_visible(false);
     gtk::gdk::Display::default().inspect(gtk::gdk::Display::flush);
-    only.close();
-    shown.remember(folders);
-    shown.notifier.clear();
-    let Shown { server, failed, .. } = shown;
-    server.into_iter().for_each(Server::end);
+    instance.close();
+    desktop_window.save_state(folders);
+    desktop_window.notifier.clear();
+    let DesktopWindow { server, failed, .. } = desktop_window;
+    server.into_iter().for_each(ServerProcess::end);
     folders.forget_cookie();
     Ok(failed.map_or(0, |status| {
         status.and_then(|status| status.code()).map_or(1, |code| if code == 2 { 2 } else { 1 })
     }))
 }
 
-fn build_window(events: &EventLoop<Heard>, state: State) -> Result<Window> {
+fn build_window(events: &EventLoop<AppEvent>, state: WindowState) -> Result<Window> {
     let mut builder = WindowBuilder::new()
         .with_title(TITLE_FIRST)
         .with_inner_size(LogicalSize::new(state.width, state.height))
@@ -133,54 +133,60 @@ fn build_window(events: &EventLoop<Heard>, state: State) -> Result<Window> {
 fn build_view(
     window: &Window,
     context: &mut WebContext,
-    proxy: &EventLoopProxy<Heard>,
-    own: &Rc<RefCell<Option<Origin>>>,
+    proxy: &EventLoopProxy<AppEvent>,
+    server_origin: &Rc<RefCell<Option<Origin>>>,
 ) -> Result<WebView> {
-    let (goes, opens, titled) = (proxy.clone(), Rc::clone(own), proxy.clone());
-    let own = Rc::clone(own);
+    let (goes, opens, titled) = (proxy.clone(), Rc::clone(server_origin), proxy.clone());
+    let server_origin = Rc::clone(server_origin);
     let builder = WebViewBuilder::new_with_web_context(context)
-        .with_html(page::waiting(None))
+        .with_html(page::starting_page(None))
         .with_devtools(false)
         .with_clipboard(true)
         .with_back_forward_navigation_gestures(false)
-        .with_navigation_handler(move |address| match place::rule(&address, own.borrow().as_ref()) {
-            Ruling::Here => true,
-            Ruling::Outside(url) => {
-                open_outside(&url);
-                false
+        .with_navigation_handler(move |address| {
+            match navigation::decide(&address, server_origin.borrow().as_ref()) {
+                NavigationDecision::Allow => true,
+                NavigationDecision::OpenInBrowser(url) => {
+                    open_outside(&url);
+                    false
+                }
+                NavigationDecision::RestartServer => {
+                    let _ = goes.send_event(AppEvent::RestartServer);
+                    false
+                }
+                NavigationDecision::Deny => false,
             }
-            Ruling::Again => {
-                let _ = goes.send_event(Heard::Again);
-                false
-            }
-            Ruling::Refused => false,
         })
         .with_new_window_req_handler(move |address, _| {
-            if let Ruling::Outside(url) = place::rule_on_window(&address, opens.borrow().as_ref()) {
+            if let NavigationDecision::OpenInBrowser(url) =
+                navigation::decide_new_window(&address, opens.borrow().as_ref())
+            {
                 open_outside(&url);
             }
             NewWindowResponse::Deny
         })
         // The page needs none of what can be asked for; notices come from here.
         .with_permission_handler(|_| PermissionResponse::Deny)
-        .with_document_title_changed_handler(move |title| drop(titled.send_event(Heard::Title(title))));
+        .with_document_title_changed_handler(move |title| {
+            drop(titled.send_event(AppEvent::TitleChanged(title)))
+        });
     let container = window.default_vbox().context("a window has room for a page")?;
     let view = builder.build_gtk(container).context("cannot show a page")?;
     let (closes, ends) = (proxy.clone(), proxy.clone());
-    view.webview().connect_close(move |_| drop(closes.send_event(Heard::Close)));
-    view.webview().connect_web_process_terminated(move |_, _| drop(ends.send_event(Heard::PageEnded)));
+    view.webview().connect_close(move |_| drop(closes.send_event(AppEvent::Close)));
+    view.webview().connect_web_process_terminated(move |_, _| drop(ends.send_event(AppEvent::PageCrashed)));
     Ok(view)
 }
 
 /// Hears second starts and signals.
-fn listen(only: &Only, proxy: &EventLoopProxy<Heard>) -> Result<()> {
-    let raises = proxy.clone();
-    only.listen(move |raise| drop(raises.send_event(Heard::Raise(raise))))?;
+fn listen(instance: &InstanceLock, proxy: &EventLoopProxy<AppEvent>) -> Result<()> {
+    let raise_proxy = proxy.clone();
+    instance.listen(move |raise| drop(raise_proxy.send_event(AppEvent::RaiseWindow(raise))))?;
     // SIGHUP, SIGINT, SIGTERM
     for signal in [1, 2, 15] {
         let proxy = proxy.clone();
         gtk::glib::unix_signal_add_local(signal, move || {
-            let _ = proxy.send_event(Heard::Close);
+            let _ = proxy.send_event(AppEvent::Close);
             gtk::glib::ControlFlow::Continue
         });
     }
@@ -194,22 +200,24 @@ fn open_outside(url: &Url) {
     match open.spawn() {
         // Its end is waited for, so that no dead process is left.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
-        Err(error) => tell::note(&format!("cannot open {url} ({error}); the package xdg-utils has xdg-open")),
+        Err(error) => {
+            stderr::note(&format!("cannot open {url} ({error}); the package xdg-utils has xdg-open"))
+        }
     }
 }
 
 /// The window and all that belongs to it.
-struct Shown {
-    arguments: Arguments,
+struct DesktopWindow {
+    arguments: WindowArguments,
     window: Window,
     view: WebView,
-    proxy: EventLoopProxy<Heard>,
+    proxy: EventLoopProxy<AppEvent>,
     /// Where the page may go.
-    own: Rc<RefCell<Option<Origin>>>,
+    server_origin: Rc<RefCell<Option<Origin>>>,
     notifier: Notifier,
-    reader: Reader,
-    state: State,
-    server: Option<Server>,
+    reader: NotificationFilter,
+    state: WindowState,
+    server: Option<ServerProcess>,
     /// How many servers were started.
     started: u64,
     crashes: u32,
@@ -217,55 +225,61 @@ struct Shown {
     failed: Option<Option<ExitStatus>>,
 }
 
-impl Shown {
+impl DesktopWindow {
     fn start(&mut self) -> Result<()> {
         self.started += 1;
         self.failed = None;
         let (number, proxy) = (self.started, self.proxy.clone());
-        let told = move |happening| drop(proxy.send_event(Heard::Server(number, happening)));
-        self.server =
-            Some(Server::start(&self.arguments.sysop, &self.arguments.server, self.state.port, told)?);
+        let on_event = move |happening| drop(proxy.send_event(AppEvent::FromServer(number, happening)));
+        self.server = Some(ServerProcess::start(
+            &self.arguments.sysop,
+            &self.arguments.server,
+            self.state.port,
+            on_event,
+        )?);
         Ok(())
     }
 
     /// Takes an event; true when the window is to go.
     #[expect(clippy::wildcard_enum_match_arm, reason = "a window tells of much more than is of use here")]
-    fn take(&mut self, event: Event<'_, Heard>) -> bool {
+    fn take(&mut self, event: Event<'_, AppEvent>) -> bool {
         match event {
             Event::WindowEvent { event, .. } => match event {
                 WindowEvent::CloseRequested | WindowEvent::Destroyed => return true,
-                WindowEvent::Resized(_) | WindowEvent::Moved(_) => self.measure(),
+                WindowEvent::Resized(_) | WindowEvent::Moved(_) => self.record_geometry(),
                 WindowEvent::Focused(true) => self.notifier.clear(),
                 _ => {}
             },
-            Event::UserEvent(heard) => return self.hear(heard),
+            Event::UserEvent(heard) => return self.handle_event(heard),
             _ => {}
         }
         false
     }
 
-    fn hear(&mut self, heard: Heard) -> bool {
+    fn handle_event(&mut self, heard: AppEvent) -> bool {
         match heard {
-            Heard::Server(number, happening) if number == self.started => self.follow(happening),
-            Heard::Server(..) => {} // of a server that was replaced
-            Heard::Raise(raise) => {
+            AppEvent::FromServer(number, happening) if number == self.started => {
+                self.handle_server_event(happening)
+            }
+            AppEvent::FromServer(..) => {} // of a server that was replaced
+            AppEvent::RaiseWindow(raise) => {
                 raise.session.iter().for_each(|session| self.open(session));
                 self.raise(raise.activation.as_deref());
             }
-            Heard::Open(session) => {
+            AppEvent::OpenSession(session) => {
                 self.open(&session);
                 self.raise(None);
             }
-            Heard::Title(title) => {
-                let title: String = tell::harmless(title.trim()).chars().take(TITLE_CHARS_MAX).collect();
+            AppEvent::TitleChanged(title) => {
+                let title: String = stderr::sanitize(title.trim()).chars().take(TITLE_CHARS_MAX).collect();
                 self.window.set_title(if title.is_empty() { TITLE } else { &title });
             }
-            Heard::Close => return true,
-            Heard::Again => {
+            AppEvent::Close => return true,
+            AppEvent::RestartServer => {
                 if self.server.is_none() {
-                    self.load_html(&page::waiting(None));
+                    self.load_html(&page::starting_page(None));
                     if let Err(error) = self.start() {
-                        self.give_up(&Ended {
+                        self.show_server_exit(&ServerExit {
                             status: None,
                             was_ready: false,
                             lines: vec![format!("{error:#}")],
@@ -273,7 +287,7 @@ impl Shown {
                     }
                 }
             }
-            Heard::PageEnded => {
+            AppEvent::PageCrashed => {
                 self.crashes += 1;
                 if self.crashes <= CRASHES_MAX {
                     self.view.webview().reload();
@@ -283,44 +297,46 @@ impl Shown {
         false
     }
 
-    fn follow(&mut self, happening: Happening) {
+    fn handle_server_event(&mut self, happening: ServerEvent) {
         match happening {
-            Happening::NotReady(missing) => self.load_html(&page::waiting(Some(&missing))),
-            Happening::Ready(mut url) => {
-                *self.own.borrow_mut() = Some(url.origin());
+            ServerEvent::NotReady(missing) => self.load_html(&page::starting_page(Some(&missing))),
+            ServerEvent::Ready(mut url) => {
+                *self.server_origin.borrow_mut() = Some(url.origin());
                 self.state.port = url.port();
                 // The server sends the browser on to the page; what stands behind `#` stays.
                 url.set_fragment(self.arguments.session.as_deref().map(fragment).as_deref());
                 self.load(&url);
             }
-            Happening::News(message) => {
-                let notice = self.reader.notice(&message);
+            ServerEvent::Message(message) => {
+                let notice = self.reader.command_for(&message);
                 if let Some(notice) = notice.filter(|_| !self.window.is_focused()) {
                     self.notifier.tell(notice);
                 }
             }
-            Happening::Ended(ended) => {
+            ServerEvent::Exited(ended) => {
                 self.server = None;
-                *self.own.borrow_mut() = None;
-                self.give_up(&ended);
+                *self.server_origin.borrow_mut() = None;
+                self.show_server_exit(&ended);
             }
         }
     }
 
     /// Shows that there is no server.
-    fn give_up(&mut self, ended: &Ended) {
+    fn show_server_exit(&mut self, ended: &ServerExit) {
         self.failed = Some(ended.status);
-        ended.lines.iter().for_each(|line| tell::say(line));
-        tell::error(if ended.was_ready { "the server has ended" } else { "the server could not start" });
+        ended.lines.iter().for_each(|line| stderr::print(line));
+        stderr::error(if ended.was_ready { "the server has ended" } else { "the server could not start" });
         self.load_html(&page::ended(ended));
     }
 
     /// Shows a session.
     fn open(&mut self, session: &str) {
         self.arguments.session = Some(session.to_owned());
-        let own = self.own.borrow().clone();
-        if let Some(own) = own.and_then(|own| Url::parse(&own.ascii_serialization()).ok()) {
-            let mut url = own;
+        let server_origin = self.server_origin.borrow().clone();
+        if let Some(server_origin) =
+            server_origin.and_then(|server_origin| Url::parse(&server_origin.ascii_serialization()).ok())
+        {
+            let mut url = server_origin;
             url.set_fragment(Some(&fragment(session)));
             self.load(&url);
         }
@@ -337,7 +353,7 @@ impl Shown {
     }
 
     /// Learns its size and place, while they are its own.
-    fn measure(&mut self) {
+    fn record_geometry(&mut self) {
         self.state.maximized = self.window.is_maximized();
         if self.state.maximized || self.window.fullscreen().is_some() {
             return;
@@ -349,21 +365,21 @@ impl Shown {
         self.state.position = position.map(|at: PhysicalPosition<i32>| at.to_logical::<f64>(scale).into());
     }
 
-    fn remember(&self, folders: &Folders) {
+    fn save_state(&self, folders: &DataDirs) {
         if let Err(error) = self.state.save(folders) {
-            tell::note(&format!("{error:#}"));
+            stderr::note(&format!("{error:#}"));
         }
     }
 
     fn load(&self, url: &Url) {
         if let Err(error) = self.view.load_url(url.as_str()) {
-            tell::note(&format!("cannot show the page ({error})"));
+            stderr::note(&format!("cannot show the page ({error})"));
         }
     }
 
     fn load_html(&self, html: &str) {
         if let Err(error) = self.view.load_html(html) {
-            tell::note(&format!("cannot show a page ({error})"));
+            stderr::note(&format!("cannot show a page ({error})"));
         }
     }
 }

@@ -14,44 +14,44 @@ use tokio_util::task::TaskTracker;
 use crate::port::{Store, StoreError};
 
 /// How many letters are taken out at a time.
-pub const LETTERS_MAX: usize = 64;
+pub const QUEUE_BATCH_MAX: usize = 64;
 
 /// The nodes that share a store, as one of them sees them.
 #[async_trait]
 pub trait Cluster: Send + Sync {
     /// A session that no log has yet. It becomes this node's with its first append.
-    fn found(&self, id: &SessionId) -> Arc<dyn Lease>;
+    fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease>;
 
     /// Takes a session for this node, unless another that lives has it. A lease that this node had before ends.
-    async fn acquire(&self, id: &SessionId) -> Result<Acquired, StoreError>;
+    async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError>;
 
     /// Puts an input where the session's owner finds it; durable on return. The same letter twice is one letter.
-    async fn post(&self, id: &SessionId, letter: &Letter) -> Result<(), StoreError>;
+    async fn enqueue(&self, id: &SessionId, letter: &ForwardedInput) -> Result<(), StoreError>;
 
     /// Words about the session reach this node from now on, until `unwatch` was called as often as this.
-    async fn watch(&self, id: &SessionId) -> Result<Watched, StoreError>;
+    async fn watch(&self, id: &SessionId) -> Result<WatchSnapshot, StoreError>;
 
     /// Takes one `watch` back.
     async fn unwatch(&self, id: &SessionId);
 
     /// The next word; one task waits for it.
-    async fn word(&self) -> Word;
+    async fn next_event(&self) -> ClusterEvent;
 
     /// Gives all sessions back at once, and takes no other.
     async fn leave(&self) -> Result<(), StoreError>;
 }
 
 /// What came of the wish for a session.
-pub enum Acquired {
+pub enum AcquireOutcome {
     /// It is this node's.
     Owned(Arc<dyn Lease>),
     /// That node, which lives, has it.
-    HeldBy(String),
+    OwnedBy(String),
 }
 
 /// What is known of a session when one begins to watch it: all that comes later is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchSnapshot {
     /// The last event of its log.
     pub last: Seq,
     /// The node that has it; none where nobody has, or one that is dead.
@@ -63,7 +63,7 @@ pub struct Watched {
 pub trait Lease: Send + Sync {
     /// Whether it is certain that no other node has the session; asked before anything is done, and never wrong,
     /// however slow the answers of the store are.
-    fn holds(&self) -> bool;
+    fn is_valid(&self) -> bool;
 
     /// As `Store::append`, if the lease is the session's newest; in the same step the letters count as taken, for
     /// ever. Without events only the letters do. May wait for as long as the store is away, so that what came of it is
@@ -72,32 +72,32 @@ pub trait Lease: Send + Sync {
         &self,
         after: Seq,
         events: &[Arc<Logged>],
-        letters: &[LetterNumber],
+        queued_inputs: &[QueuePosition],
     ) -> Result<Seq, StoreError>;
 
-    /// The letters that wait, in the order in which they were posted, at most `LETTERS_MAX`.
-    async fn letters(&self) -> Result<Vec<Waiting>, StoreError>;
+    /// The letters that wait, in the order in which they were posted, at most `QUEUE_BATCH_MAX`.
+    async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError>;
 
     /// Tells those who follow something for the moment, as well as may be; what came before it in the log is `after`.
     /// Says whether anybody follows.
-    async fn tell(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError>;
+    async fn publish_deltas(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError>;
 
     /// Gives the session back, if the lease is its newest: whoever wants it may have it at once.
     async fn release(&self) -> Result<(), StoreError>;
 
     /// Why an append has to wait, in one sentence, where it has to.
-    fn trouble(&self) -> Option<String> {
+    fn stall_reason(&self) -> Option<String> {
         None
     }
 }
 
 /// A place in a session's letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LetterNumber(pub u64);
+pub struct QueuePosition(pub u64);
 
 /// An input on its way to the owner of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Letter {
+pub struct ForwardedInput {
     /// Chosen by who posts it.
     pub id: String,
     /// What it says.
@@ -106,16 +106,16 @@ pub struct Letter {
 
 /// A letter that waits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Waiting {
+pub struct QueuedInput {
     /// Its place.
-    pub number: LetterNumber,
+    pub number: QueuePosition,
     /// What it says.
     pub input: Input,
 }
 
 /// What a node has to know, as it happens. Only what is worth a look is told: the log and the letters count.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Word {
+pub enum ClusterEvent {
     /// The log of a session that is watched here goes on, at least to there.
     Appended {
         /// The session.
@@ -124,7 +124,7 @@ pub enum Word {
         seq: Seq,
     },
     /// Something for the moment, of a session that is watched here.
-    Told {
+    Deltas {
         /// The session.
         id: SessionId,
         /// The last event before it.
@@ -133,43 +133,43 @@ pub enum Word {
         deltas: Vec<Delta>,
     },
     /// A session that is watched here has no owner, or a dead one. Told again and again while that is so.
-    Free {
+    Orphaned {
         /// The session.
         id: SessionId,
     },
     /// A session of this node has a letter.
-    Posted {
+    InputQueued {
         /// The session.
         id: SessionId,
     },
     /// Somebody began to follow a session of this node.
-    Followed {
+    FollowerJoined {
         /// The session.
         id: SessionId,
     },
     /// Any word may have been missed.
-    Missed,
+    Lagged,
     /// This node counts as dead for the others: none of its leases holds any more.
-    Lost,
+    LeasesLost,
 }
 
 /// The other nodes, and what is still on its way to them.
 #[derive(Clone)]
-pub(crate) struct Nodes {
+pub(crate) struct ClusterContext {
     pub(crate) cluster: Arc<dyn Cluster>,
     /// Whoever leaves waits for these.
-    pub(crate) errands: TaskTracker,
+    pub(crate) background_tasks: TaskTracker,
 }
 
 /// The lease of a node that shares its store with nobody: it always holds.
-pub(crate) struct Alone {
+pub(crate) struct SingleNodeLease {
     pub(crate) id: SessionId,
     pub(crate) store: Arc<dyn Store>,
 }
 
 #[async_trait]
-impl Lease for Alone {
-    fn holds(&self) -> bool {
+impl Lease for SingleNodeLease {
+    fn is_valid(&self) -> bool {
         true
     }
 
@@ -177,16 +177,16 @@ impl Lease for Alone {
         &self,
         after: Seq,
         events: &[Arc<Logged>],
-        _: &[LetterNumber],
+        _: &[QueuePosition],
     ) -> Result<Seq, StoreError> {
         self.store.append(&self.id, after, events).await
     }
 
-    async fn letters(&self) -> Result<Vec<Waiting>, StoreError> {
+    async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError> {
         Ok(Vec::new())
     }
 
-    async fn tell(&self, _: Seq, _: &[Delta]) -> Result<bool, StoreError> {
+    async fn publish_deltas(&self, _: Seq, _: &[Delta]) -> Result<bool, StoreError> {
         Ok(false)
     }
 

@@ -13,21 +13,21 @@ use sysop_core::id::{Seq, SessionId};
 
 use crate::cluster::Cluster;
 use crate::hub::{Hub, Updates};
-use crate::live::Live;
+use crate::live::LiveSession;
 use crate::port::{Clock, Store, StoreError};
 use crate::{LOAD_EVENTS_MAX, Ports};
 
 /// How many tellings may wait for the log to come to their place; the oldest goes first.
-const TOLD_WAITING_MAX: usize = 64;
+const PENDING_DELTAS_MAX: usize = 64;
 /// For how long deltas are gathered before they are told to other nodes.
-const TELL_PERIOD: Duration = Duration::from_millis(50);
+const RELAY_PERIOD: Duration = Duration::from_millis(50);
 /// How many bytes of text are told to other nodes in one period; what is more, live watchers there miss.
-const TELL_BYTES_MAX: usize = 32 * 1024;
+const RELAY_BYTES_MAX: usize = 32 * 1024;
 /// How long a store that fails is left alone.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
 /// A session of another node.
-pub(crate) struct Follow {
+pub(crate) struct SessionFollower {
     id: SessionId,
     owner: String,
     cluster: Arc<dyn Cluster>,
@@ -40,7 +40,7 @@ pub(crate) struct Follow {
 struct State {
     /// The last event that was published here.
     seen: Seq,
-    reading: Reading,
+    catch_up_state: CatchUpState,
     /// What was told of places that are not read yet.
     told: VecDeque<(Seq, Vec<Delta>)>,
     closed: bool,
@@ -48,14 +48,14 @@ struct State {
 
 /// Whether somebody reads the log on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
-    No,
-    Yes,
+enum CatchUpState {
+    Idle,
+    Running,
     /// There is more since that began.
-    Again,
+    Rerun,
 }
 
-impl Follow {
+impl SessionFollower {
     /// Begins behind the last event that was known when it was watched.
     pub(crate) fn new(
         id: SessionId,
@@ -65,7 +65,8 @@ impl Follow {
         ports: &Ports,
     ) -> Arc<Self> {
         let (store, clock) = (Arc::clone(&ports.store), Arc::clone(&ports.clock));
-        let state = State { seen: last, reading: Reading::No, told: VecDeque::new(), closed: false };
+        let state =
+            State { seen: last, catch_up_state: CatchUpState::Idle, told: VecDeque::new(), closed: false };
         Arc::new(Self { id, owner, cluster, store, clock, hub: Hub::default(), state: Mutex::new(state) })
     }
 
@@ -94,21 +95,21 @@ impl Follow {
     }
 
     /// The log goes on at least to `seq`.
-    pub(crate) fn appended(self: &Arc<Self>, seq: Seq) {
+    pub(crate) fn on_appended(self: &Arc<Self>, seq: Seq) {
         if seq > self.state().seen {
-            self.read_on();
+            self.catch_up();
         }
     }
 
     /// Publishes what was told, once the log is there.
-    pub(crate) fn told(self: &Arc<Self>, after: Seq, deltas: Vec<Delta>) {
+    pub(crate) fn on_deltas(self: &Arc<Self>, after: Seq, deltas: Vec<Delta>) {
         let now = {
             let mut state = self.state();
             if after < state.seen {
                 return; // late: the log has what it became
             }
             if after > state.seen || !state.told.is_empty() {
-                if state.told.len() == TOLD_WAITING_MAX {
+                if state.told.len() == PENDING_DELTAS_MAX {
                     state.told.pop_front();
                 }
                 state.told.push_back((after, deltas));
@@ -118,23 +119,23 @@ impl Follow {
             }
         };
         match now {
-            Some(deltas) => self.publish_told(deltas),
-            None => self.read_on(),
+            Some(deltas) => self.publish_live(deltas),
+            None => self.catch_up(),
         }
     }
 
     /// Reads what the log has and was not read; one task at a time.
-    pub(crate) fn read_on(self: &Arc<Self>) {
+    pub(crate) fn catch_up(self: &Arc<Self>) {
         {
             let mut state = self.state();
             if state.closed {
                 return;
             }
-            if state.reading != Reading::No {
-                state.reading = Reading::Again;
+            if state.catch_up_state != CatchUpState::Idle {
+                state.catch_up_state = CatchUpState::Rerun;
                 return;
             }
-            state.reading = Reading::Yes;
+            state.catch_up_state = CatchUpState::Running;
         }
         let follow = Arc::clone(self);
         tokio::spawn(async move { while follow.read_page().await {} });
@@ -167,8 +168,8 @@ impl Follow {
         if let Some(last) = page.last() {
             state.seen = last.seq;
         }
-        let more = page.len() == LOAD_EVENTS_MAX || state.reading == Reading::Again;
-        state.reading = if more { Reading::Yes } else { Reading::No };
+        let more = page.len() == LOAD_EVENTS_MAX || state.catch_up_state == CatchUpState::Rerun;
+        state.catch_up_state = if more { CatchUpState::Running } else { CatchUpState::Idle };
         let mut ready = Vec::new();
         while state.told.front().is_some_and(|(after, _)| *after <= state.seen) {
             let (after, deltas) = state.told.pop_front().expect("there is one");
@@ -177,11 +178,11 @@ impl Follow {
             }
         }
         drop(state);
-        self.publish_told(ready);
+        self.publish_live(ready);
         more
     }
 
-    fn publish_told(&self, deltas: Vec<Delta>) {
+    fn publish_live(&self, deltas: Vec<Delta>) {
         for delta in deltas {
             match delta {
                 // A question can be answered only where it is asked: a secret must not pass through the store.
@@ -207,7 +208,7 @@ impl Follow {
 }
 
 /// Nobody here needs words about it any more.
-impl Drop for Follow {
+impl Drop for SessionFollower {
     fn drop(&mut self) {
         let (cluster, id) = (Arc::clone(&self.cluster), self.id.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -218,26 +219,26 @@ impl Drop for Follow {
 
 /// Whether a session's deltas are told to other nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Relaying(AtomicU8);
+pub(crate) struct RelayState(AtomicU8);
 
 const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
 /// Somebody began to follow since it was looked whether anybody does.
-const WANTED: u8 = 2;
+const REQUESTED: u8 = 2;
 
-impl Relaying {
+impl RelayState {
     /// Says whether a relay has to be started.
-    fn want(&self) -> bool {
-        let next = |now| Some(if now == IDLE { RUNNING } else { WANTED });
+    fn request(&self) -> bool {
+        let next = |now| Some(if now == IDLE { RUNNING } else { REQUESTED });
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(IDLE)
     }
 
     /// Whether a relay watches the session.
-    pub(crate) fn runs(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.0.load(Ordering::SeqCst) != IDLE
     }
 
-    fn look(&self) {
+    fn acknowledge(&self) {
         self.0.store(RUNNING, Ordering::SeqCst);
     }
 
@@ -248,8 +249,8 @@ impl Relaying {
 }
 
 /// Tells the nodes that follow a session what its log does not have, for as long as any does.
-pub(crate) fn relay(live: &Arc<Live>) {
-    if !live.relaying.want() {
+pub(crate) fn start_relay(live: &Arc<LiveSession>) {
+    if !live.relay_state.request() {
         return;
     }
     let mut updates = live.subscribe(live.last_seq());
@@ -265,13 +266,13 @@ pub(crate) fn relay(live: &Arc<Live>) {
                 }
                 Update::Delta(delta) => delta,
             };
-            clock.sleep(TELL_PERIOD).await; // what comes meanwhile is joined where it waits
+            clock.sleep(RELAY_PERIOD).await; // what comes meanwhile is joined where it waits
             let deltas = gather(first, &mut updates, &mut after);
             let Some(live) = live.upgrade() else { return };
-            live.relaying.look();
-            match lease.tell(after, &deltas).await {
+            live.relay_state.acknowledge();
+            match lease.publish_deltas(after, &deltas).await {
                 Ok(true) => {}
-                Ok(false) if live.relaying.may_end() => return,
+                Ok(false) if live.relay_state.may_end() => return,
                 Ok(false) => {}
                 Err(error) => tracing::debug!(%error, "other nodes were not told"),
             }
@@ -292,7 +293,7 @@ fn gather(first: Delta, updates: &mut Updates, after: &mut Seq) -> Vec<Delta> {
             }
             Update::Delta(delta) => {
                 bytes += length(&delta);
-                if bytes <= TELL_BYTES_MAX {
+                if bytes <= RELAY_BYTES_MAX {
                     deltas.push(delta);
                 }
             }

@@ -31,7 +31,7 @@ pub(crate) struct Hub {
 
 #[derive(Default)]
 struct HubState {
-    faces: Vec<Weak<Mailbox>>,
+    mailboxes: Vec<Weak<Mailbox>>,
     recent: VecDeque<Arc<Logged>>,
     questions: Vec<Question>,
     closed: bool,
@@ -82,7 +82,7 @@ impl Hub {
             box_state.behind = catching_up;
             box_state.closed = state.closed;
         }
-        state.faces.push(Arc::downgrade(&mailbox));
+        state.mailboxes.push(Arc::downgrade(&mailbox));
         Updates { mailbox, store, id, seen: after, reading: false, page: VecDeque::new() }
     }
 
@@ -95,42 +95,46 @@ impl Hub {
             }
             state.recent.push_back(Arc::clone(logged));
         }
-        state.each(|face| {
+        state.for_each_mailbox(|mailbox| {
             for logged in events {
-                face.push(Update::Logged(Arc::clone(logged)));
+                mailbox.push(Update::Logged(Arc::clone(logged)));
             }
         });
     }
 
     /// Publishes something for the moment.
     pub(crate) fn delta(&self, delta: &Delta) {
-        lock(&self.state).each(|face| face.push_delta(delta));
+        lock(&self.state).for_each_mailbox(|mailbox| mailbox.push_delta(delta));
     }
 
     /// Publishes a question, also to who subscribes while it is open.
     pub(crate) fn ask(&self, question: &Question) {
         let mut state = lock(&self.state);
         state.questions.push(question.clone());
-        state.each(|face| face.questions.push_back(Delta::Question { question: question.clone() }));
+        state.for_each_mailbox(|mailbox| {
+            mailbox.questions.push_back(Delta::Question { question: question.clone() })
+        });
     }
 
     /// A question has its answer, or nobody waits for one any more.
     pub(crate) fn close_question(&self, id: QuestionId, by: Option<String>) {
         let mut state = lock(&self.state);
         state.questions.retain(|question| question.id != id);
-        state.each(|face| face.questions.push_back(Delta::QuestionClosed { id, by: by.clone() }));
+        state.for_each_mailbox(|mailbox| {
+            mailbox.questions.push_back(Delta::QuestionClosed { id, by: by.clone() })
+        });
     }
 
     /// How many faces still read.
-    pub(crate) fn watching(&self) -> usize {
-        lock(&self.state).faces.iter().filter(|face| face.strong_count() > 0).count()
+    pub(crate) fn subscriber_count(&self) -> usize {
+        lock(&self.state).mailboxes.iter().filter(|mailbox| mailbox.strong_count() > 0).count()
     }
 
     /// Ends all subscriptions, once what waits is taken.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
-        state.each(|face| face.closed = true);
+        state.for_each_mailbox(|mailbox| mailbox.closed = true);
     }
 }
 
@@ -142,9 +146,9 @@ impl Drop for Hub {
 }
 
 impl HubState {
-    fn each(&mut self, mut tell: impl FnMut(&mut MailboxState)) {
-        self.faces.retain(|face| {
-            let Some(mailbox) = face.upgrade() else { return false };
+    fn for_each_mailbox(&mut self, mut tell: impl FnMut(&mut MailboxState)) {
+        self.mailboxes.retain(|mailbox| {
+            let Some(mailbox) = mailbox.upgrade() else { return false };
             tell(&mut lock(&mailbox.state));
             mailbox.arrived.notify_one();
             true
@@ -174,7 +178,7 @@ impl MailboxState {
     }
 
     /// Whether a face that has missed something can make use of this.
-    fn takes(&mut self, delta: &Delta) -> bool {
+    fn accepts(&mut self, delta: &Delta) -> bool {
         let room = self.delta_bytes < PENDING_DELTA_BYTES_MAX;
         match delta {
             Delta::Text { step, .. } | Delta::Reasoning { step, .. } => {
@@ -197,7 +201,7 @@ impl MailboxState {
     }
 
     fn push_delta(&mut self, delta: &Delta) {
-        if !self.takes(delta) {
+        if !self.accepts(delta) {
             return;
         }
         let before = self.waiting.back().map_or(0, text_bytes);
@@ -273,12 +277,12 @@ impl Updates {
     /// Cancel safe: an update is lost only if it was returned.
     pub async fn next(&mut self) -> Option<Update> {
         loop {
-            match self.take() {
-                Taken::Update(update) => return Some(update),
-                Taken::Seen => {}
-                Taken::Behind => self.read_log().await?,
-                Taken::Closed => return None,
-                Taken::Nothing => self.mailbox.arrived.notified().await,
+            match self.poll_mailbox() {
+                MailboxPoll::Update(update) => return Some(update),
+                MailboxPoll::Duplicate => {}
+                MailboxPoll::Behind => self.read_log().await?,
+                MailboxPoll::Closed => return None,
+                MailboxPoll::Empty => self.mailbox.arrived.notified().await,
             }
         }
     }
@@ -286,45 +290,45 @@ impl Updates {
     /// What has arrived already, without waiting.
     pub fn try_next(&mut self) -> Option<Update> {
         loop {
-            match self.take() {
-                Taken::Update(update) => return Some(update),
-                Taken::Seen => {}
-                Taken::Behind | Taken::Closed | Taken::Nothing => return None,
+            match self.poll_mailbox() {
+                MailboxPoll::Update(update) => return Some(update),
+                MailboxPoll::Duplicate => {}
+                MailboxPoll::Behind | MailboxPoll::Closed | MailboxPoll::Empty => return None,
             }
         }
     }
 
-    fn take(&mut self) -> Taken {
+    fn poll_mailbox(&mut self) -> MailboxPoll {
         if let Some(delta) = lock(&self.mailbox.state).questions.pop_front() {
-            return Taken::Update(Update::Delta(delta));
+            return MailboxPoll::Update(Update::Delta(delta));
         }
         if let Some(logged) = self.page.pop_front() {
             if logged.seq <= self.seen {
-                return Taken::Seen;
+                return MailboxPoll::Duplicate;
             }
             self.seen = logged.seq;
-            return Taken::Update(Update::Logged(Arc::new(logged)));
+            return MailboxPoll::Update(Update::Logged(Arc::new(logged)));
         }
         if self.reading {
-            return Taken::Behind;
+            return MailboxPoll::Behind;
         }
         let mut state = lock(&self.mailbox.state);
         match state.pop() {
-            Some(Update::Logged(logged)) if logged.seq <= self.seen => Taken::Seen,
+            Some(Update::Logged(logged)) if logged.seq <= self.seen => MailboxPoll::Duplicate,
             Some(update) => {
                 if let Update::Logged(logged) = &update {
                     self.seen = logged.seq;
                 }
-                Taken::Update(update)
+                MailboxPoll::Update(update)
             }
             None if state.behind => {
                 // From here on new events wait in the mailbox; what came before is durable, so the log has it.
                 state.behind = false;
                 self.reading = true;
-                Taken::Behind
+                MailboxPoll::Behind
             }
-            None if state.closed => Taken::Closed,
-            None => Taken::Nothing,
+            None if state.closed => MailboxPoll::Closed,
+            None => MailboxPoll::Empty,
         }
     }
 
@@ -346,13 +350,13 @@ impl Updates {
     }
 }
 
-enum Taken {
+enum MailboxPoll {
     Update(Update),
     /// It was already handed out.
-    Seen,
+    Duplicate,
     Behind,
     Closed,
-    Nothing,
+    Empty,
 }
 
 #[cfg(test)]

@@ -7,19 +7,19 @@
 //! (`cluster`) each run the sessions that they own, and follow the others.
 #![warn(missing_docs)]
 
-mod bounds;
 mod clock;
 pub mod cluster;
-pub mod face;
+mod cluster_session;
 mod follow;
+pub mod frontend;
 mod hub;
 mod live;
-pub mod people;
-mod piece;
-mod placed;
 pub mod port;
+pub mod prompter;
 mod questions;
+mod queue_limits;
 mod replay;
+mod stream_batch;
 pub mod tokens;
 
 use std::collections::{HashMap, VecDeque};
@@ -35,27 +35,27 @@ use sysop_core::session::{Session, SessionSpec};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-pub use self::bounds::QUEUE_IS_FULL;
 pub use self::clock::system_clock;
-use self::cluster::{Acquired, Alone, Cluster, Lease, Nodes, Word};
+use self::cluster::{AcquireOutcome, Cluster, ClusterContext, ClusterEvent, Lease, SingleNodeLease};
+pub use self::cluster_session::RuntimeFactory;
+use self::cluster_session::{ClusterHandle, ClusterSession, Location};
 pub use self::hub::Updates;
-use self::live::{Live, Start};
-use self::people::{Answer, Terminal};
-pub use self::placed::MakeRuntime;
-use self::placed::{Place, Placed, Shared};
+use self::live::{LiveSession, SessionStart};
 use self::port::{Clock, Host, Provider, Store, StoreError};
+use self::prompter::{PromptReply, Terminal};
+pub use self::queue_limits::QUEUE_IS_FULL;
 pub use self::replay::replay;
 
 /// How many events are read from the store at a time.
 const LOAD_EVENTS_MAX: usize = 8192;
 /// Sessions that can be opened from their logs side by side.
-const DOORS: usize = 64;
+const OPEN_LOCK_SHARDS: usize = 64;
 /// Sessions out of their logs that stay in memory for a while after the last who held them, whoever looks at how many.
-pub const RESTING_MAX: usize = 64;
+pub const IDLE_SESSIONS_MAX: usize = 64;
 /// How many of those that may have to go are looked at when another one comes; somebody may hold them.
-const RESTING_LOOKS: usize = 8;
+const EVICTION_CHECKS_MAX: usize = 8;
 /// How long a node that leaves waits until what was said on it is on its way to the others.
-const LAST_LETTERS_TIME_MAX: Duration = Duration::from_secs(2);
+const FLUSH_ON_LEAVE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What all sessions of a driver share.
 #[derive(Clone)]
@@ -86,13 +86,13 @@ pub enum DriverError {
     Closed(String),
     /// The session takes no more of this for now; the text says why.
     #[error("{0}")]
-    Full(String),
+    QueueFull(String),
     /// The log has no such turn.
     #[error("session {0} has no turn {1}")]
     NoTurn(SessionId, TurnId),
     /// Another node that lives has it.
     #[error("session {0} is in the hands of node {1}")]
-    Elsewhere(SessionId, String),
+    OwnedByOtherNode(SessionId, String),
     /// The log cannot be replayed.
     #[error("the log of session {0} cannot be read: {1}")]
     BadLog(SessionId, String),
@@ -101,19 +101,19 @@ pub enum DriverError {
 /// Runs sessions. Cheap to clone; clones share the sessions.
 #[derive(Clone)]
 pub struct Driver {
-    inner: Arc<Inner>,
+    inner: Arc<DriverInner>,
 }
 
-struct Inner {
+struct DriverInner {
     ports: Ports,
-    nodes: Option<Nodes>,
-    sessions: Mutex<HashMap<SessionId, Arc<Live>>>,
+    nodes: Option<ClusterContext>,
+    sessions: Mutex<HashMap<SessionId, Arc<LiveSession>>>,
     /// Those of them that came out of their logs, the first to go first.
-    from_logs: Mutex<VecDeque<Weak<Live>>>,
+    from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
     /// Sessions that faces of this node have open, wherever they are.
-    placed: Mutex<HashMap<SessionId, Weak<Placed>>>,
+    cluster_session: Mutex<HashMap<SessionId, Weak<ClusterSession>>>,
     /// Of several who open the same session, one at a time does.
-    doors: [tokio::sync::Mutex<()>; DOORS],
+    open_locks: [tokio::sync::Mutex<()>; OPEN_LOCK_SHARDS],
     leaving: AtomicBool,
     /// What each session is told when it comes to this node.
     first: OnceLock<Vec<Input>>,
@@ -128,20 +128,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Driver {
     /// Starts with no session, on a store that is its own.
     pub fn new(ports: Ports) -> Self {
-        Self { inner: Arc::new(Inner::new(ports, None, None)) }
+        Self { inner: Arc::new(DriverInner::new(ports, None, None)) }
     }
 
     /// Starts with no session, on a store that other nodes share. Must be called within a tokio runtime.
-    pub fn among(ports: Ports, cluster: Arc<dyn Cluster>) -> Self {
+    pub fn clustered(ports: Ports, cluster: Arc<dyn Cluster>) -> Self {
         let end = CancellationToken::new();
         let guard = end.clone().drop_guard();
-        let nodes = Nodes { cluster: Arc::clone(&cluster), errands: TaskTracker::new() };
-        let inner = Arc::new(Inner::new(ports, Some(nodes), Some(guard)));
+        let nodes = ClusterContext { cluster: Arc::clone(&cluster), background_tasks: TaskTracker::new() };
+        let inner = Arc::new(DriverInner::new(ports, Some(nodes), Some(guard)));
         let listening = Arc::downgrade(&inner);
         tokio::spawn(async move {
-            while let Some(word) = end.run_until_cancelled(cluster.word()).await {
+            while let Some(word) = end.run_until_cancelled(cluster.next_event()).await {
                 let Some(inner) = listening.upgrade() else { return };
-                inner.hear(word);
+                inner.on_cluster_event(word);
             }
         });
         Self { inner }
@@ -149,7 +149,7 @@ impl Driver {
 
     /// From now on each session that comes to this node from a log is told this before anything else: what the node
     /// allows holds wherever the session was before. The first call counts.
-    pub fn begin_with(&self, inputs: Vec<Input>) {
+    pub fn set_initial_inputs(&self, inputs: Vec<Input>) {
         let _ = self.inner.first.set(inputs);
     }
 
@@ -161,50 +161,55 @@ impl Driver {
     pub async fn open(
         &self,
         id: &SessionId,
-        make_runtime: MakeRuntime,
-    ) -> Result<Arc<dyn face::Session>, DriverError> {
+        runtime_factory: RuntimeFactory,
+    ) -> Result<Arc<dyn frontend::SessionHandle>, DriverError> {
         let Some(nodes) = self.inner.nodes.clone() else {
-            return Ok(Arc::new(self.take(id, || make_runtime()).await?));
+            return Ok(Arc::new(self.open_local(id, || runtime_factory()).await?));
         };
-        if let Some(placed) = self.inner.placed(id) {
-            return Ok(Arc::new(Shared(placed)));
+        if let Some(cluster_session) = self.inner.cluster_session(id) {
+            return Ok(Arc::new(ClusterHandle(cluster_session)));
         }
         let (driver, id) = (self.clone(), id.clone());
         // To its end, also where nobody waits for it any more: a session that is taken and not worked on, or watched
         // for nobody, would be one for good.
         let opening = tokio::spawn(async move {
-            let place = placed::find(&driver, &nodes.cluster, &id, &make_runtime).await?;
-            Ok(Arc::new(Shared(driver.place(&id, make_runtime, place))) as Arc<dyn face::Session>)
+            let place = cluster_session::locate(&driver, &nodes.cluster, &id, &runtime_factory).await?;
+            Ok(Arc::new(ClusterHandle(driver.insert_cluster_session(&id, runtime_factory, place)))
+                as Arc<dyn frontend::SessionHandle>)
         });
         opening.await.unwrap_or_else(|_| Err(DriverError::Closed(BUG.to_owned())))
     }
 
     /// A session that is open here already, wherever it runs.
-    pub fn opened(&self, id: &SessionId) -> Option<Arc<dyn face::Session>> {
-        match self.inner.placed(id) {
-            Some(placed) => Some(Arc::new(Shared(placed))),
+    pub fn opened(&self, id: &SessionId) -> Option<Arc<dyn frontend::SessionHandle>> {
+        match self.inner.cluster_session(id) {
+            Some(cluster_session) => Some(Arc::new(ClusterHandle(cluster_session))),
             None if self.inner.nodes.is_some() => None,
-            None => self.live(id).map(|handle| Arc::new(handle) as Arc<dyn face::Session>),
+            None => self.live(id).map(|handle| Arc::new(handle) as Arc<dyn frontend::SessionHandle>),
         }
     }
 
     /// The last event that is known here of a session that is open.
     pub fn last_seq(&self, id: &SessionId) -> Option<Seq> {
-        match self.inner.placed(id).map(|placed| placed.place()) {
-            Some(Place::Here(handle)) => Some(handle.last_seq()),
-            Some(Place::There(follow)) => Some(follow.last_seq()),
-            Some(Place::Gone(_)) => None,
+        match self.inner.cluster_session(id).map(|cluster_session| cluster_session.location()) {
+            Some(Location::Local(handle)) => Some(handle.last_seq()),
+            Some(Location::Remote(follow)) => Some(follow.last_seq()),
+            Some(Location::Closed(_)) => None,
             None => self.live(id).map(|handle| handle.last_seq()),
         }
     }
 
     /// A new session of this node that stays open where the node loses it.
-    pub fn share(&self, handle: Handle, make_runtime: MakeRuntime) -> Arc<dyn face::Session> {
+    pub fn attach(
+        &self,
+        handle: Handle,
+        runtime_factory: RuntimeFactory,
+    ) -> Arc<dyn frontend::SessionHandle> {
         if self.inner.nodes.is_none() {
             return Arc::new(handle);
         }
         let id = handle.id().clone();
-        Arc::new(Shared(self.place(&id, make_runtime, Place::Here(handle))))
+        Arc::new(ClusterHandle(self.insert_cluster_session(&id, runtime_factory, Location::Local(handle))))
     }
 
     /// Gives all sessions back to the other nodes at once, and stops what runs here.
@@ -212,41 +217,46 @@ impl Driver {
     /// # Errors
     /// When the others could not be told; they find out by themselves when this node has been silent for a while.
     pub async fn leave(&self) -> Result<(), DriverError> {
-        let Some(Nodes { cluster, errands }) = &self.inner.nodes else { return Ok(()) };
+        let Some(ClusterContext { cluster, background_tasks }) = &self.inner.nodes else { return Ok(()) };
         self.inner.leaving.store(true, Ordering::SeqCst);
-        self.inner.lose_all();
-        for placed in self.inner.all_placed() {
-            if let Some(follow) = placed.follow() {
+        self.inner.lose_all_leases();
+        for cluster_session in self.inner.cluster_sessions() {
+            if let Some(follow) = cluster_session.follow() {
                 follow.close();
             }
         }
         let left = cluster.leave().await;
         // What was said here and not done yet goes to whoever has the session now.
-        errands.close();
+        background_tasks.close();
         tokio::select! {
-            () = errands.wait() => {}
-            () = self.inner.ports.clock.sleep(LAST_LETTERS_TIME_MAX) => {
+            () = background_tasks.wait() => {}
+            () = self.inner.ports.clock.sleep(FLUSH_ON_LEAVE_TIME_MAX) => {
                 tracing::warn!("something that was said last may not have reached the other nodes");
             }
         }
         Ok(left?)
     }
 
-    fn place(&self, id: &SessionId, make_runtime: MakeRuntime, place: Place) -> Arc<Placed> {
+    fn insert_cluster_session(
+        &self,
+        id: &SessionId,
+        runtime_factory: RuntimeFactory,
+        place: Location,
+    ) -> Arc<ClusterSession> {
         let nodes = self.inner.nodes.clone().expect("only nodes of a cluster place sessions");
-        let mut open = lock(&self.inner.placed);
-        if let Some(placed) = open.get(id).and_then(Weak::upgrade) {
-            return placed;
+        let mut open = lock(&self.inner.cluster_session);
+        if let Some(cluster_session) = open.get(id).and_then(Weak::upgrade) {
+            return cluster_session;
         }
-        open.retain(|_, placed| placed.strong_count() > 0);
-        let follow = matches!(place, Place::There(_));
-        let placed = Placed::new(self, nodes, id.clone(), make_runtime, place);
-        open.insert(id.clone(), Arc::downgrade(&placed));
+        open.retain(|_, cluster_session| cluster_session.strong_count() > 0);
+        let follow = matches!(place, Location::Remote(_));
+        let cluster_session = ClusterSession::new(self, nodes, id.clone(), runtime_factory, place);
+        open.insert(id.clone(), Arc::downgrade(&cluster_session));
         drop(open);
-        if follow && let Some(follow) = placed.follow() {
-            follow.read_on(); // words came too early for it
+        if follow && let Some(follow) = cluster_session.follow() {
+            follow.catch_up(); // words came too early for it
         }
-        placed
+        cluster_session
     }
 
     /// Opens a new session; it is durable on return.
@@ -259,15 +269,15 @@ impl Driver {
         spec: SessionSpec,
         runtime: Runtime,
     ) -> Result<Handle, DriverError> {
-        match self.keep(self.opening(id, spec, runtime), None) {
-            Kept::New(live) => {
+        match self.insert_session(self.new_live_session(id, spec, runtime), None) {
+            Insertion::New(live) => {
                 let handle = Handle { live: Arc::clone(&live) };
                 // To its end, also where nobody waits for it any more: what was half written could do nothing later.
                 let flushed = tokio::spawn(async move { live.flush().await });
                 flushed.await.unwrap_or_else(|_| Err(DriverError::Closed(BUG.to_owned())))?;
                 Ok(handle)
             }
-            Kept::Running(live) => {
+            Insertion::Existing(live) => {
                 let (id, found) = (live.id().clone(), live.last_seq());
                 Err(StoreError::Conflict { id, expected: Seq(0), found }.into())
             }
@@ -275,16 +285,16 @@ impl Driver {
     }
 
     /// Opens a new session that becomes durable with its first input: one that is never used leaves no trace.
-    pub fn begin(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Handle {
-        match self.keep(self.opening(id, spec, runtime), None) {
-            Kept::New(live) | Kept::Running(live) => Handle { live },
+    pub fn create_lazy(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Handle {
+        match self.insert_session(self.new_live_session(id, spec, runtime), None) {
+            Insertion::New(live) | Insertion::Existing(live) => Handle { live },
         }
     }
 
-    fn opening(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Arc<Live> {
+    fn new_live_session(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Arc<LiveSession> {
         let (session, out) = Session::open(spec);
-        let start = Start { session, seq: Seq(0), pending: out.events };
-        self.inner.begin(&id, self.inner.found(&id), runtime, start)
+        let start = SessionStart { session, seq: Seq(0), pending: out.events };
+        self.inner.create_lazy(&id, self.inner.new_lease(&id), runtime, start)
     }
 
     /// Opens a session from its log. What was running when its process ended is marked as interrupted.
@@ -293,39 +303,39 @@ impl Driver {
     /// # Errors
     /// When there is no such session, or its log cannot be read.
     pub async fn resume(&self, id: &SessionId, runtime: Runtime) -> Result<Handle, DriverError> {
-        self.take(id, || runtime).await
+        self.open_local(id, || runtime).await
     }
 
-    async fn take(
+    async fn open_local(
         &self,
         id: &SessionId,
-        make_runtime: impl FnOnce() -> Runtime,
+        runtime_factory: impl FnOnce() -> Runtime,
     ) -> Result<Handle, DriverError> {
-        let _door = match &self.inner.nodes {
-            Some(_) => Some(self.inner.door(id).lock().await),
+        let _open_guard = match &self.inner.nodes {
+            Some(_) => Some(self.inner.open_lock(id).lock().await),
             None => None,
         };
-        if let Some(live) = self.running(id) {
+        if let Some(live) = self.running_session(id) {
             return Ok(Handle { live });
         }
         let lease = self.inner.acquire(id).await?;
         let (session, seq) = replay(self.inner.ports.store.as_ref(), id).await?;
-        let start = Start { session, seq, pending: Vec::new() };
-        let live = self.inner.begin(id, lease, make_runtime(), start);
-        match self.keep(live, Some(Input::Recovered)) {
-            Kept::New(live) => {
-                self.inner.bound_resting(&live);
+        let start = SessionStart { session, seq, pending: Vec::new() };
+        let live = self.inner.create_lazy(id, lease, runtime_factory(), start);
+        match self.insert_session(live, Some(Input::Recovered)) {
+            Insertion::New(live) => {
+                self.inner.enforce_idle_limit(&live);
                 for input in self.inner.first.get().into_iter().flatten() {
                     live.send(input.clone())?;
                 }
                 if self.inner.nodes.is_some() {
-                    live.collect_letters();
-                    follow::relay(&live);
+                    live.drain_queue();
+                    follow::start_relay(&live);
                 }
                 Ok(Handle { live })
             }
             // Where somebody resumed it meanwhile, what it does now is not interrupted.
-            Kept::Running(live) => Ok(Handle { live }),
+            Insertion::Existing(live) => Ok(Handle { live }),
         }
     }
 
@@ -361,15 +371,15 @@ impl Driver {
     /// from their logs when they are next wanted.
     ///
     /// Among nodes they are given back, and at once: they are worked on where somebody holds them.
-    pub fn rest(&self, idle: Duration) {
+    pub fn evict_idle(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
         let idle = if self.inner.nodes.is_some() { Duration::ZERO } else { idle };
-        let resting: Vec<_> = {
+        let idle_sessions: Vec<_> = {
             let mut sessions = lock(&self.inner.sessions);
-            sessions.extract_if(|_, live| Arc::strong_count(live) == 1 && live.rests(now, idle)).collect()
+            sessions.extract_if(|_, live| Arc::strong_count(live) == 1 && live.is_idle(now, idle)).collect()
         };
-        for (_, live) in resting {
-            self.inner.give_back(&live); // its host may have something to end, and needs no lock for it
+        for (_, live) in idle_sessions {
+            self.inner.release_session(&live); // its host may have something to end, and needs no lock for it
         }
     }
 
@@ -383,7 +393,7 @@ impl Driver {
 
     /// A session that runs here already.
     pub fn live(&self, id: &SessionId) -> Option<Handle> {
-        self.running(id).map(|live| Handle { live })
+        self.running_session(id).map(|live| Handle { live })
     }
 
     /// How many sessions are held in memory.
@@ -391,7 +401,7 @@ impl Driver {
         lock(&self.inner.sessions).len()
     }
 
-    fn running(&self, id: &SessionId) -> Option<Arc<Live>> {
+    fn running_session(&self, id: &SessionId) -> Option<Arc<LiveSession>> {
         let mut sessions = lock(&self.inner.sessions);
         if sessions.get(id).is_some_and(|live| live.last_error().is_some()) {
             sessions.remove(id);
@@ -400,122 +410,128 @@ impl Driver {
     }
 
     /// Keeps a session, unless one of its id runs already. Nobody else can tell it anything before `first`.
-    fn keep(&self, live: Arc<Live>, first: Option<Input>) -> Kept {
+    fn insert_session(&self, live: Arc<LiveSession>, first: Option<Input>) -> Insertion {
         let mut sessions = lock(&self.inner.sessions);
         match sessions.get(live.id()) {
-            Some(running) if running.last_error().is_none() => Kept::Running(Arc::clone(running)),
+            Some(running) if running.last_error().is_none() => Insertion::Existing(Arc::clone(running)),
             Some(_) | None => {
                 if let Some(first) = first {
                     live.send(first).expect("a session that nobody has seen is open");
                 }
                 sessions.insert(live.id().clone(), Arc::clone(&live));
-                Kept::New(live)
+                Insertion::New(live)
             }
         }
     }
 }
 
-impl Inner {
-    fn new(ports: Ports, nodes: Option<Nodes>, listening: Option<DropGuard>) -> Self {
+impl DriverInner {
+    fn new(ports: Ports, nodes: Option<ClusterContext>, listening: Option<DropGuard>) -> Self {
         Self {
             ports,
             nodes,
             sessions: Mutex::default(),
             from_logs: Mutex::default(),
-            placed: Mutex::default(),
-            doors: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            cluster_session: Mutex::default(),
+            open_locks: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             leaving: AtomicBool::new(false),
             first: OnceLock::new(),
             _listening: listening,
         }
     }
 
-    fn begin(&self, id: &SessionId, lease: Arc<dyn Lease>, runtime: Runtime, start: Start) -> Arc<Live> {
-        Live::new(id.clone(), self.ports.clone(), self.nodes.clone(), lease, runtime, start)
+    fn create_lazy(
+        &self,
+        id: &SessionId,
+        lease: Arc<dyn Lease>,
+        runtime: Runtime,
+        start: SessionStart,
+    ) -> Arc<LiveSession> {
+        LiveSession::new(id.clone(), self.ports.clone(), self.nodes.clone(), lease, runtime, start)
     }
 
-    fn found(&self, id: &SessionId) -> Arc<dyn Lease> {
+    fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease> {
         match &self.nodes {
-            Some(nodes) => nodes.cluster.found(id),
-            None => Arc::new(Alone { id: id.clone(), store: Arc::clone(&self.ports.store) }),
+            Some(nodes) => nodes.cluster.new_lease(id),
+            None => Arc::new(SingleNodeLease { id: id.clone(), store: Arc::clone(&self.ports.store) }),
         }
     }
 
     async fn acquire(&self, id: &SessionId) -> Result<Arc<dyn Lease>, DriverError> {
-        let Some(nodes) = &self.nodes else { return Ok(self.found(id)) };
+        let Some(nodes) = &self.nodes else { return Ok(self.new_lease(id)) };
         match nodes.cluster.acquire(id).await? {
-            Acquired::Owned(lease) => Ok(lease),
-            Acquired::HeldBy(node) => Err(DriverError::Elsewhere(id.clone(), node)),
+            AcquireOutcome::Owned(lease) => Ok(lease),
+            AcquireOutcome::OwnedBy(node) => Err(DriverError::OwnedByOtherNode(id.clone(), node)),
         }
     }
 
-    fn door(&self, id: &SessionId) -> &tokio::sync::Mutex<()> {
+    fn open_lock(&self, id: &SessionId) -> &tokio::sync::Mutex<()> {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
-        let index = hasher.finish() % DOORS as u64;
-        &self.doors[usize::try_from(index).expect("there are few doors")]
+        let index = hasher.finish() % OPEN_LOCK_SHARDS as u64;
+        &self.open_locks[usize::try_from(index).expect("there are few doors")]
     }
 
-    fn placed(&self, id: &SessionId) -> Option<Arc<Placed>> {
-        lock(&self.placed).get(id).and_then(Weak::upgrade)
+    fn cluster_session(&self, id: &SessionId) -> Option<Arc<ClusterSession>> {
+        lock(&self.cluster_session).get(id).and_then(Weak::upgrade)
     }
 
-    fn all_placed(&self) -> Vec<Arc<Placed>> {
-        lock(&self.placed).values().filter_map(Weak::upgrade).collect()
+    fn cluster_sessions(&self) -> Vec<Arc<ClusterSession>> {
+        lock(&self.cluster_session).values().filter_map(Weak::upgrade).collect()
     }
 
-    fn live(&self, id: &SessionId) -> Option<Arc<Live>> {
+    fn live(&self, id: &SessionId) -> Option<Arc<LiveSession>> {
         lock(&self.sessions).get(id).cloned()
     }
 
     /// Lets go of the oldest sessions that came out of their logs and that nobody holds, where one more came.
-    fn bound_resting(&self, newest: &Arc<Live>) {
+    fn enforce_idle_limit(&self, newest: &Arc<LiveSession>) {
         let now = self.ports.clock.now();
-        let mut resting = Vec::new();
+        let mut idle_sessions = Vec::new();
         let mut from_logs = lock(&self.from_logs);
         from_logs.push_back(Arc::downgrade(newest));
-        for _ in 0..RESTING_LOOKS {
-            if from_logs.len() <= RESTING_MAX {
+        for _ in 0..EVICTION_CHECKS_MAX {
+            if from_logs.len() <= IDLE_SESSIONS_MAX {
                 break;
             }
             let Some(live) = from_logs.pop_front().and_then(|oldest| oldest.upgrade()) else { continue };
             let mut sessions = lock(&self.sessions);
             let known = sessions.get(live.id()).is_some_and(|known| Arc::ptr_eq(known, &live));
             // The map's and this one.
-            if known && Arc::strong_count(&live) == 2 && live.rests(now, Duration::ZERO) {
+            if known && Arc::strong_count(&live) == 2 && live.is_idle(now, Duration::ZERO) {
                 sessions.remove(live.id());
-                resting.push(live);
+                idle_sessions.push(live);
             } else if known {
                 from_logs.push_back(Arc::downgrade(&live));
             }
         }
         drop(from_logs);
-        for live in resting {
-            self.give_back(&live);
+        for live in idle_sessions {
+            self.release_session(&live);
         }
     }
 
     /// Lets go of a session that nobody here holds any more, if it has nothing to do; says whether it is gone.
-    fn rest_one(&self, id: &SessionId) -> bool {
+    fn evict_if_idle(&self, id: &SessionId) -> bool {
         let now = self.ports.clock.now();
-        let resting = {
+        let idle_sessions = {
             let mut sessions = lock(&self.sessions);
             match sessions.get(id) {
                 None => return true,
-                Some(live) if Arc::strong_count(live) > 1 || !live.rests(now, Duration::ZERO) => {
+                Some(live) if Arc::strong_count(live) > 1 || !live.is_idle(now, Duration::ZERO) => {
                     return false;
                 }
                 Some(_) => sessions.remove(id),
             }
         };
-        if let Some(live) = resting {
-            self.give_back(&live);
+        if let Some(live) = idle_sessions {
+            self.release_session(&live);
         }
         true
     }
 
     /// Gives a session that rests to whoever wants it: what is said to it elsewhere would be heard by nobody here.
-    fn give_back(&self, live: &Live) {
+    fn release_session(&self, live: &LiveSession) {
         if self.nodes.is_none() || live.closed().is_some() {
             return;
         }
@@ -528,67 +544,71 @@ impl Inner {
         });
     }
 
-    fn lose_all(&self) {
+    fn lose_all_leases(&self) {
         let lives: Vec<_> = lock(&self.sessions).drain().map(|(_, live)| live).collect();
         for live in lives {
-            live.lose();
+            live.lose_lease();
         }
     }
 
     /// Does what a word from the other nodes asks for. Never waits.
-    fn hear(&self, word: Word) {
+    fn on_cluster_event(&self, word: ClusterEvent) {
         match word {
-            Word::Appended { id, seq } => {
-                if let Some(follow) = self.placed(&id).and_then(|placed| placed.follow()) {
-                    follow.appended(seq);
+            ClusterEvent::Appended { id, seq } => {
+                if let Some(follow) =
+                    self.cluster_session(&id).and_then(|cluster_session| cluster_session.follow())
+                {
+                    follow.on_appended(seq);
                 }
             }
-            Word::Told { id, after, deltas } => {
-                if let Some(follow) = self.placed(&id).and_then(|placed| placed.follow()) {
-                    follow.told(after, deltas);
+            ClusterEvent::Deltas { id, after, deltas } => {
+                if let Some(follow) =
+                    self.cluster_session(&id).and_then(|cluster_session| cluster_session.follow())
+                {
+                    follow.on_deltas(after, deltas);
                 }
             }
-            Word::Free { id } => {
-                if let Some(placed) = self.placed(&id) {
-                    if let Some(follow) = placed.follow() {
+            ClusterEvent::Orphaned { id } => {
+                if let Some(cluster_session) = self.cluster_session(&id) {
+                    if let Some(follow) = cluster_session.follow() {
                         follow.close();
                     }
-                    placed.settle_soon();
+                    cluster_session.spawn_relocate();
                 }
             }
-            Word::Posted { id } => {
+            ClusterEvent::InputQueued { id } => {
                 if let Some(live) = self.live(&id) {
-                    live.collect_letters();
+                    live.drain_queue();
                 }
             }
-            Word::Followed { id } => {
+            ClusterEvent::FollowerJoined { id } => {
                 if let Some(live) = self.live(&id) {
-                    follow::relay(&live);
+                    follow::start_relay(&live);
                 }
             }
-            Word::Missed => self.look_everywhere(),
-            Word::Lost => {
-                self.lose_all();
-                for placed in self.all_placed() {
-                    if let Some(follow) = placed.follow() {
+            ClusterEvent::Lagged => self.resync_all(),
+            ClusterEvent::LeasesLost => {
+                self.lose_all_leases();
+                for cluster_session in self.cluster_sessions() {
+                    if let Some(follow) = cluster_session.follow() {
                         follow.close(); // the watch ended with the lease
                     }
-                    placed.settle_soon();
+                    cluster_session.spawn_relocate();
                 }
             }
         }
     }
 
-    fn look_everywhere(&self) {
-        for placed in self.all_placed() {
-            if let Some(follow) = placed.follow() {
-                follow.read_on();
+    fn resync_all(&self) {
+        for cluster_session in self.cluster_sessions() {
+            if let Some(follow) = cluster_session.follow() {
+                follow.catch_up();
             }
         }
         let lives: Vec<_> = lock(&self.sessions).values().cloned().collect();
         for live in lives {
-            live.collect_letters();
-            follow::relay(&live);
+            live.drain_queue();
+            follow::start_relay(&live);
         }
     }
 }
@@ -596,15 +616,15 @@ impl Inner {
 /// What is told where one of our own tasks panicked.
 const BUG: &str = "sysop hit a bug while it opened this session; what was logged is kept, open it again";
 
-enum Kept {
-    New(Arc<Live>),
-    Running(Arc<Live>),
+enum Insertion {
+    New(Arc<LiveSession>),
+    Existing(Arc<LiveSession>),
 }
 
 /// All that a face holds of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    live: Arc<Live>,
+    live: Arc<LiveSession>,
 }
 
 impl Handle {
@@ -628,7 +648,7 @@ impl Handle {
 
     /// Answers a question; says whether it was still open. A secret goes to the program that asked and nowhere
     /// else: the log has only that it was given.
-    pub fn answer(&self, id: QuestionId, answer: Answer) -> bool {
+    pub fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         self.live.answer_question(id, answer)
     }
 

@@ -5,7 +5,7 @@
 //!
 //! What does nothing that could be done twice need not wait for its append: see [`ahead`].
 
-mod ahead;
+mod speculate;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolPlace};
+use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -21,29 +21,29 @@ use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
 use tokio::sync::oneshot;
 
-use self::ahead::{Asked, Asker};
-use crate::bounds::{QUEUE_IS_FULL, has_room};
-use crate::cluster::{LETTERS_MAX, Lease, LetterNumber, Nodes};
-use crate::follow::Relaying;
+use self::speculate::{EarlyModelCall, ModelCallChannels};
+use crate::cluster::{ClusterContext, Lease, QUEUE_BATCH_MAX, QueuePosition};
+use crate::cluster_session::{ClusterSession, FAILURE_PAUSE, forwarded_input, is_forwardable};
+use crate::follow::RelayState;
 use crate::hub::{Hub, Updates};
-use crate::people::{Answer, Terminal};
-use crate::placed::{FAILURE_PAUSE, Placed, letter, may_be_posted};
 use crate::port::{CancellationToken, Clock, DeltaSink, Host, StoreError};
-use crate::questions::{self, Questions, SessionPeople};
+use crate::prompter::{PromptReply, Terminal};
+use crate::questions::{self, Questions, SessionPrompter};
+use crate::queue_limits::{QUEUE_IS_FULL, check_queue_room};
 use crate::{DriverError, Ports, Runtime};
 
 /// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
-const SHELL_KEPT: Duration = Duration::from_secs(60 * 60);
+const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 
 /// How long an append may take before people are told why it waits.
 const SLOW_APPEND: Duration = Duration::from_secs(3);
 
 /// One live session.
-pub(crate) struct Live {
+pub(crate) struct LiveSession {
     id: SessionId,
     ports: Ports,
     /// The other nodes, where there are any.
-    nodes: Option<Nodes>,
+    nodes: Option<ClusterContext>,
     lease: Arc<dyn Lease>,
     runtime: Runtime,
     pub(crate) hub: Hub,
@@ -51,17 +51,17 @@ pub(crate) struct Live {
     inbox: Mutex<Inbox>,
     /// Ends whatever runs for the session.
     end: CancellationToken,
-    pub(crate) relaying: Relaying,
+    pub(crate) relay_state: RelayState,
     /// Who passes on what was said here and not done, where the session goes on elsewhere.
-    heir: Mutex<Weak<Placed>>,
+    successor: Mutex<Weak<ClusterSession>>,
     /// Where it works, whichever thread an input comes from.
     tasks: tokio::runtime::Handle,
 }
 
 struct Inbox {
-    inputs: VecDeque<(Input, Option<LetterNumber>)>,
+    inputs: VecDeque<(Input, Option<QueuePosition>)>,
     /// What people said here and is being worked off, until it is durable.
-    said: Vec<Input>,
+    unflushed_inputs: Vec<Input>,
     /// How many prompts waited for the end of the turn when the log was last written.
     queued: usize,
     /// Here while no task works on the inputs.
@@ -71,25 +71,25 @@ struct Inbox {
     /// When it last had something to do.
     active: Timestamp,
     /// Why the session ended for good.
-    closed: Option<Closed>,
+    closed: Option<CloseReason>,
     /// Letters that were taken out and whose end is not durable yet.
-    open_letters: HashSet<LetterNumber>,
+    in_flight_inputs: HashSet<QueuePosition>,
     /// Those of them that ended while letters are being read: what is read may be older.
-    ended_letters: Vec<LetterNumber>,
-    letters: Collecting,
+    finished_inputs: Vec<QueuePosition>,
+    queued_inputs: DrainState,
 }
 
 impl Inbox {
-    fn forget_ended(&mut self) {
-        for letter in self.ended_letters.drain(..) {
-            self.open_letters.remove(&letter);
+    fn forget_finished(&mut self) {
+        for forwarded_input in self.finished_inputs.drain(..) {
+            self.in_flight_inputs.remove(&forwarded_input);
         }
     }
 }
 
 /// How a session ended for good.
 #[derive(Debug, Clone)]
-pub(crate) struct Closed {
+pub(crate) struct CloseReason {
     pub(crate) why: String,
     /// It goes on in other hands.
     pub(crate) elsewhere: bool,
@@ -97,11 +97,11 @@ pub(crate) struct Closed {
 
 /// Whether somebody takes letters out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Collecting {
-    No,
-    Yes,
+enum DrainState {
+    Idle,
+    Running,
     /// More came since that began.
-    Again,
+    Rerun,
 }
 
 /// The part of a session that one task at a time works with.
@@ -111,15 +111,15 @@ struct Worker {
     /// Events that are decided but not durable.
     pending: Vec<Event>,
     /// What is told after so many of them.
-    between: Option<(usize, Vec<Delta>)>,
+    early_deltas: Option<(usize, Vec<Delta>)>,
     /// Letters that were handled, to be marked as taken with the next append.
-    letters: Vec<LetterNumber>,
+    queued_inputs: Vec<QueuePosition>,
     model: Option<(StepId, CancellationToken)>,
     tools: HashMap<CallId, CancellationToken>,
 }
 
 /// Where a session starts to live.
-pub(crate) struct Start {
+pub(crate) struct SessionStart {
     pub(crate) session: Session,
     /// The last durable event.
     pub(crate) seq: Seq,
@@ -127,36 +127,36 @@ pub(crate) struct Start {
     pub(crate) pending: Vec<Event>,
 }
 
-impl Live {
+impl LiveSession {
     pub(crate) fn new(
         id: SessionId,
         ports: Ports,
-        nodes: Option<Nodes>,
+        nodes: Option<ClusterContext>,
         lease: Arc<dyn Lease>,
         runtime: Runtime,
-        at: Start,
+        at: SessionStart,
     ) -> Arc<Self> {
-        let Start { session, seq, pending } = at;
+        let SessionStart { session, seq, pending } = at;
         let worker = Worker {
             session,
             seq,
             pending,
-            between: None,
-            letters: Vec::new(),
+            early_deltas: None,
+            queued_inputs: Vec::new(),
             model: None,
             tools: HashMap::new(),
         };
         let inbox = Inbox {
             inputs: VecDeque::new(),
-            said: Vec::new(),
+            unflushed_inputs: Vec::new(),
             queued: worker.session.queued(),
             parked: Some(worker),
             seq,
             active: ports.clock.now(),
             closed: None,
-            open_letters: HashSet::new(),
-            ended_letters: Vec::new(),
-            letters: Collecting::No,
+            in_flight_inputs: HashSet::new(),
+            finished_inputs: Vec::new(),
+            queued_inputs: DrainState::Idle,
         };
         let live = Arc::new(Self {
             id,
@@ -168,11 +168,11 @@ impl Live {
             questions: Questions::default(),
             inbox: Mutex::new(inbox),
             end: CancellationToken::new(),
-            relaying: Relaying::default(),
-            heir: Mutex::default(),
+            relay_state: RelayState::default(),
+            successor: Mutex::default(),
             tasks: tokio::runtime::Handle::current(),
         });
-        live.host().attend(Arc::new(SessionPeople(Arc::downgrade(&live))));
+        live.host().set_prompter(Arc::new(SessionPrompter(Arc::downgrade(&live))));
         live
     }
 
@@ -185,14 +185,14 @@ impl Live {
     }
 
     /// Passes an answer on to who asked, and logs as much of it as may be known.
-    pub(crate) fn answer_question(self: &Arc<Self>, id: QuestionId, answer: Answer) -> bool {
+    pub(crate) fn answer_question(self: &Arc<Self>, id: QuestionId, answer: PromptReply) -> bool {
         let Some((question, sender)) = self.questions.take(id) else { return false };
-        let logged = questions::logged(&question, &answer);
+        let logged = questions::loggable_input(&question, &answer);
         let by = logged.as_ref().map(|(by, _)| by.clone());
         if sender.send(answer).is_ok()
             && let Some((by, typed)) = logged
         {
-            self.answer(Input::TerminalInput { by, typed });
+            self.deliver(Input::TerminalInput { by, typed });
         }
         self.hub.close_question(id, by);
         true
@@ -206,7 +206,7 @@ impl Live {
         self.inbox().closed.as_ref().map(|closed| closed.why.clone())
     }
 
-    pub(crate) fn closed(&self) -> Option<Closed> {
+    pub(crate) fn closed(&self) -> Option<CloseReason> {
         self.inbox().closed.clone()
     }
 
@@ -234,10 +234,10 @@ impl Live {
     /// Makes what is pending durable.
     pub(crate) async fn flush(self: &Arc<Self>) -> Result<(), DriverError> {
         let Some(mut worker) = self.inbox().parked.take() else { return Ok(()) };
-        let result = self.log(&mut worker).await;
+        let result = self.append_and_publish(&mut worker).await;
         match result {
             Ok(()) => {
-                self.park_or_work(worker);
+                self.park_or_spawn(worker);
                 Ok(())
             }
             Err(error) => {
@@ -251,15 +251,15 @@ impl Live {
         let inbox = self.inbox();
         if inbox.closed.is_none() {
             let waiting = inbox.inputs.iter().map(|(input, _)| input);
-            has_room(&input, waiting, &inbox.said, inbox.queued)?;
+            check_queue_room(&input, waiting, &inbox.unflushed_inputs, inbox.queued)?;
         }
-        self.take_in(inbox, [(input, None)])
+        self.enqueue_all(inbox, [(input, None)])
     }
 
-    fn take_in(
+    fn enqueue_all(
         self: &Arc<Self>,
         mut inbox: MutexGuard<'_, Inbox>,
-        inputs: impl IntoIterator<Item = (Input, Option<LetterNumber>)>,
+        inputs: impl IntoIterator<Item = (Input, Option<QueuePosition>)>,
     ) -> Result<(), DriverError> {
         let worker = {
             if let Some(closed) = &inbox.closed {
@@ -276,54 +276,55 @@ impl Live {
     }
 
     /// Takes out the letters that wait, in their order; one task at a time.
-    pub(crate) fn collect_letters(self: &Arc<Self>) {
+    pub(crate) fn drain_queue(self: &Arc<Self>) {
         {
             let mut inbox = self.inbox();
             if inbox.closed.is_some() {
                 return;
             }
-            if inbox.letters != Collecting::No {
-                inbox.letters = Collecting::Again;
+            if inbox.queued_inputs != DrainState::Idle {
+                inbox.queued_inputs = DrainState::Rerun;
                 return;
             }
-            inbox.letters = Collecting::Yes;
+            inbox.queued_inputs = DrainState::Running;
         }
         let live = Arc::clone(self);
-        self.tasks.spawn(async move { while live.read_letters().await {} });
+        self.tasks.spawn(async move { while live.read_queue().await {} });
     }
 
     /// Takes out what waits; says whether there may be more.
-    async fn read_letters(self: &Arc<Self>) -> bool {
-        let letters = match self.lease.letters().await {
-            Ok(letters) => letters,
+    async fn read_queue(self: &Arc<Self>) -> bool {
+        let queued_inputs = match self.lease.queued_inputs().await {
+            Ok(queued_inputs) => queued_inputs,
             Err(error) => {
                 // The word that the database is back leads here again.
                 tracing::warn!(session = %self.id, %error, "letters stay where they are for now");
                 let mut inbox = self.inbox();
-                inbox.letters = Collecting::No;
-                inbox.forget_ended();
+                inbox.queued_inputs = DrainState::Idle;
+                inbox.forget_finished();
                 return false;
             }
         };
-        let full = letters.len() >= LETTERS_MAX;
+        let full = queued_inputs.len() >= QUEUE_BATCH_MAX;
         let new: Vec<_> = {
             let mut inbox = self.inbox();
-            let new = letters
+            let new = queued_inputs
                 .into_iter()
-                .filter(|letter| inbox.open_letters.insert(letter.number))
-                .map(|letter| (letter.input, Some(letter.number)))
+                .filter(|forwarded_input| inbox.in_flight_inputs.insert(forwarded_input.number))
+                .map(|forwarded_input| (forwarded_input.input, Some(forwarded_input.number)))
                 .collect();
-            inbox.forget_ended();
+            inbox.forget_finished();
             new
         };
         let more = full && !new.is_empty();
-        if self.take_in(self.inbox(), new).is_err() {
+        if self.enqueue_all(self.inbox(), new).is_err() {
             return false;
         }
         let mut inbox = self.inbox();
-        let again = std::mem::replace(&mut inbox.letters, Collecting::No) == Collecting::Again || more;
+        let again =
+            std::mem::replace(&mut inbox.queued_inputs, DrainState::Idle) == DrainState::Rerun || more;
         if again {
-            inbox.letters = Collecting::Yes;
+            inbox.queued_inputs = DrainState::Running;
         }
         again
     }
@@ -332,7 +333,7 @@ impl Live {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn park_or_work(self: &Arc<Self>, worker: Worker) {
+    fn park_or_spawn(self: &Arc<Self>, worker: Worker) {
         let mut inbox = self.inbox();
         if inbox.closed.is_some() {
             return;
@@ -351,16 +352,16 @@ impl Live {
             let worked = AssertUnwindSafe(live.work(worker)).catch_unwind().await;
             if worked.is_err() {
                 let why = "sysop hit a bug in this session and closed it; what was logged is kept";
-                live.close(Closed { why: why.to_owned(), elsewhere: false });
+                live.close(CloseReason { why: why.to_owned(), elsewhere: false });
             }
-            live.hand_over();
+            live.forward_pending();
         });
     }
 
     /// Runs what a node that leaves waits for.
     fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         match &self.nodes {
-            Some(nodes) => nodes.errands.spawn_on(work, &self.tasks),
+            Some(nodes) => nodes.background_tasks.spawn_on(work, &self.tasks),
             None => self.tasks.spawn(work),
         };
     }
@@ -379,13 +380,15 @@ impl Live {
                     return;
                 }
                 let inputs = std::mem::take(&mut inbox.inputs);
-                let said = inputs.iter().filter(|(input, letter)| letter.is_none() && may_be_posted(input));
-                inbox.said = said.map(|(input, _)| input.clone()).collect();
+                let unflushed_inputs = inputs
+                    .iter()
+                    .filter(|(input, forwarded_input)| forwarded_input.is_none() && is_forwardable(input));
+                inbox.unflushed_inputs = unflushed_inputs.map(|(input, _)| input.clone()).collect();
                 inputs
             };
             let mut effects = Vec::new();
-            for (input, letter) in inputs {
-                worker.letters.extend(letter);
+            for (input, forwarded_input) in inputs {
+                worker.queued_inputs.extend(forwarded_input);
                 let prompt = matches!(&input, Input::Prompt { text } if !text.trim().is_empty());
                 let before = worker.pending.len();
                 worker.handle(input, &mut effects);
@@ -395,27 +398,29 @@ impl Live {
                 }
             }
             let mut published = None;
-            if let Some(Asked { step, publish, at_once }) = self.ask_early(&mut worker, &mut effects) {
-                match self.answer_at_once(at_once).await {
+            if let Some(EarlyModelCall { step, publish, early_batch }) =
+                self.start_model_early(&mut worker, &mut effects)
+            {
+                match self.early_reply(early_batch).await {
                     Some((told, result)) => {
-                        worker.between = Some((worker.pending.len(), told));
+                        worker.early_deltas = Some((worker.pending.len(), told));
                         worker.handle(Input::Reply { step, result }, &mut effects);
                     }
                     None => published = Some(publish),
                 }
             }
-            let looking = self.look_early(&mut worker, &mut effects).await;
-            if let Err(error) = self.log(&mut worker).await {
+            let early_tool_call = self.start_read_only_early(&mut worker, &mut effects).await;
+            if let Err(error) = self.append_and_publish(&mut worker).await {
                 drop(worker); // and with it what was asked, and what looks
                 return self.fail(&error);
             }
             {
                 let mut inbox = self.inbox();
-                inbox.said.clear();
+                inbox.unflushed_inputs.clear();
                 inbox.queued = worker.session.queued();
             }
-            if !self.lease.holds() {
-                self.lose();
+            if !self.lease.is_valid() {
+                self.lose_lease();
             }
             if self.closed().is_some() {
                 return; // what was to be done is no longer this node's to do
@@ -424,8 +429,8 @@ impl Live {
                 // Nobody listens where the call has ended already.
                 published.send(()).ok();
             }
-            if let Some(looking) = looking {
-                looking.show();
+            if let Some(early_tool_call) = early_tool_call {
+                early_tool_call.publish_output();
             }
             for effect in effects {
                 self.perform(&mut worker, effect);
@@ -434,8 +439,8 @@ impl Live {
     }
 
     /// Appends what is pending, then publishes it.
-    async fn log(&self, worker: &mut Worker) -> Result<(), DriverError> {
-        if worker.pending.is_empty() && worker.letters.is_empty() {
+    async fn append_and_publish(&self, worker: &mut Worker) -> Result<(), DriverError> {
+        if worker.pending.is_empty() && worker.queued_inputs.is_empty() {
             return Ok(());
         }
         let at = self.ports.clock.now();
@@ -447,17 +452,17 @@ impl Live {
                 Arc::new(Logged { seq, at, event })
             })
             .collect();
-        let append = self.lease.append(worker.seq, &logged, &worker.letters);
-        worker.seq = self.waited_for(append).await?;
+        let append = self.lease.append(worker.seq, &logged, &worker.queued_inputs);
+        worker.seq = self.await_append(append).await?;
         {
             let mut inbox = self.inbox();
             inbox.seq = worker.seq;
-            inbox.ended_letters.append(&mut worker.letters);
-            if inbox.letters == Collecting::No {
-                inbox.forget_ended();
+            inbox.finished_inputs.append(&mut worker.queued_inputs);
+            if inbox.queued_inputs == DrainState::Idle {
+                inbox.forget_finished();
             }
         }
-        let (before, told) = worker.between.take().unwrap_or_default();
+        let (before, told) = worker.early_deltas.take().unwrap_or_default();
         let (before, after) = logged.split_at(before);
         self.hub.publish(before);
         told.iter().for_each(|delta| self.hub.delta(delta));
@@ -466,7 +471,7 @@ impl Live {
     }
 
     /// Waits for the store of several nodes, which may be away for a while; says why to who looks on.
-    async fn waited_for<T>(&self, append: impl Future<Output = T>) -> T {
+    async fn await_append<T>(&self, append: impl Future<Output = T>) -> T {
         if self.nodes.is_none() {
             return append.await;
         }
@@ -478,7 +483,7 @@ impl Live {
                 done = &mut append => return done,
                 () = self.ports.clock.sleep(SLOW_APPEND) => {}
             }
-            let why = self.lease.trouble().filter(|why| told.as_ref() != Some(why));
+            let why = self.lease.stall_reason().filter(|why| told.as_ref() != Some(why));
             if let Some(why) = why {
                 self.hub.delta(&Delta::Notice { text: format!("the session waits: {why}") });
                 told = Some(why);
@@ -487,30 +492,31 @@ impl Live {
     }
 
     /// Who gets what was said here and not done, if the session goes on elsewhere.
-    pub(crate) fn leave_to(&self, heir: Weak<Placed>) {
-        *self.heir.lock().unwrap_or_else(PoisonError::into_inner) = heir;
+    pub(crate) fn set_successor(&self, successor: Weak<ClusterSession>) {
+        *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = successor;
     }
 
-    fn hand_over(&self) {
+    fn forward_pending(&self) {
         let left: Vec<_> = {
             let mut inbox = self.inbox();
             if inbox.closed.is_none() {
                 return;
             }
-            let said = std::mem::take(&mut inbox.said);
+            let unflushed_inputs = std::mem::take(&mut inbox.unflushed_inputs);
             let waiting = std::mem::take(&mut inbox.inputs).into_iter();
-            let waiting = waiting.filter(|(input, letter)| letter.is_none() && may_be_posted(input));
-            said.into_iter().chain(waiting.map(|(input, _)| input)).collect()
+            let waiting =
+                waiting.filter(|(input, forwarded_input)| forwarded_input.is_none() && is_forwardable(input));
+            unflushed_inputs.into_iter().chain(waiting.map(|(input, _)| input)).collect()
         };
         if left.is_empty() {
             return;
         }
-        let heir = self.heir.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        match (heir, &self.nodes) {
-            (Some(heir), _) => heir.inherit(left),
+        let successor = self.successor.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        match (successor, &self.nodes) {
+            (Some(successor), _) => successor.accept_pending(left),
             (None, Some(nodes)) => {
                 let (nodes, id, clock) = (nodes.clone(), self.id.clone(), Arc::clone(&self.ports.clock));
-                self.run(async move { post_all(&nodes, &id, clock.as_ref(), left).await });
+                self.run(async move { deliver_all(&nodes, &id, clock.as_ref(), left).await });
             }
             (None, None) => {}
         }
@@ -518,22 +524,22 @@ impl Live {
 
     fn fail(&self, error: &DriverError) {
         let elsewhere =
-            matches!(error, DriverError::Store(StoreError::Taken { .. } | StoreError::Conflict { .. }));
-        self.close(Closed { why: error.to_string(), elsewhere });
+            matches!(error, DriverError::Store(StoreError::LeaseLost { .. } | StoreError::Conflict { .. }));
+        self.close(CloseReason { why: error.to_string(), elsewhere });
     }
 
     /// This node has to let go of the session; another one may have it already.
-    pub(crate) fn lose(&self) {
+    pub(crate) fn lose_lease(&self) {
         let why = format!("this node let go of session {}, which goes on elsewhere; open it again", self.id);
-        self.close(Closed { why, elsewhere: true });
+        self.close(CloseReason { why, elsewhere: true });
     }
 
     /// Ends for good: nothing more is done or told, and what runs is stopped.
     pub(crate) fn end(&self, why: &str) {
-        self.close(Closed { why: why.to_owned(), elsewhere: false });
+        self.close(CloseReason { why: why.to_owned(), elsewhere: false });
     }
 
-    fn close(&self, closed: Closed) {
+    fn close(&self, closed: CloseReason) {
         let parked = {
             let mut inbox = self.inbox();
             if inbox.closed.is_none() {
@@ -547,7 +553,7 @@ impl Live {
             let parked = inbox.parked.take();
             if parked.is_some() || inbox.closed.as_ref().is_some_and(|closed| !closed.elsewhere) {
                 inbox.inputs.clear();
-                inbox.said.clear();
+                inbox.unflushed_inputs.clear();
             } // else the one who works on them hands them over
             parked
         };
@@ -558,16 +564,16 @@ impl Live {
     }
 
     /// Whether nothing is lost if it is opened from its log when it is next wanted.
-    pub(crate) fn rests(&self, now: Timestamp, idle: Duration) -> bool {
+    pub(crate) fn is_idle(&self, now: Timestamp, idle: Duration) -> bool {
         let shell = self.host().terminal().is_some_and(|terminal| terminal.is_open());
-        let idle = if shell { idle.max(SHELL_KEPT) } else { idle };
+        let idle = if shell { idle.max(SHELL_IDLE_MIN) } else { idle };
         let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         let inbox = self.inbox();
-        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet) && inbox.open_letters.is_empty();
+        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet) && inbox.in_flight_inputs.is_empty();
         let since = now.0.saturating_sub(inbox.active.0);
         (inbox.closed.is_some() || (quiet && since >= idle))
             // Who follows it elsewhere goes on there.
-            && self.hub.watching() <= usize::from(self.relaying.runs())
+            && self.hub.subscriber_count() <= usize::from(self.relay_state.is_running())
     }
 
     fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect) {
@@ -575,8 +581,8 @@ impl Live {
             Effect::CallModel { step, request } => {
                 let (publish, published) = oneshot::channel();
                 publish.send(()).ok(); // the receiver is here
-                let (at_once, _) = oneshot::channel();
-                self.start_asking(worker, step, request, Asker { published, at_once });
+                let (early_batch, _) = oneshot::channel();
+                self.start_model_call(worker, step, request, ModelCallChannels { published, early_batch });
             }
             Effect::CancelModel { step } => {
                 if let Some((asked, cancel)) = worker.model.take_if(|(asked, _)| *asked == step) {
@@ -585,8 +591,8 @@ impl Live {
                 }
             }
             Effect::RunTool { call, place, .. } => {
-                let sink = self.shown(&call.id);
-                self.start_running(worker, call, place, sink);
+                let sink = self.output_sink(&call.id);
+                self.start_tool_call(worker, call, place, sink);
             }
             Effect::CancelTool { call } => {
                 if let Some(cancel) = worker.tools.get(&call) {
@@ -597,24 +603,24 @@ impl Live {
                 let live = Arc::clone(self);
                 tokio::spawn(async move {
                     live.ports.clock.sleep(after).await;
-                    live.answer(Input::Timer { call });
+                    live.deliver(Input::Timer { call });
                 });
             }
         }
     }
 
     /// Passes an answer on; a session that ended for good has no use for it.
-    pub(crate) fn answer(self: &Arc<Self>, input: Input) {
+    pub(crate) fn deliver(self: &Arc<Self>, input: Input) {
         if let Err(error) = self.send(input) {
             tracing::debug!(session = %self.id, %error, "an answer came too late");
         }
     }
 
-    fn start_running(
+    fn start_tool_call(
         self: &Arc<Self>,
         worker: &mut Worker,
         call: ToolCall,
-        place: ToolPlace,
+        place: ToolLocation,
         sink: DeltaSink,
     ) {
         let cancel = self.end.child_token();
@@ -622,25 +628,25 @@ impl Live {
         let live = Arc::clone(self);
         tokio::spawn(async move {
             // Once more, as late as can be: this may have waited for its turn.
-            if !live.lease.holds() {
-                return live.lose();
+            if !live.lease.is_valid() {
+                return live.lose_lease();
             }
             let id = call.id.clone();
             let running = async {
                 match place {
-                    ToolPlace::Own => live.host().run(call, sink, cancel).await,
-                    ToolPlace::Lent => live.host().run_lent(call, sink, cancel).await,
+                    ToolLocation::Host => live.host().run(call, sink, cancel).await,
+                    ToolLocation::Client => live.host().run_client_tool(call, sink, cancel).await,
                 }
             };
             let outcome = AssertUnwindSafe(running).catch_unwind().await;
             let outcome =
                 outcome.unwrap_or_else(|_| Outcome::new(Status::Unknown, bug("running the tool").message));
-            live.answer(Input::Outcome { call: id, outcome });
+            live.deliver(Input::Outcome { call: id, outcome });
         });
     }
 
     /// Shows what a call puts out.
-    fn shown(self: &Arc<Self>, call: &CallId) -> DeltaSink {
+    fn output_sink(self: &Arc<Self>, call: &CallId) -> DeltaSink {
         let (live, id) = (Arc::clone(self), call.clone());
         DeltaSink::new(move |text| {
             live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
@@ -651,7 +657,7 @@ impl Live {
 impl Worker {
     /// Whether nothing is under way, and all that happened is durable.
     fn is_quiet(&self) -> bool {
-        let waits = matches!(self.session.activity(), Activity::Idle | Activity::Waiting);
+        let waits = matches!(self.session.activity(), Activity::Idle | Activity::AwaitingApproval);
         waits && self.pending.is_empty() && self.model.is_none() && self.tools.is_empty()
     }
 
@@ -687,9 +693,9 @@ impl Drop for Worker {
 }
 
 /// Posts what was said where nobody looks on any more, for whoever works on the session next.
-async fn post_all(nodes: &Nodes, id: &SessionId, clock: &dyn Clock, inputs: Vec<Input>) {
-    for letter in inputs.into_iter().map(letter) {
-        while let Err(error) = nodes.cluster.post(id, &letter).await {
+async fn deliver_all(nodes: &ClusterContext, id: &SessionId, clock: &dyn Clock, inputs: Vec<Input>) {
+    for forwarded_input in inputs.into_iter().map(forwarded_input) {
+        while let Err(error) = nodes.cluster.enqueue(id, &forwarded_input).await {
             if !matches!(error, StoreError::Unavailable(_)) {
                 return; // there is no such session any more
             }

@@ -14,7 +14,7 @@ use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;
 pub use tokio_util::sync::CancellationToken;
 
-use crate::people::{People, Terminal};
+use crate::prompter::{Prompter, Terminal};
 
 /// Asks models.
 pub trait Provider: Send + Sync {
@@ -52,20 +52,20 @@ pub trait Host: Send + Sync {
 
     /// Runs one call on the client that lends its tool, like `run`. A call comes here and not to `run` by what the log
     /// says of lent tools, whoever is connected now.
-    async fn run_lent(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+    async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         drop((sink, cancel));
         Outcome::failed(format!("nobody is connected who lends `{}`; nothing ran", call.name))
     }
 
     /// Whether a call that is known to look only may begin while its start is on its way to the log: on a machine that
     /// is at hand, asking nobody and showing nothing, and where not every call has to be on record before it runs.
-    fn may_look_ahead(&self, call: &ToolCall) -> bool {
+    fn can_start_early(&self, call: &ToolCall) -> bool {
         let _ = call;
         false
     }
 
     /// Told once, before the first call: who is there to be asked. The session may end before the host does.
-    fn attend(&self, people: Arc<dyn People>) {
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
         drop(people);
     }
 
@@ -103,7 +103,7 @@ impl std::fmt::Debug for DeltaSink {
 }
 
 /// Takes events of a log, in their order, until it wants no more.
-pub type TakeEvents = Box<dyn FnMut(Vec<Logged>) -> ControlFlow<()> + Send>;
+pub type EventVisitor = Box<dyn FnMut(Vec<Logged>) -> ControlFlow<()> + Send>;
 
 /// Keeps event logs.
 #[async_trait]
@@ -119,7 +119,7 @@ pub trait Store: Send + Sync {
     /// thread, and never twice at once. A session that is not there is `NotFound`, or has no events.
     ///
     /// A store that reads on several threads can let `take` see events while they are at hand.
-    async fn read(&self, id: &SessionId, mut take: TakeEvents) -> Result<(), StoreError> {
+    async fn read(&self, id: &SessionId, mut take: EventVisitor) -> Result<(), StoreError> {
         let mut page = self.load(id, Seq(0), crate::LOAD_EVENTS_MAX).await?;
         while let (crate::LOAD_EVENTS_MAX, Some(last)) = (page.len(), page.last()) {
             let after = last.seq;
@@ -150,7 +150,7 @@ pub trait Store: Send + Sync {
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
 
     /// Which of these kept files the logs name. Reads all of them; for seldom use.
-    async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+    async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
         let mut named = HashSet::new();
         for session in self.list(usize::MAX).await? {
             let mut after = Seq(0);
@@ -161,7 +161,7 @@ pub trait Store: Send + Sync {
                 };
                 let Some(last) = page.last() else { break };
                 after = last.seq;
-                let kept = page.iter().flat_map(|logged| logged.event.kept());
+                let kept = page.iter().flat_map(|logged| logged.event.artifact_names());
                 named.extend(kept.filter(|name| files.contains(*name)).map(str::to_owned));
             }
         }
@@ -205,7 +205,7 @@ pub enum StoreError {
     },
     /// Another node works on the session now; what this one does there counts no more.
     #[error("session {id} {}; open it again", taken(by))]
-    Taken {
+    LeaseLost {
         /// The session.
         id: SessionId,
         /// The other node's name; empty where it is not known.

@@ -5,13 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use secrecy::ExposeSecret;
-use sysop_core::event::{Delta, Input, Typed};
+use sysop_core::event::{Delta, Input, TypedInput};
 use sysop_core::id::SessionId;
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use tokio::sync::oneshot;
 
-use crate::live::Live;
-use crate::people::{Answer, Asked, People};
+use crate::live::LiveSession;
+use crate::prompter::{PromptReply, PromptRequest, Prompter};
 
 /// The open questions of a session.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(crate) struct Questions {
 #[derive(Default)]
 struct State {
     last: u64,
-    open: BTreeMap<QuestionId, (Question, oneshot::Sender<Answer>)>,
+    open: BTreeMap<QuestionId, (Question, oneshot::Sender<PromptReply>)>,
 }
 
 impl Questions {
@@ -30,10 +30,10 @@ impl Questions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, asked: Asked) -> (Question, oneshot::Receiver<Answer>) {
+    fn open(&self, asked: PromptRequest) -> (Question, oneshot::Receiver<PromptReply>) {
         let mut state = self.state();
         state.last += 1;
-        let Asked { kind, from, prompt, call } = asked;
+        let PromptRequest { kind, from, prompt, call } = asked;
         let question = Question { id: QuestionId(state.last), kind, from, prompt, call };
         let (sender, receiver) = oneshot::channel();
         state.open.insert(question.id, (question.clone(), sender));
@@ -41,7 +41,7 @@ impl Questions {
     }
 
     /// Takes a question away, to answer it or to forget it.
-    pub(crate) fn take(&self, id: QuestionId) -> Option<(Question, oneshot::Sender<Answer>)> {
+    pub(crate) fn take(&self, id: QuestionId) -> Option<(Question, oneshot::Sender<PromptReply>)> {
         self.state().open.remove(&id)
     }
 
@@ -52,17 +52,17 @@ impl Questions {
 }
 
 /// The people of a session, for its host. Knows the session only as long as somebody else does.
-pub(crate) struct SessionPeople(pub(crate) Weak<Live>);
+pub(crate) struct SessionPrompter(pub(crate) Weak<LiveSession>);
 
 /// Closes a question that nobody waits for any more.
-struct Open<'a> {
-    people: &'a SessionPeople,
+struct OpenQuestion<'a> {
+    prompter: &'a SessionPrompter,
     id: QuestionId,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        if let Some(live) = self.people.0.upgrade()
+        if let Some(live) = self.prompter.0.upgrade()
             && live.questions.take(self.id).is_some()
         {
             live.hub.close_question(self.id, None);
@@ -71,25 +71,25 @@ impl Drop for Open<'_> {
 }
 
 #[async_trait]
-impl People for SessionPeople {
-    async fn ask(&self, asked: Asked) -> Answer {
+impl Prompter for SessionPrompter {
+    async fn ask(&self, asked: PromptRequest) -> PromptReply {
         // The session must not be kept alive by a question that nobody answers.
         let (_open, answer) = {
-            let Some(live) = self.0.upgrade() else { return Answer::Refused };
+            let Some(live) = self.0.upgrade() else { return PromptReply::Refused };
             if live.last_error().is_some() {
-                return Answer::Refused;
+                return PromptReply::Refused;
             }
             let (question, answer) = live.questions.open(asked);
-            let open = Open { people: self, id: question.id };
+            let open = OpenQuestion { prompter: self, id: question.id };
             live.hub.ask(&question);
             (open, answer)
         };
-        answer.await.unwrap_or(Answer::Refused)
+        answer.await.unwrap_or(PromptReply::Refused)
     }
 
-    fn typed(&self, by: &str, typed: Typed) {
+    fn typed(&self, by: &str, typed: TypedInput) {
         if let Some(live) = self.0.upgrade() {
-            live.answer(Input::TerminalInput { by: by.to_owned(), typed });
+            live.deliver(Input::TerminalInput { by: by.to_owned(), typed });
         }
     }
 
@@ -111,12 +111,12 @@ impl People for SessionPeople {
 }
 
 /// What the log may know of an answer.
-pub(crate) fn logged(question: &Question, answer: &Answer) -> Option<(String, Typed)> {
-    let Answer::Given { by, text } = answer else { return None };
+pub(crate) fn loggable_input(question: &Question, answer: &PromptReply) -> Option<(String, TypedInput)> {
+    let PromptReply::Given { by, text } = answer else { return None };
     let prompt = question.prompt.clone();
     let typed = match question.kind {
-        QuestionKind::Secret | QuestionKind::PerhapsSecret => Typed::Secret { prompt },
-        QuestionKind::Text => Typed::Answer { prompt, text: text.expose_secret().to_owned() },
+        QuestionKind::Secret | QuestionKind::PerhapsSecret => TypedInput::Secret { prompt },
+        QuestionKind::Text => TypedInput::Answer { prompt, text: text.expose_secret().to_owned() },
     };
     Some((by.clone(), typed))
 }

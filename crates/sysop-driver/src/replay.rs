@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_core::session::{NotASession, Session};
+use sysop_core::session::{MissingSessionOpened, Session};
 
 use crate::DriverError;
 use crate::port::{Store, StoreError};
@@ -36,7 +36,7 @@ enum Replay {
     Nothing,
     /// A session, and the last event of it.
     Session(Box<Session>, Seq),
-    Bad(NotASession),
+    Bad(MissingSessionOpened),
 }
 
 impl Replay {

@@ -20,7 +20,7 @@ pub trait TokenStore: Send + Sync {
     ///
     /// # Errors
     /// When there are `TOKENS_MAX` already, one has that id, or the store cannot.
-    async fn keep_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
+    async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
 
     /// All tokens, the oldest first.
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError>;
@@ -33,7 +33,7 @@ pub trait TokenStore: Send + Sync {
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError>;
 
     /// Remembers when tokens were used last. One that is gone is passed over.
-    async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError>;
+    async fn record_token_uses(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError>;
 }
 
 /// What is kept of one token.
@@ -87,7 +87,7 @@ impl fmt::Display for TokenId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A person made it.
-    Made,
+    Issued,
     /// A server made it at its start and printed it in the page's address.
     Start,
     /// A browser got it as a cookie.
@@ -98,7 +98,7 @@ impl TokenKind {
     /// The word for lists and stores.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Made => "made",
+            Self::Issued => "made",
             Self::Start => "start",
             Self::Page => "page",
         }
@@ -106,11 +106,11 @@ impl TokenKind {
 }
 
 impl FromStr for TokenKind {
-    type Err = BadWord;
+    type Err = UnknownKeyword;
 
-    fn from_str(text: &str) -> Result<Self, BadWord> {
-        let known = [Self::Made, Self::Start, Self::Page];
-        known.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| BadWord(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, UnknownKeyword> {
+        let known = [Self::Issued, Self::Start, Self::Page];
+        known.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| UnknownKeyword(text.to_owned()))
     }
 }
 
@@ -134,15 +134,15 @@ impl Scope {
 }
 
 impl FromStr for Scope {
-    type Err = BadWord;
+    type Err = UnknownKeyword;
 
-    fn from_str(text: &str) -> Result<Self, BadWord> {
+    fn from_str(text: &str) -> Result<Self, UnknownKeyword> {
         let known = [Self::Read, Self::Operate];
-        known.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| BadWord(text.to_owned()))
+        known.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| UnknownKeyword(text.to_owned()))
     }
 }
 
 /// A word that is none of those known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no such word")]
-pub struct BadWord(String);
+pub struct UnknownKeyword(String);

@@ -23,12 +23,12 @@ const RUNS_MIN: usize = 10;
 const CONNECTS: usize = 4;
 
 /// One host, or a fleet of several, none of them connected yet.
-struct Far {
+struct RemoteHost {
     host: Arc<dyn Host>,
     connections: Vec<SshConnection>,
 }
 
-impl Far {
+impl RemoteHost {
     fn open(config: &Path, folder: &Path, names: &[String]) -> Result<Self, Failure> {
         let mut connections = Vec::new();
         let mut hosts: Vec<(String, Arc<dyn Host>)> = Vec::new();
@@ -95,7 +95,7 @@ async fn main() -> Result<(), Failure> {
     let (mut first, mut first_cpu) = (Duration::MAX, f64::MAX);
     for _ in 0..CONNECTS {
         let cpu = own_cpu_ms();
-        let far = Far::open(&config, &folder, &names)?;
+        let far = RemoteHost::open(&config, &folder, &names)?;
         first = first.min(far.command().await?);
         first_cpu = first_cpu.min(own_cpu_ms() - cpu);
         far.close().await;
@@ -103,7 +103,7 @@ async fn main() -> Result<(), Failure> {
     println!("first_ms {:.3}", ms(first));
     println!("first_own_cpu_ms {:.3}", first_cpu / names.len() as f64);
 
-    let far = Far::open(&config, &folder, &names)?;
+    let far = RemoteHost::open(&config, &folder, &names)?;
     far.command().await?;
     let (mut best, mut runs) = (Duration::MAX, 0);
     let (begun, cpu) = (Instant::now(), own_cpu_ms());

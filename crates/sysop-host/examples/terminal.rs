@@ -12,12 +12,12 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use serde_json::json;
-use sysop_core::catalogue::Profile;
+use sysop_core::catalog::Profile;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_driver::people::TerminalOutput;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_driver::prompter::TerminalOutput;
 use sysop_host::{LocalHost, LocalSettings};
 
 type Failure = Box<dyn std::error::Error>;

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sysop_core::question::QuestionKind;
-use sysop_driver::people::{Answer, Asked, Nobody, People};
 use sysop_driver::port::CancellationToken;
+use sysop_driver::prompter::{NoPrompter, PromptReply, PromptRequest, Prompter};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -28,7 +28,7 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// What the program that `ssh` starts tells.
 #[derive(Debug, Serialize, Deserialize)]
-struct Request {
+struct AskpassRequest {
     prompt: String,
     /// `confirm` and `none` as `ssh` says them; empty where it wants a text.
     hint: String,
@@ -37,8 +37,9 @@ struct Request {
 /// What it is told.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Response {
-    Answer(String),
+enum AskpassResponse {
+    #[serde(rename = "answer")]
+    Text(String),
     Refused,
 }
 
@@ -46,35 +47,35 @@ enum Response {
 #[derive(Debug)]
 pub(crate) struct Askpass {
     socket: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<AskpassState>,
     closed: CancellationToken,
 }
 
-struct Shared {
+struct AskpassState {
     /// For people: which connection asks.
     from: String,
-    people: Mutex<Arc<dyn People>>,
+    people: Mutex<Arc<dyn Prompter>>,
     /// How many questions are open.
     open: watch::Sender<usize>,
 }
 
 /// A question that is open until this is dropped.
-struct Open<'a>(&'a watch::Sender<usize>);
+struct OpenQuestion<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Open<'a> {
+impl<'a> OpenQuestion<'a> {
     fn new(open: &'a watch::Sender<usize>) -> Self {
         open.send_modify(|open| *open += 1);
         Self(open)
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|open| *open -= 1);
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for AskpassState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("from", &self.from).finish_non_exhaustive()
     }
@@ -92,15 +93,18 @@ impl Askpass {
         let early = socket.with_extension("new");
         let listener = UnixListener::bind(&early)?;
         std::fs::rename(&early, &socket)?;
-        let shared =
-            Arc::new(Shared { from, people: Mutex::new(Arc::new(Nobody)), open: watch::Sender::new(0) });
+        let shared = Arc::new(AskpassState {
+            from,
+            people: Mutex::new(Arc::new(NoPrompter)),
+            open: watch::Sender::new(0),
+        });
         let closed = CancellationToken::new();
         tokio::spawn(serve(listener, Arc::clone(&shared), closed.clone()));
         Ok(Self { socket, shared, closed })
     }
 
     /// Who is asked from now on.
-    pub(crate) fn attend(&self, people: Arc<dyn People>) {
+    pub(crate) fn set_prompter(&self, people: Arc<dyn Prompter>) {
         *self.shared.people.lock().unwrap_or_else(PoisonError::into_inner) = people;
     }
 
@@ -123,7 +127,7 @@ impl Drop for Askpass {
     }
 }
 
-async fn serve(listener: UnixListener, shared: Arc<Shared>, closed: CancellationToken) {
+async fn serve(listener: UnixListener, shared: Arc<AskpassState>, closed: CancellationToken) {
     loop {
         let accepted = tokio::select! {
             () = closed.cancelled() => return,
@@ -144,21 +148,25 @@ async fn serve(listener: UnixListener, shared: Arc<Shared>, closed: Cancellation
     }
 }
 
-async fn answer(stream: UnixStream, shared: &Shared) -> io::Result<()> {
+async fn answer(stream: UnixStream, shared: &AskpassState) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut read = tokio::io::BufReader::new(read.take(LINE_BYTES_MAX));
     let mut line = String::new();
     read.read_line(&mut line).await?;
-    let request: Request = serde_json::from_str(&line)?;
+    let request: AskpassRequest = serde_json::from_str(&line)?;
     let people = Arc::clone(&*shared.people.lock().unwrap_or_else(PoisonError::into_inner));
     if request.hint == "none" {
         people.notice(&format!("{}: {}", shared.from, request.prompt.trim()));
-        return respond(&mut write, &Response::Answer(String::new())).await;
+        return respond(&mut write, &AskpassResponse::Text(String::new())).await;
     }
-    let asked =
-        Asked { kind: kind(&request), from: shared.from.clone(), prompt: request.prompt.clone(), call: None };
+    let asked = PromptRequest {
+        kind: question_kind(&request),
+        from: shared.from.clone(),
+        prompt: request.prompt.clone(),
+        call: None,
+    };
     let mut nothing = [0; 1];
-    let open = Open::new(&shared.open);
+    let open = OpenQuestion::new(&shared.open);
     let given = tokio::select! {
         answer = people.ask(asked) => answer,
         // The program was ended, so that nobody waits any more: `ssh` gave up.
@@ -166,22 +174,22 @@ async fn answer(stream: UnixStream, shared: &Shared) -> io::Result<()> {
     };
     drop(open);
     let response = match given {
-        Answer::Given { text, .. } => response_to(&request, &text),
-        Answer::NoSecret | Answer::Refused => Response::Refused,
+        PromptReply::Given { text, .. } => response_to(&request, &text),
+        PromptReply::NoSecret | PromptReply::Refused => AskpassResponse::Refused,
     };
     respond(&mut write, &response).await
 }
 
-fn response_to(request: &Request, text: &SecretString) -> Response {
+fn response_to(request: &AskpassRequest, text: &SecretString) -> AskpassResponse {
     let text = text.expose_secret();
     if request.hint == "confirm" {
         let yes = matches!(text.trim().to_ascii_lowercase().as_str(), "y" | "yes");
-        return if yes { Response::Answer(String::new()) } else { Response::Refused };
+        return if yes { AskpassResponse::Text(String::new()) } else { AskpassResponse::Refused };
     }
-    Response::Answer(text.to_owned())
+    AskpassResponse::Text(text.to_owned())
 }
 
-async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &Response) -> io::Result<()> {
+async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &AskpassResponse) -> io::Result<()> {
     let mut line = serde_json::to_vec(response)?;
     line.push(b'\n');
     let written = write.write_all(&line).await;
@@ -191,7 +199,7 @@ async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &Response) 
 
 /// `ssh` asks whether a host key is right as it asks for a password; only its own words tell. What a server has
 /// `ssh` ask comes with `(user@host)` before it (OpenSSH 8.4 and later), and is a secret whatever it says.
-fn kind(request: &Request) -> QuestionKind {
+fn question_kind(request: &AskpassRequest) -> QuestionKind {
     let prompt = request.prompt.trim();
     let about_a_key = prompt.starts_with("The authenticity of host ")
         && ["(yes/no/[fingerprint])?", "(yes/no)?"].iter().any(|end| prompt.ends_with(end));
@@ -205,16 +213,16 @@ fn kind(request: &Request) -> QuestionKind {
 pub fn run_as_askpass() -> Option<u8> {
     let socket = std::env::var_os(ASKPASS_VARIABLE)?;
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let prompt = prompt_of(&arguments, std::env::var_os("SSH_ASKPASS"), std::env::current_exe().ok())?;
-    let request = Request { prompt, hint: std::env::var(HINT_VARIABLE).unwrap_or_default() };
-    match pass_on(Path::new(&socket), &request) {
-        Ok(Response::Answer(text)) => {
+    let prompt = prompt_argument(&arguments, std::env::var_os("SSH_ASKPASS"), std::env::current_exe().ok())?;
+    let request = AskpassRequest { prompt, hint: std::env::var(HINT_VARIABLE).unwrap_or_default() };
+    match send_request(Path::new(&socket), &request) {
+        Ok(AskpassResponse::Text(text)) => {
             let text = SecretString::from(text);
             let mut out = io::stdout().lock();
             let printed = writeln!(out, "{}", text.expose_secret()).and_then(|()| out.flush());
             Some(u8::from(printed.is_err()))
         }
-        Ok(Response::Refused) => Some(1),
+        Ok(AskpassResponse::Refused) => Some(1),
         Err(_) => {
             // The system's words would be taken for those of ssh. There is nobody left to tell if this fails.
             let told = "sysop: what ssh asks cannot be passed on: the sysop that started it is gone";
@@ -226,14 +234,18 @@ pub fn run_as_askpass() -> Option<u8> {
 
 /// What `ssh` asks, if it started this program to ask: with the prompt as the only argument, as the program that
 /// it has to ask by. The variable of the socket alone may be left over in a person's environment.
-fn prompt_of(arguments: &[OsString], asks_by: Option<OsString>, this: Option<PathBuf>) -> Option<String> {
+fn prompt_argument(
+    arguments: &[OsString],
+    asks_by: Option<OsString>,
+    this: Option<PathBuf>,
+) -> Option<String> {
     let [prompt] = arguments else { return None };
     let place = |path: PathBuf| path.canonicalize().unwrap_or(path);
     let is_this = place(asks_by?.into()) == place(this?);
     is_this.then(|| prompt.to_string_lossy().into_owned())
 }
 
-fn pass_on(socket: &Path, request: &Request) -> io::Result<Response> {
+fn send_request(socket: &Path, request: &AskpassRequest) -> io::Result<AskpassResponse> {
     let mut stream = StdUnixStream::connect(socket)?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
@@ -246,26 +258,26 @@ fn pass_on(socket: &Path, request: &Request) -> io::Result<Response> {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
-    use sysop_core::event::Typed;
+    use sysop_core::event::TypedInput;
     use tokio::sync::mpsc;
 
     use super::*;
 
     /// Answers what it is told to, and tells what it was asked.
-    struct Told {
-        asked: mpsc::UnboundedSender<Asked>,
+    struct ScriptedPrompter {
+        asked: mpsc::UnboundedSender<PromptRequest>,
         noticed: mpsc::UnboundedSender<String>,
-        answer: Answer,
+        answer: PromptReply,
     }
 
     #[async_trait]
-    impl People for Told {
-        async fn ask(&self, asked: Asked) -> Answer {
+    impl Prompter for ScriptedPrompter {
+        async fn ask(&self, asked: PromptRequest) -> PromptReply {
             self.asked.send(asked).expect("the test listens");
             self.answer.clone()
         }
 
-        fn typed(&self, _: &str, _: Typed) {}
+        fn typed(&self, _: &str, _: TypedInput) {}
 
         fn control(&self, _: Option<&str>) {}
 
@@ -276,31 +288,31 @@ mod tests {
 
     struct World {
         askpass: Askpass,
-        asked: mpsc::UnboundedReceiver<Asked>,
+        asked: mpsc::UnboundedReceiver<PromptRequest>,
         noticed: mpsc::UnboundedReceiver<String>,
         folder: tempfile::TempDir,
     }
 
-    fn world(answer: Answer) -> World {
+    fn world(answer: PromptReply) -> World {
         let folder = tempfile::tempdir().unwrap();
         let askpass = Askpass::listen(folder.path(), "ssh web1".to_owned()).unwrap();
         let (asks, asked) = mpsc::unbounded_channel();
         let (notices, noticed) = mpsc::unbounded_channel();
-        askpass.attend(Arc::new(Told { asked: asks, noticed: notices, answer }));
+        askpass.set_prompter(Arc::new(ScriptedPrompter { asked: asks, noticed: notices, answer }));
         World { askpass, asked, noticed, folder }
     }
 
-    fn given(text: &str) -> Answer {
-        Answer::Given { by: "ann".to_owned(), text: text.into() }
+    fn given(text: &str) -> PromptReply {
+        PromptReply::Given { by: "ann".to_owned(), text: text.into() }
     }
 
     async fn ask(world: &World, prompt: &str, hint: &str) -> io::Result<Option<String>> {
-        let request = Request { prompt: prompt.to_owned(), hint: hint.to_owned() };
+        let request = AskpassRequest { prompt: prompt.to_owned(), hint: hint.to_owned() };
         let socket = world.askpass.socket.clone();
-        let passing = tokio::task::spawn_blocking(move || pass_on(&socket, &request));
+        let passing = tokio::task::spawn_blocking(move || send_request(&socket, &request));
         Ok(match passing.await.unwrap()? {
-            Response::Answer(text) => Some(text),
-            Response::Refused => None,
+            AskpassResponse::Text(text) => Some(text),
+            AskpassResponse::Refused => None,
         })
     }
 
@@ -350,7 +362,7 @@ mod tests {
         std::os::unix::fs::symlink(&this, &link).unwrap();
         let asked = |arguments: &[&str], asks_by: Option<&Path>| {
             let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-            prompt_of(&arguments, asks_by.map(OsString::from), Some(this.clone()))
+            prompt_argument(&arguments, asks_by.map(OsString::from), Some(this.clone()))
         };
         assert_eq!(asked(&["Password: "], Some(&this)).as_deref(), Some("Password: "));
         assert_eq!(asked(&["Password: "], Some(&link)).as_deref(), Some("Password: "));
@@ -371,7 +383,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_ssh_only_tells_is_a_notice() {
-        let mut world = world(Answer::Refused);
+        let mut world = world(PromptReply::Refused);
         assert!(ask(&world, "Confirm user presence for key\n", "none").await.unwrap().is_some());
         assert_eq!(world.noticed.recv().await.unwrap(), "ssh web1: Confirm user presence for key");
         assert!(world.asked.try_recv().is_err());
@@ -379,15 +391,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_is_no_answer_and_nobody_refuses() {
-        let told = world(Answer::Refused);
+        let told = world(PromptReply::Refused);
         assert_eq!(ask(&told, "Password: ", "").await.unwrap(), None);
-        told.askpass.attend(Arc::new(Nobody));
+        told.askpass.set_prompter(Arc::new(NoPrompter));
         assert_eq!(ask(&told, "Password: ", "").await.unwrap(), None);
     }
 
     #[tokio::test]
     async fn the_socket_goes_with_the_connection() {
-        let World { askpass, folder, .. } = world(Answer::Refused);
+        let World { askpass, folder, .. } = world(PromptReply::Refused);
         let (_, path) = askpass.variable();
         let path = PathBuf::from(path);
         assert!(path.starts_with(folder.path()) && path.exists());
@@ -398,7 +410,7 @@ mod tests {
     /// A question is taken back when `ssh` stops waiting: its people's future is dropped.
     #[tokio::test]
     async fn who_gives_up_asking_takes_the_question_back() {
-        struct Silent(mpsc::UnboundedSender<&'static str>);
+        struct SilentPrompter(mpsc::UnboundedSender<&'static str>);
         struct Dropped(mpsc::UnboundedSender<&'static str>);
         impl Drop for Dropped {
             fn drop(&mut self) {
@@ -406,22 +418,22 @@ mod tests {
             }
         }
         #[async_trait]
-        impl People for Silent {
-            async fn ask(&self, _: Asked) -> Answer {
+        impl Prompter for SilentPrompter {
+            async fn ask(&self, _: PromptRequest) -> PromptReply {
                 let _dropped = Dropped(self.0.clone());
                 self.0.send("asked").expect("the test listens");
                 std::future::pending().await
             }
 
-            fn typed(&self, _: &str, _: Typed) {}
+            fn typed(&self, _: &str, _: TypedInput) {}
 
             fn control(&self, _: Option<&str>) {}
 
             fn notice(&self, _: &str) {}
         }
-        let world = world(Answer::Refused);
+        let world = world(PromptReply::Refused);
         let (tell, mut told) = mpsc::unbounded_channel();
-        world.askpass.attend(Arc::new(Silent(tell)));
+        world.askpass.set_prompter(Arc::new(SilentPrompter(tell)));
         let mut stream = UnixStream::connect(&world.askpass.socket).await.unwrap();
         stream.write_all(b"{\"prompt\":\"Password: \",\"hint\":\"\"}\n").await.unwrap();
         let mut questions = world.askpass.questions();

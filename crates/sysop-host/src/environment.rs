@@ -26,7 +26,7 @@ const DROPPED: [&str; 7] = ["BASH_ENV", "ENV", "OLDPWD", "COLUMNS", "LINES", "FO
 const KEYS: [&str; 3] = ["LLM_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS"];
 
 /// What git takes from outside and a tool's git may keep: who commits, and the person's own config.
-pub(crate) const GIT_KEPT: [&str; 9] = [
+pub(crate) const GIT_VARIABLES_ALLOWED: [&str; 9] = [
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
     "GIT_AUTHOR_DATE",
@@ -83,7 +83,8 @@ impl Environment {
     /// For git run by a tool: nothing of git's own from outside but who commits and the person's config.
     pub(crate) fn for_git(&self) -> Self {
         let kept = |name: &OsStr| {
-            name.to_str().is_none_or(|name| !name.starts_with("GIT_") || GIT_KEPT.contains(&name))
+            name.to_str()
+                .is_none_or(|name| !name.starts_with("GIT_") || GIT_VARIABLES_ALLOWED.contains(&name))
         };
         Self(self.0.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect())
     }

@@ -10,9 +10,9 @@
 //!
 //! Nothing here knows how a host does its work.
 
-mod lines;
+mod line_prefixer;
 mod member;
-mod people;
+mod prompter;
 mod report;
 
 use std::num::NonZeroUsize;
@@ -23,20 +23,20 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome, Status};
-use sysop_core::text::neutralise_line;
+use sysop_core::text::neutralize_line;
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_driver::people::People;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_driver::prompter::Prompter;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use self::lines::Lines;
+use self::line_prefixer::LinePrefixer;
 use self::member::Member;
-use self::people::OnHost;
-use self::report::{Told, report};
+use self::prompter::HostPrompter;
+use self::report::{HostResult, report};
 use crate::output::OutputLimits;
-use crate::output::artefacts::Artefacts;
-use crate::settings::ARTEFACT_BYTES_MAX;
+use crate::output::artifacts::Artifacts;
+use crate::settings::ARTIFACT_BYTES_MAX;
 use crate::tools::UNDO;
 
 /// On how many hosts a call runs at once, where the settings do not say otherwise.
@@ -55,17 +55,17 @@ pub struct FleetSettings {
     /// How much the model is told of all hosts together.
     pub limits: OutputLimits,
     /// The folder of whole outputs; that of the hosts.
-    pub artefacts: PathBuf,
+    pub artifacts: PathBuf,
 }
 
 impl FleetSettings {
     /// The contract's settings.
-    pub fn new(artefacts: impl Into<PathBuf>) -> Self {
+    pub fn new(artifacts: impl Into<PathBuf>) -> Self {
         Self {
             at_once: HOSTS_AT_ONCE,
             canary: None,
             limits: OutputLimits::default(),
-            artefacts: artefacts.into(),
+            artifacts: artifacts.into(),
         }
     }
 }
@@ -78,13 +78,13 @@ pub enum FleetError {
     Empty,
     /// A name cannot be shown, or is none.
     #[error("{0:?} is no name for a host; give it one that can be read")]
-    Name(String),
+    InvalidName(String),
     /// Two names mean the same host.
     #[error("the hosts {0} and {1} are one and the same; name each host once")]
-    Twice(String, String),
+    DuplicateHost(String, String),
     /// A path on the one could be taken for a path on the other.
     #[error("the hosts {0} and {1} cannot be told apart in {0}:PATH; give one of them another name")]
-    Unclear(String, String),
+    AmbiguousNames(String, String),
 }
 
 /// Several hosts as one.
@@ -94,13 +94,13 @@ pub struct Fleet {
     at_once: usize,
     canary: Option<NonZeroUsize>,
     limits: OutputLimits,
-    artefacts: Artefacts,
+    artifacts: Artifacts,
     /// Held by the host whose question is before the people.
-    asking: Arc<tokio::sync::Mutex<()>>,
+    prompt_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// One host's part of a call.
-struct Job {
+struct HostCall {
     member: Arc<Member>,
     call: ToolCall,
 }
@@ -119,13 +119,13 @@ impl Fleet {
             at_once: settings.at_once.max(1),
             canary: settings.canary,
             limits: settings.limits,
-            artefacts: Artefacts::new(settings.artefacts, ARTEFACT_BYTES_MAX),
-            asking: Arc::default(),
+            artifacts: Artifacts::new(settings.artifacts, ARTIFACT_BYTES_MAX),
+            prompt_lock: Arc::default(),
         })
     }
 
     /// What each host is to do; for `undo` each gets its own changes, and those without any do nothing.
-    fn jobs(&self, call: ToolCall) -> Result<Vec<Job>, String> {
+    fn jobs(&self, call: ToolCall) -> Result<Vec<HostCall>, String> {
         if call.name == UNDO {
             return self.undo_jobs(&call);
         }
@@ -138,11 +138,11 @@ impl Fleet {
                 format!("there is no tool {name} on all these hosts; there are {}", names.join(", "))
             });
         }
-        let job = |member: &Arc<Member>| Job { member: Arc::clone(member), call: call.clone() };
+        let job = |member: &Arc<Member>| HostCall { member: Arc::clone(member), call: call.clone() };
         Ok(self.members.iter().map(job).collect())
     }
 
-    fn undo_jobs(&self, call: &ToolCall) -> Result<Vec<Job>, String> {
+    fn undo_jobs(&self, call: &ToolCall) -> Result<Vec<HostCall>, String> {
         let Arguments::Object(arguments) = &call.arguments else {
             return Err("the arguments are not a JSON object; send them again".to_owned());
         };
@@ -154,8 +154,8 @@ impl Fleet {
         }
         let mut of_member = vec![Vec::new(); self.members.len()];
         for change in changes {
-            let (place, path) = self.place_of(&change.path).ok_or_else(|| {
-                format!("{} is on none of these hosts; nothing was undone", neutralise_line(&change.path))
+            let (place, path) = self.split_host_path(&change.path).ok_or_else(|| {
+                format!("{} is on none of these hosts; nothing was undone", neutralize_line(&change.path))
             })?;
             of_member[place].push(FileChange { path, ..change });
         }
@@ -164,13 +164,13 @@ impl Fleet {
             .map(|(member, changes)| {
                 let changes = serde_json::to_value(changes).unwrap_or(Value::Null);
                 let arguments = Arguments::Object(Map::from_iter([("changes".to_owned(), changes)]));
-                Job { member: Arc::clone(member), call: ToolCall { arguments, ..call.clone() } }
+                HostCall { member: Arc::clone(member), call: ToolCall { arguments, ..call.clone() } }
             })
             .collect())
     }
 
     /// The host of `HOST:PATH`, and the path there.
-    fn place_of(&self, path: &str) -> Option<(usize, String)> {
+    fn split_host_path(&self, path: &str) -> Option<(usize, String)> {
         self.members.iter().enumerate().find_map(|(place, member)| {
             let path = path.strip_prefix(&*member.name)?.strip_prefix(':')?;
             Some((place, path.to_owned()))
@@ -186,38 +186,50 @@ impl Fleet {
         }
     }
 
-    async fn carry_out(&self, mut jobs: Vec<Job>, sink: &DeltaSink, cancel: &CancellationToken) -> Outcome {
+    async fn run_calls(
+        &self,
+        mut jobs: Vec<HostCall>,
+        sink: &DeltaSink,
+        cancel: &CancellationToken,
+    ) -> Outcome {
         let tool = jobs.first().map(|job| job.call.name.clone()).unwrap_or_default();
         let rest = jobs.split_off(self.first(&tool, jobs.len()));
-        let mut told = self.side_by_side(jobs, sink, cancel).await;
+        let mut told = self.run_concurrently(jobs, sink, cancel).await;
         if !rest.is_empty() {
-            match report::canary_complaint(&mut told, &self.artefacts).await {
-                None => told.extend(self.side_by_side(rest, sink, cancel).await),
+            match report::canary_failure(&mut told, &self.artifacts).await {
+                None => told.extend(self.run_concurrently(rest, sink, cancel).await),
                 Some((status, why)) => {
-                    let not_run = |job: Job| Told::new(&job.member.name, Outcome::new(status, why.clone()));
+                    let not_run =
+                        |job: HostCall| HostResult::new(&job.member.name, Outcome::new(status, why.clone()));
                     told.extend(rest.into_iter().map(not_run));
                 }
             }
         }
-        report(told, self.limits, &self.artefacts).await
+        report(told, self.limits, &self.artifacts).await
     }
 
     /// Runs all jobs, so many at once; gives what came of each, in their order.
-    async fn side_by_side(&self, jobs: Vec<Job>, sink: &DeltaSink, cancel: &CancellationToken) -> Vec<Told> {
+    async fn run_concurrently(
+        &self,
+        jobs: Vec<HostCall>,
+        sink: &DeltaSink,
+        cancel: &CancellationToken,
+    ) -> Vec<HostResult> {
         let unrun = || Outcome::new(Status::Cancelled, "not run: stopped before its turn");
-        let mut told: Vec<Told> = jobs.iter().map(|job| Told::new(&job.member.name, unrun())).collect();
+        let mut told: Vec<HostResult> =
+            jobs.iter().map(|job| HostResult::new(&job.member.name, unrun())).collect();
         let mut waiting = jobs.into_iter().enumerate();
         let mut running = JoinSet::new();
         loop {
             while running.len() < self.at_once
                 && !cancel.is_cancelled()
-                && let Some((place, Job { member, call })) = waiting.next()
+                && let Some((place, HostCall { member, call })) = waiting.next()
             {
                 // This stands if the host's own code breaks.
                 told[place].outcome = Outcome::new(Status::Unknown, "sysop broke; nobody knows how it ended");
                 let (sink, cancel) = (sink.clone(), cancel.clone());
                 running.spawn(async move {
-                    let lines = Lines::new(&member.name, sink);
+                    let lines = LinePrefixer::new(&member.name, sink);
                     let outcome = member.run(call, lines.sink(), &cancel).await;
                     lines.finish();
                     (place, outcome)
@@ -241,17 +253,17 @@ impl Host for Fleet {
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         let started = Instant::now();
         let mut outcome = match self.jobs(call) {
-            Ok(jobs) => self.carry_out(jobs, &sink, &cancel).await,
+            Ok(jobs) => self.run_calls(jobs, &sink, &cancel).await,
             Err(why) => Outcome::failed(why),
         };
         outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         outcome
     }
 
-    fn attend(&self, people: Arc<dyn People>) {
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
         for member in &self.members {
-            let people = OnHost::new(member, Arc::clone(&people), Arc::clone(&self.asking));
-            member.host.attend(Arc::new(people));
+            let people = HostPrompter::new(member, Arc::clone(&people), Arc::clone(&self.prompt_lock));
+            member.host.set_prompter(Arc::new(people));
         }
     }
 }
@@ -266,12 +278,12 @@ impl std::fmt::Debug for Fleet {
 fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), FleetError> {
     let mut known = std::collections::BTreeMap::new();
     for name in names {
-        if name.trim().is_empty() || neutralise_line(name) != name {
-            return Err(FleetError::Name(name.to_owned()));
+        if name.trim().is_empty() || neutralize_line(name) != name {
+            return Err(FleetError::InvalidName(name.to_owned()));
         }
         // Names of machines do not know case.
         if let Some(other) = known.insert(name.to_ascii_lowercase(), name) {
-            return Err(FleetError::Twice(other.to_owned(), name.to_owned()));
+            return Err(FleetError::DuplicateHost(other.to_owned(), name.to_owned()));
         }
     }
     if known.is_empty() {
@@ -282,7 +294,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), FleetErro
         name.match_indices(':').find_map(of_other).map(|other| (*other, *name))
     });
     match in_the_way {
-        Some((one, other)) => Err(FleetError::Unclear(one.to_owned(), other.to_owned())),
+        Some((one, other)) => Err(FleetError::AmbiguousNames(one.to_owned(), other.to_owned())),
         None => Ok(()),
     }
 }

@@ -12,28 +12,28 @@ compile_error!("tools run on Linux only so far: sessions, process trees and wait
 mod askpass;
 mod environment;
 mod fleet;
-mod guard;
+mod ignore_rules;
 mod local;
 mod machine;
 mod output;
 mod path;
 mod pipe;
-mod rules;
 mod settings;
 mod spawn;
 mod ssh;
 mod terminal;
 mod tools;
+mod watchdog;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sysop_core::catalogue::{self, Profile};
+use sysop_core::catalog::{self, Profile};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;
-use sysop_driver::people::{People, Terminal};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_driver::prompter::{Prompter, Terminal};
 
 pub use crate::askpass::{ASKPASS_VARIABLE, run_as_askpass};
 pub use crate::fleet::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
@@ -41,13 +41,14 @@ use crate::local::LocalMachine;
 use crate::machine::Machine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
-use crate::output::artefacts::Artefacts;
-pub use crate::output::forget::forget;
+use crate::output::artifacts::Artifacts;
+pub use crate::output::purge_session::purge_session;
 use crate::output::redact::Secrets;
-pub use crate::settings::{ARTEFACT_BYTES_MAX, HostError, LocalSettings, RemoteSettings};
+pub use crate::settings::{ARTIFACT_BYTES_MAX, HostError, LocalSettings, RemoteSettings};
 use crate::ssh::SshMachine;
 pub use crate::ssh::{
-    CONNECT_TIMEOUT_DEFAULT, Facts, Forward, Piped, PipedEvent, SshConnection, SshError, SshSettings,
+    CONNECT_TIMEOUT_DEFAULT, MachineInfo, PipedCommand, PipedEvent, PortForward, SshConnection, SshError,
+    SshSettings,
 };
 use crate::terminal::SharedTerminal;
 use crate::tools::Toolbox;
@@ -67,9 +68,9 @@ impl LocalHost {
         let machine: Arc<dyn Machine> = Arc::new(
             machine.with_terminal_shell(settings.shell).with_file_bytes_max(settings.file_bytes_max),
         );
-        let artefacts = Artefacts::new(settings.artefacts, settings.artefact_bytes_max);
+        let artifacts = Artifacts::new(settings.artifacts, settings.artifact_bytes_max);
         let specs = specs(profile, settings.allow_delete);
-        let toolbox = toolbox(machine, specs, settings.limits, artefacts, secrets);
+        let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
         Ok(Self { toolbox })
     }
 }
@@ -85,9 +86,9 @@ impl SshHost {
     pub fn open(settings: RemoteSettings) -> Result<Self, HostError> {
         let secrets = Arc::new(Secrets::new(&settings.secrets));
         let machine = Arc::new(SshMachine::new(&settings.connection, settings.root.as_deref()));
-        let artefacts = Artefacts::new(settings.artefacts, settings.artefact_bytes_max);
+        let artifacts = Artifacts::new(settings.artifacts, settings.artifact_bytes_max);
         let specs = specs(settings.profile, settings.allow_delete);
-        let toolbox = toolbox(machine, specs, settings.limits, artefacts, secrets);
+        let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
         Ok(Self { toolbox, connection: settings.connection })
     }
 
@@ -101,24 +102,24 @@ fn toolbox(
     machine: Arc<dyn Machine>,
     specs: Vec<ToolSpec>,
     limits: OutputLimits,
-    artefacts: Artefacts,
+    artifacts: Artifacts,
     secrets: Arc<Secrets>,
 ) -> Toolbox {
     Toolbox {
-        terminal: SharedTerminal::new(Arc::clone(&machine), artefacts.clone(), Arc::clone(&secrets)),
+        terminal: SharedTerminal::new(Arc::clone(&machine), artifacts.clone(), Arc::clone(&secrets)),
         machine,
         specs,
         limits,
-        artefacts,
+        artifacts,
         secrets,
         chunked: std::sync::Mutex::default(),
     }
 }
 
 fn specs(profile: Profile, allow_delete: bool) -> Vec<ToolSpec> {
-    let mut specs = catalogue::tools(profile);
+    let mut specs = catalog::tools(profile);
     if allow_delete {
-        specs.push(catalogue::delete_file());
+        specs.push(catalog::delete_file());
     }
     specs
 }
@@ -133,12 +134,12 @@ impl Host for LocalHost {
         self.toolbox.run(call, sink, &cancel).await
     }
 
-    fn may_look_ahead(&self, call: &ToolCall) -> bool {
+    fn can_start_early(&self, call: &ToolCall) -> bool {
         !tools::is_in_terminal(&call.name)
     }
 
-    fn attend(&self, people: Arc<dyn People>) {
-        self.toolbox.terminal.attend(people);
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        self.toolbox.terminal.set_prompter(people);
     }
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
@@ -156,9 +157,9 @@ impl Host for SshHost {
         self.toolbox.run(call, sink, &cancel).await
     }
 
-    fn attend(&self, people: Arc<dyn People>) {
-        self.connection.attend(Arc::clone(&people));
-        self.toolbox.terminal.attend(people);
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        self.connection.set_prompter(Arc::clone(&people));
+        self.toolbox.terminal.set_prompter(people);
     }
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {

@@ -37,30 +37,34 @@ pub(crate) trait Machine: Send + Sync {
         timeout: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Exec, MachineError>;
+    ) -> Result<ExecResult, MachineError>;
 
     /// The bytes of a file, at most `FILE_BYTES_MAX`.
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError>;
 
     /// Puts bytes in the place of a file, all at once; creates its parents. Keeps the mode of a file that is
     /// there; writes through a link. Fails with `Changed` if the file is not what `before` says.
-    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Before) -> Result<(), MachineError>;
+    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Precondition) -> Result<(), MachineError>;
 
     /// Removes a file. Fails with `Changed` if the file is not what `before` says.
-    async fn remove(&self, path: &RootPath, before: Before) -> Result<(), MachineError>;
+    async fn remove(&self, path: &RootPath, before: Precondition) -> Result<(), MachineError>;
 
     /// Creates a folder and its parents; that it is there already is no error. Cancelled before it has begun, it
     /// is not done.
     async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError>;
 
     /// What there is at a path; a link is not followed.
-    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Stat, MachineError>;
+    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<FileStat, MachineError>;
 
     /// The entries of a folder by name, at most `LIST_ENTRIES_MAX`.
     async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError>;
 
     /// The files below a folder that match, by name, at most `FIND_FILES_MAX`; ignored ones are left out.
-    async fn find(&self, search: Search, cancel: &CancellationToken) -> Result<Found, MachineError>;
+    async fn find(
+        &self,
+        search: FileSearch,
+        cancel: &CancellationToken,
+    ) -> Result<FileSearchResult, MachineError>;
 
     /// How to start a shell for people and model on it, in a terminal of this machine.
     async fn terminal(&self) -> Result<TerminalStart, MachineError>;
@@ -82,7 +86,7 @@ pub(crate) struct TerminalStart {
     /// Where it starts.
     pub(crate) folder: PathBuf,
     /// The name of the far machine on which the shell runs; none where it runs on this one.
-    pub(crate) far: Option<String>,
+    pub(crate) remote_host: Option<String>,
     /// Which shell it is, where that is known; else the shell is asked.
     pub(crate) shell: Option<ShellKind>,
 }
@@ -91,9 +95,9 @@ pub(crate) struct TerminalStart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Echo {
     /// It is shown, or a program takes each key by itself.
-    Shown,
+    On,
     /// Lines are read and not shown: as for a password.
-    Hidden,
+    Off,
 }
 
 /// What to run.
@@ -112,15 +116,15 @@ pub(crate) enum Program {
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Exec {
-    pub(crate) end: End,
+pub(crate) struct ExecResult {
+    pub(crate) end: ExitReason,
     /// Whether something that it started still holds its output.
     pub(crate) left_running: bool,
 }
 
 /// Why a program is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ExitReason {
     Exited(i32),
     Killed {
         signal: i32,
@@ -135,7 +139,7 @@ pub(crate) enum End {
 
 /// What a file has to be for a change to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum Precondition {
     /// Not there.
     Absent,
     /// These bytes.
@@ -144,7 +148,7 @@ pub(crate) enum Before {
     Any,
 }
 
-impl Before {
+impl Precondition {
     /// What a file with these bytes is; `None` stands for no file.
     pub(crate) fn of(bytes: Option<Arc<Vec<u8>>>) -> Self {
         bytes.map_or(Self::Absent, Self::Bytes)
@@ -153,8 +157,8 @@ impl Before {
 
 /// What there is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) kind: Kind,
+pub(crate) struct FileStat {
+    pub(crate) kind: FileKind,
     pub(crate) bytes: u64,
     /// Permission bits.
     pub(crate) mode: u32,
@@ -166,7 +170,7 @@ pub(crate) struct Stat {
 
 /// Kinds of things with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     File,
     Folder,
     Link { target: String },
@@ -176,14 +180,14 @@ pub(crate) enum Kind {
 /// The entries of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
-    pub(crate) entries: Vec<(String, Kind)>,
+    pub(crate) entries: Vec<(String, FileKind)>,
     /// Whether there are more.
     pub(crate) more: bool,
 }
 
 /// A search for files.
 #[derive(Debug, Clone)]
-pub(crate) struct Search {
+pub(crate) struct FileSearch {
     pub(crate) folder: RootPath,
     pub(crate) glob: GlobMatcher,
     /// Whether the glob is meant for the name alone, not for the path below the folder.
@@ -192,7 +196,7 @@ pub(crate) struct Search {
 
 /// What a search found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FileSearchResult {
     /// Paths below the root, sorted.
     pub(crate) paths: Vec<String>,
     /// Why there may be more.
@@ -205,15 +209,15 @@ pub(crate) enum MachineError {
     #[error("{0} does not exist")]
     NotFound(String),
     #[error("{0} leads outside the root; file tools stay inside it")]
-    Outside(String),
+    OutsideRoot(String),
     #[error("{0} is a folder")]
-    Folder(String),
+    IsFolder(String),
     #[error("a part of {0} is a file, not a folder")]
     NotAFolder(String),
     #[error("{0} is neither a file nor a folder")]
     Special(String),
     #[error("{0} is a link to nothing; file tools do not create what a link points to")]
-    Dangling(String),
+    DanglingLink(String),
     #[error("{path} has {bytes} bytes; file tools take at most {most}")]
     TooLarge { path: String, bytes: u64, most: u64 },
     #[error("{0} was changed by someone else in the meantime; read it again")]

@@ -27,7 +27,7 @@ impl RootPath {
             let rest = text.strip_prefix(root.trim_end_matches('/'))?;
             (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
         });
-        inside.map(Self::clean).ok_or(MachineError::Outside(shown))
+        inside.map(Self::clean).ok_or(MachineError::OutsideRoot(shown))
     }
 
     /// Drops empty and `.` components; a trailing `/` stays, because it says "folder".
@@ -108,7 +108,7 @@ mod tests {
         for text in
             ["/srv/app-evil/a", "/srv/ap", "/etc/passwd", "/", "//srv/app/a", "/proc/self/root/srv/app"]
         {
-            assert!(matches!(parse(text), Err(MachineError::Outside(_))), "{text}");
+            assert!(matches!(parse(text), Err(MachineError::OutsideRoot(_))), "{text}");
         }
     }
 

@@ -4,14 +4,14 @@ use std::io;
 use std::path::PathBuf;
 
 use secrecy::SecretString;
-use sysop_core::catalogue::Profile;
+use sysop_core::catalog::Profile;
 
 use crate::machine::FILE_BYTES_MAX;
 use crate::output::OutputLimits;
 use crate::ssh::SshConnection;
 
 /// The most bytes kept of the whole output of one call, where the settings do not say otherwise.
-pub const ARTEFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub const ARTIFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// How this machine is offered to a session.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub struct LocalSettings {
     /// How much of an output the model is told.
     pub limits: OutputLimits,
     /// Folder for whole outputs and for the earlier bytes of changed files; created when it is needed.
-    pub artefacts: PathBuf,
+    pub artifacts: PathBuf,
     /// The most bytes kept of the whole output of one call.
-    pub artefact_bytes_max: u64,
+    pub artifact_bytes_max: u64,
     /// Names of environment variables that commands do not get; beyond those that are known to hold keys.
     pub scrub_env: Vec<String>,
     /// Texts that are replaced by `[redacted]` in all output, where they have at least four bytes.
@@ -40,13 +40,13 @@ pub struct LocalSettings {
 
 impl LocalSettings {
     /// The contract's settings for a root.
-    pub fn new(root: impl Into<PathBuf>, artefacts: impl Into<PathBuf>) -> Self {
+    pub fn new(root: impl Into<PathBuf>, artifacts: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
             profile: Profile::default(),
             limits: OutputLimits::default(),
-            artefacts: artefacts.into(),
-            artefact_bytes_max: ARTEFACT_BYTES_MAX,
+            artifacts: artifacts.into(),
+            artifact_bytes_max: ARTIFACT_BYTES_MAX,
             scrub_env: Vec::new(),
             secrets: Vec::new(),
             allow_delete: false,
@@ -69,9 +69,9 @@ pub struct RemoteSettings {
     pub limits: OutputLimits,
     /// Folder on this machine for whole outputs and for the earlier bytes of changed files; created when it is
     /// needed.
-    pub artefacts: PathBuf,
+    pub artifacts: PathBuf,
     /// The most bytes kept of the whole output of one call.
-    pub artefact_bytes_max: u64,
+    pub artifact_bytes_max: u64,
     /// Texts that are replaced by `[redacted]` in all output, where they have at least four bytes.
     pub secrets: Vec<SecretString>,
     /// Whether there is a tool that deletes files.
@@ -80,14 +80,14 @@ pub struct RemoteSettings {
 
 impl RemoteSettings {
     /// The contract's settings for a machine.
-    pub fn new(connection: SshConnection, root: Option<String>, artefacts: impl Into<PathBuf>) -> Self {
+    pub fn new(connection: SshConnection, root: Option<String>, artifacts: impl Into<PathBuf>) -> Self {
         Self {
             connection,
             root,
             profile: Profile::default(),
             limits: OutputLimits::default(),
-            artefacts: artefacts.into(),
-            artefact_bytes_max: ARTEFACT_BYTES_MAX,
+            artifacts: artifacts.into(),
+            artifact_bytes_max: ARTIFACT_BYTES_MAX,
             secrets: Vec::new(),
             allow_delete: false,
         }

@@ -52,7 +52,7 @@ pub(crate) fn with_default_signals(command: pty_process::Command) -> pty_process
 }
 
 /// A program to start.
-pub(crate) struct Start<'a> {
+pub(crate) struct SpawnSpec<'a> {
     /// Absolute path of the executable.
     pub(crate) program: &'a CStr,
     /// All arguments, the name first.
@@ -70,13 +70,13 @@ pub(crate) struct Start<'a> {
 }
 
 /// Starts it. Descriptors that are not close-on-exec are inherited; ours all are.
-pub(crate) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
-    let actions = Actions::new(start)?;
-    let attributes = Attributes::new()?;
+pub(crate) fn spawn(start: &SpawnSpec<'_>) -> io::Result<Pid> {
+    let actions = FileActions::new(start)?;
+    let attributes = SpawnAttributes::new()?;
     let arguments = pointers(start.arguments, None);
     let environment = pointers(start.environment, start.mark);
     let mut pid: libc::pid_t = 0;
-    // SAFETY: all pointers are to live, initialised values: `program` and the entries of both arrays are
+    // SAFETY: all pointers are to live, initialized values: `program` and the entries of both arrays are
     // NUL-terminated strings that outlive the call, both arrays end in a null pointer, and posix_spawn
     // writes to none of them but `pid`.
     let code = unsafe {
@@ -94,7 +94,7 @@ pub(crate) fn spawn(start: &Start<'_>) -> io::Result<Pid> {
 }
 
 /// A descriptor that is readable once the process has ended; an error before Linux 5.3.
-pub(crate) fn end_descriptor(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn open_pidfd(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
     // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after
     // it has taken it from the reactor.
@@ -110,24 +110,24 @@ fn checked(code: libc::c_int) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
-struct Actions(libc::posix_spawn_file_actions_t);
+struct FileActions(libc::posix_spawn_file_actions_t);
 
-impl Actions {
-    fn new(start: &Start<'_>) -> io::Result<Self> {
+impl FileActions {
+    fn new(start: &SpawnSpec<'_>) -> io::Result<Self> {
         let mut raw = MaybeUninit::uninit();
-        // SAFETY: init writes the whole value where it returns 0, and only then is it taken for initialised.
+        // SAFETY: init writes the whole value where it returns 0, and only then is it taken for initialized.
         let mut actions = unsafe {
             checked(libc::posix_spawn_file_actions_init(raw.as_mut_ptr()))?;
             Self(raw.assume_init())
         };
         let targets = [(start.stdin, 0), (start.output, 1), (start.errors, 2)];
         for (source, target) in targets {
-            // SAFETY: the value is initialised; the call only stores two numbers in it.
+            // SAFETY: the value is initialized; the call only stores two numbers in it.
             checked(unsafe {
                 libc::posix_spawn_file_actions_adddup2(&raw mut actions.0, source.as_raw_fd(), target)
             })?;
         }
-        // SAFETY: the value is initialised; the call copies the NUL-terminated path.
+        // SAFETY: the value is initialized; the call copies the NUL-terminated path.
         checked(unsafe {
             libc::posix_spawn_file_actions_addchdir_np(&raw mut actions.0, start.folder.as_ptr())
         })?;
@@ -135,19 +135,19 @@ impl Actions {
     }
 }
 
-impl Drop for Actions {
+impl Drop for FileActions {
     fn drop(&mut self) {
-        // SAFETY: the value was initialised and is destroyed once.
+        // SAFETY: the value was initialized and is destroyed once.
         unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
     }
 }
 
-struct Attributes(libc::posix_spawnattr_t);
+struct SpawnAttributes(libc::posix_spawnattr_t);
 
-impl Attributes {
+impl SpawnAttributes {
     fn new() -> io::Result<Self> {
         let mut raw = MaybeUninit::uninit();
-        // SAFETY: init writes the whole value where it returns 0, and only then is it taken for initialised.
+        // SAFETY: init writes the whole value where it returns 0, and only then is it taken for initialized.
         let mut attributes = unsafe {
             checked(libc::posix_spawnattr_init(raw.as_mut_ptr()))?;
             Self(raw.assume_init())
@@ -157,8 +157,8 @@ impl Attributes {
                 .expect("the flags fit the type of the flags");
         let mut none = MaybeUninit::uninit();
         let mut defaults = MaybeUninit::uninit();
-        // SAFETY: sigemptyset initialises a whole set, so both are initialised before they are read; the
-        // signal numbers are constants of the system, and the attributes are initialised.
+        // SAFETY: sigemptyset initializes a whole set, so both are initialized before they are read; the
+        // signal numbers are constants of the system, and the attributes are initialized.
         unsafe {
             libc::sigemptyset(none.as_mut_ptr());
             libc::sigemptyset(defaults.as_mut_ptr());
@@ -173,9 +173,9 @@ impl Attributes {
     }
 }
 
-impl Drop for Attributes {
+impl Drop for SpawnAttributes {
     fn drop(&mut self) {
-        // SAFETY: the value was initialised and is destroyed once.
+        // SAFETY: the value was initialized and is destroyed once.
         unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
     }
 }

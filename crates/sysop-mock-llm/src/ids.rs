@@ -3,16 +3,16 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Makes ids.
 #[derive(Debug)]
-pub(crate) struct Ids {
+pub(crate) struct IdGenerator {
     seed: u64,
     made: AtomicU64,
 }
 
-impl Ids {
+impl IdGenerator {
     pub(crate) fn new() -> Self {
         Self { seed: RandomState::new().hash_one(0u8), made: AtomicU64::new(0) }
     }
@@ -20,17 +20,17 @@ impl Ids {
     /// `prefix` and so many letters and digits.
     pub(crate) fn make(&self, prefix: &str, length: usize) -> String {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        format!("{prefix}{}", letters(self.seed ^ mix(number), length))
+        format!("{prefix}{}", alphanumeric(self.seed ^ mix(number), length))
     }
 }
 
 /// So many letters and digits that follow from `seed` alone.
-pub(crate) fn letters(seed: u64, length: usize) -> String {
+pub(crate) fn alphanumeric(seed: u64, length: usize) -> String {
     let mut state = seed;
     let mut text = String::with_capacity(length);
     for _ in 0..length {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        text.push(char::from(LETTERS[(mix(state) % LETTERS.len() as u64) as usize]));
+        text.push(char::from(ALPHANUMERIC[(mix(state) % ALPHANUMERIC.len() as u64) as usize]));
     }
     text
 }
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn ids_differ_and_have_their_length() {
-        let ids = Ids::new();
+        let ids = IdGenerator::new();
         let made: HashSet<String> = (0..10_000).map(|_| ids.make("call_", 8)).collect();
         assert_eq!(made.len(), 10_000);
         assert!(made.iter().all(|id| id.len() == 13 && id.starts_with("call_")));

@@ -2,7 +2,7 @@
 //!
 //! A client sends its whole history again with every step, and of all of it a wire looks at a few fields. The way to
 //! those is that of `serde_json::Value`: what is not there is null. Where they are known beforehand, the rest of an
-//! object need not be kept: [`Fields`], [`List`].
+//! object need not be kept: [`StrictObject`], [`LaxList`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,7 +27,7 @@ pub(crate) enum Json<'a> {
 /// A number, as far as it is ever asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
-    Natural(u64),
+    Unsigned(u64),
     /// Negative, or with a fraction.
     Other,
 }
@@ -64,7 +64,7 @@ impl<'a> Json<'a> {
     }
 
     pub(crate) fn as_u64(&self) -> Option<u64> {
-        if let Self::Number(Number::Natural(value)) = self { Some(*value) } else { None }
+        if let Self::Number(Number::Unsigned(value)) = self { Some(*value) } else { None }
     }
 
     pub(crate) fn as_str(&self) -> Option<&str> {
@@ -109,12 +109,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
 
 /// An object as a `T`; anything else is an error.
 #[derive(Debug)]
-pub(crate) struct Fields<T>(pub(crate) T);
+pub(crate) struct StrictObject<T>(pub(crate) T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for StrictObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfObject<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfObject<T> {
+        struct StrictObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for StrictObjectVisitor<T> {
             type Value = T;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,16 +125,16 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
                 T::deserialize(MapAccessDeserializer::new(map))
             }
         }
-        deserializer.deserialize_any(OfObject(PhantomData)).map(Self)
+        deserializer.deserialize_any(StrictObjectVisitor(PhantomData)).map(Self)
     }
 }
 
 /// The objects of a list, each as a `T`; what is no object there counts as an empty one. None where there is no list.
 #[derive(Debug)]
-pub(crate) struct List<T>(Option<Vec<T>>);
+pub(crate) struct LaxList<T>(Option<Vec<T>>);
 
-impl<T> List<T> {
-    pub(crate) fn is_there(&self) -> bool {
+impl<T> LaxList<T> {
+    pub(crate) fn is_present(&self) -> bool {
         self.0.is_some()
     }
 
@@ -143,21 +143,21 @@ impl<T> List<T> {
     }
 }
 
-impl<T> Default for List<T> {
+impl<T> Default for LaxList<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for LaxList<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ListVisitor(PhantomData)).map(Self)
+        deserializer.deserialize_any(LaxListVisitor(PhantomData)).map(Self)
     }
 }
 
-struct ListVisitor<T>(PhantomData<T>);
+struct LaxListVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
+impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LaxListVisitor<T> {
     type Value = Option<Vec<T>>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,7 +166,7 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(Lax(item)) = sequence.next_element()? {
+        while let Some(LaxObject(item)) = sequence.next_element()? {
             items.push(item);
         }
         Ok(Some(items))
@@ -203,17 +203,17 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for ListVisitor<T> {
 
 /// An object as a `T`; anything else as an empty one.
 #[derive(Debug, Default)]
-pub(crate) struct Lax<T>(pub(crate) T);
+pub(crate) struct LaxObject<T>(pub(crate) T);
 
-impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Lax<T> {
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for LaxObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LaxVisitor(PhantomData)).map(Self)
+        deserializer.deserialize_any(LaxObjectVisitor(PhantomData)).map(Self)
     }
 }
 
-struct LaxVisitor<T>(PhantomData<T>);
+struct LaxObjectVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LaxVisitor<T> {
+impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LaxObjectVisitor<T> {
     type Value = T;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,7 +271,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
-        Ok(Json::Number(Number::Natural(value)))
+        Ok(Json::Number(Number::Unsigned(value)))
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<Json<'de>, E> {
@@ -312,7 +312,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
 mod tests {
     use serde::Deserialize;
 
-    use super::{Fields, Json, Lax, List, Number};
+    use super::{Json, LaxList, LaxObject, Number, StrictObject};
 
     fn json(text: &str) -> Json<'_> {
         serde_json::from_str(text).unwrap()
@@ -339,13 +339,13 @@ mod tests {
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(default)]
-    struct Known<'a> {
+    struct KnownFields<'a> {
         #[serde(borrow)]
         name: Json<'a>,
         #[serde(borrow)]
-        inner: Lax<Name<'a>>,
+        inner: LaxObject<Name<'a>>,
         #[serde(borrow)]
-        items: List<Name<'a>>,
+        items: LaxList<Name<'a>>,
     }
 
     #[derive(Debug, Default, Deserialize)]
@@ -359,18 +359,18 @@ mod tests {
     fn known_fields_are_read_and_all_else_counts_as_not_there() {
         let text = r#"{"name": "a\n", "more": [{}], "inner": {"name": "b"},
             "items": [{"name": "c"}, 7, -7, 0.5, null, true, "x", [1]]}"#;
-        let Fields(known) = serde_json::from_str::<Fields<Known<'_>>>(text).unwrap();
+        let StrictObject(known) = serde_json::from_str::<StrictObject<KnownFields<'_>>>(text).unwrap();
         assert_eq!(known.name, "a\n");
         assert_eq!(known.inner.0.name, "b");
         let names: Vec<_> = known.items.items().iter().map(|item| item.name.as_str()).collect();
         assert_eq!(names, [Some("c"), None, None, None, None, None, None, None]);
         for items in ["7", "-7", "0.5", "null", "true", r#""x""#, "{}"] {
             let text = format!(r#"{{"items": {items}, "inner": {}}}"#, items.replace("{}", "[]"));
-            let Fields(known) = serde_json::from_str::<Fields<Known<'_>>>(&text).unwrap();
-            assert!(!known.items.is_there() && known.inner.0.name.is_null(), "{items}");
+            let StrictObject(known) = serde_json::from_str::<StrictObject<KnownFields<'_>>>(&text).unwrap();
+            assert!(!known.items.is_present() && known.inner.0.name.is_null(), "{items}");
         }
         for text in ["[]", "7", "null", r#""x""#] {
-            let error = serde_json::from_str::<Fields<Known<'_>>>(text).unwrap_err();
+            let error = serde_json::from_str::<StrictObject<KnownFields<'_>>>(text).unwrap_err();
             assert!(error.to_string().contains("expected an object"), "{error}");
         }
     }

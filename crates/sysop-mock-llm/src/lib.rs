@@ -26,19 +26,19 @@
 //! # }
 //! ```
 
+mod api;
 mod engine;
+mod event_stream;
 mod ids;
 mod json;
-mod record;
+mod request_log;
 mod scenario;
-mod script;
 mod server;
-mod wire;
 
 pub use engine::{Engine, OBSERVATION_PREFIX, Turn};
-pub use record::{REQUESTS_KEPT_BYTES_MAX, REQUESTS_KEPT_MAX, RecordedRequest};
+pub use request_log::{RECORDED_BYTES_MAX, RECORDED_REQUESTS_MAX, RecordedRequest};
 pub use scenario::{
-    Failure, Pace, Response, SCENARIO_FILE_BYTES_MAX, Scenario, ScenarioError, Scenarios, ScriptedCall, Step,
-    TEXT_BYTES_MAX, TokenUsage,
+    DeliveryOptions, Response, SCENARIO_FILE_BYTES_MAX, Scenario, ScenarioError, ScenarioStep, Scenarios,
+    ScriptedCall, ScriptedFailure, TEXT_BYTES_MAX, TokenUsage,
 };
 pub use server::{MISSING_MODEL_PREFIX, MockServer, REQUEST_BYTES_MAX, TEXT_ONLY_MODEL_PREFIX, serve};

@@ -102,13 +102,13 @@ pub struct Scenario {
     pub trigger: String,
     /// What is said, by the number of tool results; never empty.
     #[serde(deserialize_with = "some_steps")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScenarioStep>,
 }
 
 /// One reply of a scenario.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct ScenarioStep {
     /// What is said.
     pub response: Response,
 }
@@ -136,13 +136,13 @@ pub struct Response {
     /// The tools that are called.
     pub tool_calls: Vec<ScriptedCall>,
     /// How fast, and how far, the answer goes out.
-    pub pace: Pace,
+    pub delivery: DeliveryOptions,
     /// How often `content` is said; 1 as a rule.
     pub repeats: usize,
     /// The tokens to report, in place of an estimate.
     pub usage: Option<TokenUsage>,
     /// The error that is answered instead.
-    pub failure: Option<Failure>,
+    pub failure: Option<ScriptedFailure>,
     pub(crate) number: usize,
 }
 
@@ -168,7 +168,7 @@ pub struct ScriptedCall {
 
 /// How an answer goes out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct DeliveryOptions {
     /// The wait before the answer.
     pub delay: Duration,
     /// The text in one event, in bytes.
@@ -181,7 +181,7 @@ pub struct Pace {
     pub cut_after_bytes: Option<usize>,
 }
 
-impl Default for Pace {
+impl Default for DeliveryOptions {
     fn default() -> Self {
         Self {
             delay: Duration::ZERO,
@@ -205,7 +205,7 @@ pub struct TokenUsage {
 
 /// An HTTP error that a response stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct ScriptedFailure {
     /// The HTTP status, 400 to 599.
     pub status: u16,
     /// The text.
@@ -247,7 +247,7 @@ pub enum ScenarioError {
 
 impl ScenarioError {
     fn invalid(file: &str, path: String, error: &serde_json::Error) -> Self {
-        let what = without_place(error);
+        let what = without_position(error);
         let what = match path.as_str() {
             "" | "." => what,
             _ => format!("{path}: {what}"),
@@ -257,7 +257,7 @@ impl ScenarioError {
 }
 
 /// What serde_json complains of, without the place that it puts at the end.
-fn without_place(error: &serde_json::Error) -> String {
+fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
@@ -269,7 +269,7 @@ fn without_place(error: &serde_json::Error) -> String {
 struct RawResponse {
     content: Option<String>,
     #[serde(default)]
-    tool_calls: Vec<RawCall>,
+    tool_calls: Vec<RawToolCall>,
     delay_ms: Option<u64>,
     chunk_bytes: Option<usize>,
     write_bytes: Option<usize>,
@@ -285,7 +285,7 @@ struct RawResponse {
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawCall {
+struct RawToolCall {
     id: Option<String>,
     #[serde(rename = "type")]
     _kind: CallKind,
@@ -317,7 +317,7 @@ impl RawResponse {
             return Err("a response needs `content`, `tool_calls`, `repeat_text` or `status`".to_owned());
         }
         let failure = self.failure()?;
-        let pace = self.pace()?;
+        let delivery = self.delivery()?;
         let repeats = self.repeat_text.unwrap_or(1);
         let content = match self.content {
             None if self.repeat_text.is_some() => Some(REPEATED_TEXT_DEFAULT.to_owned()),
@@ -328,10 +328,10 @@ impl RawResponse {
             return Err(format!("`repeat_text` must give 1 to {TEXT_BYTES_MAX} bytes of text"));
         }
         let tool_calls = self.tool_calls.into_iter().map(ScriptedCall::from).collect();
-        Ok(Response { content, tool_calls, pace, repeats, usage: self.usage, failure, number: 0 })
+        Ok(Response { content, tool_calls, delivery, repeats, usage: self.usage, failure, number: 0 })
     }
 
-    fn failure(&self) -> Result<Option<Failure>, String> {
+    fn failure(&self) -> Result<Option<ScriptedFailure>, String> {
         let Some(status) = self.status else {
             if self.error.is_some() || self.times.is_some() || self.retry_after_s.is_some() {
                 return Err("`error`, `times` and `retry_after_s` need `status`".to_owned());
@@ -342,10 +342,10 @@ impl RawResponse {
             return Err(format!("`status` {status} is not an HTTP error (400 to 599)"));
         }
         let message = self.error.clone().unwrap_or_else(|| format!("scripted error {status}"));
-        Ok(Some(Failure { status, message, times: self.times, retry_after_s: self.retry_after_s }))
+        Ok(Some(ScriptedFailure { status, message, times: self.times, retry_after_s: self.retry_after_s }))
     }
 
-    fn pace(&self) -> Result<Pace, String> {
+    fn delivery(&self) -> Result<DeliveryOptions, String> {
         let wait = |name: &str, given: Option<u64>| match given.unwrap_or(0) {
             millis if millis <= DELAY_MS_MAX => Ok(Duration::from_millis(millis)),
             millis => Err(format!("`{name}` {millis} is more than {DELAY_MS_MAX}")),
@@ -353,7 +353,7 @@ impl RawResponse {
         if self.chunk_bytes == Some(0) || self.write_bytes == Some(0) {
             return Err("`chunk_bytes` and `write_bytes` must be at least 1".to_owned());
         }
-        Ok(Pace {
+        Ok(DeliveryOptions {
             delay: wait("delay_ms", self.delay_ms)?,
             chunk_bytes: self.chunk_bytes.unwrap_or(CHUNK_BYTES_DEFAULT),
             write_bytes: self.write_bytes,
@@ -363,8 +363,8 @@ impl RawResponse {
     }
 }
 
-impl From<RawCall> for ScriptedCall {
-    fn from(raw: RawCall) -> Self {
+impl From<RawToolCall> for ScriptedCall {
+    fn from(raw: RawToolCall) -> Self {
         let (arguments_text, arguments) = raw.function.arguments;
         Self { id: raw.id, name: raw.function.name, arguments, arguments_text }
     }
@@ -375,8 +375,8 @@ impl From<RawCall> for ScriptedCall {
 
 impl<'de> Deserialize<'de> for Response {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
+        struct ResponseVisitor;
+        impl<'de> Visitor<'de> for ResponseVisitor {
             type Value = Response;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a response object")
@@ -386,18 +386,18 @@ impl<'de> Deserialize<'de> for Response {
                 raw.check().map_err(de::Error::custom)
             }
         }
-        deserializer.deserialize_map(Object)
+        deserializer.deserialize_map(ResponseVisitor)
     }
 }
 
-fn some_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
-    struct AtLeastOne;
-    impl<'de> Visitor<'de> for AtLeastOne {
-        type Value = Vec<Step>;
+fn some_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ScenarioStep>, D::Error> {
+    struct StepsVisitor;
+    impl<'de> Visitor<'de> for StepsVisitor {
+        type Value = Vec<ScenarioStep>;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a list of at least one step")
         }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Step>, A::Error> {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<ScenarioStep>, A::Error> {
             let mut steps = Vec::new();
             while let Some(step) = items.next_element()? {
                 steps.push(step);
@@ -405,16 +405,16 @@ fn some_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D
             if steps.is_empty() { Err(de::Error::custom("`steps` is empty")) } else { Ok(steps) }
         }
     }
-    deserializer.deserialize_seq(AtLeastOne)
+    deserializer.deserialize_seq(StepsVisitor)
 }
 
 /// Reads a string and makes something of it.
-struct Text<T> {
+struct StringVisitor<T> {
     expected: &'static str,
     read: fn(&str) -> Result<T, String>,
 }
 
-impl<T> Visitor<'_> for Text<T> {
+impl<T> Visitor<'_> for StringVisitor<T> {
     type Value = T;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.expected)
@@ -425,7 +425,7 @@ impl<T> Visitor<'_> for Text<T> {
 }
 
 fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    deserializer.deserialize_str(Text {
+    deserializer.deserialize_str(StringVisitor {
         expected: "a string",
         read: |text| match text {
             "" => Err("an empty `trigger` would fit every message; that is what `default_response` is for"
@@ -436,7 +436,7 @@ fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
 }
 
 fn tool_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    deserializer.deserialize_str(Text {
+    deserializer.deserialize_str(StringVisitor {
         expected: "the name of a tool",
         read: |text| {
             if is_tool_name(text, TOOL_NAME_BYTES_MAX) {
@@ -450,13 +450,13 @@ fn tool_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
 fn argument_text<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<(String, Map<String, Value>), D::Error> {
-    deserializer.deserialize_str(Text {
+    deserializer.deserialize_str(StringVisitor {
         expected: "a JSON object in a string",
         read: |text| match serde_json::from_str::<Map<String, Value>>(text) {
             Ok(map) => Ok((text.to_owned(), map)),
             // With the place of the inner error, serde_json would take that for the place in the file.
             Err(error) => {
-                Err(format!("`arguments` must be a JSON object in a string: {}", without_place(&error)))
+                Err(format!("`arguments` must be a JSON object in a string: {}", without_position(&error)))
             }
         },
     })
@@ -579,7 +579,7 @@ mod tests {
         let expected = Response {
             content: Some("a".to_owned()),
             tool_calls: Vec::new(),
-            pace: Pace {
+            delivery: DeliveryOptions {
                 delay: Duration::from_millis(1),
                 chunk_bytes: 2,
                 write_bytes: Some(3),
@@ -588,7 +588,7 @@ mod tests {
             },
             repeats: 6,
             usage: Some(TokenUsage { input_tokens: 7, output_tokens: 8 }),
-            failure: Some(Failure {
+            failure: Some(ScriptedFailure {
                 status: 429,
                 message: "slow".to_owned(),
                 times: Some(9),

@@ -18,12 +18,12 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::api::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, anthropic, gemini, ollama, openai};
 use crate::engine::Engine;
-use crate::ids::Ids;
-use crate::json::Fields;
-use crate::record::{Record, RecordedRequest};
-use crate::scenario::{Failure, Response as Scripted, Scenarios};
-use crate::wire::{Call, Refusal, Said, Wire, anthropic, gemini, ollama, openai};
+use crate::ids::IdGenerator;
+use crate::json::StrictObject;
+use crate::request_log::{RecordedRequest, RequestLog};
+use crate::scenario::{Response as ScriptedResponse, Scenarios, ScriptedFailure};
 
 /// The largest body of a request, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -38,14 +38,14 @@ pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
 /// When the listener breaks.
 pub async fn serve(listener: TcpListener, scenarios: Scenarios) -> io::Result<()> {
     let (_running, stop) = watch::channel(());
-    run(listener, Arc::new(Shared::new(scenarios, Keep::Nothing, stop))).await
+    run(listener, Arc::new(ServerState::new(scenarios, RecordMode::Off, stop))).await
 }
 
 /// A server on a free port of this machine, for tests. It stops, in mid-sentence too, when it is dropped.
 #[derive(Debug)]
 pub struct MockServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     _running: watch::Sender<()>,
 }
 
@@ -58,7 +58,7 @@ impl MockServer {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (running, stop) = watch::channel(());
-        let shared = Arc::new(Shared::new(scenarios, Keep::Requests, stop));
+        let shared = Arc::new(ServerState::new(scenarios, RecordMode::On, stop));
         tokio::spawn(run(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, _running: running })
     }
@@ -73,7 +73,7 @@ impl MockServer {
         format!("http://{}", self.address)
     }
 
-    /// The requests so far, oldest first; see [`crate::REQUESTS_KEPT_MAX`].
+    /// The requests so far, oldest first; see [`crate::RECORDED_REQUESTS_MAX`].
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.record().all()
     }
@@ -92,46 +92,46 @@ impl MockServer {
 
 /// Whether requests are kept for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    Nothing,
-    Requests,
+enum RecordMode {
+    Off,
+    On,
 }
 
 /// What all connections share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     engine: Engine,
-    ids: Ids,
-    keep: Keep,
-    record: Mutex<Record>,
+    ids: IdGenerator,
+    keep: RecordMode,
+    record: Mutex<RequestLog>,
     open: watch::Sender<usize>,
     /// How often each response failed, by its number.
     failed: Vec<AtomicUsize>,
-    stop: Stop,
+    stop: ShutdownSignal,
 }
 
-impl Shared {
-    fn new(scenarios: Scenarios, keep: Keep, stop: watch::Receiver<()>) -> Self {
+impl ServerState {
+    fn new(scenarios: Scenarios, keep: RecordMode, stop: watch::Receiver<()>) -> Self {
         let engine = Engine::new(scenarios);
         let failed = (0..engine.responses()).map(|_| AtomicUsize::new(0)).collect();
         let (open, _) = watch::channel(0);
         Self {
             engine,
-            ids: Ids::new(),
+            ids: IdGenerator::new(),
             keep,
-            record: Mutex::new(Record::default()),
+            record: Mutex::new(RequestLog::default()),
             open,
             failed,
-            stop: Stop(stop),
+            stop: ShutdownSignal(stop),
         }
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
+    fn record(&self) -> MutexGuard<'_, RequestLog> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The error that a response stands for, while it does.
-    fn failure<'a>(&self, response: &'a Scripted) -> Option<&'a Failure> {
+    fn failure<'a>(&self, response: &'a ScriptedResponse) -> Option<&'a ScriptedFailure> {
         let failure = response.failure.as_ref()?;
         let before = self.failed[response.number].fetch_add(1, Ordering::Relaxed);
         failure.times.is_none_or(|times| before < times).then_some(failure)
@@ -140,9 +140,9 @@ impl Shared {
 
 /// Tells when the server is dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop(watch::Receiver<()>);
+pub(crate) struct ShutdownSignal(watch::Receiver<()>);
 
-impl Stop {
+impl ShutdownSignal {
     pub(crate) fn is_running(&self) -> bool {
         self.0.has_changed().is_ok()
     }
@@ -162,31 +162,31 @@ impl Stop {
 }
 
 /// One chat request that is being answered; counted as long as this lives.
-pub(crate) struct OpenReply(Arc<Shared>);
+pub(crate) struct OpenReplyGuard(Arc<ServerState>);
 
-impl OpenReply {
-    fn new(shared: &Arc<Shared>) -> Self {
+impl OpenReplyGuard {
+    fn new(shared: &Arc<ServerState>) -> Self {
         shared.open.send_modify(|count| *count += 1);
         Self(Arc::clone(shared))
     }
 }
 
-impl Drop for OpenReply {
+impl Drop for OpenReplyGuard {
     fn drop(&mut self) {
         self.0.open.send_modify(|count| *count -= 1);
     }
 }
 
-async fn run(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+async fn run(listener: TcpListener, shared: Arc<ServerState>) -> io::Result<()> {
     let mut stop = shared.stop.clone();
     // Without this a stream of small events waits for the acknowledgement of each; a failure only costs time.
     let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
     axum::serve(listener, routes(shared)).with_graceful_shutdown(async move { stop.stopped().await }).await
 }
 
-fn routes(shared: Arc<Shared>) -> Router {
-    let openai = || post(chat::<openai::Chat>);
-    let gemini = || post(chat::<gemini::Generate>);
+fn routes(shared: Arc<ServerState>) -> Router {
+    let openai = || post(chat::<openai::ChatCompletionRequest>);
+    let gemini = || post(chat::<gemini::GenerateContentRequest>);
     let vertex = "/projects/{project}/locations/{location}/publishers/google/models/{call}";
     Router::new()
         .route("/", get(|| async { "Ollama is running" }))
@@ -194,7 +194,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/chat/completions", openai())
         .route("/models", get(models))
         .route("/v1/models", get(models))
-        .route("/v1/messages", post(chat::<anthropic::Messages>))
+        .route("/v1/messages", post(chat::<anthropic::MessagesRequest>))
         .route("/v1beta/models", get(|| async { json_response(StatusCode::OK, &gemini::models()) }))
         .route("/v1beta/models/{call}", gemini())
         .route("/v1/models/{call}", gemini())
@@ -206,7 +206,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         .route("/api/tags", get(|| async { json_response(StatusCode::OK, &ollama::tags(now())) }))
         .route("/api/ps", get(|| async { json_response(StatusCode::OK, &ollama::ps(now())) }))
         .route("/api/show", post(show))
-        .route("/api/chat", post(chat::<ollama::Chat>))
+        .route("/api/chat", post(chat::<ollama::OllamaChatRequest>))
         .fallback(|request: Request| async move {
             let error = format!("no such endpoint: {} {}", request.method(), request.uri().path());
             json_response(StatusCode::NOT_FOUND, &serde_json::json!({ "error": { "message": error } }))
@@ -215,17 +215,17 @@ fn routes(shared: Arc<Shared>) -> Router {
 }
 
 /// Refuses the models that are said not to exist.
-pub(crate) fn refuse_missing_model(model: &str, message: impl FnOnce() -> String) -> Result<(), Refusal> {
-    if model.starts_with(MISSING_MODEL_PREFIX) { Err(Refusal::new(404, message())) } else { Ok(()) }
+pub(crate) fn reject_missing_model(model: &str, message: impl FnOnce() -> String) -> Result<(), ApiError> {
+    if model.starts_with(MISSING_MODEL_PREFIX) { Err(ApiError::new(404, message())) } else { Ok(()) }
 }
 
 /// Answers one chat request.
-async fn chat<W: Wire>(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let open = OpenReply::new(&shared);
+async fn chat<W: ApiRequest>(State(shared): State<Arc<ServerState>>, request: Request) -> Response<Body> {
+    let open = OpenReplyGuard::new(&shared);
     let id = W::REQUEST_ID.map(|(header, prefix)| (header, shared.ids.make(prefix, 20)));
     let mut response = match answer::<W>(&shared, request, open).await {
         Ok(response) => response,
-        Err(refusal) => refused::<W>(&refusal, id.as_ref().map_or("", |(_, id)| id)),
+        Err(refusal) => error_response::<W>(&refusal, id.as_ref().map_or("", |(_, id)| id)),
     };
     if let Some((name, id)) = id
         && let Ok(value) = HeaderValue::try_from(id)
@@ -235,45 +235,49 @@ async fn chat<W: Wire>(State(shared): State<Arc<Shared>>, request: Request) -> R
     response
 }
 
-async fn answer<W: Wire>(
-    shared: &Arc<Shared>,
+async fn answer<W: ApiRequest>(
+    shared: &Arc<ServerState>,
     request: Request,
-    open: OpenReply,
-) -> Result<Response<Body>, Refusal> {
+    open: OpenReplyGuard,
+) -> Result<Response<Body>, ApiError> {
     let (head, bytes) = read(shared, request).await?;
     let body = parse::<W>(&bytes)?;
     let query = head.uri.query().unwrap_or_default();
-    let asked = W::read(&Call { path: head.uri.path(), query, headers: &head.headers, body: &body })?;
+    let asked =
+        W::read(&IncomingRequest { path: head.uri.path(), query, headers: &head.headers, body: &body })?;
     let response = shared.engine.answer(asked.turn());
     let mut stop = shared.stop.clone();
-    if !response.pace.delay.is_zero() && !stop.sleep(response.pace.delay).await {
-        return Err(Refusal::new(503, "the server stops"));
+    if !response.delivery.delay.is_zero() && !stop.sleep(response.delivery.delay).await {
+        return Err(ApiError::new(503, "the server stops"));
     }
     if let Some(failure) = shared.failure(response) {
-        return Err(Refusal {
+        return Err(ApiError {
             status: failure.status,
             message: failure.message.clone(),
             param: None,
             retry_after_s: failure.retry_after_s,
         });
     }
-    let said = Said { response, ids: &shared.ids, at: now(), request_bytes: bytes.len() };
+    let scripted = ScriptedReply { response, ids: &shared.ids, at: now(), request_bytes: bytes.len() };
     if asked.streams() {
-        let script = asked.script(&said);
+        let script = asked.event_stream(&scripted);
         let kind = script.framing().content_type();
-        let body = script.into_body(response.pace, stop, open);
+        let body = script.into_body(response.delivery, stop, open);
         return Ok(with_type(StatusCode::OK, kind, body));
     }
-    Ok(json_response(StatusCode::OK, &asked.whole(&said)))
+    Ok(json_response(StatusCode::OK, &asked.full_body(&scripted)))
 }
 
 /// Reads the whole request and keeps it for tests.
-async fn read(shared: &Shared, request: Request) -> Result<(axum::http::request::Parts, Bytes), Refusal> {
+async fn read(
+    shared: &ServerState,
+    request: Request,
+) -> Result<(axum::http::request::Parts, Bytes), ApiError> {
     let (head, body) = request.into_parts();
     let bytes = to_bytes(body, REQUEST_BYTES_MAX).await.map_err(|_| {
-        Refusal::new(413, format!("the request is longer than {REQUEST_BYTES_MAX} bytes, or broke off"))
+        ApiError::new(413, format!("the request is longer than {REQUEST_BYTES_MAX} bytes, or broke off"))
     })?;
-    if shared.keep == Keep::Requests {
+    if shared.keep == RecordMode::On {
         let headers = head.headers.iter().map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         });
@@ -284,24 +288,24 @@ async fn read(shared: &Shared, request: Request) -> Result<(axum::http::request:
             headers: headers.collect(),
             body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         };
-        shared.record().keep(kept, bytes.len());
+        shared.record().push(kept, bytes.len());
     }
     Ok((head, bytes))
 }
 
-fn parse<W: Wire>(bytes: &[u8]) -> Result<W::Body<'_>, Refusal> {
+fn parse<W: ApiRequest>(bytes: &[u8]) -> Result<W::RequestBody<'_>, ApiError> {
     // Looked at once as a whole: reading bytes, each string would be looked at by itself.
-    let text =
-        std::str::from_utf8(bytes).map_err(|error| Refusal::bad(format!("{} {error}", W::NOT_JSON)))?;
-    match serde_json::from_str::<Fields<W::Body<'_>>>(text) {
-        Ok(Fields(body)) => Ok(body),
-        Err(error) => Err(Refusal::bad(format!("{} {error}", W::NOT_JSON))),
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| ApiError::bad_request(format!("{} {error}", W::NOT_JSON)))?;
+    match serde_json::from_str::<StrictObject<W::RequestBody<'_>>>(text) {
+        Ok(StrictObject(body)) => Ok(body),
+        Err(error) => Err(ApiError::bad_request(format!("{} {error}", W::NOT_JSON))),
     }
 }
 
-fn refused<W: Wire>(refusal: &Refusal, request_id: &str) -> Response<Body> {
+fn error_response<W: ApiRequest>(refusal: &ApiError, request_id: &str) -> Response<Body> {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json_response(status, &W::refusal(refusal, request_id));
+    let mut response = json_response(status, &W::error_body(refusal, request_id));
     if let Some(seconds) = refusal.retry_after_s {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -320,14 +324,14 @@ async fn models(headers: HeaderMap) -> Response<Body> {
     json_response(StatusCode::OK, &list)
 }
 
-async fn show(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+async fn show(State(shared): State<Arc<ServerState>>, request: Request) -> Response<Body> {
     let shown = async {
         let (_, bytes) = read(&shared, request).await?;
-        ollama::show(&parse::<ollama::Chat>(&bytes)?, now())
+        ollama::show(&parse::<ollama::OllamaChatRequest>(&bytes)?, now())
     };
     match shown.await {
         Ok(model) => json_response(StatusCode::OK, &model),
-        Err(refusal) => refused::<ollama::Chat>(&refusal, ""),
+        Err(refusal) => error_response::<ollama::OllamaChatRequest>(&refusal, ""),
     }
 }
 

@@ -6,13 +6,13 @@
 use secrecy::SecretString;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 
-use crate::server_text::{failure, has_own_header, with_own_headers};
+use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
+use crate::server_text::{failure, has_custom_header, with_custom_headers};
 use crate::settings::{Endpoint, SILENCE_MAX};
-use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
 
 mod decode;
 mod encode;
-mod refuse;
+mod errors;
 #[cfg(test)]
 mod tests;
 
@@ -52,7 +52,7 @@ impl Anthropic {
             Some(key) if !key.expose_secret().is_empty() => {
                 headers.push(("x-api-key".to_owned(), key.clone()));
             }
-            Some(_) | None if has_own_header(&self.endpoint, &["x-api-key", "authorization"]) => {}
+            Some(_) | None if has_custom_header(&self.endpoint, &["x-api-key", "authorization"]) => {}
             Some(_) | None => {
                 return Err(failure(
                     FailureKind::Auth,
@@ -61,27 +61,27 @@ impl Anthropic {
             }
         }
         headers.extend(beta.map(|beta| ("anthropic-beta".to_owned(), SecretString::from(beta))));
-        Ok(with_own_headers(headers, &self.endpoint))
+        Ok(with_custom_headers(headers, &self.endpoint))
     }
 }
 
-impl Wire for Anthropic {
-    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
-        let beta = encode::drops_unbound_thinking(request, attempt).then_some(BINDING_BETA);
-        Ok(Built {
+impl ModelApi for Anthropic {
+    fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
+        let beta = encode::drops_unbound_thinking(request, quirks).then_some(BINDING_BETA);
+        Ok(HttpRequest {
             url: self.url(),
             headers: self.headers(beta)?,
-            body: encode::body(request, attempt),
+            body: encode::body(request, quirks),
             framing: Framing::Sse,
             first_byte: self.endpoint.timeout.unwrap_or(SILENCE_MAX),
         })
     }
 
-    fn decoder(&self, request: &ModelRequest, _attempt: &Attempt) -> Box<dyn Decoder> {
-        Box::new(decode::Stream::new(request.model.clone(), self.endpoint.api_key.clone()))
+    fn decoder(&self, request: &ModelRequest, _attempt: &ModelQuirks) -> Box<dyn ReplyDecoder> {
+        Box::new(decode::AnthropicDecoder::new(request.model.clone(), self.endpoint.api_key.clone()))
     }
 
-    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
-        refuse::refused(status, body, attempt, self.endpoint.api_key.as_ref())
+    fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
+        errors::classify_error(status, body, quirks, self.endpoint.api_key.as_ref())
     }
 }

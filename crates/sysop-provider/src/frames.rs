@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr2};
 
-use crate::wire::Framing;
+use crate::api::Framing;
 
 /// The longest frame, in bytes; a longer one ends the reading.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -19,7 +19,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct StreamFrame<'a> {
     /// The event's name, `message` where it has none; empty for lines.
     pub(crate) event: &'a str,
     /// What it says.
@@ -28,11 +28,11 @@ pub(crate) struct Frame<'a> {
 
 /// A frame was longer than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub(crate) struct FrameTooLong;
 
 /// How frames are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum FrameMode {
     /// Events, or one value: nothing but blanks came yet.
     Undecided,
     Events,
@@ -43,8 +43,8 @@ enum Mode {
 
 /// Takes bytes, gives frames.
 #[derive(Debug)]
-pub(crate) struct Frames {
-    mode: Mode,
+pub(crate) struct FrameReader {
+    mode: FrameMode,
     frame_bytes_max: usize,
     bytes: Vec<u8>,
     /// Where the first byte is that no line has taken yet.
@@ -53,16 +53,16 @@ pub(crate) struct Frames {
     searched: usize,
     /// The last line ended in a carriage return: a newline right behind it belongs to it.
     carriage_return: bool,
-    begun: bool,
+    started: bool,
     event: String,
-    data: Data,
+    data: EventData,
     /// The event in `event` and `data` was given out.
-    given: bool,
+    emitted: bool,
 }
 
 /// What an event says, as far as it was read.
 #[derive(Debug)]
-enum Data {
+enum EventData {
     /// It has no data line, not even an empty one.
     None,
     /// One line, where it stands in `bytes`: nearly all have no more, and need no copy.
@@ -71,7 +71,7 @@ enum Data {
     Text(String),
 }
 
-impl Data {
+impl EventData {
     fn len(&self) -> usize {
         match self {
             Self::None => 0,
@@ -96,7 +96,7 @@ impl Data {
     }
 }
 
-impl Frames {
+impl FrameReader {
     /// Begins a body.
     ///
     /// A body of events that begins with a brace is one JSON value: the server did not stream, or refused with
@@ -104,18 +104,18 @@ impl Frames {
     pub(crate) fn new(framing: Framing) -> Self {
         Self {
             mode: match framing {
-                Framing::Sse => Mode::Undecided,
-                Framing::Lines => Mode::Lines,
+                Framing::Sse => FrameMode::Undecided,
+                Framing::Lines => FrameMode::Lines,
             },
             frame_bytes_max: FRAME_BYTES_MAX,
             bytes: Vec::new(),
             from: 0,
             searched: 0,
             carriage_return: false,
-            begun: false,
+            started: false,
             event: String::new(),
-            data: Data::None,
-            given: false,
+            data: EventData::None,
+            emitted: false,
         }
     }
 
@@ -127,7 +127,7 @@ impl Frames {
 
     /// Takes more of the body.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if self.given {
+        if self.emitted {
             self.clear();
         }
         if self.from > 0 {
@@ -139,84 +139,84 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
         let may_be_mark =
             self.bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(&self.bytes);
-        if !self.begun && !may_be_mark {
-            self.begun = true;
+        if !self.started && !may_be_mark {
+            self.started = true;
             if self.bytes.starts_with(BYTE_ORDER_MARK) {
                 self.from = BYTE_ORDER_MARK.len();
                 self.searched = self.from;
             }
         }
-        if self.begun && self.mode == Mode::Undecided {
+        if self.started && self.mode == FrameMode::Undecided {
             self.decide();
         }
     }
 
     fn decide(&mut self) {
         match self.bytes[self.from..].iter().find(|byte| !byte.is_ascii_whitespace()) {
-            Some(b'{' | b'[') => self.mode = Mode::Whole,
-            Some(_) => self.mode = Mode::Events,
+            Some(b'{' | b'[') => self.mode = FrameMode::Whole,
+            Some(_) => self.mode = FrameMode::Events,
             None => {}
         }
     }
 
     /// The next whole frame, or none until more was pushed.
-    pub(crate) fn next(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
-        if self.given {
+    pub(crate) fn next(&mut self) -> Result<Option<StreamFrame<'_>>, FrameTooLong> {
+        if self.emitted {
             self.clear();
         }
-        if !self.begun {
+        if !self.started {
             return Ok(None);
         }
         match self.mode {
-            Mode::Undecided | Mode::Events => self.next_event(),
-            Mode::Lines => self.next_line(),
-            Mode::Whole => self.within_bounds(self.bytes.len()).map(|()| None),
+            FrameMode::Undecided | FrameMode::Events => self.next_event(),
+            FrameMode::Lines => self.next_line(),
+            FrameMode::Whole => self.within_bounds(self.bytes.len()).map(|()| None),
         }
     }
 
     /// What is left when the body has ended: a last line without its end, an event without its blank line.
     /// Only to be asked after `next` gave none.
-    pub(crate) fn last(&mut self) -> Option<Frame<'_>> {
-        if self.given {
+    pub(crate) fn last(&mut self) -> Option<StreamFrame<'_>> {
+        if self.emitted {
             self.clear();
         }
         let rest = self.from..self.bytes.len();
         self.from = self.bytes.len();
         self.searched = self.from;
         match self.mode {
-            Mode::Undecided | Mode::Events => {
+            FrameMode::Undecided | FrameMode::Events => {
                 self.field(rest);
-                self.give("message")
+                self.emit("message")
             }
-            Mode::Lines | Mode::Whole => {
+            FrameMode::Lines | FrameMode::Whole => {
                 self.keep_line(rest);
-                self.give("")
+                self.emit("")
             }
         }
     }
 
     fn clear(&mut self) {
         self.event.clear();
-        self.data = Data::None;
-        self.given = false;
+        self.data = EventData::None;
+        self.emitted = false;
     }
 
-    fn give(&mut self, event_default: &'static str) -> Option<Frame<'_>> {
-        self.given = true;
+    fn emit(&mut self, event_default: &'static str) -> Option<StreamFrame<'_>> {
+        self.emitted = true;
         let data = match &self.data {
-            Data::None => return None,
-            Data::Line(line) => text(&self.bytes[line.clone()]),
-            Data::Text(text) => Cow::Borrowed(text.as_str()),
+            EventData::None => return None,
+            EventData::Line(line) => text(&self.bytes[line.clone()]),
+            EventData::Text(text) => Cow::Borrowed(text.as_str()),
         };
         let event = if self.event.is_empty() { event_default } else { &self.event };
-        Some(Frame { event, data })
+        Some(StreamFrame { event, data })
     }
 
-    fn within_bounds(&self, bytes: usize) -> Result<(), TooLong> {
-        if bytes > self.frame_bytes_max { Err(TooLong) } else { Ok(()) }
+    fn within_bounds(&self, bytes: usize) -> Result<(), FrameTooLong> {
+        if bytes > self.frame_bytes_max { Err(FrameTooLong) } else { Ok(()) }
     }
 
-    fn next_event(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
+    fn next_event(&mut self) -> Result<Option<StreamFrame<'_>>, FrameTooLong> {
         loop {
             let Some(line) = self.take_line(true) else {
                 self.within_bounds(self.data.len() + self.bytes.len() - self.from)?;
@@ -226,14 +226,14 @@ impl Frames {
                 self.field(line);
                 self.within_bounds(self.data.len())?;
             } else if self.data.is_some() {
-                return Ok(self.give("message"));
+                return Ok(self.emit("message"));
             } else {
                 self.clear();
             }
         }
     }
 
-    fn next_line(&mut self) -> Result<Option<Frame<'_>>, TooLong> {
+    fn next_line(&mut self) -> Result<Option<StreamFrame<'_>>, FrameTooLong> {
         loop {
             let Some(line) = self.take_line(false) else {
                 self.within_bounds(self.bytes.len() - self.from)?;
@@ -242,7 +242,7 @@ impl Frames {
             self.within_bounds(line.len())?;
             self.keep_line(line);
             if self.data.is_some() {
-                return Ok(self.give(""));
+                return Ok(self.emit(""));
             }
         }
     }
@@ -282,7 +282,7 @@ impl Frames {
                     before.push('\n');
                     before.push_str(&text(value));
                 }
-                None => self.data = Data::Line(line.end - value.len()..line.end),
+                None => self.data = EventData::Line(line.end - value.len()..line.end),
             },
             b"event" => {
                 self.event.clear();
@@ -297,7 +297,7 @@ impl Frames {
         let begin = line.end - bytes.len();
         let bytes = bytes.trim_ascii_end();
         if !bytes.is_empty() {
-            self.data = Data::Line(begin..begin + bytes.len());
+            self.data = EventData::Line(begin..begin + bytes.len());
         }
     }
 }
@@ -322,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    fn all(mut frames: Frames, pieces: &[&[u8]]) -> Result<Vec<(String, String)>, TooLong> {
+    fn all(mut frames: FrameReader, pieces: &[&[u8]]) -> Result<Vec<(String, String)>, FrameTooLong> {
         let mut found = Vec::new();
         for piece in pieces {
             frames.push(piece);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     fn events(body: &str) -> Vec<(String, String)> {
-        all(Frames::new(Framing::Sse), &[body.as_bytes()]).unwrap()
+        all(FrameReader::new(Framing::Sse), &[body.as_bytes()]).unwrap()
     }
 
     fn event(name: &str, data: &str) -> (String, String) {
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn forgets_the_byte_order_mark() {
         let pieces: [&[u8]; 3] = [b"\xef", b"\xbb\xbf", b"data: x\n\n"];
-        assert_eq!(all(Frames::new(Framing::Sse), &pieces).unwrap(), [event("message", "x")]);
+        assert_eq!(all(FrameReader::new(Framing::Sse), &pieces).unwrap(), [event("message", "x")]);
     }
 
     #[test]
@@ -371,29 +371,32 @@ mod tests {
     #[test]
     fn reads_lines_and_the_last_one_without_an_end() {
         let pieces: [&[u8]; 3] = [b"{\"a\":1}\r\n\n  \n{\"b\"", b":2}", b"\n{}"];
-        let found = all(Frames::new(Framing::Lines), &pieces).unwrap();
+        let found = all(FrameReader::new(Framing::Lines), &pieces).unwrap();
         assert_eq!(found, [event("", "{\"a\":1}"), event("", "{\"b\":2}"), event("", "{}")]);
     }
 
     #[test]
     fn reads_a_whole_body_as_one() {
-        let found = all(Frames::new(Framing::Sse), &[b"\n ", b"{\n\"a\":", b"1}\n"]).unwrap();
+        let found = all(FrameReader::new(Framing::Sse), &[b"\n ", b"{\n\"a\":", b"1}\n"]).unwrap();
         assert_eq!(found, [event("", "{\n\"a\":1}")]);
     }
 
     #[test]
     fn replaces_what_is_no_text() {
-        assert_eq!(all(Frames::new(Framing::Lines), &[b"a\xffb\n"]).unwrap(), [event("", "a\u{fffd}b")]);
+        assert_eq!(all(FrameReader::new(Framing::Lines), &[b"a\xffb\n"]).unwrap(), [event("", "a\u{fffd}b")]);
     }
 
     #[test]
     fn refuses_frames_beyond_the_bound_whole_or_not() {
-        let bounded = |framing| Frames::new(framing).with_frame_bytes_max(8);
-        assert_eq!(all(bounded(Framing::Lines), &[b"123456789"]), Err(TooLong));
-        assert_eq!(all(bounded(Framing::Lines), &[b"123456789\n"]), Err(TooLong));
-        assert_eq!(all(bounded(Framing::Sse), &[b"no end in sight"]), Err(TooLong));
-        assert_eq!(all(bounded(Framing::Sse), &[b"data: 12\n", b"data: 34\n", b"data: 567\n"]), Err(TooLong));
-        assert_eq!(all(bounded(Framing::Sse), &[b"{2345", b"6789"]), Err(TooLong));
+        let bounded = |framing| FrameReader::new(framing).with_frame_bytes_max(8);
+        assert_eq!(all(bounded(Framing::Lines), &[b"123456789"]), Err(FrameTooLong));
+        assert_eq!(all(bounded(Framing::Lines), &[b"123456789\n"]), Err(FrameTooLong));
+        assert_eq!(all(bounded(Framing::Sse), &[b"no end in sight"]), Err(FrameTooLong));
+        assert_eq!(
+            all(bounded(Framing::Sse), &[b"data: 12\n", b"data: 34\n", b"data: 567\n"]),
+            Err(FrameTooLong)
+        );
+        assert_eq!(all(bounded(Framing::Sse), &[b"{2345", b"6789"]), Err(FrameTooLong));
         assert_eq!(all(bounded(Framing::Lines), &[b"12345678\n1234", b"5678\n"]).unwrap().len(), 2);
     }
 
@@ -415,8 +418,8 @@ mod tests {
             cuts.push(body.len());
             cuts.sort_unstable();
             let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &body[pair[0]..pair[1]]).collect();
-            let whole = all(Frames::new(framing), &[&body]).unwrap();
-            prop_assert_eq!(all(Frames::new(framing), &pieces).unwrap(), whole);
+            let whole = all(FrameReader::new(framing), &[&body]).unwrap();
+            prop_assert_eq!(all(FrameReader::new(framing), &pieces).unwrap(), whole);
         }
     }
 }

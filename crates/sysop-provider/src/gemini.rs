@@ -7,17 +7,17 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use url::Url;
 
-use crate::server_text::{failure, has_own_header, with_own_headers};
+use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
+use crate::server_text::{failure, has_custom_header, with_custom_headers};
 use crate::settings::{Endpoint, SILENCE_MAX};
-use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
 
 pub(crate) mod decode;
 pub(crate) mod encode;
-pub(crate) mod refuse;
+pub(crate) mod errors;
 #[cfg(test)]
 mod tests;
 
-use refuse::Place;
+use errors::GeminiBackend;
 
 /// The vendor's address.
 const BASE_URL: &str = "https://generativelanguage.googleapis.com";
@@ -43,7 +43,7 @@ impl Gemini {
             Some(key) if !key.expose_secret().is_empty() => {
                 headers.push((KEY_HEADER.to_owned(), key.clone()));
             }
-            Some(_) | None if has_own_header(&self.endpoint, &[KEY_HEADER, "authorization"]) => {}
+            Some(_) | None if has_custom_header(&self.endpoint, &[KEY_HEADER, "authorization"]) => {}
             Some(_) | None => {
                 return Err(failure(
                     FailureKind::Auth,
@@ -51,29 +51,29 @@ impl Gemini {
                 ));
             }
         }
-        Ok(with_own_headers(headers, &self.endpoint))
+        Ok(with_custom_headers(headers, &self.endpoint))
     }
 }
 
-impl Wire for Gemini {
-    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
+impl ModelApi for Gemini {
+    fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
         let base = self.endpoint.base_url.as_deref().unwrap_or(BASE_URL);
         let method = method(&request.model.name);
-        Ok(Built {
+        Ok(HttpRequest {
             url: address(base, VERSION, &["models", &method])?,
             headers: self.headers()?,
-            body: encode::body(request, attempt),
+            body: encode::body(request, quirks),
             framing: Framing::Sse,
             first_byte: self.endpoint.timeout.unwrap_or(SILENCE_MAX),
         })
     }
 
-    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
-        Box::new(decode::Stream::new(request, attempt, self.endpoint.api_key.clone()))
+    fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder> {
+        Box::new(decode::GeminiDecoder::new(request, quirks, self.endpoint.api_key.clone()))
     }
 
-    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
-        refuse::refused(status, body, attempt, self.endpoint.api_key.as_ref(), &Place::Gemini)
+    fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
+        errors::classify_error(status, body, quirks, self.endpoint.api_key.as_ref(), &GeminiBackend::Gemini)
     }
 }
 

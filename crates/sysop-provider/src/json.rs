@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use serde::{Deserialize as DeserializeDerive, Serialize};
 
 /// A number as a person would write it: 0.7, where the nearest wider number has a tail of digits.
-pub(crate) fn short(number: f32) -> serde_json::Value {
+pub(crate) fn short_float(number: f32) -> serde_json::Value {
     number.to_string().parse::<f64>().map_or(serde_json::Value::Null, serde_json::Value::from)
 }
 
@@ -23,61 +23,61 @@ pub(crate) fn text<T: Serialize + ?Sized>(value: &T) -> String {
 
 /// Text where a server should send text: `null`, numbers and whatever else do no harm.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Lax<'a>(pub(crate) Cow<'a, str>);
+pub(crate) struct LaxText<'a>(pub(crate) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Lax<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LaxText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Lax<'de>;
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = LaxText<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("text")
             }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Lax<'de>, E> {
-                Ok(Lax(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<LaxText<'de>, E> {
+                Ok(LaxText(Cow::Borrowed(text)))
             }
-            fn visit_str<E>(self, text: &str) -> Result<Lax<'de>, E> {
-                Ok(Lax(Cow::Owned(text.to_owned())))
+            fn visit_str<E>(self, text: &str) -> Result<LaxText<'de>, E> {
+                Ok(LaxText(Cow::Owned(text.to_owned())))
             }
-            fn visit_unit<E>(self) -> Result<Lax<'de>, E> {
-                Ok(Lax::default())
+            fn visit_unit<E>(self) -> Result<LaxText<'de>, E> {
+                Ok(LaxText::default())
             }
-            fn visit_bool<E>(self, _: bool) -> Result<Lax<'de>, E> {
-                Ok(Lax::default())
+            fn visit_bool<E>(self, _: bool) -> Result<LaxText<'de>, E> {
+                Ok(LaxText::default())
             }
-            fn visit_i64<E>(self, number: i64) -> Result<Lax<'de>, E> {
-                Ok(Lax(Cow::Owned(number.to_string())))
+            fn visit_i64<E>(self, number: i64) -> Result<LaxText<'de>, E> {
+                Ok(LaxText(Cow::Owned(number.to_string())))
             }
-            fn visit_u64<E>(self, number: u64) -> Result<Lax<'de>, E> {
-                Ok(Lax(Cow::Owned(number.to_string())))
+            fn visit_u64<E>(self, number: u64) -> Result<LaxText<'de>, E> {
+                Ok(LaxText(Cow::Owned(number.to_string())))
             }
-            fn visit_f64<E>(self, number: f64) -> Result<Lax<'de>, E> {
-                Ok(Lax(Cow::Owned(number.to_string())))
+            fn visit_f64<E>(self, number: f64) -> Result<LaxText<'de>, E> {
+                Ok(LaxText(Cow::Owned(number.to_string())))
             }
             /// Text in parts, `[{"type":"text","text":".."}]`; other parts are passed over.
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Lax<'de>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<LaxText<'de>, A::Error> {
                 let mut text = String::new();
                 while let Some(part) = parts.next_element::<serde_json::Value>()? {
                     text.push_str(part["text"].as_str().unwrap_or_default());
                 }
-                Ok(Lax(Cow::Owned(text)))
+                Ok(LaxText(Cow::Owned(text)))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Lax<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LaxText<'de>, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Lax::default())
+                Ok(LaxText::default())
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(TextVisitor)
     }
 }
 
 /// A count of something; servers write `3`, `3.0` and `null`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, DeserializeDerive)]
 #[serde(transparent)]
-pub(crate) struct Count(Option<f64>);
+pub(crate) struct LaxCount(Option<f64>);
 
-impl Count {
+impl LaxCount {
     /// The count; none counts as 0.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
     pub(crate) fn number(self) -> u64 {
@@ -101,20 +101,20 @@ mod tests {
             (r#"{"a":1}"#, ""),
             (r#"[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]"#, "ab"),
         ] {
-            assert_eq!(serde_json::from_str::<Lax<'_>>(json).unwrap().0, text, "{json}");
+            assert_eq!(serde_json::from_str::<LaxText<'_>>(json).unwrap().0, text, "{json}");
         }
     }
 
     #[test]
     fn borrows_what_needs_no_unescaping() {
         let json = r#""plain""#;
-        assert!(matches!(serde_json::from_str::<Lax<'_>>(json).unwrap().0, Cow::Borrowed("plain")));
+        assert!(matches!(serde_json::from_str::<LaxText<'_>>(json).unwrap().0, Cow::Borrowed("plain")));
     }
 
     #[test]
     fn counts_forgivingly() {
         for (json, number) in [("3", 3), ("3.0", 3), ("null", 0), ("-1", 0), ("1e300", u64::MAX)] {
-            assert_eq!(serde_json::from_str::<Count>(json).unwrap().number(), number, "{json}");
+            assert_eq!(serde_json::from_str::<LaxCount>(json).unwrap().number(), number, "{json}");
         }
     }
 }

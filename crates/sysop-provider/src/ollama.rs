@@ -5,7 +5,7 @@
 mod address;
 mod decode;
 mod encode;
-pub(crate) mod words;
+pub(crate) mod errors;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 use sysop_core::message::{FailureKind, Message, ModelFailure, ModelRequest, Reply};
 use sysop_core::mode::Mode;
 
+use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
 use crate::settings::OllamaSettings;
+use crate::text_protocol_filter::TextProtocolFilter;
 use crate::transport::{body_up_to, error_text, header_map};
-use crate::unshown::WithoutProtocol;
-use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
 
 pub(crate) use address::BASE_URL;
 pub use address::ollama_base_url;
-use decode::{ChatDecoder, Sent};
-use encode::Style;
+use decode::{OllamaDecoder, PromptSize};
+use encode::ChatParams;
 
 /// Below this many parameters a model is offered the text protocol even if it has tools.
 const SMALL_PARAMETERS_MAX: f64 = 4e9;
@@ -35,7 +35,7 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// The context window by default, in tokens: what an agent needs at least.
 pub const NUM_CTX_DEFAULT: u32 = 32_768;
 /// The longest that asking what a model can do may take.
-const QUESTION_MAX: Duration = Duration::from_secs(3);
+const QUERY_MAX: Duration = Duration::from_secs(3);
 /// The most bytes of an answer about models.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The most models that are remembered.
@@ -48,7 +48,7 @@ const FORMAT: &str = "format";
 
 /// Which Ollama it is, in words.
 #[derive(Debug, Clone, Copy)]
-struct Words {
+struct OllamaLabels {
     /// The table of the config, `[providers.NAME]`.
     table: &'static str,
     /// Where it runs, behind its name; empty for this machine.
@@ -57,31 +57,32 @@ struct Words {
     there: &'static str,
 }
 
-const HERE: Words = Words { table: "ollama", place: "", there: "" };
-const THERE: Words = Words { table: "ollama+ssh", place: " on the far machine", there: " there" };
+const LOCAL: OllamaLabels = OllamaLabels { table: "ollama", place: "", there: "" };
+const REMOTE: OllamaLabels =
+    OllamaLabels { table: "ollama+ssh", place: " on the far machine", there: " there" };
 
 /// One server, and what is known of its models. A clone shares what is known.
 #[derive(Clone)]
 pub(crate) struct Ollama {
-    words: Words,
+    labels: OllamaLabels,
     base_url: Result<String, String>,
     key: Option<SecretString>,
     headers: Vec<(String, SecretString)>,
     silence: Duration,
     num_ctx: u32,
     keep_alive: Option<String>,
-    models: Arc<Mutex<HashMap<String, Known>>>,
+    models: Arc<Mutex<HashMap<String, OllamaModelInfo>>>,
 }
 
 /// What is known of a model.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct OllamaModelInfo {
     /// Whether the server was asked what it can do.
     asked: bool,
     tools: Option<bool>,
     thinking: bool,
     /// Whether the window was looked at.
-    looked: bool,
+    window_checked: bool,
     /// The window that it was loaded with, in tokens.
     window: Option<u64>,
 }
@@ -89,17 +90,17 @@ struct Known {
 impl Ollama {
     /// Takes the settings; does no IO.
     pub(crate) fn new(settings: &OllamaSettings) -> Self {
-        Self::with_words(settings, HERE)
+        Self::with_labels(settings, LOCAL)
     }
 
     /// The same for the Ollama of the far machine; its address is as seen from there until it is
-    /// [`through`](Self::through) a tunnel.
-    pub(crate) fn far(settings: &OllamaSettings) -> Self {
-        Self::with_words(settings, THERE)
+    /// [`through_tunnel`](Self::through) a tunnel.
+    pub(crate) fn remote(settings: &OllamaSettings) -> Self {
+        Self::with_labels(settings, REMOTE)
     }
 
     /// The same server at another address, called there by its own name (`Host`).
-    pub(crate) fn through(&self, base_url: String, host: &str) -> Self {
+    pub(crate) fn through_tunnel(&self, base_url: String, host: &str) -> Self {
         let mut other = self.clone();
         other.base_url = Ok(base_url);
         other.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
@@ -107,10 +108,10 @@ impl Ollama {
         other
     }
 
-    fn with_words(settings: &OllamaSettings, words: Words) -> Self {
+    fn with_labels(settings: &OllamaSettings, labels: OllamaLabels) -> Self {
         let endpoint = &settings.endpoint;
         Self {
-            words,
+            labels,
             base_url: ollama_base_url(endpoint.base_url.as_deref().unwrap_or_default()),
             key: endpoint.api_key.clone(),
             headers: endpoint.headers.clone(),
@@ -149,15 +150,15 @@ impl Ollama {
         self.silence
     }
 
-    fn models(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn models(&self) -> MutexGuard<'_, HashMap<String, OllamaModelInfo>> {
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, model: &str) -> Known {
+    fn model_info(&self, model: &str) -> OllamaModelInfo {
         self.models().get(model).copied().unwrap_or_default()
     }
 
-    fn learn(&self, model: &str, change: impl FnOnce(&mut Known)) {
+    fn update_model_info(&self, model: &str, change: impl FnOnce(&mut OllamaModelInfo)) {
         let mut models = self.models();
         if models.len() >= MODELS_MAX && !models.contains_key(model) {
             models.clear();
@@ -166,7 +167,7 @@ impl Ollama {
     }
 
     /// Asks about models; none where the answer is no answer.
-    async fn question(&self, request: reqwest::RequestBuilder) -> Option<Value> {
+    async fn query(&self, request: reqwest::RequestBuilder) -> Option<Value> {
         let headers = header_map(&self.headers()).ok()?;
         let asking = async {
             let response = request.headers(headers).send().await.ok()?;
@@ -175,7 +176,7 @@ impl Ollama {
             }
             serde_json::from_str(&body_up_to(response, ANSWER_BYTES_MAX).await).ok()
         };
-        tokio::time::timeout(QUESTION_MAX, asking).await.ok().flatten()
+        tokio::time::timeout(QUERY_MAX, asking).await.ok().flatten()
     }
 }
 
@@ -187,42 +188,42 @@ pub(crate) struct OllamaModel {
 }
 
 impl OllamaModel {
-    fn speaks_text(&self, attempt: &Attempt) -> bool {
-        attempt.text_protocol || self.server.known(&self.name).tools == Some(false)
+    fn uses_text_protocol(&self, quirks: &ModelQuirks) -> bool {
+        quirks.text_protocol || self.server.model_info(&self.name).tools == Some(false)
     }
 
     async fn ask_capabilities(&self, http: &reqwest::Client) {
         let Ok(address) = self.server.address("/api/show") else { return };
-        if self.server.known(&self.name).asked {
+        if self.server.model_info(&self.name).asked {
             return;
         }
         let question = http.post(address).body(json!({"model": self.name}).to_string());
-        let Some(shown) = self.server.question(question).await else { return };
+        let Some(shown) = self.server.query(question).await else { return };
         let capabilities = shown["capabilities"].as_array();
         let has =
             |name: &str| capabilities.is_some_and(|list| list.iter().any(|capability| capability == name));
         let small = shown["details"]["parameter_size"].as_str().and_then(parameters).is_some_and(is_small);
         let (known, tools, thinking) = (capabilities.is_some(), has("tools") && !small, has("thinking"));
-        self.server.learn(&self.name, |model| {
+        self.server.update_model_info(&self.name, |model| {
             model.asked = true;
             model.tools = known.then_some(tools);
             model.thinking = thinking;
         });
     }
 
-    async fn look_at_window(&self, http: &reqwest::Client) -> Option<String> {
-        if self.server.known(&self.name).looked {
+    async fn check_loaded_window(&self, http: &reqwest::Client) -> Option<String> {
+        if self.server.model_info(&self.name).window_checked {
             return None;
         }
         let address = self.server.address("/api/ps").ok()?;
-        let loaded = self.server.question(http.get(address)).await?;
+        let loaded = self.server.query(http.get(address)).await?;
         let window = loaded["models"]
             .as_array()?
             .iter()
             .find(|model| model["name"].as_str().is_some_and(|name| is_same_model(name, &self.name)))?["context_length"]
             .as_u64();
-        self.server.learn(&self.name, |model| {
-            model.looked = true;
+        self.server.update_model_info(&self.name, |model| {
+            model.window_checked = true;
             model.window = window;
         });
         let (window, asked) = (window?, u64::from(self.server.num_ctx));
@@ -236,7 +237,7 @@ impl OllamaModel {
     }
 }
 
-impl Wire for OllamaModel {
+impl ModelApi for OllamaModel {
     fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
         Box::pin(async {
             self.ask_capabilities(http).await;
@@ -244,68 +245,69 @@ impl Wire for OllamaModel {
         })
     }
 
-    fn afterwards<'a>(
+    fn after_reply<'a>(
         &'a self,
         http: &'a reqwest::Client,
         _reply: &'a Reply,
     ) -> BoxFuture<'a, Option<String>> {
-        Box::pin(self.look_at_window(http))
+        Box::pin(self.check_loaded_window(http))
     }
 
-    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
-        let text_protocol = request.mode == Mode::Agent && self.speaks_text(attempt);
-        let thinking = self.server.known(&self.name).thinking;
+    fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
+        let text_protocol = request.mode == Mode::Agent && self.uses_text_protocol(quirks);
+        let thinking = self.server.model_info(&self.name).thinking;
         // A schema is only kept to behind the thoughts, and small models think for ever.
-        let quiet = text_protocol && thinking && !attempt.without.contains(&THINK);
-        let style = Style {
+        let quiet = text_protocol && thinking && !quirks.unsupported_params.contains(&THINK);
+        let params = ChatParams {
             text_protocol,
             think: quiet.then_some(false),
             thinks: thinking && !quiet,
             num_ctx: self.server.num_ctx,
             keep_alive: self.server.keep_alive.as_deref(),
-            without: &attempt.without,
+            unsupported_params: &quirks.unsupported_params,
         };
-        Ok(Built {
+        Ok(HttpRequest {
             url: self.server.address("/api/chat")?,
             headers: self.server.headers(),
-            body: encode::body(request, &style),
+            body: encode::body(request, &params),
             framing: Framing::Lines,
             first_byte: self.server.silence,
         })
     }
 
-    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
+    fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder> {
         let asked = u64::from(self.server.num_ctx);
-        let window = self.server.known(&self.name).window.map_or(asked, |window| window.min(asked));
-        let sent = Sent { bytes: prompt_bytes(request), window, table: self.server.words.table };
-        let text_protocol = request.mode == Mode::Agent && self.speaks_text(attempt);
-        let decoder = ChatDecoder::new(request.model.clone(), text_protocol, sent);
+        let window = self.server.model_info(&self.name).window.map_or(asked, |window| window.min(asked));
+        let prompt_size =
+            PromptSize { bytes: prompt_bytes(request), window, table: self.server.labels.table };
+        let text_protocol = request.mode == Mode::Agent && self.uses_text_protocol(quirks);
+        let decoder = OllamaDecoder::new(request.model.clone(), text_protocol, prompt_size);
         if text_protocol {
-            Box::new(WithoutProtocol::new(decoder, Arc::clone(&request.tools)))
+            Box::new(TextProtocolFilter::new(decoder, Arc::clone(&request.tools)))
         } else {
             Box::new(decoder)
         }
     }
 
-    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
+    fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
         let text = error_text(body);
         let lower = text.to_ascii_lowercase();
-        let fail = |kind, message| Some(Refusal::Fail(ModelFailure { kind, message }));
-        let (name, Words { table, place, there }) = (&self.name, self.server.words);
+        let fail = |kind, message| Some(ErrorAction::Fail(ModelFailure { kind, message }));
+        let (name, OllamaLabels { table, place, there }) = (&self.name, self.server.labels);
         if status == 403 && text.trim().is_empty() {
             let message = "Ollama refuses the host name that it is called by (403); call it by its IP address or as localhost";
             return fail(FailureKind::Auth, message.to_owned());
         }
-        if lower.contains("does not support tools") && !attempt.text_protocol {
-            attempt.text_protocol = true;
-            return Some(Refusal::Again);
+        if lower.contains("does not support tools") && !quirks.text_protocol {
+            quirks.text_protocol = true;
+            return Some(ErrorAction::RetryNow);
         }
-        if lower.contains("does not support thinking") && leave_out(attempt, THINK) {
-            return Some(Refusal::Again);
+        if lower.contains("does not support thinking") && mark_unsupported(quirks, THINK) {
+            return Some(ErrorAction::RetryNow);
         }
         let refuses_format = lower.contains("grammar") || lower.contains("format");
-        if refuses_format && self.speaks_text(attempt) && leave_out(attempt, FORMAT) {
-            return Some(Refusal::Again);
+        if refuses_format && self.uses_text_protocol(quirks) && mark_unsupported(quirks, FORMAT) {
+            return Some(ErrorAction::RetryNow);
         }
         if lower.contains("does not support chat") {
             return fail(
@@ -313,13 +315,13 @@ impl Wire for OllamaModel {
                 format!("{name} is no model for chats; choose another with --model"),
             );
         }
-        if words::is_overflow(&lower) {
+        if errors::is_overflow(&lower) {
             let message = format!(
                 "the prompt does not fit the window ({text}); raise num_ctx of [providers.{table}], or begin a new chat"
             );
             return fail(FailureKind::ContextOverflow, message);
         }
-        if words::is_memory(&lower) {
+        if errors::is_out_of_memory(&lower) {
             let message = format!(
                 "the machine is too small for {name} ({text}); choose a smaller model, or lower num_ctx of [providers.{table}]"
             );
@@ -335,11 +337,11 @@ impl Wire for OllamaModel {
     }
 }
 
-fn leave_out(attempt: &mut Attempt, name: &'static str) -> bool {
-    if attempt.without.contains(&name) {
+fn mark_unsupported(quirks: &mut ModelQuirks, name: &'static str) -> bool {
+    if quirks.unsupported_params.contains(&name) {
         return false;
     }
-    attempt.without.push(name);
+    quirks.unsupported_params.push(name);
     true
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Facts: `openai` 3.52.0 (Python) types and retry code; the servers' own documents and issue threads.
 
-mod alike;
+mod chunk_template;
 mod decode;
 mod encode;
 
@@ -14,13 +14,13 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use url::Url;
 
+use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
 use crate::settings::Endpoint;
+use crate::text_protocol_filter::TextProtocolFilter;
 use crate::transport::error_text;
-use crate::unshown::WithoutProtocol;
-use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
 
-use decode::ChatDecoder;
-use encode::{Dialect, KeptTools};
+use decode::OpenAiDecoder;
+use encode::{Dialect, EncodedToolsCache};
 pub(crate) use encode::{push_tools, reply_as_text};
 
 /// The vendor's own address.
@@ -78,7 +78,7 @@ pub(crate) struct OpenAi {
     headers: Vec<(String, SecretString)>,
     first_byte: Duration,
     dialect: Dialect,
-    tools: KeptTools,
+    tools: EncodedToolsCache,
 }
 
 impl OpenAi {
@@ -100,7 +100,7 @@ impl OpenAi {
             headers: endpoint.headers.clone(),
             first_byte: endpoint.timeout.unwrap_or(FIRST_BYTE_MAX),
             dialect,
-            tools: KeptTools::default(),
+            tools: EncodedToolsCache::default(),
         }
     }
 
@@ -146,28 +146,28 @@ impl OpenAi {
     }
 }
 
-impl Wire for OpenAi {
-    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
-        Ok(Built {
+impl ModelApi for OpenAi {
+    fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
+        Ok(HttpRequest {
             url: self.address("/chat/completions")?,
             headers: self.headers()?,
-            body: encode::body(request, attempt, self.dialect, &self.tools),
+            body: encode::body(request, quirks, self.dialect, &self.tools),
             framing: Framing::Sse,
             first_byte: self.first_byte,
         })
     }
 
-    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
-        let attempt = attempt.for_request(request);
-        let decoder = ChatDecoder::new(request.model.clone(), attempt.text_protocol);
-        if attempt.text_protocol {
-            Box::new(WithoutProtocol::new(decoder, Arc::clone(&request.tools)))
+    fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder> {
+        let quirks = quirks.for_request(request);
+        let decoder = OpenAiDecoder::new(request.model.clone(), quirks.text_protocol);
+        if quirks.text_protocol {
+            Box::new(TextProtocolFilter::new(decoder, Arc::clone(&request.tools)))
         } else {
             Box::new(decoder)
         }
     }
 
-    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
+    fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
         let words = error_text(body);
         let lower = format!("{words} {}", if body.len() < 8_192 { body } else { "" }).to_ascii_lowercase();
         if matches!(status, 400 | 413 | 422 | 500) && OVERFLOW.iter().any(|word| lower.contains(word)) {
@@ -195,13 +195,13 @@ impl Wire for OpenAi {
             ));
         }
         if status == 429 {
-            return Some(Refusal::Later(wait_in_words(&lower)));
+            return Some(ErrorAction::RetryAfter(parse_wait(&lower)));
         }
         if !matches!(status, 400 | 404 | 422 | 500 | 501) {
             return None;
         }
-        if adapt(&lower, body, attempt) {
-            return Some(Refusal::Again);
+        if learn_quirk(&lower, body, quirks) {
+            return Some(ErrorAction::RetryNow);
         }
         if status == 404 && lower.contains("model") {
             return Some(fail(
@@ -221,7 +221,7 @@ impl Wire for OpenAi {
 }
 
 /// The wait that a text asks for: `Please try again in 1m2.5s`, `Please retry after 20 seconds`.
-fn wait_in_words(lower: &str) -> Option<Duration> {
+fn parse_wait(lower: &str) -> Option<Duration> {
     let behind = ["try again in ", "retry after "]
         .iter()
         .find_map(|words| Some(&lower[lower.find(words)? + words.len()..]))?;
@@ -243,46 +243,46 @@ fn wait_in_words(lower: &str) -> Option<Duration> {
     (rest.len() < behind.len()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
 }
 
-fn fail(kind: FailureKind, message: String) -> Refusal {
-    Refusal::Fail(ModelFailure { kind, message })
+fn fail(kind: FailureKind, message: String) -> ErrorAction {
+    ErrorAction::Fail(ModelFailure { kind, message })
 }
 
 /// Changes the form of the request by what the server refused; false where there is nothing to change.
-fn adapt(lower: &str, body: &str, attempt: &mut Attempt) -> bool {
+fn learn_quirk(lower: &str, body: &str, quirks: &mut ModelQuirks) -> bool {
     let parameter = serde_json::from_str::<serde_json::Value>(body)
         .ok()
         .and_then(|body| body.pointer("/error/param")?.as_str().map(str::to_ascii_lowercase));
     let refuses_tools = NO_TOOLS.iter().any(|word| lower.contains(word))
         || parameter.as_deref() == Some("tools")
         || (lower.contains("unsupportedparams") && lower.contains("'tools'"));
-    if refuses_tools && !attempt.text_protocol {
-        attempt.text_protocol = true;
+    if refuses_tools && !quirks.text_protocol {
+        quirks.text_protocol = true;
         return true;
     }
     if lower.contains("reasoning_content") && lower.contains("passed back") {
-        return leave_out(attempt, ASSISTANT_REASONING);
+        return mark_unsupported(quirks, ASSISTANT_REASONING);
     }
     let named = OPTIONAL.into_iter().find(|name| parameter.as_deref() == Some(name));
     let named = named.or_else(|| {
-        let kept = OPTIONAL.into_iter().filter(|name| !attempt.without.contains(name));
+        let kept = OPTIONAL.into_iter().filter(|name| !quirks.unsupported_params.contains(name));
         let places = kept.filter_map(|name| Some((lower.find(name)?, name)));
         places.min_by_key(|(place, _)| *place).map(|(_, name)| name)
     });
     match named {
-        Some(REASONING_EFFORT) if !attempt.reasoning_none => {
-            attempt.reasoning_none = true;
+        Some(REASONING_EFFORT) if !quirks.reasoning_none => {
+            quirks.reasoning_none = true;
             true
         }
-        Some(name) => leave_out(attempt, name),
+        Some(name) => mark_unsupported(quirks, name),
         None => false,
     }
 }
 
-fn leave_out(attempt: &mut Attempt, name: &'static str) -> bool {
-    if attempt.without.contains(&name) {
+fn mark_unsupported(quirks: &mut ModelQuirks, name: &'static str) -> bool {
+    if quirks.unsupported_params.contains(&name) {
         return false;
     }
-    attempt.without.push(name);
+    quirks.unsupported_params.push(name);
     true
 }
 
@@ -322,7 +322,7 @@ mod tests {
             ("try again in 5 apples", None),
             ("slow down", None),
         ] {
-            assert_eq!(wait_in_words(words), milliseconds.map(Duration::from_millis), "{words}");
+            assert_eq!(parse_wait(words), milliseconds.map(Duration::from_millis), "{words}");
         }
     }
 

@@ -10,16 +10,19 @@ use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use sysop_driver::port::{ModelEvent, Provider};
 
 use crate::anthropic::Anthropic;
-use crate::clean::Cleaner;
-use crate::far::link::{FarModel, Link, List, Tunnel, Way};
-use crate::far::pipe;
+use crate::api::ModelApi;
 use crate::gemini::Gemini;
 use crate::ollama::{self, Ollama};
 use crate::openai::{self, OpenAi};
+use crate::redact::Redactor;
+use crate::remote::ollama::{ModelList, RemoteOllama, RemoteOllamaModel, RemoteTransport, Tunnel};
+use crate::remote::ollama_run;
 use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX};
-use crate::transport::{self, Clients, Learnt, Place, Plan, RetrySettings, Warned, causes, error_text};
+use crate::transport::{
+    self, CallContext, CleartextKeyWarnings, HttpClients, QuirkCache, RequestTarget, RetrySettings, causes,
+    error_text,
+};
 use crate::vertex::Vertex;
-use crate::wire::Wire;
 
 /// The longest that asking whether a server is there may take.
 pub const PROBE_MAX: Duration = Duration::from_secs(3);
@@ -29,27 +32,27 @@ const MODELS_MAX: usize = 1_000;
 /// Every provider that the settings tell of. Cheap to clone; clones share connections and what was learnt.
 #[derive(Clone)]
 pub struct Providers {
-    shared: Arc<Shared>,
+    shared: Arc<ProvidersState>,
     retry: RetrySettings,
 }
 
-struct Shared {
+struct ProvidersState {
     settings: ProvidersSettings,
-    clients: Arc<Clients>,
-    learnt: Arc<Learnt>,
-    warned: Arc<Warned>,
+    clients: Arc<HttpClients>,
+    known_quirks: Arc<QuirkCache>,
+    cleartext_warnings: Arc<CleartextKeyWarnings>,
     openai: Arc<OpenAi>,
     ollama: Arc<Ollama>,
     gemini: Arc<Gemini>,
     vertex: Arc<Vertex>,
     anthropic: Arc<Anthropic>,
-    link: Arc<Link>,
-    piped: Arc<pipe::Learnt>,
+    remote_ollama: Arc<RemoteOllama>,
+    run_quirks: Arc<ollama_run::RunQuirkCache>,
 }
 
 /// What asking a server came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Probe {
+pub struct ProbeResult {
     /// Whether it answered as the API does.
     pub reachable: bool,
     /// The names of its models.
@@ -58,17 +61,17 @@ pub struct Probe {
     pub problem: Option<String>,
 }
 
-impl Probe {
+impl ProbeResult {
     fn problem(problem: impl Into<String>) -> Self {
         Self { problem: Some(problem.into()), ..Self::default() }
     }
 }
 
 /// How a server is asked for its models.
-struct Question {
+struct ModelListRequest {
     url: String,
     headers: Vec<(String, SecretString)>,
-    place: Place,
+    target: RequestTarget,
     /// Where the list stands, and what a name is called in it.
     list: &'static str,
     name: &'static str,
@@ -77,13 +80,17 @@ struct Question {
 impl Providers {
     /// Takes the settings. Does no IO.
     pub fn new(settings: ProvidersSettings) -> Self {
-        let clients: Arc<Clients> = Arc::default();
-        let shared = Shared {
-            link: Arc::new(Link::new(settings.far.clone(), &settings.ollama_ssh, Arc::clone(&clients))),
-            piped: Arc::default(),
+        let clients: Arc<HttpClients> = Arc::default();
+        let shared = ProvidersState {
+            remote_ollama: Arc::new(RemoteOllama::new(
+                settings.remote.clone(),
+                &settings.ollama_ssh,
+                Arc::clone(&clients),
+            )),
+            run_quirks: Arc::default(),
             clients,
-            learnt: Arc::default(),
-            warned: Arc::default(),
+            known_quirks: Arc::default(),
+            cleartext_warnings: Arc::default(),
             openai: Arc::new(OpenAi::new(&settings.openai)),
             ollama: Arc::new(Ollama::new(&settings.ollama)),
             gemini: Arc::new(Gemini::new(&settings.gemini)),
@@ -101,149 +108,167 @@ impl Providers {
     }
 
     /// Asks whether a provider's server is there and what models it has; takes at most [`PROBE_MAX`].
-    pub async fn probe(&self, provider: &str) -> Probe {
+    pub async fn probe(&self, provider: &str) -> ProbeResult {
         if provider == OLLAMA_SSH.provider {
-            return match tokio::time::timeout(PROBE_MAX, self.probe_far()).await {
-                Ok(Ok(models)) => Probe { reachable: true, models, problem: None },
-                Ok(Err(failure)) => Probe::problem(Cleaner::default().message(&failure.message)),
-                Err(_) => Probe::problem(too_slow(OLLAMA_SSH)),
+            return match tokio::time::timeout(PROBE_MAX, self.probe_remote()).await {
+                Ok(Ok(models)) => ProbeResult { reachable: true, models, problem: None },
+                Ok(Err(failure)) => ProbeResult::problem(Redactor::default().message(&failure.message)),
+                Err(_) => ProbeResult::problem(probe_timeout_message(OLLAMA_SSH)),
             };
         }
-        match self.question(provider) {
-            Ok(question) => self.ask(question).await,
-            Err(failure) => Probe::problem(failure.message),
+        match self.list_request(provider) {
+            Ok(list_request) => self.run_probe(list_request).await,
+            Err(failure) => ProbeResult::problem(failure.message),
         }
     }
 
     /// The models of the far machine, by whatever way leads there.
-    async fn probe_far(&self) -> Result<Vec<String>, ModelFailure> {
-        let link = &self.shared.link;
+    async fn probe_remote(&self) -> Result<Vec<String>, ModelFailure> {
+        let remote_ollama = &self.shared.remote_ollama;
         let problem = |message| ModelFailure { kind: FailureKind::Unreachable, message };
-        match link.way().await? {
-            Way::Tunnel(tunnel) => {
-                let question = ollama_question(tunnel.server(), OLLAMA_SSH)?;
-                let cleaner = Cleaner::new(&question.headers);
-                self.list(&question, &cleaner).await.map_err(|message| problem(cleaner.message(&message)))
+        match remote_ollama.transport().await? {
+            RemoteTransport::Tunnel(tunnel) => {
+                let list_request = ollama_list_request(tunnel.server(), OLLAMA_SSH)?;
+                let redactor = Redactor::new(&list_request.headers);
+                self.list(&list_request, &redactor)
+                    .await
+                    .map_err(|message| problem(redactor.message(&message)))
             }
-            Way::Pipe => match link.list(link.far()?).await? {
-                List::Models(models) => Ok(models.into_iter().take(MODELS_MAX).collect()),
-                List::Failed(failure) => Err(failure),
+            RemoteTransport::OllamaRun => match remote_ollama.list(remote_ollama.remote()?).await? {
+                ModelList::Models(models) => Ok(models.into_iter().take(MODELS_MAX).collect()),
+                ModelList::Failed(failure) => Err(failure),
             },
         }
     }
 
-    fn question(&self, provider: &str) -> Result<Question, ModelFailure> {
+    fn list_request(&self, provider: &str) -> Result<ModelListRequest, ModelFailure> {
         match provider {
-            "openai" => Ok(Question {
+            "openai" => Ok(ModelListRequest {
                 url: self.shared.openai.address("/models")?,
                 headers: self.shared.openai.headers()?,
-                place: OPENAI,
+                target: OPENAI,
                 list: "data",
                 name: "id",
             }),
-            "gemini" => self.gemini_question(),
-            "anthropic" => self.anthropic_question(),
+            "gemini" => self.gemini_list_request(),
+            "anthropic" => self.anthropic_list_request(),
             "vertex" => Err(ModelFailure {
                 kind: FailureKind::UnknownModel,
                 message:
                     "Vertex AI lists no models; name one with --model, for example vertex/gemini-3.8-flash"
                         .to_owned(),
             }),
-            "ollama" => ollama_question(&self.shared.ollama, OLLAMA),
-            _ => Err(unknown(provider)),
+            "ollama" => ollama_list_request(&self.shared.ollama, OLLAMA),
+            _ => Err(unknown_provider(provider)),
         }
     }
 
-    fn gemini_question(&self) -> Result<Question, ModelFailure> {
+    fn gemini_list_request(&self) -> Result<ModelListRequest, ModelFailure> {
         let endpoint = &self.shared.settings.gemini;
         let base = base_of(endpoint, GEMINI_BASE_URL);
         let versioned = base.ends_with("/v1beta") || base.ends_with("/v1");
-        Ok(Question {
+        Ok(ModelListRequest {
             url: if versioned { format!("{base}/models") } else { format!("{base}/v1beta/models") },
             headers: headers_with_key(endpoint, "x-goog-api-key", "GEMINI_API_KEY")?,
-            place: GEMINI,
+            target: GEMINI,
             list: "models",
             name: "name",
         })
     }
 
-    fn anthropic_question(&self) -> Result<Question, ModelFailure> {
+    fn anthropic_list_request(&self) -> Result<ModelListRequest, ModelFailure> {
         let endpoint = &self.shared.settings.anthropic;
         let mut headers = headers_with_key(endpoint, "x-api-key", "ANTHROPIC_API_KEY")?;
         headers.push(("anthropic-version".to_owned(), "2023-06-01".into()));
         let base = base_of(endpoint, ANTHROPIC_BASE_URL);
-        Ok(Question { url: format!("{base}/v1/models"), headers, place: ANTHROPIC, list: "data", name: "id" })
+        Ok(ModelListRequest {
+            url: format!("{base}/v1/models"),
+            headers,
+            target: ANTHROPIC,
+            list: "data",
+            name: "id",
+        })
     }
 
-    async fn ask(&self, question: Question) -> Probe {
-        let cleaner = Cleaner::new(&question.headers);
-        match tokio::time::timeout(PROBE_MAX, self.list(&question, &cleaner)).await {
-            Ok(Ok(models)) => Probe { reachable: true, models, problem: None },
-            Ok(Err(problem)) => Probe::problem(cleaner.message(&problem)),
-            Err(_) => Probe::problem(too_slow(question.place)),
+    async fn run_probe(&self, list_request: ModelListRequest) -> ProbeResult {
+        let redactor = Redactor::new(&list_request.headers);
+        match tokio::time::timeout(PROBE_MAX, self.list(&list_request, &redactor)).await {
+            Ok(Ok(models)) => ProbeResult { reachable: true, models, problem: None },
+            Ok(Err(problem)) => ProbeResult::problem(redactor.message(&problem)),
+            Err(_) => ProbeResult::problem(probe_timeout_message(list_request.target)),
         }
     }
 
-    async fn list(&self, question: &Question, cleaner: &Cleaner) -> Result<Vec<String>, String> {
-        let http = self.shared.clients.for_address(&question.url).map_err(|failure| failure.message)?;
-        let place = question.place;
-        let headers = transport::header_map(&question.headers).map_err(|name| {
-            format!("the header `{name}` cannot be sent; correct it in [providers.{}]", place.provider)
+    async fn list(
+        &self,
+        list_request: &ModelListRequest,
+        redactor: &Redactor,
+    ) -> Result<Vec<String>, String> {
+        let http = self.shared.clients.for_address(&list_request.url).map_err(|failure| failure.message)?;
+        let target = list_request.target;
+        let headers = transport::header_map(&list_request.headers).map_err(|name| {
+            format!("the header `{name}` cannot be sent; correct it in [providers.{}]", target.provider)
         })?;
-        let response = http.get(&question.url).headers(headers).send().await.map_err(|error| {
-            format!("nobody answers for {} ({}); {}", place.provider, causes(&error), place.unreachable)
+        let response = http.get(&list_request.url).headers(headers).send().await.map_err(|error| {
+            format!("nobody answers for {} ({}); {}", target.provider, causes(&error), target.unreachable)
         })?;
         let status = response.status().as_u16();
         let success = response.status().is_success();
         let body = transport::body_up_to(response, MODELS_BYTES_MAX).await;
         if !success {
-            let next = if matches!(status, 401 | 403) { place.key } else { "check its base_url" };
-            let words = cleaner.quote(&error_text(&body));
-            return Err(format!("{} answered {status} {words}; {next}", place.provider));
+            let next = if matches!(status, 401 | 403) { target.key } else { "check its base_url" };
+            let words = redactor.quote(&error_text(&body));
+            return Err(format!("{} answered {status} {words}; {next}", target.provider));
         }
         let body: Value = serde_json::from_str(&body).map_err(|_| {
-            format!("{} answered with {}; check its base_url", place.provider, cleaner.quote(&body))
+            format!("{} answered with {}; check its base_url", target.provider, redactor.quote(&body))
         })?;
-        let list = body[question.list].as_array().or(body.as_array());
-        let names = list.into_iter().flatten().filter_map(|model| model[question.name].as_str());
+        let list = body[list_request.list].as_array().or(body.as_array());
+        let names = list.into_iter().flatten().filter_map(|model| model[list_request.name].as_str());
         Ok(names
             .map(|name| name.strip_prefix("models/").unwrap_or(name).to_owned())
             .take(MODELS_MAX)
             .collect())
     }
 
-    fn plan(&self, endpoint: &Endpoint, base_url: &str, wire: Arc<dyn Wire>, place: Place) -> Plan {
-        Plan {
+    fn context(
+        &self,
+        endpoint: &Endpoint,
+        base_url: &str,
+        api: Arc<dyn ModelApi>,
+        target: RequestTarget,
+    ) -> CallContext {
+        CallContext {
             clients: Arc::clone(&self.shared.clients),
-            wire,
-            place,
+            api,
+            target,
             base_url: endpoint.base_url.clone().unwrap_or_else(|| base_url.to_owned()),
             shown: None,
             silence: endpoint.timeout.unwrap_or(SILENCE_MAX),
             retry: self.retry,
-            learnt: Arc::clone(&self.shared.learnt),
-            warned: Arc::clone(&self.shared.warned),
+            known_quirks: Arc::clone(&self.shared.known_quirks),
+            cleartext_warnings: Arc::clone(&self.shared.cleartext_warnings),
         }
     }
 
     /// A call to a model of the far machine; the way there is found at the first poll.
-    fn far_stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+    fn remote_stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let providers = self.clone();
         async_stream::stream! {
-            let link = &providers.shared.link;
-            let way = link.way().await;
-            if let Some(news) = link.news() {
-                yield ModelEvent::Notice(Cleaner::default().message(&news));
+            let remote_ollama = &providers.shared.remote_ollama;
+            let transport = remote_ollama.transport().await;
+            if let Some(pending_notice) = remote_ollama.pending_notice() {
+                yield ModelEvent::Notice(Redactor::default().message(&pending_notice));
             }
-            let mut events = match way {
-                Ok(Way::Tunnel(tunnel)) => transport::stream(providers.far_plan(&tunnel, &request), request),
-                Ok(Way::Pipe) => {
-                    let learnt = Arc::clone(&providers.shared.piped);
-                    pipe::stream(Arc::clone(link), learnt, providers.retry, request)
+            let mut events = match transport {
+                Ok(RemoteTransport::Tunnel(tunnel)) => transport::stream(providers.remote_call_context(&tunnel, &request), request),
+                Ok(RemoteTransport::OllamaRun) => {
+                    let known_quirks = Arc::clone(&providers.shared.run_quirks);
+                    ollama_run::stream(Arc::clone(remote_ollama), known_quirks, providers.retry, request)
                 }
-                Err(failure) => failed(ModelFailure {
+                Err(failure) => failed_stream(ModelFailure {
                     kind: failure.kind,
-                    message: Cleaner::default().message(&failure.message),
+                    message: Redactor::default().message(&failure.message),
                 }),
             };
             while let Some(event) = events.next().await {
@@ -253,71 +278,75 @@ impl Providers {
         .boxed()
     }
 
-    fn far_plan(&self, tunnel: &Arc<Tunnel>, request: &ModelRequest) -> Plan {
-        let link = &self.shared.link;
-        let wire = Arc::new(FarModel::new(Arc::clone(link), Arc::clone(tunnel), &request.model.name));
-        let endpoint = &link.settings().endpoint;
-        let mut plan = self.plan(endpoint, ollama::BASE_URL, wire, OLLAMA_SSH);
+    fn remote_call_context(&self, tunnel: &Arc<Tunnel>, request: &ModelRequest) -> CallContext {
+        let remote_ollama = &self.shared.remote_ollama;
+        let api = Arc::new(RemoteOllamaModel::new(
+            Arc::clone(remote_ollama),
+            Arc::clone(tunnel),
+            &request.model.name,
+        ));
+        let endpoint = &remote_ollama.settings().endpoint;
+        let mut context = self.context(endpoint, ollama::BASE_URL, api, OLLAMA_SSH);
         // The near end of a tunnel is on this machine, whatever the far address is.
-        plan.base_url = ollama::BASE_URL.to_owned();
-        plan.shown = Some(tunnel.origin.clone());
-        plan.silence = link.silence();
-        plan
+        context.base_url = ollama::BASE_URL.to_owned();
+        context.shown = Some(tunnel.origin.clone());
+        context.silence = remote_ollama.silence();
+        context
     }
 }
 
-fn ollama_question(server: &Ollama, place: Place) -> Result<Question, ModelFailure> {
-    Ok(Question {
+fn ollama_list_request(server: &Ollama, target: RequestTarget) -> Result<ModelListRequest, ModelFailure> {
+    Ok(ModelListRequest {
         url: server.address("/api/tags")?,
         headers: server.headers(),
-        place,
+        target,
         list: "models",
         name: "name",
     })
 }
 
-fn too_slow(place: Place) -> String {
-    format!("{} did not answer within {} s; {}", place.provider, PROBE_MAX.as_secs(), place.unreachable)
+fn probe_timeout_message(target: RequestTarget) -> String {
+    format!("{} did not answer within {} s; {}", target.provider, PROBE_MAX.as_secs(), target.unreachable)
 }
 
-fn failed(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
+fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
     futures::stream::once(async move { ModelEvent::Failed(failure) }).boxed()
 }
 
 /// The most bytes of a list of models.
 const MODELS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-const OPENAI: Place = Place {
+const OPENAI: RequestTarget = RequestTarget {
     provider: "openai",
     unreachable: "check that the server runs and that the base_url of [providers.openai] is right",
     key: "check the key (OPENAI_API_KEY)",
 };
 
-const OLLAMA: Place = Place {
+const OLLAMA: RequestTarget = RequestTarget {
     provider: "ollama",
     unreachable: "start Ollama with `ollama serve`, or check OLLAMA_HOST",
     key: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
 };
 
-const OLLAMA_SSH: Place = Place {
+const OLLAMA_SSH: RequestTarget = RequestTarget {
     provider: "ollama+ssh",
     unreachable: "start Ollama there with `ollama serve`, or check OLLAMA_HOST there",
     key: "run `ollama signin` there for cloud models, or check the key of [providers.ollama+ssh]",
 };
 
-const GEMINI: Place = Place {
+const GEMINI: RequestTarget = RequestTarget {
     provider: "gemini",
     unreachable: "check the network, the proxy variables and the base_url of [providers.gemini]",
     key: "check the key (GEMINI_API_KEY)",
 };
 
-const VERTEX: Place = Place {
+const VERTEX: RequestTarget = RequestTarget {
     provider: "vertex",
     unreachable: "check the network, the proxy variables and the location of [providers.vertex]",
     key: "run `gcloud auth application-default login`, and check the project of [providers.vertex]",
 };
 
-const ANTHROPIC: Place = Place {
+const ANTHROPIC: RequestTarget = RequestTarget {
     provider: "anthropic",
     unreachable: "check the network, the proxy variables and the base_url of [providers.anthropic]",
     key: "check the key (ANTHROPIC_API_KEY)",
@@ -348,7 +377,7 @@ fn headers_with_key(
     Ok(headers)
 }
 
-fn unknown(provider: &str) -> ModelFailure {
+fn unknown_provider(provider: &str) -> ModelFailure {
     ModelFailure {
         kind: FailureKind::UnknownModel,
         message: format!(
@@ -362,36 +391,39 @@ impl Provider for Providers {
         let shared = &self.shared;
         match request.model.provider.as_str() {
             "openai" => {
-                let plan =
-                    self.plan(&shared.settings.openai, openai::BASE_URL, shared.openai.clone(), OPENAI);
-                transport::stream(plan, request)
+                let context =
+                    self.context(&shared.settings.openai, openai::BASE_URL, shared.openai.clone(), OPENAI);
+                transport::stream(context, request)
             }
-            "ollama+ssh" => self.far_stream(request),
+            "ollama+ssh" => self.remote_stream(request),
             "ollama" => {
-                let wire = Arc::new(shared.ollama.model(&request.model.name));
+                let api = Arc::new(shared.ollama.model(&request.model.name));
                 let endpoint = &shared.settings.ollama.endpoint;
-                let mut plan = self.plan(endpoint, ollama::BASE_URL, wire, OLLAMA);
-                plan.silence = shared.ollama.silence();
+                let mut context = self.context(endpoint, ollama::BASE_URL, api, OLLAMA);
+                context.silence = shared.ollama.silence();
                 if let Ok(base_url) = shared.ollama.address("") {
-                    plan.base_url = base_url;
+                    context.base_url = base_url;
                 }
-                transport::stream(plan, request)
+                transport::stream(context, request)
             }
             "gemini" => {
-                let wire = shared.gemini.clone();
-                transport::stream(self.plan(&shared.settings.gemini, GEMINI_BASE_URL, wire, GEMINI), request)
+                let api = shared.gemini.clone();
+                transport::stream(
+                    self.context(&shared.settings.gemini, GEMINI_BASE_URL, api, GEMINI),
+                    request,
+                )
             }
             "vertex" => {
                 let endpoint = &shared.settings.vertex.endpoint;
                 let base_url = shared.vertex.base_url();
-                transport::stream(self.plan(endpoint, &base_url, shared.vertex.clone(), VERTEX), request)
+                transport::stream(self.context(endpoint, &base_url, shared.vertex.clone(), VERTEX), request)
             }
             "anthropic" => {
-                let wire = shared.anthropic.clone();
-                let plan = self.plan(&shared.settings.anthropic, ANTHROPIC_BASE_URL, wire, ANTHROPIC);
-                transport::stream(plan, request)
+                let api = shared.anthropic.clone();
+                let context = self.context(&shared.settings.anthropic, ANTHROPIC_BASE_URL, api, ANTHROPIC);
+                transport::stream(context, request)
             }
-            provider => failed(unknown(provider)),
+            provider => failed_stream(unknown_provider(provider)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure};
-use sysop_core::text::neutralise_line;
+use sysop_core::text::neutralize_line;
 
 use crate::settings::Endpoint;
 
@@ -12,12 +12,12 @@ const WORDS_CHARS_MAX: usize = 400;
 const KEY_HIDDEN: &str = "[key]";
 
 /// A server's words on one line, cut, control characters made visible, the key hidden.
-pub(crate) fn words(text: &str, key: Option<&SecretString>) -> String {
+pub(crate) fn quote_server_text(text: &str, key: Option<&SecretString>) -> String {
     let hidden = match key.map(ExposeSecret::expose_secret) {
         Some(key) if !key.is_empty() => text.replace(key, KEY_HIDDEN),
         Some(_) | None => text.to_owned(),
     };
-    let line = neutralise_line(hidden.trim());
+    let line = neutralize_line(hidden.trim());
     match line.char_indices().nth(WORDS_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.into_owned(),
@@ -30,7 +30,7 @@ pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFai
 }
 
 /// The person's own headers, behind those of the wire, unless they name one of the same.
-pub(crate) fn with_own_headers(
+pub(crate) fn with_custom_headers(
     mut headers: Vec<(String, SecretString)>,
     endpoint: &Endpoint,
 ) -> Vec<(String, SecretString)> {
@@ -42,6 +42,6 @@ pub(crate) fn with_own_headers(
 }
 
 /// Whether the person's own headers hold one of `names`.
-pub(crate) fn has_own_header(endpoint: &Endpoint, names: &[&str]) -> bool {
+pub(crate) fn has_custom_header(endpoint: &Endpoint, names: &[&str]) -> bool {
     endpoint.headers.iter().any(|(name, _)| names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use crate::far::FarMachine;
+use crate::remote::RemoteMachine;
 
 /// The longest silence by default.
 pub const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -34,12 +34,12 @@ pub struct VertexSettings {
     /// The location; none means `global`.
     pub location: Option<String>,
     /// Where to find the account, unless a key is set.
-    pub credentials: GoogleCredentials,
+    pub credentials: GoogleCredentialSources,
 }
 
 /// Where Google's application default credentials may be; the first that is there counts.
 #[derive(Debug, Clone, Default)]
-pub struct GoogleCredentials {
+pub struct GoogleCredentialSources {
     /// A file that the person named (`GOOGLE_APPLICATION_CREDENTIALS`); it must be there.
     pub file: Option<PathBuf>,
     /// The file that `gcloud auth application-default login` writes; it may be missing.
@@ -86,7 +86,7 @@ pub struct ProvidersSettings {
     /// `OLLAMA_HOST`. Without a `num_ctx`, `ollama run` is taken to have a window of 4096 tokens.
     pub ollama_ssh: OllamaSettings,
     /// The far machine, where the session's host is one.
-    pub far: Option<Arc<dyn FarMachine>>,
+    pub remote: Option<Arc<dyn RemoteMachine>>,
     /// The Anthropic Messages API.
     pub anthropic: Endpoint,
 }

@@ -4,8 +4,8 @@
 //! stream drops the connection.
 
 mod clients;
+mod error;
 mod retry;
-mod trouble;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,15 +18,15 @@ use sysop_core::message::{FailureKind, ModelRequest, Reply};
 use sysop_driver::port::ModelEvent;
 use url::Url;
 
-use crate::clean::Cleaner;
-use crate::frames::{FRAME_BYTES_MAX, Frames, TooLong};
-use crate::wire::{Attempt, Built, Decoder, FrameError, Refusal, Wire};
+use crate::api::{ErrorAction, FrameError, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
+use crate::frames::{FRAME_BYTES_MAX, FrameReader, FrameTooLong};
+use crate::redact::Redactor;
 
-pub(crate) use clients::{Clients, causes, is_loopback};
+pub(crate) use clients::{HttpClients, causes, is_loopback};
+use error::RequestError;
+pub(crate) use error::{error_text, seconds};
 pub use retry::RetrySettings;
-use retry::{Advice, is_transient};
-use trouble::Trouble;
-pub(crate) use trouble::{error_text, seconds};
+use retry::{RetryAdvice, is_transient};
 
 /// The longest reply, in bytes of its body; a longer one ends the call.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -35,17 +35,17 @@ pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 /// The longest wait for the body of a refusal.
 const ERROR_BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How often one request changes its form because a server refused the one before.
-const FORMS_MAX: u32 = 8;
+const QUIRK_RETRIES_MAX: u32 = 8;
 /// How long the end of a body is waited for behind the end of the reply, so that its connection can be used again.
 const END_WAIT_MAX: Duration = Duration::from_millis(50);
 /// How many models are remembered with what was learnt of them.
-const MODELS_LEARNT_MAX: usize = 256;
+const QUIRK_MODELS_MAX: usize = 256;
 /// The bytes of a body that are kept to tell what it was.
 const SAMPLE_BYTES_MAX: usize = 2_048;
 
 /// Where requests go, in words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct RequestTarget {
     /// The provider's name.
     pub(crate) provider: &'static str,
     /// What to do where nobody answers.
@@ -56,38 +56,38 @@ pub(crate) struct Place {
 
 /// What was learnt of models that were asked before.
 #[derive(Debug, Default)]
-pub(crate) struct Learnt(Mutex<HashMap<String, Attempt>>);
+pub(crate) struct QuirkCache(Mutex<HashMap<String, ModelQuirks>>);
 
-impl Learnt {
-    fn of(&self, model: &str) -> Attempt {
+impl QuirkCache {
+    fn of(&self, model: &str) -> ModelQuirks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(model).cloned().unwrap_or_default()
     }
 
-    fn keep(&self, model: String, attempt: Attempt) {
+    fn keep(&self, model: String, quirks: ModelQuirks) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MODELS_LEARNT_MAX && !kept.contains_key(&model) {
+        if kept.len() >= QUIRK_MODELS_MAX && !kept.contains_key(&model) {
             kept.clear();
         }
-        kept.insert(model, attempt);
+        kept.insert(model, quirks);
     }
 }
 
 /// The providers for which the person was told that a key goes out in the clear.
 #[derive(Debug, Default)]
-pub(crate) struct Warned(Mutex<BTreeSet<&'static str>>);
+pub(crate) struct CleartextKeyWarnings(Mutex<BTreeSet<&'static str>>);
 
-impl Warned {
+impl CleartextKeyWarnings {
     /// Whether it is the first time.
-    fn is_news(&self, provider: &'static str) -> bool {
+    fn is_first(&self, provider: &'static str) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(provider)
     }
 }
 
 /// All that a call needs beside its request.
-pub(crate) struct Plan {
-    pub(crate) clients: Arc<Clients>,
-    pub(crate) wire: Arc<dyn Wire>,
-    pub(crate) place: Place,
+pub(crate) struct CallContext {
+    pub(crate) clients: Arc<HttpClients>,
+    pub(crate) api: Arc<dyn ModelApi>,
+    pub(crate) target: RequestTarget,
     /// The server's address, to choose the client by.
     pub(crate) base_url: String,
     /// The address to tell a person, where it is another than the one that is connected to.
@@ -95,347 +95,360 @@ pub(crate) struct Plan {
     /// The longest silence between two bytes.
     pub(crate) silence: Duration,
     pub(crate) retry: RetrySettings,
-    pub(crate) learnt: Arc<Learnt>,
-    pub(crate) warned: Arc<Warned>,
+    pub(crate) known_quirks: Arc<QuirkCache>,
+    pub(crate) cleartext_warnings: Arc<CleartextKeyWarnings>,
 }
 
 /// Starts a call; nothing happens before the first poll.
-pub(crate) fn stream(plan: Plan, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
-    let attempt = plan.learnt.of(&request.model.to_string());
-    let call = Call {
-        learnt: attempt.clone(),
-        attempt,
-        origin: plan.shown.clone().unwrap_or_else(|| plan.base_url.clone()),
-        plan,
+pub(crate) fn stream(context: CallContext, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+    let quirks = context.known_quirks.of(&request.model.to_string());
+    let call = ModelCall {
+        known_quirks: quirks.clone(),
+        quirks,
+        origin: context.shown.clone().unwrap_or_else(|| context.base_url.clone()),
+        context,
         request,
         retries: 0,
-        forms: 0,
+        quirk_retries: 0,
         shown: false,
-        cleaner: Cleaner::default(),
+        redactor: Redactor::default(),
         ready: VecDeque::new(),
-        phase: Phase::Prepare,
+        phase: CallPhase::Prepare,
     };
     futures::stream::unfold(call, |mut call| async move { call.next().await.map(|event| (event, call)) })
         .boxed()
 }
 
 /// What a call does next.
-enum Phase {
+enum CallPhase {
     Prepare,
-    Send(reqwest::Client, Box<(Url, Built)>),
+    Send(reqwest::Client, Box<(Url, HttpRequest)>),
     Wait(Duration),
-    Read(Box<Reading>),
+    Read(Box<ResponseReader>),
     Ended,
 }
 
 /// One response that is being read.
-struct Reading {
+struct ResponseReader {
     http: reqwest::Client,
     response: reqwest::Response,
-    frames: Frames,
-    decoder: Box<dyn Decoder>,
+    frames: FrameReader,
+    decoder: Box<dyn ReplyDecoder>,
     first_byte: Duration,
     bytes: usize,
     has_frames: bool,
     sample: Vec<u8>,
 }
 
-struct Call {
-    plan: Plan,
+struct ModelCall {
+    context: CallContext,
     request: ModelRequest,
-    attempt: Attempt,
+    quirks: ModelQuirks,
     /// What was known when the call began.
-    learnt: Attempt,
+    known_quirks: ModelQuirks,
     /// Scheme, host and port that are asked.
     origin: String,
     retries: u32,
-    forms: u32,
+    quirk_retries: u32,
     /// Whether something was shown that a new try makes void.
     shown: bool,
-    cleaner: Cleaner,
+    redactor: Redactor,
     ready: VecDeque<ModelEvent>,
-    phase: Phase,
+    phase: CallPhase,
 }
 
-impl Call {
+impl ModelCall {
     async fn next(&mut self) -> Option<ModelEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 self.shown |= matches!(event, ModelEvent::Text(_) | ModelEvent::Reasoning(_));
                 return Some(event);
             }
-            match std::mem::replace(&mut self.phase, Phase::Ended) {
-                Phase::Ended => return None,
-                Phase::Prepare => self.prepare().await,
-                Phase::Send(http, request) => {
-                    let (url, built) = *request;
-                    self.send(http, url, built).await;
+            match std::mem::replace(&mut self.phase, CallPhase::Ended) {
+                CallPhase::Ended => return None,
+                CallPhase::Prepare => self.prepare().await,
+                CallPhase::Send(http, request) => {
+                    let (url, http_request) = *request;
+                    self.send(http, url, http_request).await;
                 }
-                Phase::Wait(wait) => {
+                CallPhase::Wait(wait) => {
                     tokio::time::sleep(wait).await;
-                    self.phase = Phase::Prepare;
+                    self.phase = CallPhase::Prepare;
                 }
-                Phase::Read(reading) => self.read(reading).await,
+                CallPhase::Read(reader) => self.read(reader).await,
             }
         }
     }
 
     async fn prepare(&mut self) {
-        let http = match self.plan.clients.for_address(&self.plan.base_url) {
+        let http = match self.context.clients.for_address(&self.context.base_url) {
             Ok(http) => http,
             Err(failure) => return self.fail(failure),
         };
-        if let Err(failure) = self.plan.wire.prepare(&http).await {
+        if let Err(failure) = self.context.api.prepare(&http).await {
             return self.fail(failure);
         }
-        match self.plan.wire.build(&self.request, &self.attempt) {
-            Ok(built) => {
-                self.cleaner = Cleaner::new(&built.headers);
-                let url = match self.plan.clients.parsed(&built.url) {
+        match self.context.api.build(&self.request, &self.quirks) {
+            Ok(http_request) => {
+                self.redactor = Redactor::new(&http_request.headers);
+                let url = match self.context.clients.parsed(&http_request.url) {
                     Ok(url) => url,
                     Err(error) => {
-                        let what =
-                            format!("the address of {} cannot be read ({error})", self.plan.place.provider);
-                        return self.trouble(Trouble::new(
+                        let what = format!(
+                            "the address of {} cannot be read ({error})",
+                            self.context.target.provider
+                        );
+                        return self.retry_or_fail(RequestError::new(
                             FailureKind::BadRequest,
                             what,
                             self.check_address(),
                         ));
                     }
                 };
-                if self.plan.shown.is_none() {
+                if self.context.shown.is_none() {
                     self.origin = url.origin().ascii_serialization();
                 }
-                self.warn_of_open_key(&url);
-                self.phase = Phase::Send(http, Box::new((url, built)));
+                self.warn_of_cleartext_key(&url);
+                self.phase = CallPhase::Send(http, Box::new((url, http_request)));
             }
             Err(failure) => self.fail(failure),
         }
     }
 
-    fn warn_of_open_key(&mut self, url: &Url) {
-        let open = url.scheme() == "http" && !is_loopback(url) && self.cleaner.has_secrets();
-        if open && self.plan.warned.is_news(self.plan.place.provider) {
+    fn warn_of_cleartext_key(&mut self, url: &Url) {
+        let open = url.scheme() == "http" && !is_loopback(url) && self.redactor.has_secrets();
+        if open && self.context.cleartext_warnings.is_first(self.context.target.provider) {
             let notice = format!(
                 "the key for {} goes to {} without encryption; use https if it can",
-                self.plan.place.provider, self.origin
+                self.context.target.provider, self.origin
             );
             self.ready.push_back(ModelEvent::Notice(notice));
         }
     }
 
-    async fn send(&mut self, http: reqwest::Client, url: Url, built: Built) {
-        let headers = match header_map(&built.headers) {
+    async fn send(&mut self, http: reqwest::Client, url: Url, http_request: HttpRequest) {
+        let headers = match header_map(&http_request.headers) {
             Ok(headers) => headers,
             Err(name) => {
-                let next = format!("correct that header of [providers.{}]", self.plan.place.provider);
+                let next = format!("correct that header of [providers.{}]", self.context.target.provider);
                 let what = format!(
                     "the header `{name}` cannot be sent: it holds characters that HTTP does not allow"
                 );
-                return self.trouble(Trouble::new(FailureKind::BadRequest, what, next));
+                return self.retry_or_fail(RequestError::new(FailureKind::BadRequest, what, next));
             }
         };
-        let framing = built.framing;
-        let sent = http.post(url).headers(headers).body(built.body).send();
-        let response = match tokio::time::timeout(built.first_byte, sent).await {
-            Err(_) => return self.trouble(self.silent(built.first_byte)),
-            Ok(Err(error)) => return self.trouble(self.unsent(&error)),
+        let framing = http_request.framing;
+        let sent = http.post(url).headers(headers).body(http_request.body).send();
+        let response = match tokio::time::timeout(http_request.first_byte, sent).await {
+            Err(_) => return self.retry_or_fail(self.silence_error(http_request.first_byte)),
+            Ok(Err(error)) => return self.retry_or_fail(self.send_error(&error)),
             Ok(Ok(response)) => response,
         };
         if !response.status().is_success() {
-            return self.refused(response).await;
+            return self.classify_error(response).await;
         }
         if content_type(&response) == "text/html" {
-            return self.page(response).await;
+            return self.reject_web_page(response).await;
         }
-        self.phase = Phase::Read(Box::new(Reading {
+        self.phase = CallPhase::Read(Box::new(ResponseReader {
             http,
             response,
-            frames: Frames::new(framing),
-            decoder: self.plan.wire.decoder(&self.request, &self.attempt),
-            first_byte: built.first_byte,
+            frames: FrameReader::new(framing),
+            decoder: self.context.api.decoder(&self.request, &self.quirks),
+            first_byte: http_request.first_byte,
             bytes: 0,
             has_frames: false,
             sample: Vec::new(),
         }));
     }
 
-    async fn page(&mut self, response: reqwest::Response) {
-        let quote = self.cleaner.quote(&bounded_body(response).await);
-        let what = format!("{} answered with {quote}", self.place());
-        self.trouble(Trouble::new(FailureKind::Protocol, what, self.check_address()));
+    async fn reject_web_page(&mut self, response: reqwest::Response) {
+        let quote = self.redactor.quote(&bounded_body(response).await);
+        let what = format!("{} answered with {quote}", self.target());
+        self.retry_or_fail(RequestError::new(FailureKind::Protocol, what, self.check_address()));
     }
 
-    async fn refused(&mut self, response: reqwest::Response) {
+    async fn classify_error(&mut self, response: reqwest::Response) {
         let status = response.status().as_u16();
         if response.status().is_redirection() {
-            let trouble = self.redirected(status, &response);
-            return self.trouble(trouble);
+            let trouble = self.redirect_error(status, &response);
+            return self.retry_or_fail(trouble);
         }
-        let advice = Advice::read(response.headers(), SystemTime::now());
+        let advice = RetryAdvice::read(response.headers(), SystemTime::now());
         let body = bounded_body(response).await;
-        match self.teach(status, &body) {
-            Some(Refusal::Again) => self.phase = Phase::Prepare,
-            Some(Refusal::Later(wait)) => {
-                let mut trouble = self.by_status(status, &body, advice);
+        match self.learn_from_error(status, &body) {
+            Some(ErrorAction::RetryNow) => self.phase = CallPhase::Prepare,
+            Some(ErrorAction::RetryAfter(wait)) => {
+                let mut trouble = self.status_error(status, &body, advice);
                 trouble.retry = advice.retry != Some(false);
                 trouble.wait = advice.wait.or(wait);
-                self.trouble(trouble);
+                self.retry_or_fail(trouble);
             }
-            Some(Refusal::Fail(failure)) => self.fail(failure),
+            Some(ErrorAction::Fail(failure)) => self.fail(failure),
             None => {
-                let trouble = self.by_status(status, &body, advice);
-                self.trouble(trouble);
+                let trouble = self.status_error(status, &body, advice);
+                self.retry_or_fail(trouble);
             }
         }
     }
 
     /// Lets the wire read a refusal. A wire that wants to try again without having changed anything has nothing to say.
-    fn teach(&mut self, status: u16, body: &str) -> Option<Refusal> {
-        let before = self.attempt.clone();
-        let refusal = self.plan.wire.refused(status, body, &mut self.attempt);
-        if refusal != Some(Refusal::Again) {
+    fn learn_from_error(&mut self, status: u16, body: &str) -> Option<ErrorAction> {
+        let before = self.quirks.clone();
+        let refusal = self.context.api.classify_error(status, body, &mut self.quirks);
+        if refusal != Some(ErrorAction::RetryNow) {
             return refusal;
         }
-        self.forms += 1;
-        (self.attempt != before && self.forms <= FORMS_MAX).then_some(Refusal::Again)
+        self.quirk_retries += 1;
+        (self.quirks != before && self.quirk_retries <= QUIRK_RETRIES_MAX).then_some(ErrorAction::RetryNow)
     }
 
-    async fn read(&mut self, mut reading: Box<Reading>) {
-        let patience =
-            if reading.bytes == 0 { reading.first_byte.max(self.plan.silence) } else { self.plan.silence };
-        match tokio::time::timeout(patience, reading.response.chunk()).await {
-            Err(_) => self.trouble(self.silent(patience)),
-            Ok(Ok(Some(bytes))) => self.take(reading, &bytes).await,
-            Ok(Ok(None)) => self.end(reading, None).await,
-            Ok(Err(error)) => self.end(reading, Some(causes(&error))).await,
+    async fn read(&mut self, mut reader: Box<ResponseReader>) {
+        let patience = if reader.bytes == 0 {
+            reader.first_byte.max(self.context.silence)
+        } else {
+            self.context.silence
+        };
+        match tokio::time::timeout(patience, reader.response.chunk()).await {
+            Err(_) => self.retry_or_fail(self.silence_error(patience)),
+            Ok(Ok(Some(bytes))) => self.take(reader, &bytes).await,
+            Ok(Ok(None)) => self.end(reader, None).await,
+            Ok(Err(error)) => self.end(reader, Some(causes(&error))).await,
         }
     }
 
-    async fn take(&mut self, mut reading: Box<Reading>, bytes: &[u8]) {
-        reading.bytes += bytes.len();
-        if reading.bytes > REPLY_BYTES_MAX {
+    async fn take(&mut self, mut reader: Box<ResponseReader>, bytes: &[u8]) {
+        reader.bytes += bytes.len();
+        if reader.bytes > REPLY_BYTES_MAX {
             let what =
-                format!("the reply of {} does not end (after {} MiB)", self.place(), REPLY_BYTES_MAX >> 20);
-            return self.trouble(Trouble::new(
+                format!("the reply of {} does not end (after {} MiB)", self.target(), REPLY_BYTES_MAX >> 20);
+            return self.retry_or_fail(RequestError::new(
                 FailureKind::Protocol,
                 what,
                 "ask again, or choose another model",
             ));
         }
-        let room = SAMPLE_BYTES_MAX.saturating_sub(reading.sample.len());
-        reading.sample.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        reading.frames.push(bytes);
+        let room = SAMPLE_BYTES_MAX.saturating_sub(reader.sample.len());
+        reader.sample.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        reader.frames.push(bytes);
         let mut out = Vec::new();
-        let result = decode(&mut reading, &mut out);
+        let result = decode(&mut reader, &mut out);
         self.ready.extend(out);
         match result {
-            Ok(false) => self.phase = Phase::Read(reading),
-            Ok(true) => self.finish(reading).await,
-            Err(Unreadable::TooLong) => {
-                let what = format!("{} sent a line of more than {} MiB", self.place(), FRAME_BYTES_MAX >> 20);
-                self.trouble(Trouble::new(FailureKind::Protocol, what, self.check_address()));
+            Ok(false) => self.phase = CallPhase::Read(reader),
+            Ok(true) => self.finish(reader).await,
+            Err(FrameReadError::FrameTooLong) => {
+                let what =
+                    format!("{} sent a line of more than {} MiB", self.target(), FRAME_BYTES_MAX >> 20);
+                self.retry_or_fail(RequestError::new(FailureKind::Protocol, what, self.check_address()));
             }
-            Err(Unreadable::Frame(error)) => self.broken(error),
+            Err(FrameReadError::Decode(error)) => self.on_frame_error(error),
         }
     }
 
     /// The body ended; `problem` where it broke off.
-    async fn end(&mut self, mut reading: Box<Reading>, problem: Option<String>) {
+    async fn end(&mut self, mut reader: Box<ResponseReader>, problem: Option<String>) {
         if problem.is_none()
-            && let Some(frame) = reading.frames.last()
+            && let Some(frame) = reader.frames.last()
         {
-            reading.has_frames = true;
+            reader.has_frames = true;
             let mut out = Vec::new();
-            let result = reading.decoder.frame(frame.event, &frame.data, &mut out);
+            let result = reader.decoder.decode_frame(frame.event, &frame.data, &mut out);
             self.ready.extend(out);
             if let Err(error) = result {
-                return self.broken(error);
+                return self.on_frame_error(error);
             }
         }
-        if !reading.has_frames && problem.is_none() {
-            return self.no_frames(&reading);
+        if !reader.has_frames && problem.is_none() {
+            return self.no_frames(&reader);
         }
-        match (reading.decoder.finish(), problem) {
-            (Ok(reply), _) => self.done(&reading.http, reply).await,
+        match (reader.decoder.finish(), problem) {
+            (Ok(reply), _) => self.complete(&reader.http, reply).await,
             (Err(FrameError::InStream { retry: true, .. }), Some(problem)) => {
                 let what = format!(
                     "the connection to {} broke in the middle of the reply ({problem})",
-                    self.place()
+                    self.target()
                 );
-                self.trouble(
-                    Trouble::new(FailureKind::Unreachable, what, self.plan.place.unreachable).again(),
+                self.retry_or_fail(
+                    RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable)
+                        .retryable(),
                 );
             }
-            (Err(error), _) => self.broken(error),
+            (Err(error), _) => self.on_frame_error(error),
         }
     }
 
-    fn no_frames(&mut self, reading: &Reading) {
-        if reading.bytes == 0 {
-            let what = format!("{} closed the connection without an answer", self.place());
-            return self
-                .trouble(Trouble::new(FailureKind::Unreachable, what, self.plan.place.unreachable).again());
+    fn no_frames(&mut self, reader: &ResponseReader) {
+        if reader.bytes == 0 {
+            let what = format!("{} closed the connection without an answer", self.target());
+            return self.retry_or_fail(
+                RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable)
+                    .retryable(),
+            );
         }
-        let quote = self.cleaner.quote(&String::from_utf8_lossy(&reading.sample));
-        let what = format!("{} answered with what is no reply of a model: {quote}", self.place());
-        self.trouble(Trouble::new(FailureKind::Protocol, what, self.check_address()));
+        let quote = self.redactor.quote(&String::from_utf8_lossy(&reader.sample));
+        let what = format!("{} answered with what is no reply of a model: {quote}", self.target());
+        self.retry_or_fail(RequestError::new(FailureKind::Protocol, what, self.check_address()));
     }
 
-    async fn finish(&mut self, mut reading: Box<Reading>) {
-        match reading.decoder.finish() {
+    async fn finish(&mut self, mut reader: Box<ResponseReader>) {
+        match reader.decoder.finish() {
             Ok(reply) => {
                 // A connection whose body was read to its end can be used for the next step.
-                let rest = async { while let Ok(Some(_)) = reading.response.chunk().await {} };
+                let rest = async { while let Ok(Some(_)) = reader.response.chunk().await {} };
                 tokio::time::timeout(END_WAIT_MAX, rest).await.ok();
-                self.done(&reading.http, reply).await;
+                self.complete(&reader.http, reply).await;
             }
-            Err(error) => self.broken(error),
+            Err(error) => self.on_frame_error(error),
         }
     }
 
-    async fn done(&mut self, http: &reqwest::Client, reply: Reply) {
-        if self.attempt != self.learnt {
-            self.plan.learnt.keep(self.request.model.to_string(), self.attempt.clone());
+    async fn complete(&mut self, http: &reqwest::Client, reply: Reply) {
+        if self.quirks != self.known_quirks {
+            self.context.known_quirks.keep(self.request.model.to_string(), self.quirks.clone());
         }
-        if let Some(notice) = self.plan.wire.afterwards(http, &reply).await {
-            self.ready.push_back(ModelEvent::Notice(self.cleaner.message(&notice)));
+        if let Some(notice) = self.context.api.after_reply(http, &reply).await {
+            self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));
         }
         self.ready.push_back(ModelEvent::Done(Box::new(reply)));
     }
 
     /// The API itself said that the reply failed.
-    fn broken(&mut self, error: FrameError) {
+    fn on_frame_error(&mut self, error: FrameError) {
         let (message, retry, kind) = match error {
             FrameError::InStream { message, retry, kind } => (message, retry, kind),
-            FrameError::Garbage(message) => {
-                let quote = self.cleaner.quote(&message);
-                let what = format!("{} sent what cannot be read: {quote}", self.place());
-                return self.trouble(Trouble::new(FailureKind::Protocol, what, self.check_address()));
+            FrameError::Malformed(message) => {
+                let quote = self.redactor.quote(&message);
+                let what = format!("{} sent what cannot be read: {quote}", self.target());
+                return self.retry_or_fail(RequestError::new(
+                    FailureKind::Protocol,
+                    what,
+                    self.check_address(),
+                ));
             }
         };
         // Some servers refuse a request inside a stream that has begun well.
         let said_nothing = !self.shown && self.ready.is_empty();
         if !retry && said_nothing {
-            match self.teach(400, &message) {
-                Some(Refusal::Again) => {
-                    self.phase = Phase::Prepare;
+            match self.learn_from_error(400, &message) {
+                Some(ErrorAction::RetryNow) => {
+                    self.phase = CallPhase::Prepare;
                     return;
                 }
-                Some(Refusal::Fail(failure)) if failure.kind == FailureKind::ContextOverflow => {
+                Some(ErrorAction::Fail(failure)) if failure.kind == FailureKind::ContextOverflow => {
                     return self.fail(failure);
                 }
                 // The frame told the kind; the status that is made up here would hide it.
-                Some(Refusal::Fail(_) | Refusal::Later(_)) | None => {}
+                Some(ErrorAction::Fail(_) | ErrorAction::RetryAfter(_)) | None => {}
             }
         }
-        let what = format!("{} failed in its reply: {}", self.place(), self.cleaner.quote(&message));
-        let mut trouble = Trouble::new(kind, what, self.next_for(kind));
+        let what = format!("{} failed in its reply: {}", self.target(), self.redactor.quote(&message));
+        let mut trouble = RequestError::new(kind, what, self.hint_for(kind));
         trouble.retry = retry;
-        self.trouble(trouble);
+        self.retry_or_fail(trouble);
     }
 
-    fn redirected(&self, status: u16, response: &reqwest::Response) -> Trouble {
+    fn redirect_error(&self, status: u16, response: &reqwest::Response) -> RequestError {
         let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let target = target.and_then(|target| response.url().join(target).ok());
         let (to, next) = match target {
@@ -443,28 +456,28 @@ impl Call {
                 let origin = url.origin().ascii_serialization();
                 let next = format!(
                     "if you trust {origin}, correct the base_url of [providers.{}]",
-                    self.plan.place.provider
+                    self.context.target.provider
                 );
                 (format!("to {origin}"), next)
             }
             None => ("elsewhere".to_owned(), self.check_address()),
         };
-        let what = format!("{} redirects {to} ({status}), where nothing was sent", self.place());
-        Trouble::new(FailureKind::Protocol, what, next)
+        let what = format!("{} redirects {to} ({status}), where nothing was sent", self.target());
+        RequestError::new(FailureKind::Protocol, what, next)
     }
 }
 
 /// Why a frame could not be taken.
-enum Unreadable {
-    TooLong,
-    Frame(FrameError),
+enum FrameReadError {
+    FrameTooLong,
+    Decode(FrameError),
 }
 
-fn decode(reading: &mut Reading, out: &mut Vec<ModelEvent>) -> Result<bool, Unreadable> {
-    let Reading { frames, decoder, has_frames, .. } = reading;
-    while let Some(frame) = frames.next().map_err(|TooLong| Unreadable::TooLong)? {
+fn decode(reader: &mut ResponseReader, out: &mut Vec<ModelEvent>) -> Result<bool, FrameReadError> {
+    let ResponseReader { frames, decoder, has_frames, .. } = reader;
+    while let Some(frame) = frames.next().map_err(|FrameTooLong| FrameReadError::FrameTooLong)? {
         *has_frames = true;
-        if decoder.frame(frame.event, &frame.data, out).map_err(Unreadable::Frame)? {
+        if decoder.decode_frame(frame.event, &frame.data, out).map_err(FrameReadError::Decode)? {
             return Ok(true);
         }
     }
@@ -498,7 +511,7 @@ pub(crate) async fn bounded_body(response: reqwest::Response) -> String {
 /// A body, up to a bound in bytes and in time.
 pub(crate) async fn body_up_to(mut response: reqwest::Response, bytes_max: usize) -> String {
     let mut body = Vec::new();
-    let reading = async {
+    let reader = async {
         while body.len() < bytes_max
             && let Ok(Some(bytes)) = response.chunk().await
         {
@@ -506,6 +519,6 @@ pub(crate) async fn body_up_to(mut response: reqwest::Response, bytes_max: usize
             body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     };
-    tokio::time::timeout(ERROR_BODY_WAIT_MAX, reading).await.ok();
+    tokio::time::timeout(ERROR_BODY_WAIT_MAX, reader).await.ok();
     String::from_utf8_lossy(&body).into_owned()
 }

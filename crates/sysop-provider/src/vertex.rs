@@ -11,19 +11,19 @@ use futures::future::BoxFuture;
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 
-use crate::gemini::refuse::Place;
-use crate::gemini::{KEY_HEADER, address, decode, encode, method, refuse};
-use crate::server_text::{failure, has_own_header, with_own_headers};
+use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
+use crate::gemini::errors::GeminiBackend;
+use crate::gemini::{KEY_HEADER, address, decode, encode, errors, method};
+use crate::server_text::{failure, has_custom_header, with_custom_headers};
 use crate::settings::{SILENCE_MAX, VertexSettings};
-use crate::wire::{Attempt, Built, Decoder, Framing, Refusal, Wire};
 
-mod account;
+mod credentials;
 #[cfg(test)]
 mod tests;
 mod token;
 
-use account::Account;
-use token::Access;
+use credentials::GoogleAccount;
+use token::AccessToken;
 
 /// The version of the API.
 const VERSION: &str = "v1";
@@ -33,15 +33,15 @@ const GLOBAL: &str = "global";
 const MULTI_REGIONS: [&str; 2] = ["us", "eu"];
 /// Says whose quota and bill a person's own login counts against.
 const QUOTA_HEADER: &str = "x-goog-user-project";
-/// In `Attempt::without` or not: changes with each token that the server did not take.
+/// In `ModelQuirks::unsupported_params` or not: changes with each token that the server did not take.
 const OLD_TOKEN: &str = "an old token";
 
 /// Speaks to Vertex AI.
 pub(crate) struct Vertex {
     settings: VertexSettings,
     /// Held while an account is looked for or a token is fetched, so that this happens once.
-    account: tokio::sync::Mutex<Option<Account>>,
-    access: Mutex<Option<Access>>,
+    account: tokio::sync::Mutex<Option<GoogleAccount>>,
+    access: Mutex<Option<AccessToken>>,
     /// Whether the newest token was refused, and no request succeeded since.
     rejected: AtomicBool,
 }
@@ -82,15 +82,15 @@ impl Vertex {
     }
 
     fn needs_token(&self) -> bool {
-        self.key().is_none() && !has_own_header(&self.settings.endpoint, &["authorization", KEY_HEADER])
+        self.key().is_none() && !has_custom_header(&self.settings.endpoint, &["authorization", KEY_HEADER])
     }
 
-    fn access(&self) -> Option<Access> {
+    fn access(&self) -> Option<AccessToken> {
         let access = self.access.lock().unwrap_or_else(PoisonError::into_inner);
-        access.clone().filter(|access| access.is_good(Instant::now()))
+        access.clone().filter(|access| access.is_valid(Instant::now()))
     }
 
-    fn keep(&self, access: Option<Access>) {
+    fn store_token(&self, access: Option<AccessToken>) {
         *self.access.lock().unwrap_or_else(PoisonError::into_inner) = access;
     }
 
@@ -104,12 +104,12 @@ impl Vertex {
         }
         let found = match account.take() {
             Some(known) => known,
-            None => account::find(&self.settings.credentials).await?,
+            None => credentials::find(&self.settings.credentials).await?,
         };
         // After a failure the files are read again: the person may have logged in anew.
         let access = token::fetch(http, &found).await?;
         *account = Some(found);
-        self.keep(Some(access));
+        self.store_token(Some(access));
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl Vertex {
             let quota = access.quota_project.map(|project| (QUOTA_HEADER.to_owned(), project.into()));
             headers.extend(quota);
         }
-        Ok(with_own_headers(headers, &self.settings.endpoint))
+        Ok(with_custom_headers(headers, &self.settings.endpoint))
     }
 
     fn url(&self, model: &str) -> Result<String, ModelFailure> {
@@ -157,39 +157,39 @@ impl Vertex {
     }
 }
 
-impl Wire for Vertex {
+impl ModelApi for Vertex {
     fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
         Box::pin(self.sign_in(http))
     }
 
-    fn build(&self, request: &ModelRequest, attempt: &Attempt) -> Result<Built, ModelFailure> {
-        Ok(Built {
+    fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
+        Ok(HttpRequest {
             headers: self.headers()?,
             url: self.url(&request.model.name)?,
-            body: encode::body(request, attempt),
+            body: encode::body(request, quirks),
             framing: Framing::Sse,
             first_byte: self.settings.endpoint.timeout.unwrap_or(SILENCE_MAX),
         })
     }
 
-    fn decoder(&self, request: &ModelRequest, attempt: &Attempt) -> Box<dyn Decoder> {
+    fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder> {
         self.rejected.store(false, Ordering::Relaxed);
-        Box::new(decode::Stream::new(request, attempt, self.key().cloned()))
+        Box::new(decode::GeminiDecoder::new(request, quirks, self.key().cloned()))
     }
 
-    fn refused(&self, status: u16, body: &str, attempt: &mut Attempt) -> Option<Refusal> {
+    fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
         // A token may be revoked before it expires: a new one is tried once.
         if status == 401 && self.needs_token() && !self.rejected.swap(true, Ordering::Relaxed) {
-            self.keep(None);
-            match attempt.without.iter().position(|word| *word == OLD_TOKEN) {
+            self.store_token(None);
+            match quirks.unsupported_params.iter().position(|word| *word == OLD_TOKEN) {
                 Some(place) => {
-                    attempt.without.remove(place);
+                    quirks.unsupported_params.remove(place);
                 }
-                None => attempt.without.push(OLD_TOKEN),
+                None => quirks.unsupported_params.push(OLD_TOKEN),
             }
-            return Some(Refusal::Again);
+            return Some(ErrorAction::RetryNow);
         }
-        let place = Place::Vertex(self.location().to_owned());
-        refuse::refused(status, body, attempt, self.key(), &place)
+        let place = GeminiBackend::Vertex(self.location().to_owned());
+        errors::classify_error(status, body, quirks, self.key(), &place)
     }
 }

@@ -1,22 +1,22 @@
 //! Sessions over HTTP: the WebSocket, SSE with POST, who may do what, and the door for tools that clients lend.
 //!
-//! It knows no model and no machine: sessions come through the port [`Rooms`], and who may enter is decided by a
-//! [`Guard`]. It decides nothing about a session either: what clients say becomes inputs, what happens becomes
+//! It knows no model and no machine: sessions come through the port [`SessionBackend`], and who may enter is decided by a
+//! [`Authenticator`]. It decides nothing about a session either: what clients say becomes inputs, what happens becomes
 //! messages.
 #![warn(missing_docs)]
 
-mod act;
 pub mod audit;
 pub mod auth;
-mod door;
-mod follow;
-mod guard;
-mod house;
+mod authenticator;
+mod backend;
+mod client_tools;
+mod dispatch;
 mod http;
-mod lent;
 pub mod limits;
 mod metrics;
-mod rooms;
+mod peer;
+mod registry;
+mod session_feed;
 mod socket;
 pub mod spans;
 mod sse;
@@ -31,16 +31,18 @@ use axum::Router;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use self::door::Peer;
-pub use self::guard::{Anyone, Caller, Guard, Scope};
-pub use self::lent::LentSettings;
-pub use self::rooms::{Artefact, Found, RoomError, Rooms, Wish, Wrap};
+pub use self::authenticator::{AllowAll, Authenticator, Caller, Scope};
+pub use self::backend::{
+    Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, SessionBackend,
+};
+pub use self::client_tools::ClientToolSettings;
+pub use self::peer::Peer;
 pub use self::socket::SocketSettings;
 
-use self::house::House;
 use self::http::Chats;
-use self::limits::Doors;
+use self::limits::Listener;
 use self::metrics::Metrics;
+use self::registry::SessionRegistry;
 
 /// How long requests, sockets and streams may take to come to their end once the server is asked to end.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -55,11 +57,11 @@ pub struct ServerSettings {
     /// Times of sockets.
     pub socket: SocketSettings,
     /// Bounds of what clients lend.
-    pub lent: LentSettings,
+    pub client_tools: ClientToolSettings,
     /// How long a session that nobody is connected to is kept in memory when it has nothing to do.
     pub idle: Duration,
     /// Who makes spans of what sessions do, where somebody wants them.
-    pub spans: Option<Arc<spans::Spans>>,
+    pub spans: Option<Arc<spans::SpanRecorder>>,
     /// How long `/readyz` says no before anything is ended.
     pub notice: Duration,
 }
@@ -70,7 +72,7 @@ impl Default for ServerSettings {
             body_bytes_max: 1024 * 1024,
             body_wait: Duration::from_secs(30),
             socket: SocketSettings::default(),
-            lent: LentSettings::default(),
+            client_tools: ClientToolSettings::default(),
             idle: Duration::from_secs(60),
             spans: None,
             notice: Duration::from_millis(500),
@@ -81,14 +83,14 @@ impl Default for ServerSettings {
 /// A server. Cheap to clone; clones are the same server.
 #[derive(Clone)]
 pub struct Server {
-    inner: Arc<Inner>,
+    inner: Arc<ServerInner>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) house: House,
+pub(crate) struct ServerInner {
+    pub(crate) registry: SessionRegistry,
     pub(crate) chats: Chats,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) guard: Arc<dyn Guard>,
+    pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) settings: ServerSettings,
     /// Which process this is, for clients that come back.
     pub(crate) instance: String,
@@ -102,13 +104,17 @@ pub(crate) struct Inner {
 
 impl Server {
     /// Puts a server together; it opens nothing yet.
-    pub fn new(rooms: Arc<dyn Rooms>, guard: Arc<dyn Guard>, settings: ServerSettings) -> Self {
+    pub fn new(
+        backend: Arc<dyn SessionBackend>,
+        authenticator: Arc<dyn Authenticator>,
+        settings: ServerSettings,
+    ) -> Self {
         let metrics = Arc::new(Metrics::new());
-        let inner = Inner {
-            house: House::new(rooms, settings.lent.clone(), Arc::clone(&metrics)),
+        let inner = ServerInner {
+            registry: SessionRegistry::new(backend, settings.client_tools.clone(), Arc::clone(&metrics)),
             chats: Chats::default(),
             metrics,
-            guard,
+            authenticator,
             settings,
             instance: uuid::Uuid::new_v4().to_string(),
             draining: AtomicBool::new(false),
@@ -124,7 +130,7 @@ impl Server {
     }
 
     /// Serves until `stop`; then takes nothing new, ends what is under way, and returns within some seconds.
-    pub async fn serve(&self, doors: Doors, stop: CancellationToken) {
+    pub async fn serve(&self, listener: Listener, stop: CancellationToken) {
         let inner = Arc::clone(&self.inner);
         let drain = async {
             stop.cancelled().await;
@@ -133,34 +139,34 @@ impl Server {
         };
         let served = async {
             // Sockets and streams see to it themselves before.
-            let patience = inner.settings.socket.write + 2 * inner.settings.socket.last_words;
-            doors.serve(self.router(), inner.closing.clone(), patience).await;
+            let write_timeout = inner.settings.socket.write + 2 * inner.settings.socket.close_timeout;
+            listener.serve(self.router(), inner.closing.clone(), write_timeout).await;
             inner.sockets.wait().await;
         };
         tokio::select! {
-            () = self.inner.keep_house() => {}
+            () = self.inner.run_eviction() => {}
             () = served => {}
             () = drain => {}
         }
         // Where the last socket ended first.
-        self.inner.house.rooms.leave().await;
+        self.inner.registry.backend.leave().await;
     }
 }
 
-impl Inner {
+impl ServerInner {
     /// Whether new work is taken.
     pub(crate) fn is_open(&self) -> bool {
         !self.draining.load(Ordering::Acquire)
     }
 
     /// Lets go of idle sessions now and then; never returns.
-    async fn keep_house(&self) {
+    async fn run_eviction(&self) {
         let idle = self.settings.idle;
         let mut look =
             tokio::time::interval((idle / 4).clamp(Duration::from_millis(100), Duration::from_secs(30)));
         loop {
             look.tick().await;
-            self.house.rest(idle);
+            self.registry.evict_idle(idle);
         }
     }
 
@@ -170,6 +176,6 @@ impl Inner {
         tokio::time::sleep(self.settings.notice).await;
         self.sockets.close();
         self.closing.cancel();
-        self.house.rooms.leave().await;
+        self.registry.backend.leave().await;
     }
 }

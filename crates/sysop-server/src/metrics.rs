@@ -121,13 +121,13 @@ impl Metrics {
     }
 
     /// A socket is there until what is returned is dropped.
-    pub(crate) fn socket(&self) -> Present {
-        Present::new(&self.sockets)
+    pub(crate) fn socket(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.sockets)
     }
 
     /// A stream is there until what is returned is dropped.
-    pub(crate) fn stream(&self) -> Present {
-        Present::new(&self.streams)
+    pub(crate) fn stream(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.streams)
     }
 
     pub(crate) fn message_in(&self) {
@@ -162,16 +162,16 @@ impl Metrics {
 }
 
 /// One more, as long as it lives.
-pub(crate) struct Present(Gauge<i64, AtomicI64>);
+pub(crate) struct GaugeGuard(Gauge<i64, AtomicI64>);
 
-impl Present {
+impl GaugeGuard {
     fn new(gauge: &Gauge<i64, AtomicI64>) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Present {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }

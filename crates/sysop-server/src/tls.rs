@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 /// Speaks TLS. Cheap to clone; clones share the certificate.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    current: Arc<Current>,
+    current: Arc<CurrentCertificate>,
     config: Arc<ServerConfig>,
 }
 
@@ -51,7 +51,7 @@ impl Tls {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let pair = read(certificate, key)?;
         warn_of_readers(key);
-        let current = Arc::new(Current {
+        let current = Arc::new(CurrentCertificate {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             pair: RwLock::new(Arc::new(pair)),
@@ -97,13 +97,13 @@ fn warn_of_readers(key: &Path) {
 
 /// What is shown to who connects now.
 #[derive(Debug)]
-struct Current {
+struct CurrentCertificate {
     certificate: PathBuf,
     key: PathBuf,
     pair: RwLock<Arc<CertifiedKey>>,
 }
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.pair.read().unwrap_or_else(PoisonError::into_inner)))
     }

@@ -45,7 +45,7 @@ fn event(number: u64) -> Event {
     match number % 4 {
         _ if number == 0 => Event::SessionOpened { spec: spec() },
         _ if place == 0 => {
-            Event::TurnStarted { turn, prompt: "why did nginx not start?".into(), origin: Origin::Typed }
+            Event::TurnStarted { turn, prompt: "why did nginx not start?".into(), origin: Origin::User }
         }
         0 => Event::StepStarted { step },
         1 => Event::Replied {

@@ -9,9 +9,9 @@ pub use memory::MemoryStore;
 pub use postgres::{PostgresNode, PostgresStore};
 pub use sqlite::SqliteStore;
 
-mod log;
+mod batch;
 mod memory;
 mod postgres;
-mod row;
+mod row_codec;
 mod sqlite;
 mod tokens;

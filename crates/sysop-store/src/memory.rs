@@ -11,18 +11,18 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, Store, StoreError};
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 
-use crate::log::{Digest, check_order};
-use crate::tokens::{taken, too_many};
+use crate::batch::{BatchSummary, check_seq_order};
+use crate::tokens::{duplicate_token_error, too_many_tokens_error};
 
 /// A store that forgets everything with its process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    sessions: Mutex<HashMap<SessionId, Kept>>,
+    sessions: Mutex<HashMap<SessionId, StoredSession>>,
     tokens: Mutex<Vec<TokenRecord>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredSession {
     summary: SessionSummary,
     events: Vec<Arc<Logged>>,
 }
@@ -33,12 +33,12 @@ impl MemoryStore {
         Self::default()
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Kept>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, StoredSession>> {
         // Every change below is made after all that can fail, so a panic elsewhere leaves the map whole.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kept_tokens(&self) -> MutexGuard<'_, Vec<TokenRecord>> {
+    fn lock_tokens(&self) -> MutexGuard<'_, Vec<TokenRecord>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -46,25 +46,25 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
-        let last = check_order(id, after, events)?;
+        let last = check_seq_order(id, after, events)?;
         let mut sessions = self.sessions();
-        let found = sessions.get(id).map_or(Seq(0), |kept| kept.summary.last_seq);
+        let found = sessions.get(id).map_or(Seq(0), |stored| stored.summary.last_seq);
         if found != after {
             return Err(StoreError::Conflict { id: id.clone(), expected: after, found });
         }
-        let Some(digest) = Digest::of(events) else { return Ok(last) };
+        let Some(batch_summary) = BatchSummary::of(events) else { return Ok(last) };
         match sessions.get_mut(id) {
-            Some(kept) => {
-                kept.summary.changed = digest.last_at;
-                kept.summary.last_seq = last;
-                if kept.summary.title.is_empty() {
-                    kept.summary.title = digest.title;
+            Some(stored) => {
+                stored.summary.changed = batch_summary.last_at;
+                stored.summary.last_seq = last;
+                if stored.summary.title.is_empty() {
+                    stored.summary.title = batch_summary.title;
                 }
-                kept.events.extend_from_slice(events);
+                stored.events.extend_from_slice(events);
             }
             None => {
-                let summary = digest.into_summary(id.clone(), last);
-                sessions.insert(id.clone(), Kept { summary, events: events.to_vec() });
+                let summary = batch_summary.into_summary(id.clone(), last);
+                sessions.insert(id.clone(), StoredSession { summary, events: events.to_vec() });
             }
         }
         Ok(last)
@@ -72,13 +72,13 @@ impl Store for MemoryStore {
 
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
         let sessions = self.sessions();
-        let kept = sessions.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let stored = sessions.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let skip = usize::try_from(after.0).unwrap_or(usize::MAX);
-        Ok(kept.events.iter().skip(skip).take(limit).map(|logged| Logged::clone(logged)).collect())
+        Ok(stored.events.iter().skip(skip).take(limit).map(|logged| Logged::clone(logged)).collect())
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
-        let mut summaries: Vec<_> = self.sessions().values().map(|kept| kept.summary.clone()).collect();
+        let mut summaries: Vec<_> = self.sessions().values().map(|stored| stored.summary.clone()).collect();
         summaries.sort_by(|a, b| (b.changed, &b.id).cmp(&(a.changed, &a.id)));
         summaries.truncate(limit);
         Ok(summaries)
@@ -94,43 +94,43 @@ impl Store for MemoryStore {
 
 #[async_trait]
 impl TokenStore for MemoryStore {
-    async fn keep_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
-        let mut tokens = self.kept_tokens();
+    async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
+        let mut tokens = self.lock_tokens();
         if tokens.len() >= TOKENS_MAX {
-            return Err(too_many());
+            return Err(too_many_tokens_error());
         }
-        if tokens.iter().any(|kept| kept.id == token.id) {
-            return Err(taken(&token.id));
+        if tokens.iter().any(|stored| stored.id == token.id) {
+            return Err(duplicate_token_error(&token.id));
         }
-        let at = tokens.partition_point(|kept| (kept.created, &kept.id) < (token.created, &token.id));
+        let at = tokens.partition_point(|stored| (stored.created, &stored.id) < (token.created, &token.id));
         tokens.insert(at, token.clone());
         Ok(())
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
-        Ok(self.kept_tokens().clone())
+        Ok(self.lock_tokens().clone())
     }
 
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
-        let mut tokens = self.kept_tokens();
+        let mut tokens = self.lock_tokens();
         let before = tokens.len();
-        tokens.retain(|kept| kept.id != *id);
+        tokens.retain(|stored| stored.id != *id);
         let was_there = tokens.len() < before;
-        tokens.retain(|kept| kept.parent.as_ref() != Some(id));
+        tokens.retain(|stored| stored.parent.as_ref() != Some(id));
         Ok(was_there)
     }
 
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError> {
-        let mut tokens = self.kept_tokens();
-        let kept = tokens.iter_mut().find(|kept| kept.id == *id);
-        Ok(kept.is_some_and(|kept| !std::mem::replace(&mut kept.visited, true)))
+        let mut tokens = self.lock_tokens();
+        let stored = tokens.iter_mut().find(|stored| stored.id == *id);
+        Ok(stored.is_some_and(|stored| !std::mem::replace(&mut stored.visited, true)))
     }
 
-    async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
-        let mut tokens = self.kept_tokens();
+    async fn record_token_uses(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
+        let mut tokens = self.lock_tokens();
         for (id, at) in uses {
-            if let Some(kept) = tokens.iter_mut().find(|kept| kept.id == *id) {
-                kept.last_used = kept.last_used.max(Some(*at));
+            if let Some(stored) = tokens.iter_mut().find(|stored| stored.id == *id) {
+                stored.last_used = stored.last_used.max(Some(*at));
             }
         }
         Ok(())

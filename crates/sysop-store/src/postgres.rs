@@ -11,16 +11,16 @@ use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
 use sysop_driver::port::{SessionSummary, Store, StoreError};
 
-use self::database::{Database, Patience, within};
-use self::fault::schema_error;
+use self::database::{Backoff, Database, with_statement_timeout};
+use self::error::schema_error;
 pub use self::node::PostgresNode;
-use self::schema::SchemaFault;
-use self::writer::{Append, Claim, Writer};
-use crate::log::check_order;
-use crate::row::Rows;
+use self::schema::SchemaError;
+use self::writer::{AppendRequest, OwnerClaim, PostgresWriter};
+use crate::batch::check_seq_order;
+use crate::row_codec::EncodedBatch;
 
 mod database;
-mod fault;
+mod error;
 mod node;
 mod reader;
 mod schema;
@@ -33,7 +33,7 @@ mod writer;
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     database: Arc<Database>,
-    writer: Arc<Writer>,
+    writer: Arc<PostgresWriter>,
 }
 
 impl PostgresStore {
@@ -42,8 +42,8 @@ impl PostgresStore {
     /// # Errors
     /// One sentence that never holds the URL's password.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let database = Arc::new(Database::at(url)?);
-        let mut patience = Patience::new();
+        let database = Arc::new(Database::from_url(url)?);
+        let mut backoff = Backoff::new();
         loop {
             let migrated = async {
                 let mut connection = database.connect().await?;
@@ -51,11 +51,11 @@ impl PostgresStore {
             };
             match migrated.await {
                 Ok(()) => break,
-                Err(SchemaFault::Sql(error)) if fault::is_passing(&error) && patience.pause().await => {}
+                Err(SchemaError::Sql(error)) if error::is_transient(&error) && backoff.pause().await => {}
                 Err(error) => return Err(schema_error(&database.place, &error)),
             }
         }
-        Ok(Self { writer: Arc::new(Writer::new(Arc::clone(&database))), database })
+        Ok(Self { writer: Arc::new(PostgresWriter::new(Arc::clone(&database))), database })
     }
 
     /// Whether it can keep sessions now.
@@ -69,13 +69,17 @@ impl PostgresStore {
             let read_only: bool = sqlx::query_scalar("SELECT current_setting('transaction_read_only')::bool")
                 .fetch_one(&mut *connection)
                 .await?;
-            Ok::<_, SchemaFault>((current, read_only))
+            Ok::<_, SchemaError>((current, read_only))
         };
         let place = &self.database.place;
-        if let Some(why) = self.writer.trouble() {
+        if let Some(why) = self.writer.stall_reason() {
             return Err(StoreError::Unavailable(why));
         }
-        let missing = match within(async { Ok(look.await) }).await.map_err(SchemaFault::Sql).flatten() {
+        let missing = match with_statement_timeout(async { Ok(look.await) })
+            .await
+            .map_err(SchemaError::Sql)
+            .flatten()
+        {
             Ok((true, false)) => return Ok(()),
             Ok((_, true)) => {
                 format!("the database {place} is read-only or a standby; point sysop to the primary")
@@ -90,14 +94,15 @@ impl PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
-        let last = check_order(id, after, events)?;
-        match Rows::of(events)? {
+        let last = check_seq_order(id, after, events)?;
+        match EncodedBatch::of(events)? {
             Some(rows) => {
-                let claim = Claim::default();
-                let append = Append { id: id.clone(), after, last, rows, claim, letters: Vec::new() };
+                let claim = OwnerClaim::default();
+                let append =
+                    AppendRequest { id: id.clone(), after, last, rows, claim, queued_inputs: Vec::new() };
                 self.writer.append(append).await
             }
-            None => self.database.compare(id, after).await,
+            None => self.database.check_last_seq(id, after).await,
         }
     }
 
@@ -113,7 +118,7 @@ impl Store for PostgresStore {
         self.database.delete(id).await
     }
 
-    async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
-        self.database.named(files).await
+    async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        self.database.referenced_files(files).await
     }
 }

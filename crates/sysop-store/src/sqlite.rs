@@ -12,16 +12,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{SessionSummary, Store, StoreError, TakeEvents};
+use sysop_driver::port::{EventVisitor, SessionSummary, Store, StoreError};
 
-use self::file::DatabaseFile;
-use self::reader::Reader;
-use self::writer::Writer;
+use self::database_file::DatabaseFile;
+use self::reader::SqliteReader;
+use self::writer::SqliteWriter;
 
-mod fault;
-mod file;
-mod order;
+mod database_file;
+mod error;
 mod reader;
+mod reorder_buffer;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -33,8 +33,8 @@ mod writer;
 /// Its methods must be called within a tokio runtime.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
-    writer: Arc<Writer>,
-    reader: Arc<Reader>,
+    writer: Arc<SqliteWriter>,
+    reader: Arc<SqliteReader>,
 }
 
 impl SqliteStore {
@@ -43,8 +43,8 @@ impl SqliteStore {
     /// It is not read before the first use; what is wrong with its content is told then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = Arc::new(DatabaseFile::prepare(path)?);
-        let writer = Arc::new(Writer::new(Arc::clone(&file)));
-        let reader = Arc::new(Reader::new(file, Arc::clone(&writer)));
+        let writer = Arc::new(SqliteWriter::new(Arc::clone(&file)));
+        let reader = Arc::new(SqliteReader::new(file, Arc::clone(&writer)));
         Ok(Self { writer, reader })
     }
 
@@ -66,7 +66,7 @@ impl Store for SqliteStore {
         self.reader.load(id, after, limit).await
     }
 
-    async fn read(&self, id: &SessionId, take: TakeEvents) -> Result<(), StoreError> {
+    async fn read(&self, id: &SessionId, take: EventVisitor) -> Result<(), StoreError> {
         self.reader.read(id, take).await
     }
 
@@ -78,13 +78,13 @@ impl Store for SqliteStore {
         self.writer.delete(id).await
     }
 
-    async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
-        self.reader.named(files).await
+    async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        self.reader.referenced_files(files).await
     }
 }
 
 /// Does what blocks on a thread for that; once begun it is done to its end, whether or not the caller still waits.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {

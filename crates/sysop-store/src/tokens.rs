@@ -9,7 +9,7 @@ pub(crate) type TokenRow =
     (String, String, String, String, Vec<u8>, i64, Option<i64>, Option<i64>, Option<String>, bool);
 
 /// The token of a row; none where a later sysop wrote it and this one does not understand it: it opens nothing.
-pub(crate) fn record(row: TokenRow) -> Option<TokenRecord> {
+pub(crate) fn token_from_row(row: TokenRow) -> Option<TokenRecord> {
     let (id, kind, name, scope, hash, created, expires, last_used, parent, visited) = row;
     Some(TokenRecord {
         id: TokenId::new(id),
@@ -26,13 +26,13 @@ pub(crate) fn record(row: TokenRow) -> Option<TokenRecord> {
 }
 
 /// No room for another token.
-pub(crate) fn too_many() -> StoreError {
+pub(crate) fn too_many_tokens_error() -> StoreError {
     StoreError::Unavailable(format!(
         "there are {TOKENS_MAX} tokens already; `sysop token list` shows them, and `sysop token revoke ID` removes one"
     ))
 }
 
 /// A token of that id is kept.
-pub(crate) fn taken(id: &TokenId) -> StoreError {
+pub(crate) fn duplicate_token_error(id: &TokenId) -> StoreError {
     StoreError::Unavailable(format!("there is a token {id} already; try again"))
 }

@@ -19,10 +19,10 @@ use sysop_core::message::{Arguments, Reply, ToolCall, Usage};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{Grant, Policy};
 use sysop_core::transcript::Transcript;
-use sysop_tui::view::{History, Scroll, Theme, ThemeName};
+use sysop_tui::view::{HistoryView, Scroll, Theme, ThemeName};
 
-type Failure = Box<dyn std::error::Error>;
-type Screen = Terminal<CrosstermBackend<Box<dyn Write>>>;
+type BoxError = Box<dyn std::error::Error>;
+type CrosstermTerminal = Terminal<CrosstermBackend<Box<dyn Write>>>;
 
 const COLUMNS: u16 = 120;
 const ROWS: u16 = 40;
@@ -62,20 +62,20 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// A face that draws the history on its whole screen.
-struct Face {
+struct Frontend {
     transcript: Transcript,
-    history: History,
-    screen: Screen,
+    history: HistoryView,
+    screen: CrosstermTerminal,
     theme: Theme,
     seq: u64,
 }
 
-impl Face {
-    fn new(columns: u16, rows: u16, theme: ThemeName, writer: Box<dyn Write>) -> Result<Self, Failure> {
+impl Frontend {
+    fn new(columns: u16, rows: u16, theme: ThemeName, writer: Box<dyn Write>) -> Result<Self, BoxError> {
         let viewport = Viewport::Fixed(Rect::new(0, 0, columns, rows));
         let screen = Terminal::with_options(CrosstermBackend::new(writer), TerminalOptions { viewport })?;
         let theme = Theme::new(theme);
-        Ok(Self { transcript: Transcript::new(), history: History::default(), screen, theme, seq: 0 })
+        Ok(Self { transcript: Transcript::new(), history: HistoryView::default(), screen, theme, seq: 0 })
     }
 
     fn log(&mut self, event: Event) {
@@ -96,7 +96,7 @@ impl Face {
         self.log(Event::Replied { step, reply: Reply { text: text.to_owned(), ..Reply::default() } });
     }
 
-    fn frame(&mut self) -> Result<Duration, Failure> {
+    fn frame(&mut self) -> Result<Duration, BoxError> {
         let begun = Instant::now();
         let Self { transcript, history, screen, theme, .. } = self;
         screen.draw(|frame| history.draw(transcript, None, *theme, frame.area(), frame.buffer_mut()))?;
@@ -112,8 +112,8 @@ const ANSWER: &str = "The service **does not start** because `nginx.conf` is bro
     is taken, see <https://nginx.org/en/docs/>\n   - by `apache2`\n   - since *yesterday*\n\n```nginx\nserver {\n  listen \
     80;\n}\n```\n\n| port | program |\n|---:|---|\n| 80 | apache2 |\n| 443 | nginx |\n\nShall I stop it?";
 
-fn talk(messages: u64) -> Result<Face, Failure> {
-    let mut face = Face::new(COLUMNS, ROWS, ThemeName::Dark, Box::new(std::io::sink()))?;
+fn talk(messages: u64) -> Result<Frontend, BoxError> {
+    let mut face = Frontend::new(COLUMNS, ROWS, ThemeName::Dark, Box::new(std::io::sink()))?;
     for number in 0..messages / 2 {
         let step = face.turn(&format!("why does service {number} not start?"));
         face.reply(step, ANSWER);
@@ -122,7 +122,7 @@ fn talk(messages: u64) -> Result<Face, Failure> {
 }
 
 /// The fastest of many frames in which all is drawn at another place.
-fn scrolled(face: &mut Face) -> Result<Duration, Failure> {
+fn scrolled(face: &mut Frontend) -> Result<Duration, BoxError> {
     let mut best = Duration::MAX;
     for number in 0..FRAMES {
         face.history.scroll(if number % 2 == 0 { Scroll::Up(1) } else { Scroll::Down(1) });
@@ -131,7 +131,7 @@ fn scrolled(face: &mut Face) -> Result<Duration, Failure> {
     Ok(best)
 }
 
-fn frames() -> Result<(), Failure> {
+fn frames() -> Result<(), BoxError> {
     let mut few = talk(20)?;
     few.frame()?;
     let mut face = talk(MESSAGES)?;
@@ -141,7 +141,7 @@ fn frames() -> Result<(), Failure> {
     println!("frame_ratio {:.3}", many.as_secs_f64() / few.as_secs_f64());
     let mut pages = Vec::new();
     for _ in 0..RUNS {
-        face.history = History::default();
+        face.history = HistoryView::default();
         face.history.scroll(Scroll::Top);
         let mut run = Vec::new();
         for _ in 0..FRAMES {
@@ -167,8 +167,8 @@ fn frames() -> Result<(), Failure> {
 }
 
 /// The time of each frame of a stream, what came since the last one included.
-fn stream(tokens: &[&str]) -> Result<Vec<Duration>, Failure> {
-    let mut face = Face::new(COLUMNS, ROWS, ThemeName::Dark, Box::new(std::io::sink()))?;
+fn stream(tokens: &[&str]) -> Result<Vec<Duration>, BoxError> {
+    let mut face = Frontend::new(COLUMNS, ROWS, ThemeName::Dark, Box::new(std::io::sink()))?;
     let step = face.turn("tell me all");
     let mut run = Vec::new();
     for some in tokens.chunks(TOKENS_A_FRAME) {
@@ -182,7 +182,7 @@ fn stream(tokens: &[&str]) -> Result<Vec<Duration>, Failure> {
     Ok(run)
 }
 
-fn streams() -> Result<(), Failure> {
+fn streams() -> Result<(), BoxError> {
     let words: Vec<&str> = ANSWER.split_inclusive(' ').chain(["\n\n"]).collect();
     let markdown: Vec<&str> = words.iter().copied().cycle().take(TOKENS).collect();
     let line = vec!["word "; TOKENS];
@@ -219,7 +219,7 @@ fn call(id: &str, name: &str, arguments: serde_json::Value) -> ToolCall {
 }
 
 /// A session with a bit of everything.
-fn everything(face: &mut Face) {
+fn everything(face: &mut Frontend) {
     let step = face.turn("Why does nginx not start?\nFix it if you can. 日本 👍🏽 e\u{301} \u{202e}x");
     let reasoning = "Look at the unit first.\nThen at the ports.".to_owned();
     let usage = Usage { input_tokens: 12_400, output_tokens: 310, cached_tokens: 0 };
@@ -263,22 +263,22 @@ fn everything(face: &mut Face) {
     face.turn("now?");
     face.log(Event::ToolStarted {
         call: call("c", "bash", json!({ "command": "make -j" })),
-        origin: Origin::Typed,
+        origin: Origin::User,
     });
     let text = "\u{1b}[1;32mCompiling\u{1b}[0m x\n\u{1b}[31merror\u{1b}[0m: no\n 10%\r 90%".to_owned();
     face.transcript.apply(&Update::Delta(Delta::Output { call: CallId::new("c"), text }));
 }
 
-fn show(columns: u16, theme: ThemeName) -> Result<(), Failure> {
+fn show(columns: u16, theme: ThemeName) -> Result<(), BoxError> {
     print!("\x1b[2J");
-    let mut face = Face::new(columns, SHOWN_ROWS, theme, Box::new(std::io::stdout()))?;
+    let mut face = Frontend::new(columns, SHOWN_ROWS, theme, Box::new(std::io::stdout()))?;
     everything(&mut face);
     face.frame()?;
     println!("\x1b[{SHOWN_ROWS};1H");
     Ok(())
 }
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), BoxError> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some("show") => {

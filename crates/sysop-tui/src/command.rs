@@ -5,7 +5,7 @@ use sysop_core::policy::ApprovalMode;
 
 /// Names that are completed, each with what it is.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct CompletionNames {
     /// Of routines.
     pub routines: Vec<(String, String)>,
     /// Of hosts.
@@ -38,12 +38,12 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
 pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
     ("/sessions", "", "finds an earlier session and goes on with it; so does /resume"),
     ("/fork", "", "begins another session from an earlier message"),
-    ("/theme", "[NAME]", "changes the colours: dark, light, terminal, none"),
+    ("/theme", "[NAME]", "changes the colors: dark, light, terminal, none"),
 ];
 
 /// What a line asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Line {
+pub enum InputLine {
     /// Nothing.
     Empty,
     /// A prompt for the model.
@@ -94,10 +94,10 @@ pub enum Line {
 }
 
 /// Reads a line.
-pub fn parse(line: &str) -> Line {
+pub fn parse(line: &str) -> InputLine {
     let text = line.trim();
     if text.is_empty() {
-        return Line::Empty;
+        return InputLine::Empty;
     }
     if let Some(command) = text.strip_prefix('!') {
         return shell(command.trim(), "!COMMAND");
@@ -106,84 +106,90 @@ pub fn parse(line: &str) -> Line {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let is_command = word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()));
     if !is_command {
-        return Line::Prompt(line.trim_end().replace("\\\n", "\n"));
+        return InputLine::Prompt(line.trim_end().replace("\\\n", "\n"));
     }
     command(word, rest.trim())
 }
 
-fn command(word: &str, rest: &str) -> Line {
+fn command(word: &str, rest: &str) -> InputLine {
     let argument = (!rest.is_empty()).then(|| rest.to_owned());
     match word {
-        "/help" | "/" => Line::Help,
-        "/exit" | "/quit" => Line::Exit,
-        "/clear" => Line::Clear,
-        "/new" => Line::New,
-        "/resume" | "/continue" => Line::Resume(argument),
-        "/model" => Line::Model(argument),
+        "/help" | "/" => InputLine::Help,
+        "/exit" | "/quit" => InputLine::Exit,
+        "/clear" => InputLine::Clear,
+        "/new" => InputLine::New,
+        "/resume" | "/continue" => InputLine::Resume(argument),
+        "/model" => InputLine::Model(argument),
         "/approve" => approve(rest),
         "/mode" => mode(rest),
-        "/host" => Line::Host(argument),
-        "/routines" => Line::Routines,
+        "/host" => InputLine::Host(argument),
+        "/routines" => InputLine::Routines,
         "/run" => run(rest),
         "/cmd" => shell(rest, "/cmd COMMAND"),
         "/keys" if rest.is_empty() => {
-            Line::Wrong("say which keys: /keys KEYS, as in /keys ls Space -la Enter".to_owned())
+            InputLine::Wrong("say which keys: /keys KEYS, as in /keys ls Space -la Enter".to_owned())
         }
-        "/keys" => Line::Keys(rest.to_owned()),
-        "/shell" => Line::OpenShell,
-        "/undo" => Line::Undo,
-        "/pause" => Line::Pause,
-        "/stop" => Line::Stop,
-        "/retry" => Line::Retry,
-        unknown => Line::Wrong(match nearest(unknown) {
+        "/keys" => InputLine::Keys(rest.to_owned()),
+        "/shell" => InputLine::OpenShell,
+        "/undo" => InputLine::Undo,
+        "/pause" => InputLine::Pause,
+        "/stop" => InputLine::Stop,
+        "/retry" => InputLine::Retry,
+        unknown => InputLine::Wrong(match nearest(unknown) {
             Some(known) => format!("there is no {unknown}; did you mean {known}?"),
             None => format!("there is no {unknown}; /help lists the commands"),
         }),
     }
 }
 
-fn shell(command: &str, usage: &str) -> Line {
+fn shell(command: &str, usage: &str) -> InputLine {
     if command.is_empty() {
-        return Line::Wrong(format!("say which command: {usage}"));
+        return InputLine::Wrong(format!("say which command: {usage}"));
     }
-    Line::Shell(command.to_owned())
+    InputLine::Shell(command.to_owned())
 }
 
-fn approve(rest: &str) -> Line {
+fn approve(rest: &str) -> InputLine {
     match rest {
-        "" => Line::Approve(None),
-        "ask" => Line::Approve(Some(ApprovalMode::Ask)),
-        "auto" => Line::Approve(Some(ApprovalMode::Auto)),
-        "never" => Line::Approve(Some(ApprovalMode::Never)),
-        other => Line::Wrong(format!("`{other}` is no approval mode; there are ask, auto and never")),
+        "" => InputLine::Approve(None),
+        "ask" => InputLine::Approve(Some(ApprovalMode::Ask)),
+        "auto" => InputLine::Approve(Some(ApprovalMode::Auto)),
+        "never" => InputLine::Approve(Some(ApprovalMode::Never)),
+        other => InputLine::Wrong(format!("`{other}` is no approval mode; there are ask, auto and never")),
     }
 }
 
-fn mode(rest: &str) -> Line {
+fn mode(rest: &str) -> InputLine {
     match Mode::ALL.into_iter().find(|mode| mode.as_str() == rest) {
-        None if !rest.is_empty() => Line::Wrong(format!("`{rest}` is no mode; there are agent and chat")),
-        mode => Line::Mode(mode),
+        None if !rest.is_empty() => {
+            InputLine::Wrong(format!("`{rest}` is no mode; there are agent and chat"))
+        }
+        mode => InputLine::Mode(mode),
     }
 }
 
-fn run(rest: &str) -> Line {
+fn run(rest: &str) -> InputLine {
     let Ok(words) = shell_words::split(rest) else {
-        return Line::Wrong("a quote is not closed; write it as in /run NAME key=\"two words\"".to_owned());
+        return InputLine::Wrong(
+            "a quote is not closed; write it as in /run NAME key=\"two words\"".to_owned(),
+        );
     };
     let mut words = words.into_iter();
     let Some(name) = words.next() else {
-        return Line::Wrong("say which routine: /run NAME [KEY=VALUE…]; /routines lists them".to_owned());
+        return InputLine::Wrong(
+            "say which routine: /run NAME [KEY=VALUE…]; /routines lists them".to_owned(),
+        );
     };
     let mut values = Vec::new();
     for word in words {
         match word.split_once('=') {
             Some((key, value)) if !key.is_empty() => values.push((key.to_owned(), value.to_owned())),
             Some(_) | None => {
-                return Line::Wrong(format!("`{word}` is not KEY=VALUE, as in /run {name} name=nginx"));
+                return InputLine::Wrong(format!("`{word}` is not KEY=VALUE, as in /run {name} name=nginx"));
             }
         }
     }
-    Line::Run { name, values }
+    InputLine::Run { name, values }
 }
 
 /// The command that is written most like this one.
@@ -218,7 +224,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// What the last word of `line` can be completed to, each with what it does.
-pub fn completions(line: &str, known: &Known) -> Vec<(String, String)> {
+pub fn completions(line: &str, known: &CompletionNames) -> Vec<(String, String)> {
     if !line.starts_with('/') {
         return Vec::new();
     }
@@ -328,7 +334,8 @@ mod tests {
     #[test]
     fn words_are_completed() {
         let of = |names: &[&str]| names.iter().map(|name| ((*name).into(), "what it is".into())).collect();
-        let known = Known { routines: of(&["update", "service"]), hosts: of(&["web1", "web2", "db1"]) };
+        let known =
+            CompletionNames { routines: of(&["update", "service"]), hosts: of(&["web1", "web2", "db1"]) };
         let names = |line: &str| -> Vec<String> {
             completions(line, &known).into_iter().map(|(name, _)| name).collect()
         };
@@ -349,7 +356,7 @@ mod tests {
             } else {
                 format!("{name} x")
             };
-            assert!(!matches!(parse(&line), Line::Wrong(_) | Line::Prompt(_)), "{line}");
+            assert!(!matches!(parse(&line), InputLine::Wrong(_) | InputLine::Prompt(_)), "{line}");
         }
     }
 }

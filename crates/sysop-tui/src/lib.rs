@@ -1,19 +1,19 @@
 //! The full-screen face: history, the proposal or the live output, and the input; the session's terminal beside
 //! them. Draws a `Transcript`, sends `Input`s, decides nothing about a session.
 //!
-//! `app` is a pure state: keys and updates in, `Act`s out, time as an argument. `frame` lays out what `view` draws.
+//! `app` is a pure state: keys and updates in, `Action`s out, time as an argument. `frame` lays out what `view` draws.
 //! `screen` takes the person's terminal and gives it back; `pane` is the session's terminal; `picker` is a list with
 //! a search. Only the run loop (`run`) does IO.
 #![warn(missing_docs)]
 
 pub mod app;
 pub mod command;
+pub mod external_program;
 pub mod frame;
-pub mod outside;
-pub mod pane;
 pub mod picker;
 mod run;
 pub mod screen;
+pub mod terminal_pane;
 #[cfg(test)]
 mod tests;
 pub mod view;
@@ -23,10 +23,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use run::{Ended, run};
+pub use run::{TuiExit, run};
 
 use futures::future::BoxFuture;
-use sysop_driver::face::{Desk, Opened};
+use sysop_driver::frontend::{AttachedSession, SessionService};
 
 /// The name under which this face answers approvals.
 pub const BY: &str = "tui";
@@ -34,7 +34,7 @@ pub const BY: &str = "tui";
 /// What the face needs.
 pub struct TuiContext {
     /// Opens the desk and the session to begin with, after the first frame is on the screen.
-    pub open: BoxFuture<'static, Opening>,
+    pub open: BoxFuture<'static, OpenResult>,
     /// What to ask of the session first.
     pub task: Option<String>,
     /// Where typed messages are remembered; nowhere if none.
@@ -48,30 +48,30 @@ pub struct TuiContext {
     /// What tokens cost, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
     /// The person's programs for long texts, as they were found in the environment.
-    pub programs: Programs,
+    pub programs: ExternalPrograms,
     /// The folder for what is being edited.
     pub drafts: PathBuf,
     /// The kind of the person's terminal.
-    pub kind: screen::Kind,
+    pub kind: screen::TerminalKind,
     /// What becomes of a turn that runs when the person leaves.
-    pub leaving: Leaving,
+    pub leaving: TurnOnExit,
 }
 
 /// What becomes of a turn that runs when the person leaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Leaving {
+pub enum TurnOnExit {
     /// It is stopped: it would end with this process.
     #[default]
-    Stops,
+    Cancel,
     /// It goes on: the session lives elsewhere.
-    GoesOn,
+    Continue,
 }
 
 /// Why there is no session to begin with; `Display` is one sentence.
 pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A session and the desk it was opened at, or why there is none.
-pub type Opening = Result<(Arc<dyn Desk>, Opened), OpenError>;
+pub type OpenResult = Result<(Arc<dyn SessionService>, AttachedSession), OpenError>;
 
 /// What a million tokens cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -86,7 +86,7 @@ pub struct Price {
 
 /// Programs that are given the terminal for a while; command lines, split by the shell's rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Programs {
+pub struct ExternalPrograms {
     /// `$VISUAL` or `$EDITOR`.
     pub editor: Option<OsString>,
     /// `$PAGER`.

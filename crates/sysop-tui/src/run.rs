@@ -14,21 +14,24 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
-use sysop_core::look::Looks;
 use sysop_core::message::ModelRef;
-use sysop_core::text::painted;
+use sysop_core::style::StyleRuns;
+use sysop_core::text::split_styles;
 use sysop_core::transcript::{Item, Transcript};
-use sysop_driver::face::{Desk, Opened, Session, Which};
+use sysop_driver::frontend::{AttachedSession, SessionHandle, SessionSelector, SessionService};
 use sysop_driver::port::SessionSummary;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
-use crate::app::{Act, App, AtDesk, Edited, Left, OPENING, PATHS_MAX, Past, Setup, Standing};
-use crate::outside;
-use crate::pane::{Pane, Pressed};
-use crate::screen::{Event, Events, Mouse, Request, Screen, Suspended};
+use crate::app::{
+    Action, App, AppOptions, BackgroundStatus, EditTarget, ExitReason, OPENING, PATHS_MAX, PromptHistory,
+    ServiceCatalog,
+};
+use crate::external_program;
+use crate::screen::{Mouse, ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents};
+use crate::terminal_pane::{PaneKeyResult, TerminalPane};
 use crate::view::theme::ThemeName;
-use crate::{BY, Leaving, OpenError, Opening, Programs, TuiContext, frame};
+use crate::{BY, ExternalPrograms, OpenError, OpenResult, TuiContext, TurnOnExit, frame};
 
 /// The least time between frames while much comes.
 const FRAME: Duration = Duration::from_millis(12);
@@ -41,27 +44,27 @@ const HISTORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// How it ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct TuiExit {
     /// How the person left.
-    pub left: Left,
+    pub left: ExitReason,
     /// The session that they can go on with; none where nothing was said in it.
     pub to_resume: Option<SessionId>,
 }
 
 /// What was fetched.
-enum Came {
-    Past(Past),
-    Opened(Result<Opened, String>),
+enum FetchResult {
+    PromptHistory(PromptHistory),
+    SessionOpened(Result<AttachedSession, String>),
     Sessions(Result<Vec<SessionSummary>, String>),
     Models(Vec<ModelRef>),
     Paths(String, Vec<String>),
-    Artefact(Result<Vec<u8>, String>),
+    Artifact(Result<Vec<u8>, String>),
     /// Old texts of a session, and whether it is that one.
-    Recalled(SessionId, Vec<Item>),
+    Backfilled(SessionId, Vec<Item>),
     /// How a session stands that was left while it ran; none where it runs no more.
-    Stands(SessionId, Option<Standing>),
-    /// Colours were kept, or not; one sentence.
-    Kept(String),
+    BackgroundStatus(SessionId, Option<BackgroundStatus>),
+    /// Colors were kept, or not; one sentence.
+    ThemeSaved(String),
     /// Something could not be done; one sentence.
     Failed(String),
 }
@@ -70,32 +73,32 @@ enum Came {
 ///
 /// # Errors
 /// When there is no session to begin with, or the terminal cannot be used.
-pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
+pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
     let TuiContext { open, task, history, notice, theme, keep_theme, .. } = context;
     let TuiContext { prices, programs, drafts, kind, leaving, .. } = context;
     let began = Instant::now();
     let mut screen = Screen::enter(kind)?;
     screen.set_mouse(Mouse::Clicks);
-    let mut app = App::new(Setup { theme, prices, leaving });
+    let mut app = App::new(AppOptions { theme, prices, leaving });
     if let Some(notice) = notice {
-        app.say(notice, Duration::ZERO);
+        app.show_flash(notice, Duration::ZERO);
     }
     // On the screen before anything else is begun.
     screen.draw(|frame, links| frame::draw(&mut app, frame, links, Duration::ZERO))?;
-    let (tell, came) = unbounded_channel();
-    let events = Events::new()?;
-    let face = Face {
+    let (result_sender, came) = unbounded_channel();
+    let events = TerminalEvents::new()?;
+    let face = RunLoop {
         app,
         screen,
         events,
         began,
         leaving,
-        desk: None,
+        service: None,
         session: None,
         updates: None,
         task,
-        held: Vec::new(),
-        tell,
+        deferred_actions: Vec::new(),
+        result_sender,
         history,
         keep_theme,
         programs,
@@ -105,31 +108,31 @@ pub async fn run(context: TuiContext) -> Result<Ended, OpenError> {
         unseen: false,
         looks: true,
         pane: None,
-        aside: HashMap::new(),
-        recalls: false,
+        background_sessions: HashMap::new(),
+        backfilling: false,
         last_frame: Duration::ZERO,
         left: None,
     };
-    face.read_past();
+    face.read_prompt_history();
     face.serve(open, came).await
 }
 
-struct Face {
+struct RunLoop {
     app: App,
     screen: Screen,
-    events: Events,
+    events: TerminalEvents,
     began: Instant,
-    leaving: Leaving,
-    desk: Option<Arc<dyn Desk>>,
-    session: Option<Arc<dyn Session>>,
+    leaving: TurnOnExit,
+    service: Option<Arc<dyn SessionService>>,
+    session: Option<Arc<dyn SessionHandle>>,
     updates: Option<BoxStream<'static, Update>>,
     task: Option<String>,
     /// What was asked for before there was a session.
-    held: Vec<Act>,
-    tell: UnboundedSender<Came>,
+    deferred_actions: Vec<Action>,
+    result_sender: UnboundedSender<FetchResult>,
     history: Option<PathBuf>,
     keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
-    programs: Programs,
+    programs: ExternalPrograms,
     drafts: PathBuf,
     /// Whether something has changed since the last frame.
     dirty: bool,
@@ -140,39 +143,39 @@ struct Face {
     /// Whether the person looks at this terminal, as far as it tells.
     looks: bool,
     /// The session's terminal, while the person is in it.
-    pane: Option<Pane>,
+    pane: Option<TerminalPane>,
     /// Sessions that were left while they ran, each with the task that watches it.
-    aside: HashMap<SessionId, (Arc<dyn Session>, AbortHandle)>,
+    background_sessions: HashMap<SessionId, (Arc<dyn SessionHandle>, AbortHandle)>,
     /// Whether old texts are on their way.
-    recalls: bool,
+    backfilling: bool,
     last_frame: Duration,
-    left: Option<Left>,
+    left: Option<ExitReason>,
 }
 
-impl Face {
+impl RunLoop {
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
     async fn serve(
         mut self,
-        open: futures::future::BoxFuture<'static, Opening>,
-        mut came: UnboundedReceiver<Came>,
-    ) -> Result<Ended, OpenError> {
+        open: futures::future::BoxFuture<'static, OpenResult>,
+        mut came: UnboundedReceiver<FetchResult>,
+    ) -> Result<TuiExit, OpenError> {
         let mut open = open.fuse();
         loop {
             self.draw()?;
             if let Some(left) = self.left.take() {
-                return Ok(self.end(left));
+                return Ok(self.into_exit(left));
             }
             let wake = self.wake();
             tokio::select! {
                 biased;
                 event = self.events.next() => self.event(event).await?,
-                opened = &mut open => self.at_desk(opened?).await?,
-                Some(came) = came.recv() => self.fetched(came).await?,
-                () = came_of(&mut self.pane) => self.dirty = true,
-                update = next_of(&mut self.updates) => self.updated(update),
+                opened = &mut open => self.connected(opened?).await?,
+                Some(came) = came.recv() => self.on_fetch_result(came).await?,
+                () = pane_changed(&mut self.pane) => self.dirty = true,
+                update = next_update(&mut self.updates) => self.on_update(update),
                 () = self.screen.ready(), if self.unseen || (self.dirty && !self.screen.is_ready()) => {}
                 () = sleep_until(self.began, wake) => {
                     // What a moment takes away has to be drawn away, too.
@@ -199,7 +202,7 @@ impl Face {
     fn draw(&mut self) -> io::Result<()> {
         let now = self.now();
         if self.screen.is_ready() && std::mem::take(&mut self.unseen) && self.pane.is_none() {
-            self.app.drawn(now);
+            self.app.note_displayed(now);
         }
         if self.app.next_change(self.last_frame).is_some_and(|next| next <= now) {
             self.dirty = true;
@@ -217,16 +220,16 @@ impl Face {
             None => frame::draw(app, frame, links, now),
         })?;
         (self.dirty, self.urgent, self.unseen, self.last_frame) = (false, false, true, now);
-        self.recall();
+        self.backfill();
         Ok(())
     }
 
     /// Brings back the old texts that the person has come to.
-    fn recall(&mut self) {
-        let Some(session) = self.session.clone().filter(|_| !self.recalls) else { return };
-        let Some(mut recall) = self.app.recall() else { return };
-        self.recalls = true;
-        let tell = self.tell.clone();
+    fn backfill(&mut self) {
+        let Some(session) = self.session.clone().filter(|_| !self.backfilling) else { return };
+        let Some(mut recall) = self.app.backfill() else { return };
+        self.backfilling = true;
+        let result_sender = self.result_sender.clone();
         tokio::spawn(async move {
             let mut updates = session.subscribe(Seq(0));
             while let Some(update) = updates.next().await {
@@ -237,68 +240,68 @@ impl Face {
                 }
             }
             // Nobody listens where the person has left.
-            let _ = tell.send(Came::Recalled(session.id().clone(), recall.items()));
+            let _ = result_sender.send(FetchResult::Backfilled(session.id().clone(), recall.items()));
         });
     }
 
     /// The mouse is for the program in the terminal where that is on the screen, else for the wheel.
     fn follow_pane(&mut self) {
-        if let Some(over) = self.pane.as_ref().and_then(|pane| pane.over()).map(str::to_owned) {
+        if let Some(over) = self.pane.as_ref().and_then(|pane| pane.end_reason()).map(str::to_owned) {
             let now = self.now();
-            self.app.say(over, now);
+            self.app.show_flash(over, now);
             self.close_pane();
         }
-        self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Clicks, Pane::wanted_mouse));
+        self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Clicks, TerminalPane::mouse_mode));
     }
 
     /// What was typed into the terminal is no answer to what lies behind it.
     fn close_pane(&mut self) {
         self.pane = None;
-        self.app.hidden();
+        self.app.reset_debounce();
     }
 
-    async fn event(&mut self, event: Event) -> io::Result<()> {
+    async fn event(&mut self, event: TerminalEvent) -> io::Result<()> {
         let now = self.now();
         (self.dirty, self.urgent) = (true, true);
         match event {
-            Event::Key(key) if self.pane.is_some() => {
+            TerminalEvent::Key(key) if self.pane.is_some() => {
                 let pressed = self.pane.as_mut().map(|pane| pane.key(key));
-                if pressed == Some(Pressed::GaveBack) {
+                if pressed == Some(PaneKeyResult::Released) {
                     self.close_pane();
                 }
             }
-            Event::Paste(text) if self.pane.is_some() => {
+            TerminalEvent::Paste(text) if self.pane.is_some() => {
                 if let Some(pane) = &mut self.pane {
                     pane.paste(&text);
                 }
             }
-            Event::Mouse(mouse) if self.pane.is_some() => {
+            TerminalEvent::Mouse(mouse) if self.pane.is_some() => {
                 if self.pane.as_mut().is_some_and(|pane| !pane.mouse(mouse)) {
                     self.app.mouse(mouse);
                 }
             }
-            Event::Key(key) => {
-                let acts = self.app.key(key, now);
-                self.act(acts).await?;
+            TerminalEvent::Key(key) => {
+                let actions = self.app.key(key, now);
+                self.perform_actions(actions).await?;
             }
-            Event::Paste(text) => {
-                let acts = self.app.paste(&text, now);
-                self.act(acts).await?;
+            TerminalEvent::Paste(text) => {
+                let actions = self.app.paste(&text, now);
+                self.perform_actions(actions).await?;
             }
-            Event::Mouse(mouse) => self.app.mouse(mouse),
-            Event::Focused(looks) => self.looks = looks,
-            Event::Resized => self.screen.resized()?,
-            Event::Lost => self.leave(Left::HungUp).await?,
-            Event::Asked(request) => match request {
-                Request::Interrupt => {
-                    let acts = self.app.key(crate::app::ctrl_c(), now);
-                    self.act(acts).await?;
+            TerminalEvent::Mouse(mouse) => self.app.mouse(mouse),
+            TerminalEvent::Focused(looks) => self.looks = looks,
+            TerminalEvent::Resized => self.screen.resized()?,
+            TerminalEvent::Lost => self.leave(ExitReason::HungUp).await?,
+            TerminalEvent::Signal(request) => match request {
+                ProcessSignal::Interrupt => {
+                    let actions = self.app.key(crate::app::ctrl_c(), now);
+                    self.perform_actions(actions).await?;
                 }
-                Request::Quit | Request::Terminate => self.leave(Left::Terminated).await?,
-                Request::Hangup => self.leave(Left::HungUp).await?,
-                Request::Suspend => self.suspend().await?,
-                Request::Continued => {
-                    self.app.hidden();
+                ProcessSignal::Quit | ProcessSignal::Terminate => self.leave(ExitReason::Terminated).await?,
+                ProcessSignal::Hangup => self.leave(ExitReason::HungUp).await?,
+                ProcessSignal::Suspend => self.suspend().await?,
+                ProcessSignal::Continued => {
+                    self.app.reset_debounce();
                     self.screen.continued()?;
                 }
             },
@@ -306,25 +309,25 @@ impl Face {
         Ok(())
     }
 
-    async fn leave(&mut self, left: Left) -> io::Result<()> {
-        let acts = self.app.leave(left);
-        self.act(acts).await
+    async fn leave(&mut self, left: ExitReason) -> io::Result<()> {
+        let actions = self.app.leave(left);
+        self.perform_actions(actions).await
     }
 
     async fn suspend(&mut self) -> io::Result<()> {
-        self.app.hidden();
-        if self.screen.suspend(&mut self.events).await? == Suspended::Nowhere {
+        self.app.reset_debounce();
+        if self.screen.suspend(&mut self.events).await? == SuspendResult::NoShell {
             let now = self.now();
-            self.app.say("there is no shell to go back to", now);
+            self.app.show_flash("there is no shell to go back to", now);
         }
         Ok(())
     }
 
-    fn updated(&mut self, first: Option<Update>) {
-        let waited = self.app.waits_for_person();
+    fn on_update(&mut self, first: Option<Update>) {
+        let waited = self.app.needs_user();
         self.take_updates(first);
-        if !waited && self.app.waits_for_person() && !self.looks {
-            self.screen.ring();
+        if !waited && self.app.needs_user() && !self.looks {
+            self.screen.ring_bell();
         }
     }
 
@@ -335,7 +338,7 @@ impl Face {
         for _ in 0..UPDATES_MAX {
             match next {
                 Some(Some(update)) => self.app.update(&update, now),
-                Some(None) => return self.gone(),
+                Some(None) => return self.session_closed(),
                 None => return,
             }
             next = self.updates.as_mut().and_then(|updates| updates.next().now_or_never());
@@ -345,184 +348,195 @@ impl Face {
         }
     }
 
-    fn gone(&mut self) {
+    fn session_closed(&mut self) {
         self.updates = None;
         let why = self.session.as_ref().and_then(|session| session.last_error());
-        self.left = Some(Left::Failed(why.unwrap_or_else(|| "the session was closed".to_owned())));
+        self.left = Some(ExitReason::Failed(why.unwrap_or_else(|| "the session was closed".to_owned())));
     }
 
-    async fn at_desk(&mut self, (desk, opened): (Arc<dyn Desk>, Opened)) -> io::Result<()> {
-        self.app.at_desk(AtDesk { routines: desk.routines(), hosts: desk.hosts() });
-        self.desk = Some(desk);
+    async fn connected(
+        &mut self,
+        (service, opened): (Arc<dyn SessionService>, AttachedSession),
+    ) -> io::Result<()> {
+        self.app.connected(ServiceCatalog { routines: service.routines(), hosts: service.hosts() });
+        self.service = Some(service);
         self.opened(opened);
         let now = self.now();
-        let mut acts = self.task.take().map(|task| self.app.task(&task, now)).unwrap_or_default();
-        acts.append(&mut self.held);
-        self.act(acts).await
+        let mut actions = self.task.take().map(|task| self.app.task(&task, now)).unwrap_or_default();
+        actions.append(&mut self.deferred_actions);
+        self.perform_actions(actions).await
     }
 
-    fn opened(&mut self, opened: Opened) {
+    fn opened(&mut self, opened: AttachedSession) {
         self.dirty = true;
-        let Opened { session, last, spec } = opened;
+        let AttachedSession { session, last, spec } = opened;
         self.pane = None;
         let id = session.id().clone();
-        if let Some((_, watcher)) = self.aside.remove(&id) {
+        if let Some((_, watcher)) = self.background_sessions.remove(&id) {
             watcher.abort();
         }
         let before = self.app.opened(id, last, &spec);
         let updates = self.updates.replace(session.subscribe(Seq(0)));
         if let (Some(left), Some(updates)) = (self.session.replace(session), updates) {
-            self.watch(left, updates, before);
+            self.watch_in_background(left, updates, before);
         }
     }
 
     /// Watches a session that is left, as long as it runs: it may need a person.
-    fn watch(
+    fn watch_in_background(
         &mut self,
-        session: Arc<dyn Session>,
+        session: Arc<dyn SessionHandle>,
         mut updates: BoxStream<'static, Update>,
         mut transcript: Transcript,
     ) {
         let (id, now) = (session.id().clone(), self.now());
-        let Some(mut standing) = Standing::of(&transcript) else { return };
+        let Some(mut standing) = BackgroundStatus::of(&transcript) else { return };
         if self.session.as_ref().is_some_and(|session| *session.id() == id) {
             return;
         }
-        self.app.stands(&id, Some(standing), now);
-        let (tell, left) = (self.tell.clone(), id.clone());
+        self.app.set_background_status(&id, Some(standing), now);
+        let (result_sender, left) = (self.result_sender.clone(), id.clone());
         let watcher = tokio::spawn(async move {
             while let Some(update) = updates.next().await {
                 transcript.apply(&update);
-                let stands = Standing::of(&transcript);
-                if stands != Some(standing) && tell.send(Came::Stands(left.clone(), stands)).is_err() {
+                let stands = BackgroundStatus::of(&transcript);
+                if stands != Some(standing)
+                    && result_sender.send(FetchResult::BackgroundStatus(left.clone(), stands)).is_err()
+                {
                     return;
                 }
                 let Some(stands) = stands else { return };
                 standing = stands;
             }
             // Nobody listens where the person has left.
-            let _ = tell.send(Came::Stands(left, None));
+            let _ = result_sender.send(FetchResult::BackgroundStatus(left, None));
         });
-        self.aside.insert(id, (session, watcher.abort_handle()));
+        self.background_sessions.insert(id, (session, watcher.abort_handle()));
     }
 
-    async fn fetched(&mut self, came: Came) -> io::Result<()> {
+    async fn on_fetch_result(&mut self, came: FetchResult) -> io::Result<()> {
         let now = self.now();
         self.dirty = true;
         match came {
-            Came::Past(past) => self.app.remembers(past),
-            Came::Opened(Ok(opened)) => self.opened(opened),
-            Came::Sessions(Ok(sessions)) => {
+            FetchResult::PromptHistory(prompt_history) => self.app.set_prompt_history(prompt_history),
+            FetchResult::SessionOpened(Ok(opened)) => self.opened(opened),
+            FetchResult::Sessions(Ok(sessions)) => {
                 let today = sysop_driver::system_clock().now();
                 self.app.pick_session(sessions, |it| ago(today.0.saturating_sub(it.changed.0)), now);
             }
-            Came::Models(models) => self.app.pick_model(models),
-            Came::Paths(word, paths) => self.app.found_paths(&word, paths),
-            Came::Artefact(Ok(bytes)) => {
+            FetchResult::Models(models) => self.app.pick_model(models),
+            FetchResult::Paths(word, paths) => self.app.offer_paths(&word, paths),
+            FetchResult::Artifact(Ok(bytes)) => {
                 let text = String::from_utf8_lossy(&bytes);
-                let (text, looks) = painted(&text);
+                let (text, looks) = split_styles(&text);
                 self.page(&text, &looks).await?;
             }
-            Came::Recalled(id, items) => {
-                self.recalls = false;
+            FetchResult::Backfilled(id, items) => {
+                self.backfilling = false;
                 if self.app.session() == Some(&id) {
                     self.app.recalled(items);
                 }
             }
-            Came::Stands(id, standing) => {
+            FetchResult::BackgroundStatus(id, standing) => {
                 if standing.is_none() {
-                    self.aside.remove(&id);
+                    self.background_sessions.remove(&id);
                 }
-                self.app.stands(&id, standing, now);
-                if standing == Some(Standing::Waits) && !self.looks {
-                    self.screen.ring();
+                self.app.set_background_status(&id, standing, now);
+                if standing == Some(BackgroundStatus::AwaitingUser) && !self.looks {
+                    self.screen.ring_bell();
                 }
             }
-            Came::Opened(Err(why)) => self.app.not_opened(why, now),
-            Came::Sessions(Err(why)) => self.app.not_listed(why, now),
-            Came::Artefact(Err(why)) | Came::Kept(why) | Came::Failed(why) => {
-                self.app.say(why, now);
+            FetchResult::SessionOpened(Err(why)) => self.app.open_failed(why, now),
+            FetchResult::Sessions(Err(why)) => self.app.list_failed(why, now),
+            FetchResult::Artifact(Err(why)) | FetchResult::ThemeSaved(why) | FetchResult::Failed(why) => {
+                self.app.show_flash(why, now);
             }
         }
         Ok(())
     }
 
-    async fn act(&mut self, acts: Vec<Act>) -> io::Result<()> {
-        for act in acts {
-            self.one_act(act).await?;
+    async fn perform_actions(&mut self, actions: Vec<Action>) -> io::Result<()> {
+        for act in actions {
+            self.perform_action(act).await?;
         }
         Ok(())
     }
 
-    async fn one_act(&mut self, act: Act) -> io::Result<()> {
+    async fn perform_action(&mut self, act: Action) -> io::Result<()> {
         let now = self.now();
         match act {
             // They wait for the desk.
-            Act::ListSessions | Act::ListModels | Act::Open(_) | Act::ShowTerminal if self.desk.is_none() => {
-                self.held.push(act);
+            Action::ListSessions | Action::ListModels | Action::OpenSession(_) | Action::ShowTerminal
+                if self.service.is_none() =>
+            {
+                self.deferred_actions.push(act);
             }
-            Act::Send(input) => match &self.session {
+            Action::Send(input) => match &self.session {
                 Some(session) => {
                     if let Err(why) = session.send(input) {
                         self.app.failed(why, now);
                     }
                 }
-                None => self.held.push(Act::Send(input)),
+                None => self.deferred_actions.push(Action::Send(input)),
             },
-            Act::Answer(id, answer) => {
+            Action::AnswerQuestion(id, answer) => {
                 if let Some(session) = &self.session
                     && !session.answer(id, answer)
                 {
-                    self.app.say("nobody waits for that answer any more", now);
+                    self.app.show_flash("nobody waits for that answer any more", now);
                 }
             }
-            Act::OpenEditor(what, text) => self.edit(what, &text).await?,
-            Act::Pager(text) => self.page(&text, &Looks::default()).await?,
-            Act::PagerOfOutput(text, looks) => self.page(&text, &looks).await?,
-            Act::PagerOfArtefact(name) => {
+            Action::OpenEditor(what, text) => self.edit(what, &text).await?,
+            Action::OpenPager(text) => self.page(&text, &StyleRuns::default()).await?,
+            Action::PageOutput(text, looks) => self.page(&text, &looks).await?,
+            Action::PageArtifact(name) => {
                 let id = self.session.as_ref().map(|session| session.id().clone());
-                self.fetch(move |desk| async move {
+                self.fetch(move |service| async move {
                     match id {
-                        Some(id) => Came::Artefact(desk.artefact(&id, &name).await),
-                        None => Came::Failed("there is no session yet".to_owned()),
+                        Some(id) => FetchResult::Artifact(service.artifact(&id, &name).await),
+                        None => FetchResult::Failed("there is no session yet".to_owned()),
                     }
                 });
             }
-            Act::Open(which) => self.open(which),
-            Act::ListSessions => self.fetch(|desk| async move { Came::Sessions(desk.list().await) }),
-            Act::ListModels => self.fetch(|desk| async move { Came::Models(desk.models().await) }),
-            Act::FindPaths(word) => {
+            Action::OpenSession(which) => self.open(which),
+            Action::ListSessions => {
+                self.fetch(|service| async move { FetchResult::Sessions(service.list().await) })
+            }
+            Action::ListModels => {
+                self.fetch(|service| async move { FetchResult::Models(service.models().await) })
+            }
+            Action::FindPaths(word) => {
                 let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else {
                     return Ok(());
                 };
-                self.fetch(move |desk| async move {
-                    let paths = desk.paths(&id, &word, PATHS_MAX).await;
-                    Came::Paths(word, paths)
+                self.fetch(move |service| async move {
+                    let paths = service.paths(&id, &word, PATHS_MAX).await;
+                    FetchResult::Paths(word, paths)
                 });
             }
-            Act::Remember(message) => {
+            Action::AppendPromptHistory(message) => {
                 if let Some(path) = &self.history
                     && let Err(error) = remember(path, &message)
                 {
-                    self.app.say(format!("{} cannot be written ({error})", path.display()), now);
+                    self.app.show_flash(format!("{} cannot be written ({error})", path.display()), now);
                 }
             }
-            Act::KeepTheme(theme) => self.keep_theme(theme),
-            Act::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
-                Some(Some(terminal)) => self.pane = Some(Pane::new(terminal, BY)),
-                Some(None) => self.app.say("this session has no terminal", now),
-                None => self.app.say("the session is being opened", now),
+            Action::SaveTheme(theme) => self.keep_theme(theme),
+            Action::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
+                Some(Some(terminal)) => self.pane = Some(TerminalPane::new(terminal, BY)),
+                Some(None) => self.app.show_flash("this session has no terminal", now),
+                None => self.app.show_flash("the session is being opened", now),
             },
-            Act::Suspend => self.suspend().await?,
-            Act::Redraw => self.screen.resized()?,
-            Act::Quit(left) => self.quit(left),
+            Action::Suspend => self.suspend().await?,
+            Action::Redraw => self.screen.resized()?,
+            Action::Quit(left) => self.quit(left),
         }
         Ok(())
     }
 
-    fn quit(&mut self, left: Left) {
-        if self.leaving == Leaving::Stops {
-            for (session, _) in self.aside.values() {
+    fn quit(&mut self, left: ExitReason) {
+        if self.leaving == TurnOnExit::Cancel {
+            for (session, _) in self.background_sessions.values() {
                 // It may have ended by itself.
                 let _ = session.send(Input::Cancel);
             }
@@ -530,82 +544,83 @@ impl Face {
         self.left = Some(left);
     }
 
-    fn open(&mut self, which: Which) {
+    fn open(&mut self, which: SessionSelector) {
         let now = self.now();
-        self.app.say(OPENING, now);
-        self.fetch(move |desk| async move { Came::Opened(desk.open(which).await) });
+        self.app.show_flash(OPENING, now);
+        self.fetch(move |service| async move { FetchResult::SessionOpened(service.open(which).await) });
     }
 
     /// Fetches something at the desk, while everything goes on.
-    fn fetch<F>(&mut self, what: impl FnOnce(Arc<dyn Desk>) -> F)
+    fn fetch<F>(&mut self, what: impl FnOnce(Arc<dyn SessionService>) -> F)
     where
-        F: Future<Output = Came> + Send + 'static,
+        F: Future<Output = FetchResult> + Send + 'static,
     {
-        let Some(desk) = self.desk.clone() else {
+        let Some(service) = self.service.clone() else {
             let now = self.now();
-            return self.app.say("it is being opened", now);
+            return self.app.show_flash("it is being opened", now);
         };
-        let (tell, fetched) = (self.tell.clone(), what(desk));
+        let (result_sender, fetched) = (self.result_sender.clone(), what(service));
         tokio::spawn(async move {
             // Nobody listens where the person has left.
-            let _ = tell.send(fetched.await);
+            let _ = result_sender.send(fetched.await);
         });
     }
 
-    async fn edit(&mut self, what: Edited, text: &str) -> io::Result<()> {
+    async fn edit(&mut self, what: EditTarget, text: &str) -> io::Result<()> {
         let ending = match what {
-            Edited::Draft => "md",
-            Edited::Proposal => "sh",
+            EditTarget::Draft => "md",
+            EditTarget::Proposal => "sh",
         };
         let editor = self.programs.editor.as_deref();
         let edited =
-            outside::edit(&mut self.screen, &mut self.events, editor, &self.drafts, ending, text).await?;
-        self.app.hidden();
+            external_program::edit(&mut self.screen, &mut self.events, editor, &self.drafts, ending, text)
+                .await?;
+        self.app.reset_debounce();
         let now = self.now();
         match edited {
-            outside::Edited::Text(text) => self.app.edited(what, Some(text), now),
-            outside::Edited::Left => {}
-            outside::Edited::Failed(why) => self.app.say(why, now),
+            external_program::EditorResult::Text(text) => self.app.edited(what, Some(text), now),
+            external_program::EditorResult::Unchanged => {}
+            external_program::EditorResult::Failed(why) => self.app.show_flash(why, now),
         }
         Ok(())
     }
 
-    async fn page(&mut self, text: &str, looks: &Looks) -> io::Result<()> {
+    async fn page(&mut self, text: &str, looks: &StyleRuns) -> io::Result<()> {
         let pager = self.programs.pager.as_deref();
-        let paged = outside::page(&mut self.screen, &mut self.events, pager, text, looks).await?;
-        self.app.hidden();
+        let paged = external_program::page(&mut self.screen, &mut self.events, pager, text, looks).await?;
+        self.app.reset_debounce();
         if let Err(why) = paged {
             let now = self.now();
-            self.app.say(why, now);
+            self.app.show_flash(why, now);
         }
         Ok(())
     }
 
     fn keep_theme(&self, theme: ThemeName) {
-        let (keep, tell) = (Arc::clone(&self.keep_theme), self.tell.clone());
+        let (keep, result_sender) = (Arc::clone(&self.keep_theme), self.result_sender.clone());
         tokio::task::spawn_blocking(move || {
             // Nobody listens where the person has left.
-            let _ = tell.send(Came::Kept(keep(theme)));
+            let _ = result_sender.send(FetchResult::ThemeSaved(keep(theme)));
         });
     }
 
-    fn read_past(&self) {
-        let (Some(path), tell) = (self.history.clone(), self.tell.clone()) else { return };
+    fn read_prompt_history(&self) {
+        let (Some(path), result_sender) = (self.history.clone(), self.result_sender.clone()) else { return };
         tokio::task::spawn_blocking(move || {
             // There is none at first.
-            if let Ok(past) = read_past(&path) {
-                let _ = tell.send(Came::Past(past));
+            if let Ok(prompt_history) = read_prompt_history(&path) {
+                let _ = result_sender.send(FetchResult::PromptHistory(prompt_history));
             }
         });
     }
 
-    fn end(self, left: Left) -> Ended {
+    fn into_exit(self, left: ExitReason) -> TuiExit {
         let used = self.app.transcript().turn().0 > 0;
-        Ended { left, to_resume: self.app.session().filter(|_| used).cloned() }
+        TuiExit { left, to_resume: self.app.session().filter(|_| used).cloned() }
     }
 }
 
-fn read_past(path: &Path) -> io::Result<Past> {
+fn read_prompt_history(path: &Path) -> io::Result<PromptHistory> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let (mut file, mut text) = (std::fs::File::open(path)?, Vec::new());
     // The newest are at the end.
@@ -614,7 +629,11 @@ fn read_past(path: &Path) -> io::Result<Past> {
     file.take(HISTORY_BYTES_MAX).read_to_end(&mut text)?;
     let text = String::from_utf8_lossy(&text);
     // The first line may lack its beginning.
-    Ok(Past::read(if before == 0 { &text } else { text.split_once('\n').map_or("", |(_, rest)| rest) }))
+    Ok(PromptHistory::read(if before == 0 {
+        &text
+    } else {
+        text.split_once('\n').map_or("", |(_, rest)| rest)
+    }))
 }
 
 fn remember(path: &Path, message: &str) -> io::Result<()> {
@@ -624,11 +643,11 @@ fn remember(path: &Path, message: &str) -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    file.write_all(Past::line(message).as_bytes())
+    file.write_all(PromptHistory::line(message).as_bytes())
 }
 
 /// The next update; never where there is no session.
-async fn next_of(updates: &mut Option<BoxStream<'static, Update>>) -> Option<Update> {
+async fn next_update(updates: &mut Option<BoxStream<'static, Update>>) -> Option<Update> {
     match updates {
         Some(updates) => updates.next().await,
         None => std::future::pending().await,
@@ -636,9 +655,9 @@ async fn next_of(updates: &mut Option<BoxStream<'static, Update>>) -> Option<Upd
 }
 
 /// Something new in the terminal; never where it is not on the screen.
-async fn came_of(pane: &mut Option<Pane>) {
+async fn pane_changed(pane: &mut Option<TerminalPane>) {
     match pane {
-        Some(pane) => pane.came().await,
+        Some(pane) => pane.next_change().await,
         None => std::future::pending().await,
     }
 }
@@ -662,7 +681,7 @@ fn ago(milliseconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{HISTORY_BYTES_MAX, Past, read_past, remember};
+    use super::{HISTORY_BYTES_MAX, PromptHistory, read_prompt_history, remember};
 
     #[test]
     fn of_a_long_history_the_newest_is_read() {
@@ -673,8 +692,8 @@ mod tests {
             remember(&path, &long).expect("it can be written");
         }
         remember(&path, "the newest").expect("it can be written");
-        let past: Past = read_past(&path).expect("it can be read");
-        let read: Vec<&str> = past.newest_first().collect();
+        let prompt_history: PromptHistory = read_prompt_history(&path).expect("it can be read");
+        let read: Vec<&str> = prompt_history.newest_first().collect();
         assert_eq!(read.first(), Some(&"the newest"));
         assert!(read[1..].iter().all(|message| *message == long));
     }

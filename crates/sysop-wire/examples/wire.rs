@@ -4,7 +4,7 @@ use std::path::Path;
 
 fn main() -> std::io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for (path, text) in sysop_wire::schema::files() {
+    for (path, text) in sysop_wire::schema::generated_files() {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().expect("files lie in folders"))?;
         std::fs::write(path, text)?;

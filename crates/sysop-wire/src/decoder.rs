@@ -13,15 +13,17 @@
 
 use std::mem::discriminant;
 
-use sysop_core::event::{AfterStop, Change, Delta, Event, Logged, Origin, Update};
+use sysop_core::event::{CancelFollowUp, ConfigChange, Delta, Event, Logged, Origin, Update};
 use sysop_core::id::{Seq, StepId, Timestamp};
 use sysop_core::message::{ModelFailure, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::Risk;
 use sysop_core::session::SessionSpec;
-use sysop_core::tool::{Lent, ToolSpec};
+use sysop_core::tool::{ClientTools, ToolSpec};
 
-use crate::server::{LentTools, OfferedTool, Place, ServerMessage, State, StateEvent, arguments_of};
+use crate::server_message::{
+    ClientToolSet, LogPosition, OfferedTool, ServerMessage, State, StateEvent, arguments_of,
+};
 
 /// Puts one session's messages back into updates.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +53,7 @@ impl Decoder {
     /// Messages of the connection tell nothing either: the answer to `hello`, an `error` that answers a message,
     /// `tool.cancel`, `terminal.output`, `heartbeat`. Who needs them looks at them first.
     pub fn take(&mut self, message: ServerMessage) -> Option<Update> {
-        let Some(Place { seq, more }) = message.place() else {
+        let Some(LogPosition { seq, more }) = message.position() else {
             return self.delta(message).map(Update::Delta);
         };
         if seq <= self.last {
@@ -59,7 +61,7 @@ impl Decoder {
         }
         // What never became whole goes, and so does what came before the connection broke and comes again.
         self.parts.retain(|part| {
-            let of_this = part.place().is_some_and(|place| place.seq == seq);
+            let of_this = part.position().is_some_and(|position| position.seq == seq);
             of_this && discriminant(part) != discriminant(&message)
         });
         self.parts.push(message);
@@ -91,37 +93,37 @@ impl Decoder {
 
     /// The event of all messages of one seq; none where a server of another version tells what is not known here.
     fn event(&mut self, parts: Vec<ServerMessage>) -> Option<Event> {
-        let mut whole = Whole::default();
+        let mut group = MessageGroup::default();
         for part in parts {
             match part {
                 ServerMessage::State { now, event, .. } => {
                     self.step = StepId { turn: now.turn, step: now.iteration };
-                    whole.event = event;
-                    whole.now = Some(now);
+                    group.event = event;
+                    group.now = Some(now);
                 }
-                ServerMessage::Error { message, .. } => whole.error = Some(message),
+                ServerMessage::Error { message, .. } => group.error = Some(message),
                 ServerMessage::AssistantMessage { content, reasoning, .. } => {
-                    (whole.reply.text, whole.reply.reasoning) = (content, reasoning);
+                    (group.reply.text, group.reply.reasoning) = (content, reasoning);
                 }
-                other => whole.main = Some(other),
+                other => group.main = Some(other),
             }
         }
-        match whole.main.take() {
-            Some(main) => self.main_event(main, whole),
-            None => state_event(whole.event?, &whole.now?),
+        match group.main.take() {
+            Some(main) => self.main_event(main, group),
+            None => state_event(group.event?, &group.now?),
         }
     }
 
-    fn main_event(&self, main: ServerMessage, whole: Whole) -> Option<Event> {
+    fn main_event(&self, main: ServerMessage, group: MessageGroup) -> Option<Event> {
         let turn = self.step.turn;
         Some(match main {
             ServerMessage::UserMessage { content, .. } => {
-                let turn = whole.now.map_or(turn, |now| now.turn);
+                let turn = group.now.map_or(turn, |now| now.turn);
                 Event::TurnStarted { turn, prompt: content, origin: Origin::Model }
             }
             ServerMessage::StepFinished { iteration, usage, tool_calls, .. } => {
                 let calls = tool_calls.into_iter().map(ToolCall::from).collect();
-                let reply = Reply { calls, usage: usage.into(), ..whole.reply };
+                let reply = Reply { calls, usage: usage.into(), ..group.reply };
                 Event::Replied { step: StepId { turn, step: iteration }, reply }
             }
             ServerMessage::StepFailed { iteration, kind, message, .. } => Event::ModelFailed {
@@ -129,7 +131,7 @@ impl Decoder {
                 failure: ModelFailure { kind, message },
             },
             ServerMessage::AssistantDone { metadata, .. } => {
-                Event::TurnEnded { turn: metadata.turn, reason: metadata.stop_reason, error: whole.error }
+                Event::TurnEnded { turn: metadata.turn, reason: metadata.stop_reason, error: group.error }
             }
             ServerMessage::PromptQueued { content, .. } => Event::PromptQueued { text: content },
             ServerMessage::TerminalTyped { by, typed, .. } => Event::TerminalInput { by, typed },
@@ -144,7 +146,7 @@ impl Decoder {
 
 /// All messages of one seq, by what they tell.
 #[derive(Debug, Default)]
-struct Whole {
+struct MessageGroup {
     main: Option<ServerMessage>,
     reply: Reply,
     error: Option<String>,
@@ -156,10 +158,10 @@ fn state_event(event: StateEvent, now: &State) -> Option<Event> {
     let step = StepId { turn: now.turn, step: now.iteration };
     Some(match event {
         StateEvent::TurnStarted => {
-            Event::TurnStarted { turn: now.turn, prompt: String::new(), origin: Origin::Typed }
+            Event::TurnStarted { turn: now.turn, prompt: String::new(), origin: Origin::User }
         }
         StateEvent::StepStarted => Event::StepStarted { step },
-        StateEvent::CancelAsked => Event::CancelAsked { then: AfterStop::Nothing },
+        StateEvent::CancelAsked => Event::CancelAsked { then: CancelFollowUp::Nothing },
         StateEvent::Paused => Event::Paused { reason: now.pause_reason? },
         StateEvent::Resumed => Event::Resumed,
         StateEvent::Compacted => Event::Compacted { keep: now.kept_messages? },
@@ -190,14 +192,14 @@ fn spec(created: ServerMessage) -> Option<SessionSpec> {
     })
 }
 
-fn change(configured: ServerMessage) -> Option<Change> {
+fn change(configured: ServerMessage) -> Option<ConfigChange> {
     let ServerMessage::Configured { model, approve, mode, lent, rules, .. } = configured else { return None };
-    let rules = rules.then(|| Change::Rules { dangerous: Vec::new(), deny: Vec::new() });
-    let lent = lent.map(|LentTools { tools, root }| {
-        Change::Lent(Lent { tools: tools.into_iter().map(tool).collect(), root })
+    let rules = rules.then(|| ConfigChange::Rules { dangerous: Vec::new(), deny: Vec::new() });
+    let lent = lent.map(|ClientToolSet { tools, root }| {
+        ConfigChange::ClientTools(ClientTools { tools: tools.into_iter().map(tool).collect(), root })
     });
-    let mode = mode.map(Change::Mode);
-    model.map(Change::Model).or(approve.map(Change::Approve)).or(mode).or(lent).or(rules)
+    let mode = mode.map(ConfigChange::Mode);
+    model.map(ConfigChange::Model).or(approve.map(ConfigChange::Approve)).or(mode).or(lent).or(rules)
 }
 
 fn tool(offered: OfferedTool) -> ToolSpec {
@@ -229,7 +231,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             Event::ApprovalAsked { call, command, reason, risk: Risk { class: risk, findings }, covers }
         }
         ServerMessage::ApprovalClosed { tool_call_id, decision, by, command, reason, .. } => {
-            Event::Decided { call: tool_call_id, decision: decision.with(command, reason), by }
+            Event::Decided { call: tool_call_id, decision: decision.into_decision(command, reason), by }
         }
         ServerMessage::ToolCall { tool_call_id, name, arguments, origin, .. } => {
             Event::ToolStarted { call: call_of(tool_call_id, name, arguments), origin }
@@ -240,19 +242,19 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             exit_code,
             truncated,
             output,
-            looks,
+            styles,
             duration_ms,
-            artefact,
+            artifact,
             changes,
             hosts,
             ..
         } => {
             let changes = changes.into_iter().map(Into::into).collect();
             let outcome = Outcome {
-                looks,
+                styles,
                 exit_code,
                 truncated,
-                artefact,
+                artifact,
                 duration_ms,
                 changes,
                 hosts,

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use sysop_core::event::{Change, Decision, Delta, Event, Logged, Origin, StopReason};
+use sysop_core::event::{ConfigChange, Decision, Delta, Event, Logged, Origin, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::message::{Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::Outcome;
 use sysop_core::session::SessionSpec;
 
-use crate::client::DecisionWord;
-use crate::server::{
-    Done, LentTools, OfferedTool, Place, ServerMessage, SessionState, State, StateEvent, WantedCall,
+use crate::client_message::DecisionKind;
+use crate::server_message::{
+    ClientToolSet, LogPosition, OfferedTool, ServerMessage, SessionState, State, StateEvent, ToolCallRequest,
+    TurnSummary,
 };
 
 /// Puts one session's log into messages. It must see the log from its start, or what it says of the model, the
@@ -25,15 +26,15 @@ pub struct Encoder {
     active: SessionState,
     /// The tools of the calls of the last reply or direct call.
     names: HashMap<CallId, String>,
-    opened: Option<Opened>,
+    setup: Option<SessionSetup>,
     mode: Mode,
-    lent: Option<LentTools>,
+    lent: Option<ClientToolSet>,
     last: Seq,
 }
 
 /// What the opening of a session told, but for what `state` tells.
 #[derive(Debug, Clone)]
-struct Opened {
+struct SessionSetup {
     host: String,
     root: String,
     profile: String,
@@ -49,7 +50,7 @@ impl Encoder {
             usage: Usage::default(),
             active: SessionState::Idle,
             names: HashMap::new(),
-            opened: None,
+            setup: None,
             mode: Mode::default(),
             lent: None,
             last: Seq::default(),
@@ -57,19 +58,19 @@ impl Encoder {
     }
 
     /// The answer to `hello`: how the session works now; none where the encoder did not see how it began.
-    pub fn created(&self) -> Option<ServerMessage> {
-        let opened = self.opened.clone()?;
+    pub fn hello_reply(&self) -> Option<ServerMessage> {
+        let setup = self.setup.clone()?;
         Some(ServerMessage::SessionCreated {
             session_id: self.session.clone(),
-            place: None,
+            position: None,
             model: self.now.model.clone()?,
             approve: self.now.approve,
             mode: self.mode,
-            host: opened.host,
-            root: opened.root,
-            profile: opened.profile,
+            host: setup.host,
+            root: setup.root,
+            profile: setup.profile,
             max_iterations: self.now.max_iterations,
-            tools: opened.tools,
+            tools: setup.tools,
             lent: self.lent.clone(),
             last_seq: Some(self.last),
         })
@@ -84,16 +85,16 @@ impl Encoder {
     ///
     /// Whatever changes what `state` says is followed by a `state`, except that the last message of a turn is
     /// its `assistant.done`.
-    pub fn logged(&mut self, logged: &Logged) -> Vec<ServerMessage> {
-        let place = Place { seq: logged.seq, more: false };
+    pub fn encode_event(&mut self, logged: &Logged) -> Vec<ServerMessage> {
+        let position = LogPosition { seq: logged.seq, more: false };
         let before = self.now.clone();
         self.fold(&logged.event);
         self.last = logged.seq;
-        let mut messages = self.own_messages(place, &logged.event);
+        let mut messages = self.own_messages(position, &logged.event);
         let event = if messages.is_empty() { state_event(&logged.event) } else { None };
         if self.now != before || event.is_some() {
             let (session_id, now) = (self.session.clone(), self.now.clone());
-            let state = ServerMessage::State { session_id, place, now, event };
+            let state = ServerMessage::State { session_id, position, now, event };
             let end =
                 messages.iter().position(|message| matches!(message, ServerMessage::AssistantDone { .. }));
             messages.insert(end.unwrap_or(messages.len()), state);
@@ -106,7 +107,7 @@ impl Encoder {
     }
 
     /// The message of a delta.
-    pub fn delta(&self, delta: &Delta) -> ServerMessage {
+    pub fn encode_delta(&self, delta: &Delta) -> ServerMessage {
         let session_id = self.session.clone();
         match delta {
             Delta::Text { text, .. } => ServerMessage::AssistantDelta { session_id, content: text.clone() },
@@ -201,7 +202,7 @@ impl Encoder {
         self.now.model = Some(spec.model.clone());
         self.now.approve = spec.approve;
         self.now.max_iterations = spec.max_iterations;
-        self.opened = Some(Opened {
+        self.setup = Some(SessionSetup {
             host: spec.host.clone(),
             root: spec.root.clone(),
             profile: spec.profile.clone(),
@@ -209,39 +210,39 @@ impl Encoder {
         });
     }
 
-    fn fold_change(&mut self, change: &Change) {
+    fn fold_change(&mut self, change: &ConfigChange) {
         match change {
-            Change::Model(model) => self.now.model = Some(model.clone()),
-            Change::Approve(approve) => self.now.approve = *approve,
-            Change::Mode(mode) => self.mode = *mode,
-            Change::Lent(lent) => {
-                self.lent = (!lent.tools.is_empty()).then(|| LentTools::from(lent));
+            ConfigChange::Model(model) => self.now.model = Some(model.clone()),
+            ConfigChange::Approve(approve) => self.now.approve = *approve,
+            ConfigChange::Mode(mode) => self.mode = *mode,
+            ConfigChange::ClientTools(lent) => {
+                self.lent = (!lent.tools.is_empty()).then(|| ClientToolSet::from(lent));
             }
-            Change::Rules { .. } => {}
+            ConfigChange::Rules { .. } => {}
         }
     }
 
     /// What an event says by itself, beside `state`.
-    fn own_messages(&self, place: Place, event: &Event) -> Vec<ServerMessage> {
+    fn own_messages(&self, position: LogPosition, event: &Event) -> Vec<ServerMessage> {
         let session_id = self.session.clone();
         match event {
-            Event::SessionOpened { spec } => vec![session_created(session_id, place, spec)],
+            Event::SessionOpened { spec } => vec![session_created(session_id, position, spec)],
             Event::TurnStarted { prompt, .. } if !prompt.is_empty() => {
-                vec![ServerMessage::UserMessage { session_id, place, content: prompt.clone() }]
+                vec![ServerMessage::UserMessage { session_id, position, content: prompt.clone() }]
             }
-            Event::Replied { step, reply } => replied(session_id, place, step.step, reply),
+            Event::Replied { step, reply } => replied(session_id, position, step.step, reply),
             Event::ModelFailed { step, failure } => {
                 let (iteration, kind, message) = (step.step, failure.kind, failure.message.clone());
-                vec![ServerMessage::StepFailed { session_id, place, iteration, kind, message }]
+                vec![ServerMessage::StepFailed { session_id, position, iteration, kind, message }]
             }
             Event::PromptQueued { text } => {
-                vec![ServerMessage::PromptQueued { session_id, place, content: text.clone() }]
+                vec![ServerMessage::PromptQueued { session_id, position, content: text.clone() }]
             }
-            Event::Configured { change } => vec![configured(session_id, place, change)],
+            Event::Configured { change } => vec![configured(session_id, position, change)],
             Event::ApprovalAsked { call, command, reason, risk, covers } => {
                 vec![ServerMessage::ApprovalRequest {
                     session_id,
-                    place,
+                    position,
                     tool_call_id: call.id.clone(),
                     name: call.name.clone(),
                     command: command.clone(),
@@ -253,16 +254,21 @@ impl Encoder {
                 }]
             }
             Event::Decided { call, decision, by } => {
-                vec![approval_closed(session_id, place, call, decision, by)]
+                vec![approval_closed(session_id, position, call, decision, by)]
             }
-            Event::ToolStarted { call, origin } => vec![tool_call(session_id, place, call, *origin)],
+            Event::ToolStarted { call, origin } => vec![tool_call(session_id, position, call, *origin)],
             Event::ToolFinished { call, outcome } => {
-                vec![self.tool_finished(place, call.clone(), outcome.clone())]
+                vec![self.tool_finished(position, call.clone(), outcome.clone())]
             }
             Event::TerminalInput { by, typed } => {
-                vec![ServerMessage::TerminalTyped { session_id, place, by: by.clone(), typed: typed.clone() }]
+                vec![ServerMessage::TerminalTyped {
+                    session_id,
+                    position,
+                    by: by.clone(),
+                    typed: typed.clone(),
+                }]
             }
-            Event::TurnEnded { turn, reason, error } => self.ended(place, *turn, *reason, error.clone()),
+            Event::TurnEnded { turn, reason, error } => self.ended(position, *turn, *reason, error.clone()),
             // `state` tells of these.
             Event::TurnStarted { .. }
             | Event::StepStarted { .. }
@@ -277,38 +283,38 @@ impl Encoder {
     /// The error where there is one, and the end.
     fn ended(
         &self,
-        place: Place,
+        position: LogPosition,
         turn: TurnId,
         reason: StopReason,
         error: Option<String>,
     ) -> Vec<ServerMessage> {
         let session_id = self.session.clone();
         let (usage, iterations) = (self.usage.into(), self.now.iteration);
-        let metadata = Done { stop_reason: reason, turn, usage, iterations };
+        let metadata = TurnSummary { stop_reason: reason, turn, usage, iterations };
         let error = error.map(|message| ServerMessage::Error {
             session_id: session_id.clone(),
-            place: Some(place),
+            position: Some(position),
             message,
             code: None,
             reply_to: None,
         });
-        let done = ServerMessage::AssistantDone { session_id, place, metadata };
+        let done = ServerMessage::AssistantDone { session_id, position, metadata };
         error.into_iter().chain([done]).collect()
     }
 
-    fn tool_finished(&self, place: Place, call: CallId, outcome: Outcome) -> ServerMessage {
+    fn tool_finished(&self, position: LogPosition, call: CallId, outcome: Outcome) -> ServerMessage {
         ServerMessage::ToolFinished {
             session_id: self.session.clone(),
-            place,
+            position,
             name: self.names.get(&call).cloned(),
             tool_call_id: call,
             status: outcome.status,
             exit_code: outcome.exit_code,
             truncated: outcome.truncated,
             output: outcome.output,
-            looks: outcome.looks,
+            styles: outcome.styles,
             duration_ms: outcome.duration_ms,
-            artefact: outcome.artefact,
+            artifact: outcome.artifact,
             changes: outcome.changes.into_iter().map(Into::into).collect(),
             hosts: outcome.hosts,
         }
@@ -339,10 +345,10 @@ fn state_event(event: &Event) -> Option<StateEvent> {
     })
 }
 
-fn session_created(session_id: SessionId, place: Place, spec: &SessionSpec) -> ServerMessage {
+fn session_created(session_id: SessionId, position: LogPosition, spec: &SessionSpec) -> ServerMessage {
     ServerMessage::SessionCreated {
         session_id,
-        place: Some(place),
+        position: Some(position),
         model: spec.model.clone(),
         approve: spec.approve,
         mode: Mode::default(),
@@ -356,10 +362,10 @@ fn session_created(session_id: SessionId, place: Place, spec: &SessionSpec) -> S
     }
 }
 
-fn tool_call(session_id: SessionId, place: Place, call: &ToolCall, origin: Origin) -> ServerMessage {
+fn tool_call(session_id: SessionId, position: LogPosition, call: &ToolCall, origin: Origin) -> ServerMessage {
     ServerMessage::ToolCall {
         session_id,
-        place,
+        position,
         tool_call_id: call.id.clone(),
         name: call.name.clone(),
         arguments: call.arguments.to_value(),
@@ -371,40 +377,45 @@ fn tool_call(session_id: SessionId, place: Place, call: &ToolCall, origin: Origi
 
 fn approval_closed(
     session_id: SessionId,
-    place: Place,
+    position: LogPosition,
     call: &CallId,
     decision: &Decision,
     by: &str,
 ) -> ServerMessage {
-    let (decision, command, reason) = DecisionWord::split(decision.clone());
+    let (decision, command, reason) = DecisionKind::from_decision(decision.clone());
     let (tool_call_id, by, reason) = (call.clone(), by.to_owned(), reason.unwrap_or_default());
-    ServerMessage::ApprovalClosed { session_id, place, tool_call_id, decision, by, command, reason }
+    ServerMessage::ApprovalClosed { session_id, position, tool_call_id, decision, by, command, reason }
 }
 
-fn configured(session_id: SessionId, place: Place, change: &Change) -> ServerMessage {
+fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChange) -> ServerMessage {
     let (mut model, mut approve, mut mode, mut lent, mut rules) = (None, None, None, None, false);
     match change {
-        Change::Model(new) => model = Some(new.clone()),
-        Change::Approve(new) => approve = Some(*new),
-        Change::Mode(new) => mode = Some(*new),
-        Change::Lent(new) => lent = Some(LentTools::from(new)),
-        Change::Rules { .. } => rules = true,
+        ConfigChange::Model(new) => model = Some(new.clone()),
+        ConfigChange::Approve(new) => approve = Some(*new),
+        ConfigChange::Mode(new) => mode = Some(*new),
+        ConfigChange::ClientTools(new) => lent = Some(ClientToolSet::from(new)),
+        ConfigChange::Rules { .. } => rules = true,
     }
-    ServerMessage::Configured { session_id, place, model, approve, mode, lent, rules }
+    ServerMessage::Configured { session_id, position, model, approve, mode, lent, rules }
 }
 
 /// The text where there is any, and what the step took and wants.
-fn replied(session_id: SessionId, place: Place, iteration: u32, reply: &Reply) -> Vec<ServerMessage> {
+fn replied(
+    session_id: SessionId,
+    position: LogPosition,
+    iteration: u32,
+    reply: &Reply,
+) -> Vec<ServerMessage> {
     let (content, reasoning) = (reply.text.clone(), reply.reasoning.clone());
     let speaks = !(content.is_empty() && reasoning.is_empty());
     let message = speaks.then(|| ServerMessage::AssistantMessage {
         session_id: session_id.clone(),
-        place,
+        position,
         content,
         reasoning,
     });
-    let (usage, tool_calls) = (reply.usage.into(), reply.calls.iter().map(WantedCall::from).collect());
-    let step = ServerMessage::StepFinished { session_id, place, iteration, usage, tool_calls };
+    let (usage, tool_calls) = (reply.usage.into(), reply.calls.iter().map(ToolCallRequest::from).collect());
+    let step = ServerMessage::StepFinished { session_id, position, iteration, usage, tool_calls };
     message.into_iter().chain([step]).collect()
 }
 

@@ -3,29 +3,29 @@
 //!
 //! Pure: it opens no socket and knows no server. It decides nothing about a session either; it puts the log into
 //! messages ([`Encoder`]) and back ([`Decoder`]), and messages into inputs ([`ClientMessage::inputs`]). Texts are
-//! passed on as they are, control sequences included: whoever shows them neutralises them.
+//! passed on as they are, control sequences included: whoever shows them neutralizes them.
 #![warn(missing_docs)]
 
-pub use client::{
-    BadMessage, ClientMessage, DecisionWord, DirectOrigin, Envelope, Hello, ManifestTool, QuestionReply,
+pub use client_message::{
+    ClientMessage, DecisionKind, DirectOrigin, Envelope, Hello, ManifestTool, MessageError, QuestionReply,
     ToolResult,
 };
 pub use decoder::Decoder;
 pub use encoder::Encoder;
-pub use line::to_line;
-pub use manifest::{BadManifest, MANIFEST_BYTES_MAX, MANIFEST_TOOLS_MAX};
+pub use json_line::to_json_line;
+pub use manifest::{MANIFEST_BYTES_MAX, MANIFEST_TOOLS_MAX, ManifestError};
 pub use secret::Secret;
-pub use server::{
-    ChangedFile, Done, ErrorCode, LentTools, OfferedTool, Place, ServerMessage, SessionState, State,
-    StateEvent, Tokens, WantedCall,
+pub use server_message::{
+    ChangedFile, ClientToolSet, ErrorCode, LogPosition, OfferedTool, ServerMessage, SessionState, State,
+    StateEvent, TokenCounts, ToolCallRequest, TurnSummary,
 };
 
-mod client;
+mod client_message;
 mod decoder;
 mod encoder;
-mod line;
+mod json_line;
 mod manifest;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod secret;
-mod server;
+mod server_message;

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use crate::client::ClientMessage;
-use crate::server::ServerMessage;
+use crate::client_message::ClientMessage;
+use crate::server_message::ServerMessage;
 
 mod typescript;
 
@@ -53,7 +53,7 @@ pub fn server() -> Value {
 }
 
 /// All generated files: where they lie in the repository, and what is in them.
-pub fn files() -> Vec<(&'static str, String)> {
+pub fn generated_files() -> Vec<(&'static str, String)> {
     let (client, server) = (client(), server());
     vec![
         ("crates/sysop-wire/schema/client.json", pretty(&client)),
@@ -82,13 +82,13 @@ fn page(client: &Value, server: &Value) -> String {
     let (client, server) = (&client["$defs"], &server["$defs"]);
     let definitions = [client, server].into_iter().filter_map(Value::as_object).flatten();
     for (name, definition) in definitions.collect::<BTreeMap<_, _>>() {
-        words(&mut page, name, definition);
+        enum_values(&mut page, name, definition);
     }
     page
 }
 
 /// The words of a type that has nothing else.
-fn words(page: &mut String, name: &str, definition: &Value) {
+fn enum_values(page: &mut String, name: &str, definition: &Value) {
     let Some(variants) = definition["oneOf"].as_array() else { return };
     if variants.iter().any(|variant| variant.get("const").is_none()) {
         return;

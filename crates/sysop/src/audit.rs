@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use sysop_core::text::neutralise_line;
-use sysop_server::audit::{Entry, FILE, Kind, each_line, files, verify};
+use sysop_core::text::neutralize_line;
+use sysop_server::audit::{AuditEntry, FILE, Kind, each_line, files, verify};
 
 use crate::cli::AuditCommand;
-use crate::config::shown;
-use crate::exit::{Exit, Failure};
+use crate::config::display_path;
+use crate::exit::{CommandError, Exit};
 
 /// The folder of the audit, in the data folder.
 pub(crate) const FOLDER: &str = "audit";
@@ -22,9 +22,12 @@ pub(crate) const FOLDER: &str = "audit";
 pub(crate) fn run(data: &Path, command: AuditCommand, out: &mut impl Write) -> Result<Exit> {
     match command {
         AuditCommand::Verify { file } => {
-            let files = chosen(data, file)?;
+            let files = audit_files(data, file)?;
             let checked = verify(&files).map_err(|broken| {
-                Failure::failed(format!("the audit does not hold: {}", neutralise_line(&broken.to_string())))
+                CommandError::failed(format!(
+                    "the audit does not hold: {}",
+                    neutralize_line(&broken.to_string())
+                ))
             })?;
             let lines = if checked.lines == 1 { "line" } else { "lines" };
             writeln!(
@@ -36,7 +39,7 @@ pub(crate) fn run(data: &Path, command: AuditCommand, out: &mut impl Write) -> R
         AuditCommand::Show { file, session, limit } => {
             let mut last = VecDeque::new();
             let mut unread = 0_u64;
-            each_line(&chosen(data, file)?, |entry| match entry {
+            each_line(&audit_files(data, file)?, |entry| match entry {
                 Some(entry) if session.as_ref().is_none_or(|wanted| entry.session.starts_with(wanted)) => {
                     if last.len() == limit as usize {
                         last.pop_front();
@@ -46,34 +49,35 @@ pub(crate) fn run(data: &Path, command: AuditCommand, out: &mut impl Write) -> R
                 Some(_) => {}
                 None => unread += 1,
             })
-            .map_err(|broken| Failure::failed(neutralise_line(&broken.to_string()).into_owned()))?;
+            .map_err(|broken| CommandError::failed(neutralize_line(&broken.to_string()).into_owned()))?;
             for entry in &last {
                 write_entry(entry, out)?;
             }
             if unread > 0 {
                 let why = format!("{unread} lines cannot be read; `sysop audit verify` names the first");
-                return Err(Failure::failed(why).into());
+                return Err(CommandError::failed(why).into());
             }
         }
     }
     Ok(Exit::Done)
 }
 
-fn chosen(data: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
+fn audit_files(data: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
     if let Some(file) = file {
         return Ok(vec![file]);
     }
     let current = data.join(FOLDER).join(FILE);
-    let files = files(&current).with_context(|| format!("cannot read the folder of {}", shown(&current)))?;
+    let files =
+        files(&current).with_context(|| format!("cannot read the folder of {}", display_path(&current)))?;
     if files.is_empty() {
-        let why = format!("there is no audit at {}; `sysop serve` writes one", shown(&current));
-        return Err(Failure::usage(why).into());
+        let why = format!("there is no audit at {}; `sysop serve` writes one", display_path(&current));
+        return Err(CommandError::usage(why).into());
     }
     Ok(files)
 }
 
 /// One line: what came from models and people is made safe to show.
-fn write_entry(entry: &Entry, out: &mut impl Write) -> io::Result<()> {
+fn write_entry(entry: &AuditEntry, out: &mut impl Write) -> io::Result<()> {
     let kind = match entry.kind {
         Kind::Opened => "opened",
         Kind::Mended => "mended",
@@ -99,5 +103,5 @@ fn write_entry(entry: &Entry, out: &mut impl Write) -> io::Result<()> {
     add(": ", entry.what.as_deref());
     add(" exit ", entry.exit_code.map(|code| code.to_string()).as_deref());
     add(" in session ", Some(&entry.session));
-    writeln!(out, "{}", neutralise_line(&line))
+    writeln!(out, "{}", neutralize_line(&line))
 }

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use sysop_core::message::ModelRef;
 
 use crate::config::{DEMO, PROVIDERS, nearest_word};
-use crate::exposure::ExposureArguments;
+use crate::serve_options::ServeOptions;
 use crate::settings::unknown_provider;
 
 /// The whole command line.
@@ -71,7 +71,7 @@ Environment:
   LLM_BASE_URL, LLM_AUTH_TOKEN, LLM_DEFAULT_MODEL, LLM_SMALL_FAST_MODEL
                                      a server that speaks like OpenAI's
   OLLAMA_HOST                        where Ollama runs
-  NO_COLOR                           no colours
+  NO_COLOR                           no colors
   VISUAL, EDITOR, PAGER              your programs for long texts
 
 Files:
@@ -113,14 +113,14 @@ pub(crate) struct GlobalFlags {
         default_missing_value = "",
         value_parser = resume
     )]
-    pub(crate) resume: Option<Resume>,
+    pub(crate) resume: Option<ResumeTarget>,
     /// Tell more; twice tells all
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// Tell only errors
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Use no colours
+    /// Use no colors
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
 }
@@ -282,7 +282,7 @@ pub(crate) struct ServeArguments {
     pub(crate) database: DatabaseArgument,
     /// Who may reach it.
     #[command(flatten)]
-    pub(crate) exposure: ExposureArguments,
+    pub(crate) exposure: ServeOptions,
 }
 
 /// Where sessions and tokens are kept.
@@ -412,8 +412,8 @@ pub(crate) enum TokenCommand {
         #[arg(long, value_name = "SCOPE")]
         scope: TokenScope,
         /// How long it lives: 30d, 12h, 45m or 2w [default: for ever]
-        #[arg(long, value_name = "LIFE", value_parser = crate::token::life)]
-        expires: Option<crate::token::Life>,
+        #[arg(long, value_name = "LIFE", value_parser = crate::token::lifetime)]
+        expires: Option<crate::token::TokenLifetime>,
     },
     /// List tokens, never what they are
     List,
@@ -542,7 +542,7 @@ impl Profile {
     }
 }
 
-impl From<Profile> for sysop_core::catalogue::Profile {
+impl From<Profile> for sysop_core::catalog::Profile {
     fn from(profile: Profile) -> Self {
         match profile {
             Profile::Full => Self::Full,
@@ -555,7 +555,7 @@ impl From<Profile> for sysop_core::catalogue::Profile {
 
 /// `--resume`: which session to go on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Resume {
+pub(crate) enum ResumeTarget {
     /// The one that changed last.
     Latest,
     /// This one.
@@ -674,7 +674,7 @@ fn model(text: &str) -> Result<ModelRef, String> {
         return Ok(ModelRef::new(DEMO, DEMO));
     }
     let model: ModelRef =
-        text.parse().map_err(|error: sysop_core::message::BadModelRef| error.to_string())?;
+        text.parse().map_err(|error: sysop_core::message::InvalidModelRef| error.to_string())?;
     if model.provider == DEMO || PROVIDERS.contains(&model.provider.as_str()) {
         return Ok(model);
     }
@@ -696,10 +696,10 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "clap wants a parser that can fail")]
-fn resume(text: &str) -> Result<Resume, String> {
+fn resume(text: &str) -> Result<ResumeTarget, String> {
     match text {
-        "" => Ok(Resume::Latest),
-        id => Ok(Resume::Session(sysop_core::id::SessionId::new(id))),
+        "" => Ok(ResumeTarget::Latest),
+        id => Ok(ResumeTarget::Session(sysop_core::id::SessionId::new(id))),
     }
 }
 

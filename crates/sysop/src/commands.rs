@@ -1,4 +1,4 @@
-//! The one place where commands meet the parts of the program that carry them out.
+//! The one place where commands meet the services of the program that carry them out.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -14,32 +14,32 @@ use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
 use sysop_wire::Encoder;
 
-use crate::chat::{self, ChatContext, Surroundings};
+use crate::app::{Machines, Services, Storage, database, delete_session, providers};
+use crate::chat::{self, ReplContext, TerminalTraits};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand};
 use crate::demo::DEMO;
-use crate::doctor::Probe;
-use crate::exec::{self, ExecContext, JsonMessages, Task};
-use crate::exit::{Exit, Failure};
-use crate::pick::Pick;
-use crate::render::Look;
-use crate::sessions::{self, SessionsError, View};
-use crate::settings::{Colour, ProviderSettings, Settings, Target};
-use crate::wiring::{Kept, Machines, Parts, database, forget, providers};
+use crate::doctor::DoctorProbe;
+use crate::exec::{self, ExecContext, ExecTask, JsonMessages};
+use crate::exit::{CommandError, Exit};
+use crate::render::RenderOptions;
+use crate::select_model::ModelChoice;
+use crate::sessions::{self, DisplayOptions, SessionsError};
+use crate::settings::{Color, ProviderSettings, Settings, SshTarget};
 
 /// The file of typed lines, in the data folder.
 pub(crate) const HISTORY: &str = "history";
 
 /// A conversation, line by line.
-pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArguments) -> Result<Exit> {
+pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatArguments) -> Result<Exit> {
     let form = chat_form(&settings, arguments.plain);
     let history = settings.folders.data.join(HISTORY);
     let root = settings.root.clone();
-    let parts = Parts::new(settings, pick.model)?;
-    let opened = parts.open().await?;
-    let context = ChatContext {
+    let services = Services::new(settings, pick.model)?;
+    let opened = services.open().await?;
+    let context = ReplContext {
         opened,
         task: arguments.task,
-        desk: Arc::new(parts.clone()),
+        service: Arc::new(services.clone()),
         shell: Box::new(move || {
             let mut shell = std::process::Command::new(std::env::var_os("SHELL").unwrap_or("sh".into()));
             shell.current_dir(&root);
@@ -47,128 +47,131 @@ pub(crate) async fn chat(settings: Settings, pick: Pick, arguments: ChatArgument
         }),
         history: Some(history),
         form,
-        again: "sysop chat --resume ".to_owned(),
-        leaving: chat::Leaving::StopsIt,
+        resume_command: "sysop chat --resume ".to_owned(),
+        leaving: chat::ExitBehavior::StopTurn,
     };
     let exit = chat::run(context).await;
-    parts.close().await;
+    services.close().await;
     exit
 }
 
 /// How a conversation looks, line by line.
-pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::Form {
-    chat::Form::choose(Surroundings {
+pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
+    chat::ReplLayout::choose(TerminalTraits {
         plain,
-        no_colour: settings.colour == Colour::Off,
+        no_color: settings.color == Color::Off,
         term: settings.environment.value("TERM").unwrap_or_default(),
         terminal: io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal(),
     })
 }
 
 /// One task without a screen.
-pub(crate) async fn exec(settings: Settings, pick: Pick, arguments: ExecArguments) -> Result<Exit> {
+pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecArguments) -> Result<Exit> {
     let task = exec::task_text(&arguments.task, io::stdin())
-        .map_err(|bad| Failure { exit: bad.exit, message: bad.why })?;
-    headless(settings, pick.model, Task::Prompt(task), arguments.json).await
+        .map_err(|bad| CommandError { exit: bad.exit, message: bad.why })?;
+    headless(settings, pick.model, ExecTask::Prompt(task), arguments.json).await
 }
 
 /// The command of a routine, its variables filled in. No model is asked.
 pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, Task::Routine(command), false).await
+    headless(settings, model, ExecTask::Routine(command), false).await
 }
 
-async fn headless(settings: Settings, model: ModelRef, task: Task, json: bool) -> Result<Exit> {
-    let colour = settings.colour == Colour::On;
+async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: bool) -> Result<Exit> {
+    let color = settings.color == Color::On;
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
     let draws = !json && io::stdout().is_terminal();
     let stops = exec::signals().context("cannot listen for signals")?;
-    let parts = Parts::new(settings, model)?;
-    let opened = parts.open().await?;
+    let services = Services::new(settings, model)?;
+    let opened = services.open().await?;
     let form = if json {
-        exec::Form::Json(Box::new(Messages(Encoder::new(opened.session.id().clone()))))
+        exec::ExecFormat::Json(Box::new(WireJsonMessages(Encoder::new(opened.session.id().clone()))))
     } else {
-        exec::Form::Human
+        exec::ExecFormat::Human
     };
     let context = ExecContext {
         opened,
         task,
         form,
         out: Box::new(io::stdout()),
-        terminal: draws.then(|| Look { width: crate::render::terminal_width(), colour }),
+        terminal: draws.then(|| RenderOptions { width: crate::render::terminal_width(), color }),
         err: Box::new(io::stderr()),
-        ask: asks.then(|| exec::ask_on_terminal(colour)),
-        ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(colour)),
+        ask: asks.then(|| exec::ask_on_terminal(color)),
+        ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
         stops,
     };
     let exit = exec::run(context).await;
-    parts.close().await;
+    services.close().await;
     Ok(exit)
 }
 
 /// The messages of `--json`.
-struct Messages(Encoder);
+struct WireJsonMessages(Encoder);
 
-impl JsonMessages for Messages {
+impl JsonMessages for WireJsonMessages {
     fn messages(&mut self, update: &Update) -> Vec<String> {
         match update {
-            Update::Logged(logged) => self.0.logged(logged).iter().map(sysop_wire::to_line).collect(),
-            Update::Delta(delta) => vec![sysop_wire::to_line(&self.0.delta(delta))],
+            Update::Logged(logged) => {
+                self.0.encode_event(logged).iter().map(sysop_wire::to_json_line).collect()
+            }
+            Update::Delta(delta) => vec![sysop_wire::to_json_line(&self.0.encode_delta(delta))],
         }
     }
 }
 
 /// Earlier sessions.
 pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Result<Exit> {
-    let kept = Kept::open(&settings).await?;
-    let store = kept.store();
+    let storage = Storage::open(&settings).await?;
+    let store = storage.store();
     let store = store.as_ref();
     let width = io::stdout().is_terminal().then(crate::render::terminal_width);
-    let view = View { now: sysop_driver::system_clock().now(), zone: jiff::tz::TimeZone::system(), width };
+    let view =
+        DisplayOptions { now: sysop_driver::system_clock().now(), zone: jiff::tz::TimeZone::system(), width };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match command {
         SessionsCommand::List { limit } => sessions::list(store, limit as usize, &view, &mut out).await,
         SessionsCommand::Show { id } => sessions::show(store, &id, &view, &mut out).await,
         SessionsCommand::Export { id, format } => sessions::export(store, &id, format, &view, &mut out).await,
         SessionsCommand::Delete { id } => {
-            let forget = async |id: &SessionId| forget(store, &kept, &settings, id).await;
-            sessions::delete(store, &id, forget, &mut out).await
+            let delete_session = async |id: &SessionId| delete_session(store, &storage, &settings, id).await;
+            sessions::delete(store, &id, delete_session, &mut out).await
         }
     };
     let done = done.and_then(|()| out.flush().map_err(SessionsError::Io));
-    kept.close().await;
+    storage.close().await;
     match done {
         Ok(()) => Ok(Exit::Done),
         Err(SessionsError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
         Err(error) if error.exit_code() == Exit::Usage.code() => {
-            Err(Failure::usage(error.to_string()).into())
+            Err(CommandError::usage(error.to_string()).into())
         }
-        Err(error) => Err(Failure::failed(error.to_string()).into()),
+        Err(error) => Err(CommandError::failed(error.to_string()).into()),
     }
 }
 
 /// Who may use the server.
 pub(crate) async fn token(settings: Settings, command: TokenCommand) -> Result<Exit> {
-    let kept = Kept::open(&settings).await?;
-    let store = kept.tokens();
+    let storage = Storage::open(&settings).await?;
+    let store = storage.tokens();
     let clock = sysop_driver::system_clock();
     let done =
         crate::token::run(store.as_ref(), clock.as_ref(), command, &mut io::stdout(), &mut io::stderr())
             .await;
-    kept.close().await;
+    storage.close().await;
     done
 }
 
 /// The scripted model server.
 pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
     let scenarios = match &arguments.scenarios {
-        Some(file) => Scenarios::load(file).map_err(|error| Failure::usage(error.to_string()))?,
+        Some(file) => Scenarios::load(file).map_err(|error| CommandError::usage(error.to_string()))?,
         None => Scenarios::builtin(),
     };
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", arguments.port)).await;
     let listener = listener.map_err(|error| {
-        Failure::failed(format!(
+        CommandError::failed(format!(
             "cannot listen on port {} ({error}); choose another with --port",
             arguments.port
         ))
@@ -185,26 +188,26 @@ pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Looks for the database, the providers and the hosts with the parts that would use them.
-pub(crate) struct Reach {
+/// Looks for the database, the providers and the hosts with the services that would use them.
+pub(crate) struct LiveDoctorProbe {
     machines: Machines,
     providers: Providers,
 }
 
-impl Reach {
+impl LiveDoctorProbe {
     /// Asks nobody yet.
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         let machines = Machines::new(Arc::clone(&settings));
-        let providers = Providers::new(providers(&settings, machines.far_machine(&settings.host)));
+        let providers = Providers::new(providers(&settings, machines.remote_machine(&settings.host)));
         Self { machines, providers }
     }
 }
 
 #[async_trait]
-impl Probe for Reach {
+impl DoctorProbe for LiveDoctorProbe {
     async fn database(&self, data: &Path) -> Result<String, String> {
         let path = database(data);
-        let shown = crate::config::shown(&path);
+        let shown = crate::config::display_path(&path);
         if !path.exists() {
             return Ok(format!("{shown} will be made when it is needed"));
         }
@@ -222,9 +225,9 @@ impl Probe for Reach {
         }
     }
 
-    async fn host(&self, target: &Target) -> Result<String, String> {
+    async fn host(&self, target: &SshTarget) -> Result<String, String> {
         let connection = self.machines.connection(target).map_err(|failure| failure.to_string())?;
-        let facts = connection.facts().await.map_err(|error| error.to_string())?;
+        let facts = connection.machine_info().await.map_err(|error| error.to_string())?;
         let commands = if facts.bash.is_some() { "bash" } else { "sh" };
         Ok(format!("{} {}, {}, commands by {commands}", facts.system, facts.architecture, facts.user))
     }

@@ -21,18 +21,18 @@ const CHAT: &str = "I am the built-in scripted demo, not a model: without tools 
 <cmd>df -h</cmd> and <cmd>uptime</cmd>.";
 
 /// Answers from the scenarios that are built in.
-pub(crate) struct Demo {
+pub(crate) struct DemoProvider {
     engine: std::sync::OnceLock<Engine>,
 }
 
-impl Demo {
+impl DemoProvider {
     /// Reads nothing before the first request.
     pub(crate) fn new() -> Self {
         Self { engine: std::sync::OnceLock::new() }
     }
 }
 
-impl Provider for Demo {
+impl Provider for DemoProvider {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let engine = self.engine.get_or_init(|| Engine::new(Scenarios::builtin()));
         let turn = turn(&request);
@@ -92,7 +92,7 @@ mod tests {
     use std::sync::Arc;
 
     use sysop_core::message::{HistoryMessage, ModelRef, ToolResult};
-    use sysop_core::mode::Usual;
+    use sysop_core::mode::SamplingDefaults;
 
     use super::*;
 
@@ -106,12 +106,12 @@ mod tests {
             max_output_tokens: None,
             temperature: None,
             mode: Mode::Agent,
-            usual: Usual::default(),
+            sampling_defaults: SamplingDefaults::default(),
         }
     }
 
     async fn said(messages: Vec<Message>) -> Reply {
-        let events: Vec<_> = Demo::new().stream(request(messages)).collect().await;
+        let events: Vec<_> = DemoProvider::new().stream(request(messages)).collect().await;
         let Some(ModelEvent::Done(reply)) = events.last() else { panic!("it ends with a reply") };
         let mut streamed = String::new();
         for event in &events {

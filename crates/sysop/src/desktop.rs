@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use sysop_core::id::SessionId;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::{DesktopArguments, GlobalFlags, Resume};
-use crate::exit::{Exit, Failure};
+use crate::app::Storage;
+use crate::cli::{DesktopArguments, GlobalFlags, ResumeTarget};
+use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
-use crate::wiring::Kept;
 use crate::{sessions, tell};
 
 /// The program with the window.
@@ -34,12 +34,12 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Resu
     if display.into_iter().all(|display| display.is_empty()) {
         let why = "there is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set); `sysop` opens the full screen \
                    in a terminal, and `sysop serve` prints an address for a browser";
-        return Err(Failure::usage(why).into());
+        return Err(CommandError::usage(why).into());
     }
     let own = std::env::current_exe().context("cannot find out where this program is")?;
     let helper = find_helper(&own)?;
     let wanted = match (arguments.session, &flags.resume) {
-        (Some(text), _) => Some(Resume::Session(SessionId::new(text))),
+        (Some(text), _) => Some(ResumeTarget::Session(SessionId::new(text))),
         (None, resume) => resume.clone(),
     };
     let session = match wanted {
@@ -54,7 +54,7 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Resu
     command.arg("--").args(server_flags(&flags)).stdin(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn();
     let mut child = child.map_err(|error| {
-        Failure::usage(format!(
+        CommandError::usage(format!(
             "cannot start {} ({error}); install the package {HELPER} anew, or use `sysop serve`",
             helper.display()
         ))
@@ -62,7 +62,7 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Resu
     let said = child.stderr.take().context("its standard error is ours")?;
     let said = said.into_owned_fd().context("cannot read what the window's program says")?;
     let (heard, hears) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || heard.send(relay(std::fs::File::from(said))));
+    std::thread::spawn(move || heard.send(relay_stderr(std::fs::File::from(said))));
     let status = wait(&mut child).await?;
     // The processes of the web engine may write there a little longer; no more than this is waited for them.
     let missing = tokio::time::timeout(LAST_WORDS, hears).await;
@@ -74,7 +74,7 @@ fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
         (Some(0), _) => Ok(Exit::Done),
         (Some(LINKER_FAILED), missing) => {
             let missing = missing.unwrap_or_else(|| "a library".to_owned());
-            Err(Failure::usage(format!(
+            Err(CommandError::usage(format!(
                 "the window's program cannot start without {missing}; install the web engine (in Debian and Ubuntu: \
                  apt install libwebkit2gtk-4.1-0), or use `sysop serve` with a browser"
             ))
@@ -83,7 +83,7 @@ fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
         // It has said why.
         (Some(code), _) if code == i32::from(Exit::Usage.code()) => Ok(Exit::Usage),
         (Some(_), _) => Ok(Exit::Failed),
-        (None, _) => Err(Failure::failed(format!(
+        (None, _) => Err(CommandError::failed(format!(
             "the window's program was killed ({status}); its server has ended with it"
         ))
         .into()),
@@ -111,13 +111,13 @@ async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
 }
 
 /// Beside this program, or on PATH.
-fn find_helper(own: &Path) -> Result<PathBuf, Failure> {
+fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     let beside = own.with_file_name(HELPER);
     if beside.is_file() {
         return Ok(beside);
     }
     which::which(HELPER).map_err(|_| {
-        Failure::usage(format!(
+        CommandError::usage(format!(
             "the window is a program of its own, and `{HELPER}` is neither beside {} nor on PATH; install the package \
              {HELPER} (in the source: cargo build --release --package {HELPER}), or use `sysop serve` with a browser",
             own.display()
@@ -126,17 +126,17 @@ fn find_helper(own: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The whole id, so that a slip is told here and not in the window.
-async fn find_session(flags: &GlobalFlags, wanted: &Resume) -> Result<SessionId> {
-    let kept = Kept::open(&Settings::load(flags)?).await?;
+async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<SessionId> {
+    let kept = Storage::open(&Settings::load(flags)?).await?;
     let store = kept.store();
     let found = match wanted {
-        Resume::Latest => sessions::most_recent(store.as_ref()).await,
-        Resume::Session(id) => sessions::resolve_id(store.as_ref(), id.as_str()).await,
+        ResumeTarget::Latest => sessions::most_recent(store.as_ref()).await,
+        ResumeTarget::Session(id) => sessions::resolve_id(store.as_ref(), id.as_str()).await,
     };
     kept.close().await;
     found.map_err(|error| match error.exit_code() == Exit::Usage.code() {
-        true => Failure::usage(error.to_string()).into(),
-        false => Failure::failed(error.to_string()).into(),
+        true => CommandError::usage(error.to_string()).into(),
+        false => CommandError::failed(error.to_string()).into(),
     })
 }
 
@@ -181,7 +181,7 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
 }
 
 /// Passes on what the window's program says, but for what the dynamic linker says: gives the library that it misses.
-fn relay(said: impl Read) -> Option<String> {
+fn relay_stderr(said: impl Read) -> Option<String> {
     let mut missing = None;
     let mut said = BufReader::new(said);
     let mut line = Vec::new();
@@ -190,7 +190,7 @@ fn relay(said: impl Read) -> Option<String> {
         match text.split_once(LINKER_SAYS) {
             Some((_, about)) => {
                 let library = about.split(':').next().unwrap_or_default().trim();
-                missing = Some(sysop_core::text::neutralise_line(library).into_owned());
+                missing = Some(sysop_core::text::neutralize_line(library).into_owned());
             }
             None => tell(text.trim_end()),
         }
@@ -201,7 +201,7 @@ fn relay(said: impl Read) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{relay, server_flags};
+    use super::{relay_stderr, server_flags};
     use crate::cli::{self, Command};
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
     fn the_linker_is_heard_and_all_else_passed_on() {
         let said = "hello\n/usr/bin/sysop-desktop: error while loading shared libraries: libx.so.0: cannot open shared \
                     object file: No such file or directory\n";
-        assert_eq!(relay(said.as_bytes()).as_deref(), Some("libx.so.0"));
-        assert_eq!(relay("hello\n".as_bytes()), None);
+        assert_eq!(relay_stderr(said.as_bytes()).as_deref(), Some("libx.so.0"));
+        assert_eq!(relay_stderr("hello\n".as_bytes()), None);
     }
 }

@@ -1,6 +1,6 @@
 //! `sysop doctor`: says what would be used and why, and what is missing, with a hint for each thing.
 //!
-//! Changes nothing but for the data folder, which it makes. What only other crates can tell comes in as a [`Probe`].
+//! Changes nothing but for the data folder, which it makes. What only other crates can tell comes in as a [`DoctorProbe`].
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join_all;
 use sysop_core::message::ModelRef;
-use sysop_core::text::neutralise;
-use sysop_provider::NO_FAR_MACHINE;
+use sysop_core::text::neutralize;
+use sysop_provider::NO_REMOTE_MACHINE;
 
-use crate::config::{DEMO, PROVIDERS, answers_file, shown};
-use crate::exit::{Exit, Failure};
-use crate::pick::{NoModel, Pick};
-use crate::settings::{Colour, HostChoice, ONE_FAR_MACHINE, ProviderSettings, Settings, Target};
+use crate::config::{DEMO, PROVIDERS, display_path, trust_file};
+use crate::exit::{CommandError, Exit};
+use crate::select_model::{ModelChoice, NoModelFound};
+use crate::settings::{Color, HostChoice, ProviderSettings, SINGLE_REMOTE_MACHINE, Settings, SshTarget};
 
 mod hosts;
 
 /// What the doctor asks of the other crates.
 #[async_trait]
-pub(crate) trait Probe: Send + Sync {
+pub(crate) trait DoctorProbe: Send + Sync {
     /// Opens the database in the data folder and says in a few words what it holds.
     async fn database(&self, data: &Path) -> Result<String, String>;
 
@@ -29,7 +29,7 @@ pub(crate) trait Probe: Send + Sync {
     async fn models(&self, provider: &str, settings: &ProviderSettings) -> Result<Vec<String>, String>;
 
     /// Reaches a machine as a task would, and says in a few words what it is.
-    async fn host(&self, target: &Target) -> Result<String, String>;
+    async fn host(&self, target: &SshTarget) -> Result<String, String>;
 }
 
 /// How long one provider may take to answer.
@@ -43,7 +43,7 @@ const MODELS_SHOWN_MAX: usize = 5;
 
 /// How a line of the report came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CheckStatus {
     /// As it should be.
     Good,
     /// Not needed, or could be better.
@@ -54,39 +54,39 @@ enum State {
 
 /// The report as it grows.
 #[derive(Debug, Default)]
-struct Report {
+struct DoctorReport {
     text: String,
     bad: usize,
 }
 
-impl Report {
-    fn line(&mut self, state: State, what: &str, text: &str, hint: Option<&str>) {
+impl DoctorReport {
+    fn line(&mut self, state: CheckStatus, what: &str, text: &str, hint: Option<&str>) {
         let word = match state {
-            State::Good => "ok  ",
-            State::Note => "note",
-            State::Bad => "FAIL",
+            CheckStatus::Good => "ok  ",
+            CheckStatus::Note => "note",
+            CheckStatus::Bad => "FAIL",
         };
-        self.bad += usize::from(state == State::Bad);
-        let text = neutralise(text);
+        self.bad += usize::from(state == CheckStatus::Bad);
+        let text = neutralize(text);
         writeln!(self.text, "{word}  {what:<9} {text}").expect("writing to a string does not fail");
         if let Some(hint) = hint {
-            let hint = neutralise(hint);
+            let hint = neutralize(hint);
             writeln!(self.text, "                -> {hint}").expect("writing to a string does not fail");
         }
     }
 
     fn good(&mut self, what: &str, text: &str) {
-        self.line(State::Good, what, text, None);
+        self.line(CheckStatus::Good, what, text, None);
     }
 }
 
 /// Examines everything; the text is for standard output.
 pub(crate) async fn examine(
     settings: &Settings,
-    pick: Result<Pick, NoModel>,
-    probe: &dyn Probe,
+    pick: Result<ModelChoice, NoModelFound>,
+    probe: &dyn DoctorProbe,
 ) -> (String, Exit) {
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     report.good("sysop", concat!("version ", env!("CARGO_PKG_VERSION")));
     config(settings, &mut report);
     data(settings, probe, &mut report).await;
@@ -98,7 +98,7 @@ pub(crate) async fn examine(
         Err(none) => {
             let text = none.to_string();
             let (first, hint) = text.split_once('\n').unwrap_or((&text, ""));
-            report.line(State::Bad, "model", first, Some(&hint.replace('\n', "; ")));
+            report.line(CheckStatus::Bad, "model", first, Some(&hint.replace('\n', "; ")));
             None
         }
     };
@@ -110,14 +110,14 @@ pub(crate) async fn examine(
 }
 
 /// The report where the settings cannot even be loaded.
-pub(crate) fn unusable(failure: &Failure) -> (String, Exit) {
-    let mut report = Report::default();
+pub(crate) fn unusable(failure: &CommandError) -> (String, Exit) {
+    let mut report = DoctorReport::default();
     let (text, hint) = failure.message.rsplit_once("; ").unwrap_or((&failure.message, ""));
-    report.line(State::Bad, "config", text, Some(hint).filter(|hint| !hint.is_empty()));
+    report.line(CheckStatus::Bad, "config", text, Some(hint).filter(|hint| !hint.is_empty()));
     finish(report)
 }
 
-fn finish(mut report: Report) -> (String, Exit) {
+fn finish(mut report: DoctorReport) -> (String, Exit) {
     let (summary, exit) = match report.bad {
         0 => ("A task can run.".to_owned(), Exit::Done),
         1 => ("A task cannot run: put the line with FAIL right.".to_owned(), Exit::Failed),
@@ -128,48 +128,49 @@ fn finish(mut report: Report) -> (String, Exit) {
     (report.text, exit)
 }
 
-fn config(settings: &Settings, report: &mut Report) {
+fn config(settings: &Settings, report: &mut DoctorReport) {
     if settings.config.files.is_empty() {
-        let text = format!("none; yours would be {}", shown(&settings.config.own_file));
-        report.line(State::Note, "config", &text, None);
+        let text = format!("none; yours would be {}", display_path(&settings.config.own_file));
+        report.line(CheckStatus::Note, "config", &text, None);
     }
     for file in &settings.config.files {
-        report.good("config", &shown(file));
+        report.good("config", &display_path(file));
     }
     for warning in settings.warnings() {
-        report.line(State::Note, "config", &warning.to_string(), None);
+        report.line(CheckStatus::Note, "config", &warning.to_string(), None);
     }
     if let Some(untrusted) = settings.untrusted() {
-        let text = format!("{} is not trusted: it may only make things stricter", shown(&untrusted.path));
+        let text =
+            format!("{} is not trusted: it may only make things stricter", display_path(&untrusted.path));
         let hint = if untrusted.refused {
-            let answers = shown(&answers_file(&settings.folders.data));
+            let answers = display_path(&trust_file(&settings.folders.data));
             format!("you said no to it; take it out of {answers} to be asked again")
         } else {
             "`sysop chat` in this folder asks whether you trust it".to_owned()
         };
-        report.line(State::Note, "config", &text, Some(&hint));
+        report.line(CheckStatus::Note, "config", &text, Some(&hint));
     }
     for problem in &settings.problems {
         let (text, hint) = problem.message.rsplit_once("; ").unwrap_or((&problem.message, ""));
-        report.line(State::Bad, "config", text, Some(hint).filter(|hint| !hint.is_empty()));
+        report.line(CheckStatus::Bad, "config", text, Some(hint).filter(|hint| !hint.is_empty()));
     }
 }
 
-async fn data(settings: &Settings, probe: &dyn Probe, report: &mut Report) {
+async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorReport) {
     let folder = &settings.folders.data;
     match crate::config::check_private_folder(folder) {
-        Ok(()) => report.good("data", &format!("{} can be written", shown(folder))),
+        Ok(()) => report.good("data", &format!("{} can be written", display_path(folder))),
         Err(error) => {
-            let text = format!("{} cannot be written: {error}", shown(folder));
+            let text = format!("{} cannot be written: {error}", display_path(folder));
             let hint = "make it writable for you, or set XDG_DATA_HOME to a folder that is";
-            return report.line(State::Bad, "data", &text, Some(hint));
+            return report.line(CheckStatus::Bad, "data", &text, Some(hint));
         }
     }
     match probe.database(folder).await {
         Ok(what) => report.good("database", &what),
         Err(why) => {
-            let hint = format!("move what is broken out of {} and try again", shown(folder));
-            report.line(State::Bad, "database", &why, Some(&hint));
+            let hint = format!("move what is broken out of {} and try again", display_path(folder));
+            report.line(CheckStatus::Bad, "database", &why, Some(&hint));
         }
     }
 }
@@ -183,46 +184,53 @@ fn missing(provider: &str, settings: &ProviderSettings, host: &HostChoice) -> Op
         "anthropic" if !has_key => Some("set ANTHROPIC_API_KEY"),
         "vertex" if settings.project.is_none() => Some("set `project` in [providers.vertex]"),
         "ollama+ssh" => match host {
-            HostChoice::Local => Some(NO_FAR_MACHINE),
-            HostChoice::Fleet(_) => Some(ONE_FAR_MACHINE),
+            HostChoice::Local => Some(NO_REMOTE_MACHINE),
+            HostChoice::Fleet(_) => Some(SINGLE_REMOTE_MACHINE),
             HostChoice::Ssh(_) => None,
         },
         _ => None,
     }
 }
 
-async fn providers(settings: &Settings, picked: Option<&ModelRef>, probe: &dyn Probe, report: &mut Report) {
-    if picked.is_some_and(|model| model.provider == DEMO) {
+async fn providers(
+    settings: &Settings,
+    selected: Option<&ModelRef>,
+    probe: &dyn DoctorProbe,
+    report: &mut DoctorReport,
+) {
+    if selected.is_some_and(|model| model.provider == DEMO) {
         report.good("provider", "demo: scripted, built in");
     }
     let asked = PROVIDERS.iter().map(|provider| async move {
         let of_provider = settings.providers.get(*provider).cloned().unwrap_or_default();
         let answer = match missing(provider, &of_provider, &settings.host) {
-            Some(missing) => Err((missing.to_owned(), Answer::NotAsked)),
+            Some(missing) => Err((missing.to_owned(), ProviderAnswer::NotAsked)),
             None => match tokio::time::timeout(PROVIDER_TIME_MAX, probe.models(provider, &of_provider)).await
             {
                 Ok(Ok(models)) => Ok(models),
-                Ok(Err(why)) => Err((why, Answer::Bad)),
-                Err(_) => Err((format!("no answer in {} s", PROVIDER_TIME_MAX.as_secs()), Answer::Bad)),
+                Ok(Err(why)) => Err((why, ProviderAnswer::Bad)),
+                Err(_) => {
+                    Err((format!("no answer in {} s", PROVIDER_TIME_MAX.as_secs()), ProviderAnswer::Bad))
+                }
             },
         };
         (*provider, of_provider, answer)
     });
     for (provider, of_provider, answer) in join_all(asked).await {
-        let needed = picked.is_some_and(|model| model.provider == provider);
-        let state = if needed { State::Bad } else { State::Note };
+        let needed = selected.is_some_and(|model| model.provider == provider);
+        let state = if needed { CheckStatus::Bad } else { CheckStatus::Note };
         let key = of_provider.api_key_origin.map(|origin| format!(" (key: {origin})")).unwrap_or_default();
         match answer {
             Ok(models) => {
-                let wanted = picked.filter(|_| needed).map(|model| model.name.as_str());
+                let wanted = selected.filter(|_| needed).map(|model| model.name.as_str());
                 let text = format!("{provider}: answers{key}; {}", named(&models, wanted));
                 report.good("provider", &text);
             }
-            Err((missing, Answer::NotAsked)) => {
+            Err((missing, ProviderAnswer::NotAsked)) => {
                 let text = format!("{provider}: not configured{key}");
                 report.line(state, "provider", &text, Some(missing.as_str()));
             }
-            Err((why, Answer::Bad)) => {
+            Err((why, ProviderAnswer::Bad)) => {
                 let hint = hint_for(provider, of_provider.base_url.as_deref());
                 report.line(state, "provider", &format!("{provider}: {why}{key}"), Some(&hint));
             }
@@ -231,7 +239,7 @@ async fn providers(settings: &Settings, picked: Option<&ModelRef>, probe: &dyn P
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum ProviderAnswer {
     NotAsked,
     Bad,
 }
@@ -252,38 +260,40 @@ fn named(models: &[String], wanted: Option<&str>) -> String {
         let has = models.iter().any(|model| model == name || model.split(':').next() == Some(name));
         if has || models.is_empty() { String::new() } else { format!("{name} is not among its models: ") }
     });
-    let shown: Vec<&str> = models.iter().take(MODELS_SHOWN_MAX).map(String::as_str).collect();
+    let display_path: Vec<&str> = models.iter().take(MODELS_SHOWN_MAX).map(String::as_str).collect();
     let more = match models.len().saturating_sub(MODELS_SHOWN_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    match shown.as_slice() {
+    match display_path.as_slice() {
         [] => "names no models".to_owned(),
-        shown => format!("{}{}{more}", known.unwrap_or_default(), shown.join(", ")),
+        display_path => format!("{}{}{more}", known.unwrap_or_default(), display_path.join(", ")),
     }
 }
 
-async fn programs(settings: &Settings, report: &mut Report) {
+async fn programs(settings: &Settings, report: &mut DoctorReport) {
     let find = |name: &str| find_program(settings, name);
     match find("bash") {
-        Some(found) => report.good("bash", &shown(&found)),
+        Some(found) => report.good("bash", &display_path(&found)),
         None => {
             let hint = "install bash, or put it on PATH";
-            report.line(State::Bad, "bash", "not found; commands run in it", Some(hint));
+            report.line(CheckStatus::Bad, "bash", "not found; commands run in it", Some(hint));
         }
     }
     for (name, use_of_it) in [("git", "git tools"), ("ollama", "models on this machine")] {
         match find(name) {
-            Some(found) => report.good(name, &shown(&found)),
-            None => report.line(State::Note, name, &format!("not found; needed for {use_of_it} only"), None),
+            Some(found) => report.good(name, &display_path(&found)),
+            None => {
+                report.line(CheckStatus::Note, name, &format!("not found; needed for {use_of_it} only"), None)
+            }
         }
     }
     match find("ssh") {
         Some(found) => {
             let version = ssh_version(&found).await.unwrap_or_else(|| "version unknown".to_owned());
-            report.good("ssh", &format!("{} ({version})", shown(&found)));
+            report.good("ssh", &format!("{} ({version})", display_path(&found)));
         }
-        None => report.line(State::Note, "ssh", "not found; needed for other machines only", None),
+        None => report.line(CheckStatus::Note, "ssh", "not found; needed for other machines only", None),
     }
 }
 
@@ -305,18 +315,18 @@ async fn ssh_version(program: &Path) -> Option<String> {
     text.lines().next().map(|line| line.chars().take(80).collect())
 }
 
-fn surroundings(settings: &Settings, report: &mut Report) {
+fn surroundings(settings: &Settings, report: &mut DoctorReport) {
     use std::io::IsTerminal;
     let terminal = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         settings.environment.value("TERM").unwrap_or("of unknown kind")
     } else {
         "none: questions cannot be asked here"
     };
-    let colour = match settings.colour {
-        Colour::On => "colours",
-        Colour::Off => "no colours",
+    let color = match settings.color {
+        Color::On => "colors",
+        Color::Off => "no colors",
     };
-    report.good("terminal", &format!("{terminal}; {colour}"));
+    report.good("terminal", &format!("{terminal}; {color}"));
 }
 
 #[cfg(test)]

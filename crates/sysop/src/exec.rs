@@ -15,25 +15,25 @@ use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReas
 use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
-use sysop_core::transcript::{Body, ItemId, Transcript, TurnEnd};
-use sysop_driver::face::Opened;
+use sysop_core::transcript::{ItemBody, ItemId, Transcript, TurnEnd};
+use sysop_driver::frontend::AttachedSession;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
-use crate::chat::approval::{Answer, Question, Terminal, ask};
-use crate::chat::screen::Screen;
+use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, TtyApprovalIo, ask};
+use crate::chat::inline_screen::InlineScreen;
 use crate::exit::Exit;
-use crate::render::markdown::Markdown;
+use crate::render::markdown::MarkdownRenderer;
 use crate::render::panel::Panel;
-use crate::render::plan::{self, Place};
-use crate::render::{Look, Row, safe, terminal_width, words};
+use crate::render::plan::{self, PlanLocation};
+use crate::render::{RenderOptions, TextRow, safe, terminal_width, words};
 
-mod questions;
+mod program_prompts;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use questions::{AskForProgram, ask_for_programs_on_terminal};
-use questions::{Questions, Replies};
+pub(crate) use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
+use program_prompts::{ProgramPrompts, PromptSender};
 
 /// How long a stopped turn may take to end, so that what runs is killed.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ pub(crate) trait JsonMessages: Send {
 
 /// What is to be done.
 #[derive(Debug, Clone)]
-pub(crate) enum Task {
+pub(crate) enum ExecTask {
     /// A prompt.
     Prompt(String),
     /// A routine's command, rendered.
@@ -62,7 +62,7 @@ pub(crate) enum Task {
 }
 
 /// What is written to standard output.
-pub(crate) enum Form {
+pub(crate) enum ExecFormat {
     /// Text for a person.
     Human,
     /// One JSON message a line.
@@ -71,7 +71,7 @@ pub(crate) enum Form {
 
 /// A wish to end, from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopSignal {
     /// SIGINT.
     Interrupt,
     /// SIGTERM.
@@ -81,38 +81,39 @@ pub(crate) enum Stop {
 }
 
 /// Answers approvals; blocks. None where nobody can be asked.
-pub(crate) type Ask = Arc<dyn Fn(&Question, &AtomicBool) -> io::Result<Answer> + Send + Sync>;
+pub(crate) type ApprovalHandler =
+    Arc<dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOutcome> + Send + Sync>;
 
 /// What `exec` and `run` need.
 pub(crate) struct ExecContext {
     /// The session.
-    pub(crate) opened: Opened,
+    pub(crate) opened: AttachedSession,
     /// What is to be done.
-    pub(crate) task: Task,
+    pub(crate) task: ExecTask,
     /// What is written to `out`.
-    pub(crate) form: Form,
+    pub(crate) form: ExecFormat,
     /// Standard output.
     pub(crate) out: Box<dyn Write + Send>,
     /// How to draw on standard output, where it is a terminal.
-    pub(crate) terminal: Option<Look>,
+    pub(crate) terminal: Option<RenderOptions>,
     /// Standard error.
     pub(crate) err: Box<dyn Write + Send>,
     /// Who is asked about proposals.
-    pub(crate) ask: Option<Ask>,
+    pub(crate) ask: Option<ApprovalHandler>,
     /// Who is asked what programs want to know.
-    pub(crate) ask_for_program: Option<AskForProgram>,
+    pub(crate) ask_for_program: Option<ProgramPromptHandler>,
     /// Signals.
-    pub(crate) stops: UnboundedReceiver<Stop>,
+    pub(crate) stops: UnboundedReceiver<StopSignal>,
 }
 
 /// The signals of this process, as wishes to end.
-pub(crate) fn signals() -> io::Result<UnboundedReceiver<Stop>> {
+pub(crate) fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (send, stops) = tokio::sync::mpsc::unbounded_channel();
     for (kind, stop) in [
-        (SignalKind::interrupt(), Stop::Interrupt),
-        (SignalKind::terminate(), Stop::Terminate),
-        (SignalKind::hangup(), Stop::HangUp),
+        (SignalKind::interrupt(), StopSignal::Interrupt),
+        (SignalKind::terminate(), StopSignal::Terminate),
+        (SignalKind::hangup(), StopSignal::HangUp),
     ] {
         let (mut signal, send) = (signal(kind)?, send.clone());
         tokio::spawn(async move { while signal.recv().await.is_some() && send.send(stop).is_ok() {} });
@@ -121,27 +122,27 @@ pub(crate) fn signals() -> io::Result<UnboundedReceiver<Stop>> {
 }
 
 /// Asks on this terminal; for where standard input and error are one.
-pub(crate) fn ask_on_terminal(colour: bool) -> Ask {
-    Arc::new(move |question, withdrawn| ask(&mut Terminal::new(colour)?, question, withdrawn))
+pub(crate) fn ask_on_terminal(color: bool) -> ApprovalHandler {
+    Arc::new(move |question, withdrawn| ask(&mut TtyApprovalIo::new(color)?, question, withdrawn))
 }
 
 /// A task that cannot be begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BadTask {
+pub(crate) struct InvalidTask {
     /// One sentence that says what to do.
     pub(crate) why: String,
     /// What to exit with.
     pub(crate) exit: Exit,
 }
 
-impl From<String> for BadTask {
+impl From<String> for InvalidTask {
     fn from(why: String) -> Self {
         Self { why, exit: Exit::Usage }
     }
 }
 
 /// The task's text: the argument itself, or what standard input holds where it is `-`.
-pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, BadTask> {
+pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask> {
     let text = if argument == "-" {
         let mut bytes = Vec::new();
         input
@@ -172,21 +173,21 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
     let session = context.opened.session.clone();
     // From the beginning: the first event says where commands run, and what the tools are.
     let mut updates = session.subscribe(Seq(0));
-    let printer = Printer::new(context.form, context.out, context.terminal, context.err, &context.task);
-    let mut run = Run {
+    let printer = ExecPrinter::new(context.form, context.out, context.terminal, context.err, &context.task);
+    let mut run = ExecRun {
         opened: context.opened,
         transcript: Transcript::new(),
         printer,
         turn: None,
         ending: None,
         withdrawn: Arc::new(AtomicBool::new(false)),
-        questions: Questions::asked_of(context.ask_for_program),
+        questions: ProgramPrompts::with_handler(context.ask_for_program),
     };
     // A turn that was left under way gives way to the task: there may be nobody to answer what it asks.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
     for input in left.into_iter().chain([input_of(context.task)]) {
         if let Err(error) = session.send(input) {
-            run.printer.told(&error);
+            run.printer.notice(&error);
             return Exit::Failed;
         }
     }
@@ -196,17 +197,17 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
         let deadline = run.ending.map(|(_, deadline)| deadline);
         let next = tokio::select! {
             update = updates.next() => match update {
-                Some(update) => run.updated(&update, context.ask.as_ref(), &answers, &replies),
+                Some(update) => run.handle_update(&update, context.ask.as_ref(), &answers, &replies),
                 None => {
                     let error = session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
-                    run.printer.told(&error);
+                    run.printer.notice(&error);
                     Some(run.ending.map_or(Exit::Failed, |(exit, _)| exit))
                 }
             },
-            Some(stop) = stops.recv() => run.stopped(stop),
-            Some((call, answer)) = answered.recv() => run.answered(call, answer),
-            Some((id, reply)) = replied.recv() => run.replied(id, reply, &replies),
-            () = sleep_until(deadline.unwrap_or_else(far)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
+            Some(stop) = stops.recv() => run.handle_signal(stop),
+            Some((call, answer)) = answered.recv() => run.handle_approval(call, answer),
+            Some((id, reply)) = replied.recv() => run.handle_prompt_outcome(id, reply, &replies),
+            () = sleep_until(deadline.unwrap_or_else(distant_future)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
         };
         if let Some(exit) = next {
             run.withdrawn.store(true, Ordering::Relaxed);
@@ -220,14 +221,14 @@ pub(crate) async fn run(context: ExecContext) -> Exit {
     }
 }
 
-fn far() -> Instant {
+fn distant_future() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
 
-fn input_of(task: Task) -> Input {
+fn input_of(task: ExecTask) -> Input {
     match task {
-        Task::Prompt(text) => Input::Prompt { text },
-        Task::Routine(command) => Input::Direct {
+        ExecTask::Prompt(text) => Input::Prompt { text },
+        ExecTask::Routine(command) => Input::Direct {
             tool: "bash".to_owned(),
             arguments: json!({ "command": command }).as_object().cloned().unwrap_or_default(),
             origin: Origin::Routine,
@@ -235,28 +236,28 @@ fn input_of(task: Task) -> Input {
     }
 }
 
-type Answers = tokio::sync::mpsc::UnboundedSender<(CallId, io::Result<Answer>)>;
+type ApprovalSender = tokio::sync::mpsc::UnboundedSender<(CallId, io::Result<ApprovalOutcome>)>;
 
 /// One task under way.
-struct Run {
-    opened: Opened,
+struct ExecRun {
+    opened: AttachedSession,
     transcript: Transcript,
-    printer: Printer,
+    printer: ExecPrinter,
     /// The turn that does the task.
     turn: Option<TurnId>,
     /// Why this face has asked for the end, and until when it waits for it.
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
-    questions: Questions,
+    questions: ProgramPrompts,
 }
 
-impl Run {
-    fn updated(
+impl ExecRun {
+    fn handle_update(
         &mut self,
         update: &Update,
-        ask: Option<&Ask>,
-        answers: &Answers,
-        replies: &Replies,
+        ask: Option<&ApprovalHandler>,
+        answers: &ApprovalSender,
+        replies: &PromptSender,
     ) -> Option<Exit> {
         self.transcript.apply(update);
         if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
@@ -266,7 +267,7 @@ impl Run {
         // How a turn that gave way ended is no output of the task.
         if self.turn.is_some() || self.printer.is_for_programs() {
             let printed = if self.questions.open.is_some() && !self.printer.is_for_programs() {
-                self.questions.hold(update);
+                self.questions.defer(update);
                 Ok(())
             } else {
                 self.printer.update(update, &self.transcript)
@@ -274,12 +275,12 @@ impl Run {
             if let Err(error) = printed
                 && self.ending.is_none()
             {
-                return self.unwritable(&error);
+                return self.handle_write_error(&error);
             }
         }
         let logged = match update {
             Update::Logged(logged) => logged,
-            Update::Delta(delta) => return self.asked_by_program(delta, replies),
+            Update::Delta(delta) => return self.handle_program_prompt(delta, replies),
         };
         match &logged.event {
             // A turn that was under way before ours is ended by our prompt; it is not the task.
@@ -287,13 +288,15 @@ impl Run {
                 self.turn = Some(*turn);
                 None
             }
-            Event::ApprovalAsked { call, .. } if self.ending.is_none() => self.asked(&call.id, ask, answers),
+            Event::ApprovalAsked { call, .. } if self.ending.is_none() => {
+                self.request_approval(&call.id, ask, answers)
+            }
             Event::Decided { .. } => {
                 self.withdrawn.store(true, Ordering::Relaxed);
                 None
             }
             Event::Paused { reason: PauseReason::Loop } if self.turn.is_some() => {
-                self.printer.told(
+                self.printer.notice(
                     "the same call had the same result three times in a row, so the task was given up; say it in another way",
                 );
                 self.end(Exit::Failed)
@@ -321,7 +324,7 @@ impl Run {
 
     fn ended(&mut self, turn: TurnId) -> Exit {
         let end = match self.transcript.item(&ItemId::End(turn)).map(|item| &item.body) {
-            Some(Body::End(end)) => Some(end.clone()),
+            Some(ItemBody::End(end)) => Some(end.clone()),
             Some(_) | None => None,
         };
         if let Some((exit, _)) = self.ending {
@@ -336,20 +339,25 @@ impl Run {
         }
     }
 
-    fn asked(&mut self, call: &CallId, ask: Option<&Ask>, answers: &Answers) -> Option<Exit> {
+    fn request_approval(
+        &mut self,
+        call: &CallId,
+        ask: Option<&ApprovalHandler>,
+        answers: &ApprovalSender,
+    ) -> Option<Exit> {
         let plan = self.transcript.plan(call)?;
         let Some(ask) = ask.cloned() else {
             let command: String =
                 safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
-            self.printer.told(&format!(
+            self.printer.notice(&format!(
                 "an approval is needed for `{command}` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal"
             ));
             return self.end(Exit::ApprovalNeeded);
         };
-        let question = question_of(plan, &self.transcript, self.printer.look());
+        let question = question_of(plan, &self.transcript, self.printer.render_options());
         // Where standard output is the terminal too, its unfinished row must not run into the question.
         if let Err(error) = self.printer.pause() {
-            return self.unwritable(&error);
+            return self.handle_write_error(&error);
         }
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
@@ -362,42 +370,42 @@ impl Run {
     }
 
     /// Standard output takes nothing more: a reader that has gone knows, of anything else the person is told.
-    fn unwritable(&mut self, error: &io::Error) -> Option<Exit> {
+    fn handle_write_error(&mut self, error: &io::Error) -> Option<Exit> {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return self.end(Exit::PipeClosed);
         }
         self.printer
-            .told(&format!("standard output cannot be written: {error}; send it to where there is room"));
+            .notice(&format!("standard output cannot be written: {error}; send it to where there is room"));
         self.end(Exit::Failed)
     }
 
-    fn answered(&mut self, call: CallId, answer: io::Result<Answer>) -> Option<Exit> {
+    fn handle_approval(&mut self, call: CallId, answer: io::Result<ApprovalOutcome>) -> Option<Exit> {
         let decision = match answer {
-            Ok(Answer::Allow(command)) => Decision::Allow { command },
-            Ok(Answer::AllowSession(command)) => Decision::AllowSession { command },
-            Ok(Answer::Reject(reason)) => Decision::Reject { reason },
-            Ok(Answer::Stop) => Decision::Reject { reason: "stop".to_owned() },
-            Ok(Answer::Interrupt) => return self.end(Exit::Interrupted),
-            Ok(Answer::Withdrawn) => return None,
+            Ok(ApprovalOutcome::Allow(command)) => Decision::Allow { command },
+            Ok(ApprovalOutcome::AllowSession(command)) => Decision::AllowSession { command },
+            Ok(ApprovalOutcome::Reject(reason)) => Decision::Reject { reason },
+            Ok(ApprovalOutcome::StopTurn) => Decision::Reject { reason: "stop".to_owned() },
+            Ok(ApprovalOutcome::Interrupt) => return self.end(Exit::Interrupted),
+            Ok(ApprovalOutcome::Withdrawn) => return None,
             Err(error) => {
-                self.printer.told(&format!("the approval cannot be asked for on this terminal: {error}"));
+                self.printer.notice(&format!("the approval cannot be asked for on this terminal: {error}"));
                 return self.end(Exit::ApprovalNeeded);
             }
         };
         match self.opened.session.send(Input::Decision { call, decision, by: BY.to_owned() }) {
             Ok(()) => None,
             Err(error) => {
-                self.printer.told(&error);
+                self.printer.notice(&error);
                 Some(Exit::Failed)
             }
         }
     }
 
-    fn stopped(&mut self, stop: Stop) -> Option<Exit> {
+    fn handle_signal(&mut self, stop: StopSignal) -> Option<Exit> {
         let exit = match stop {
-            Stop::Interrupt => Exit::Interrupted,
-            Stop::Terminate => Exit::Terminated,
-            Stop::HangUp => Exit::HungUp,
+            StopSignal::Interrupt => Exit::Interrupted,
+            StopSignal::Terminate => Exit::Terminated,
+            StopSignal::HangUp => Exit::HungUp,
         };
         // The second one does not wait.
         if matches!(self.ending, Some((Exit::Interrupted | Exit::Terminated | Exit::HungUp, _))) {
@@ -421,12 +429,18 @@ impl Run {
     }
 }
 
-fn question_of(plan: &sysop_core::transcript::Plan, transcript: &Transcript, look: Look) -> Question {
-    let facts = transcript.facts();
-    let place =
-        Place { host: facts.map_or("", |facts| &facts.host), root: facts.map_or("", |facts| &facts.root) };
+fn question_of(
+    plan: &sysop_core::transcript::Plan,
+    transcript: &Transcript,
+    look: RenderOptions,
+) -> ApprovalPrompt {
+    let facts = transcript.session_info();
+    let place = PlanLocation {
+        host: facts.map_or("", |facts| &facts.host),
+        root: facts.map_or("", |facts| &facts.root),
+    };
     let panel = Panel::new(look);
-    Question {
+    ApprovalPrompt {
         rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
         command: plan.call.text_argument("command").map(|_| plan.command.clone()),
         covers: plan.covers.as_ref().map(words::covers).unwrap_or_default(),
@@ -434,8 +448,8 @@ fn question_of(plan: &sysop_core::transcript::Plan, transcript: &Transcript, loo
 }
 
 /// Writes what there is to read.
-struct Printer {
-    out: Out,
+struct ExecPrinter {
+    out: ExecOutput,
     err: Box<dyn Write + Send>,
     routine: bool,
     /// Whether the end was asked for and said why: what still comes is of no interest to a person.
@@ -443,45 +457,51 @@ struct Printer {
 }
 
 /// Standard output.
-enum Out {
+enum ExecOutput {
     /// For programs.
     Json { messages: Box<dyn JsonMessages>, out: Box<dyn Write + Send> },
     /// Drawn as it streams.
-    Terminal { screen: Box<Screen>, stream: Option<(StepId, String, Markdown)>, stripped: Option<Stripper> },
+    Terminal {
+        screen: Box<InlineScreen>,
+        stream: Option<(StepId, String, MarkdownRenderer)>,
+        stripped: Option<Stripper>,
+    },
     /// Each answer when it is whole, a routine's output by lines.
     Pipe { out: Box<dyn Write + Send>, stripped: Option<Stripper> },
 }
 
-impl Printer {
+impl ExecPrinter {
     fn new(
-        form: Form,
+        form: ExecFormat,
         out: Box<dyn Write + Send>,
-        terminal: Option<Look>,
+        terminal: Option<RenderOptions>,
         err: Box<dyn Write + Send>,
-        task: &Task,
+        task: &ExecTask,
     ) -> Self {
         let out = match (form, terminal) {
-            (Form::Json(messages), _) => Out::Json { messages, out },
-            (Form::Human, Some(look)) => {
-                Out::Terminal { screen: Box::new(Screen::new(out, look, None)), stream: None, stripped: None }
-            }
-            (Form::Human, None) => Out::Pipe { out, stripped: None },
+            (ExecFormat::Json(messages), _) => ExecOutput::Json { messages, out },
+            (ExecFormat::Human, Some(look)) => ExecOutput::Terminal {
+                screen: Box::new(InlineScreen::new(out, look, None)),
+                stream: None,
+                stripped: None,
+            },
+            (ExecFormat::Human, None) => ExecOutput::Pipe { out, stripped: None },
         };
-        Self { out, err, routine: matches!(task, Task::Routine(_)), ending: false }
+        Self { out, err, routine: matches!(task, ExecTask::Routine(_)), ending: false }
     }
 
-    fn look(&self) -> Look {
+    fn render_options(&self) -> RenderOptions {
         match &self.out {
-            Out::Terminal { screen, .. } => screen.look(),
-            Out::Json { .. } | Out::Pipe { .. } => {
+            ExecOutput::Terminal { screen, .. } => screen.render_options(),
+            ExecOutput::Json { .. } | ExecOutput::Pipe { .. } => {
                 let width = terminal_width();
-                Look { width: width.max(1), colour: false }
+                RenderOptions { width: width.max(1), color: false }
             }
         }
     }
 
     /// A sentence for the person. Standard error that is gone is no reason to fail.
-    fn told(&mut self, text: &str) {
+    fn notice(&mut self, text: &str) {
         let _ = self.pause();
         let _ = writeln!(self.err, "sysop: {}", safe(text).replace('\n', " "));
         let _ = self.err.flush();
@@ -494,32 +514,32 @@ impl Printer {
     }
 
     fn end(&mut self, end: &TurnEnd) {
-        if let Some(text) = words::end_words(end) {
-            self.told(&text);
+        if let Some(text) = words::turn_end_summary(end) {
+            self.notice(&text);
         }
     }
 
     /// Takes an unfinished row off a terminal.
     fn pause(&mut self) -> io::Result<()> {
         match &mut self.out {
-            Out::Terminal { screen, .. } => screen.last_row(None),
-            Out::Json { .. } | Out::Pipe { .. } => Ok(()),
+            ExecOutput::Terminal { screen, .. } => screen.last_row(None),
+            ExecOutput::Json { .. } | ExecOutput::Pipe { .. } => Ok(()),
         }
     }
 
     fn is_for_programs(&self) -> bool {
-        matches!(self.out, Out::Json { .. })
+        matches!(self.out, ExecOutput::Json { .. })
     }
 
     /// What was before this task is not printed, but what is printed builds on it.
     fn replayed(&mut self, update: &Update) {
-        if let Out::Json { messages, .. } = &mut self.out {
+        if let ExecOutput::Json { messages, .. } = &mut self.out {
             messages.messages(update);
         }
     }
 
     fn update(&mut self, update: &Update, transcript: &Transcript) -> io::Result<()> {
-        if let Out::Json { messages, out } = &mut self.out {
+        if let ExecOutput::Json { messages, out } = &mut self.out {
             for message in messages.messages(update) {
                 out.write_all(message.as_bytes())?;
                 out.write_all(b"\n")?;
@@ -538,7 +558,7 @@ impl Printer {
 
     fn delta(&mut self, delta: &Delta, transcript: &Transcript) -> io::Result<()> {
         // The hosts of a fleet are printed together, when all have ended.
-        let fleet = || transcript.facts().is_some_and(|facts| words::is_fleet(&facts.host));
+        let fleet = || transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
         match delta {
             Delta::Text { step, text } => self.stream(*step, text),
             Delta::Output { text, .. } if self.routine && !fleet() => self.output(text),
@@ -566,7 +586,7 @@ impl Printer {
                 Ok(())
             }
             Event::ToolFinished { call, outcome } => {
-                if let Some(Body::Answer(text)) =
+                if let Some(ItemBody::Answer(text)) =
                     transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
                 {
                     return self.answer(&text.text);
@@ -594,13 +614,13 @@ impl Printer {
     }
 
     fn stream(&mut self, step: StepId, text: &str) -> io::Result<()> {
-        let Out::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
-        let columns = screen.look().width.saturating_sub(1);
+        let ExecOutput::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
+        let columns = screen.render_options().width.saturating_sub(1);
         if stream.as_ref().is_none_or(|(streaming, ..)| *streaming != step) {
             if text.trim().is_empty() {
                 return Ok(());
             }
-            *stream = Some((step, String::new(), Markdown::new(columns)));
+            *stream = Some((step, String::new(), MarkdownRenderer::new(columns)));
         }
         let Some((_, streamed, markdown)) = stream else { return Ok(()) };
         streamed.push_str(text);
@@ -609,14 +629,14 @@ impl Printer {
     }
 
     fn close_stream(&mut self) -> io::Result<()> {
-        let Out::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
+        let ExecOutput::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
         let Some((_, _, mut markdown)) = stream.take() else { return Ok(()) };
         screen.last_row(None)?;
         screen.rows(&markdown.finish())
     }
 
     fn replied(&mut self, step: StepId, text: &str, last: bool) -> io::Result<()> {
-        if let Out::Terminal { stream, .. } = &self.out {
+        if let ExecOutput::Terminal { stream, .. } = &self.out {
             let streamed = match stream {
                 Some((streaming, streamed, _)) if *streaming == step => streamed.clone(),
                 Some(_) | None => String::new(),
@@ -646,48 +666,48 @@ impl Printer {
     fn answer(&mut self, text: &str) -> io::Result<()> {
         let text = text.trim();
         match &mut self.out {
-            Out::Terminal { screen, .. } => {
-                let mut markdown = Markdown::new(screen.look().width.saturating_sub(1));
-                let mut rows: Vec<Row> = markdown.push(text);
+            ExecOutput::Terminal { screen, .. } => {
+                let mut markdown = MarkdownRenderer::new(screen.render_options().width.saturating_sub(1));
+                let mut rows: Vec<TextRow> = markdown.push(text);
                 rows.extend(markdown.finish());
                 screen.last_row(None)?;
                 screen.rows(&rows)
             }
-            Out::Pipe { out, .. } => {
+            ExecOutput::Pipe { out, .. } => {
                 writeln!(out, "{}", strip_controls(text))?;
                 out.flush()
             }
-            Out::Json { .. } => Ok(()),
+            ExecOutput::Json { .. } => Ok(()),
         }
     }
 
     /// A routine's output as it comes.
     fn output(&mut self, text: &str) -> io::Result<()> {
         match &mut self.out {
-            Out::Terminal { screen, stripped, .. } => {
+            ExecOutput::Terminal { screen, stripped, .. } => {
                 screen.text(&stripped.get_or_insert_with(Stripper::new).push(text))
             }
-            Out::Pipe { out, stripped } => {
+            ExecOutput::Pipe { out, stripped } => {
                 out.write_all(stripped.get_or_insert_with(Stripper::new).push(text).as_bytes())?;
                 out.flush()
             }
-            Out::Json { .. } => Ok(()),
+            ExecOutput::Json { .. } => Ok(()),
         }
     }
 
     fn finished(&mut self, outcome: &Outcome) -> io::Result<()> {
         if self.routine {
             match &mut self.out {
-                Out::Terminal { screen, stripped, .. } => {
-                    screen.text(&rest_of(stripped.take(), outcome))?;
+                ExecOutput::Terminal { screen, stripped, .. } => {
+                    screen.text(&unprinted_output(stripped.take(), outcome))?;
                     screen.end_text()?;
                 }
-                Out::Pipe { out, stripped } => {
-                    let rest = rest_of(stripped.take(), outcome);
+                ExecOutput::Pipe { out, stripped } => {
+                    let rest = unprinted_output(stripped.take(), outcome);
                     out.write_all(rest.as_bytes())?;
                     out.flush()?;
                 }
-                Out::Json { .. } => {}
+                ExecOutput::Json { .. } => {}
             }
         }
         let quiet = self.routine && outcome.status == Status::Ok;
@@ -695,7 +715,7 @@ impl Printer {
             for line in words::host_lines(outcome).lines() {
                 self.progress(&format!("  {line}"));
             }
-            self.progress(&format!("  {}", words::outcome_words(outcome)));
+            self.progress(&format!("  {}", words::outcome_summary(outcome)));
         }
         Ok(())
     }
@@ -703,7 +723,7 @@ impl Printer {
 
 /// What has not been written of an output: its end; of a fleet's all of it. Where nothing came of one machine
 /// there was none, and its outcome holds our own words alone.
-fn rest_of(stripped: Option<Stripper>, outcome: &Outcome) -> String {
+fn unprinted_output(stripped: Option<Stripper>, outcome: &Outcome) -> String {
     match stripped {
         Some(mut stripped) => stripped.finish(),
         None if outcome.hosts.is_empty() => String::new(),

@@ -51,14 +51,14 @@ impl From<Exit> for ExitCode {
 /// A bad end whose kind is known. An error of any other type ends the program as [`Exit::Failed`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Failure {
+pub(crate) struct CommandError {
     /// How the program ends.
     pub(crate) exit: Exit,
     /// What happened and what to do next, in one sentence.
     pub(crate) message: String,
 }
 
-impl Failure {
+impl CommandError {
     /// A command line or config that cannot be used.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into() }
@@ -74,6 +74,6 @@ impl Failure {
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     error
         .chain()
-        .find_map(|cause| cause.downcast_ref::<Failure>())
+        .find_map(|cause| cause.downcast_ref::<CommandError>())
         .map_or(Exit::Failed, |failure| failure.exit)
 }

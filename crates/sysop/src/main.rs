@@ -2,31 +2,31 @@
 //!
 //! Nothing is started that the command does not need: no runtime and no config for `--help` and `--version`.
 
+mod app;
 mod audit;
 mod chat;
 mod cli;
 mod commands;
 mod config;
+mod connect;
 mod demo;
 mod desktop;
 mod doctor;
 mod exec;
 mod exit;
-mod exposure;
-mod far;
 mod help;
-mod pick;
-mod prompt;
+mod otlp_exporter;
+mod parent_watch;
 mod render;
+mod select_model;
 mod serve;
+mod serve_options;
 mod sessions;
 mod settings;
-mod spans;
+mod system_prompt;
 mod token;
 mod tui;
-mod watched;
-mod wiring;
-mod workspace;
+mod workspace_trust;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -34,11 +34,11 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use sysop_core::text::neutralise;
+use sysop_core::text::neutralize;
 
 use crate::cli::{Arguments, AuditCommand, Command, ConfigCommand, GlobalFlags, RunArguments};
-use crate::exit::{Exit, Failure};
-use crate::pick::Pick;
+use crate::exit::{CommandError, Exit};
+use crate::select_model::ModelChoice;
 use crate::settings::{Settings, Verbosity};
 
 /// Long logs and long answers are many small pieces of memory; this takes them a third faster than the C library.
@@ -46,7 +46,7 @@ use crate::settings::{Settings, Verbosity};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How many warnings about the config a task begins with.
-const WARNINGS_TOLD_MAX: usize = 5;
+const WARNINGS_PRINTED_MAX: usize = 5;
 
 fn main() -> ExitCode {
     // An `ssh` of another sysop asks for a password by starting this program.
@@ -105,12 +105,14 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             let settings = settings.with_database(arguments.database.database.clone());
             serve::run(settings, pick.model, &arguments)
         }
-        Command::Connect(arguments) => wait_for(far::connect(load_after_asking(&flags)?, &flags, arguments)),
-        Command::Attach(arguments) => wait_for(far::attach(load(&flags)?, &flags, arguments)),
+        Command::Connect(arguments) => {
+            wait_for(connect::connect(load_with_trust_prompt(&flags)?, &flags, arguments))
+        }
+        Command::Attach(arguments) => wait_for(connect::attach(load(&flags)?, &flags, arguments)),
         Command::Desktop(arguments) => wait_for(desktop::run(flags, arguments)),
         Command::Run(arguments) => routine(load(&flags)?, &arguments),
         Command::Chat(arguments) => {
-            let (settings, pick) = with_model(load_after_asking(&flags)?)?;
+            let (settings, pick) = with_model(load_with_trust_prompt(&flags)?)?;
             wait_for(commands::chat(settings, pick, arguments))
         }
         Command::Exec(arguments) => {
@@ -125,10 +127,10 @@ fn load(flags: &GlobalFlags) -> Result<Settings> {
     let settings = Settings::load(flags)?;
     if settings.verbosity != Verbosity::Quiet {
         let warnings = settings.warnings();
-        for warning in warnings.iter().take(WARNINGS_TOLD_MAX) {
+        for warning in warnings.iter().take(WARNINGS_PRINTED_MAX) {
             tell(&format!("sysop: warning: {warning}"));
         }
-        if let more @ 1.. = warnings.len().saturating_sub(WARNINGS_TOLD_MAX) {
+        if let more @ 1.. = warnings.len().saturating_sub(WARNINGS_PRINTED_MAX) {
             tell(&format!("sysop: warning: and {more} more; `sysop config show` tells all"));
         }
     }
@@ -136,12 +138,12 @@ fn load(flags: &GlobalFlags) -> Result<Settings> {
 }
 
 /// As `load`; first asks whether the person trusts the workspace, where they can be asked and it matters.
-fn load_after_asking(flags: &GlobalFlags) -> Result<Settings> {
+fn load_with_trust_prompt(flags: &GlobalFlags) -> Result<Settings> {
     let settings = Settings::load(flags)?;
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     match settings.untrusted() {
         Some(untrusted) if terminal && !untrusted.refused => {
-            workspace::ask(
+            workspace_trust::ask(
                 &settings.folders.data,
                 untrusted,
                 &mut io::stdin().lock(),
@@ -153,10 +155,10 @@ fn load_after_asking(flags: &GlobalFlags) -> Result<Settings> {
     load(flags)
 }
 
-fn with_model(settings: Settings) -> Result<(Settings, Pick)> {
+fn with_model(settings: Settings) -> Result<(Settings, ModelChoice)> {
     settings.require_runnable()?;
-    let pick =
-        pick::pick(&settings, pick::installed_models).map_err(|none| Failure::usage(none.to_string()))?;
+    let pick = select_model::select_model(&settings, select_model::installed_models)
+        .map_err(|none| CommandError::usage(none.to_string()))?;
     Ok((settings, pick))
 }
 
@@ -165,7 +167,7 @@ fn routine(settings: Settings, arguments: &RunArguments) -> Result<Exit> {
     let command = settings
         .routine(&arguments.routine)?
         .render(&arguments.values)
-        .map_err(|error| Failure::usage(error.to_string()))?;
+        .map_err(|error| CommandError::usage(error.to_string()))?;
     wait_for(commands::routine(settings, command))
 }
 
@@ -188,12 +190,12 @@ fn audit_command(command: AuditCommand, settings: &Settings) -> Result<Exit> {
     done
 }
 
-fn doctor(settings: Result<Settings, Failure>) -> Result<Exit> {
+fn doctor(settings: Result<Settings, CommandError>) -> Result<Exit> {
     let (text, exit) = match settings {
         Ok(settings) => {
-            let pick = pick::pick(&settings, pick::installed_models);
+            let pick = select_model::select_model(&settings, select_model::installed_models);
             let settings = std::sync::Arc::new(settings);
-            let reach = commands::Reach::new(std::sync::Arc::clone(&settings));
+            let reach = commands::LiveDoctorProbe::new(std::sync::Arc::clone(&settings));
             runtime()?.block_on(doctor::examine(&settings, pick, &reach))
         }
         Err(failure) => doctor::unusable(&failure),
@@ -223,5 +225,5 @@ fn emit(bytes: &[u8]) -> Result<Exit> {
 /// Tells the person something on standard error.
 fn tell(text: &str) {
     // There is nobody left to tell if this fails.
-    let _ = writeln!(io::stderr().lock(), "{}", neutralise(text));
+    let _ = writeln!(io::stderr().lock(), "{}", neutralize(text));
 }

@@ -10,7 +10,7 @@ use sysop_core::message::ModelRef;
 use sysop_driver::system_clock;
 use sysop_server::auth::Tokens;
 use sysop_server::tls::Tls;
-use sysop_server::{LentSettings, Server, ServerSettings};
+use sysop_server::{ClientToolSettings, Server, ServerSettings};
 use sysop_store::{PostgresNode, PostgresStore};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -18,13 +18,13 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::app::{LocalSessions, Services, Storage};
 use crate::cli::ServeArguments;
-use crate::exit::{Exit, Failure};
-use crate::exposure::redaction;
+use crate::exit::{CommandError, Exit};
+use crate::otlp_exporter::OtlpExporter;
+use crate::parent_watch::ParentWatch;
+use crate::serve_options::redaction;
 use crate::settings::{Settings, Verbosity};
-use crate::spans::Exporter;
-use crate::watched::Watcher;
-use crate::wiring::{Kept, Parts, ServedRooms};
 
 /// How long a node keeps a session that nobody is connected to there.
 const NODE_IDLE: Duration = Duration::from_secs(4);
@@ -48,7 +48,7 @@ pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArgument
 ///
 /// # Errors
 /// It is not.
-pub(crate) fn check(arguments: &ServeArguments) -> Result<(), Failure> {
+pub(crate) fn check(arguments: &ServeArguments) -> Result<(), CommandError> {
     arguments.exposure.check(address_of(arguments))
 }
 
@@ -61,39 +61,41 @@ fn address_of(arguments: &ServeArguments) -> SocketAddr {
 
 async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     let exposure = &arguments.exposure;
-    let (doors, tls) = exposure.listen(address_of(arguments)).await?;
+    let (listener, tls) = exposure.listen(address_of(arguments)).await?;
     let stop = ended_by_signals(tls)?;
-    let address = doors.local_addr().context("the socket has an address")?;
+    let address = listener.local_addr().context("the socket has an address")?;
 
-    let lent = LentSettings {
+    let client_tools = ClientToolSettings {
         tool_timeout: Duration::from_secs(arguments.tool_timeout),
         output_bytes: settings.limits.output_bytes,
         output_lines: settings.limits.output_lines,
-        ..LentSettings::default()
+        ..ClientToolSettings::default()
     };
-    let kept = Kept::open(&settings).await?;
-    let parts = Parts::on(kept.clone(), settings, model);
-    let tokens = Tokens::open(kept.tokens(), system_clock()).await;
-    let tokens = Arc::new(tokens.map_err(|error| Failure::failed(error.to_string()))?);
-    let token = tokens.start().await.map_err(|error| Failure::failed(error.to_string()))?;
-    let exporter = Exporter::new(parts.settings())?;
-    let spans = exporter.as_ref().map(Exporter::spans);
-    let audited = exposure.audited(kept.store(), system_clock(), parts.settings(), spans.clone()).await?;
-    let watcher = arguments.watched.then(|| Watcher::new(redaction(parts.settings())));
+    let storage = Storage::open(&settings).await?;
+    let parts = Services::on(storage.clone(), settings, model);
+    let tokens = Tokens::open(storage.tokens(), system_clock()).await;
+    let tokens = Arc::new(tokens.map_err(|error| CommandError::failed(error.to_string()))?);
+    let token = tokens.start().await.map_err(|error| CommandError::failed(error.to_string()))?;
+    let exporter = OtlpExporter::new(parts.settings())?;
+    let spans = exporter.as_ref().map(OtlpExporter::spans);
+    let audited =
+        exposure.audited_store(storage.store(), system_clock(), parts.settings(), spans.clone()).await?;
+    let watcher = arguments.watched.then(|| ParentWatch::new(redaction(parts.settings())));
     let audited = Arc::new(match &watcher {
-        Some(watcher) => audited.telling(watcher.told()),
+        Some(watcher) => audited.with_listener(watcher.event_sink()),
         None => audited,
     });
-    let node = match &kept {
-        Kept::File(_) => None,
-        Kept::Shared(store) => Some(join(store, address).await?),
+    let node = match &storage {
+        Storage::Sqlite(_) => None,
+        Storage::Postgres(store) => Some(join(store, address).await?),
     };
-    let gate = exposure.gate(address, Arc::clone(&tokens));
+    let token_auth = exposure.token_auth(address, Arc::clone(&tokens));
     let usual = ServerSettings::default();
     // What nobody here holds may be worked on where somebody does.
     let idle = if node.is_some() { NODE_IDLE } else { usual.idle };
-    let rooms = Arc::new(ServedRooms::new(parts.clone(), audited, node));
-    let server = Server::new(rooms, Arc::new(gate), ServerSettings { lent, idle, spans, ..usual });
+    let backend = Arc::new(LocalSessions::new(parts.clone(), audited, node));
+    let server =
+        Server::new(backend, Arc::new(token_auth), ServerSettings { client_tools, idle, spans, ..usual });
     match watcher {
         Some(watcher) => watcher.begin(&exposure.page(address, &token), stop.clone())?,
         None => tell(&format!("sysop serves on {}", exposure.page(address, &token)))?,
@@ -107,7 +109,7 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let following = tokio::spawn(following);
     let exported = CancellationToken::new();
     let exporting = exporter.map(|exporter| tokio::spawn(exporter.run(exported.clone())));
-    server.serve(doors, stop.clone()).await;
+    server.serve(listener, stop.clone()).await;
     stop.cancel();
     exported.cancel();
     if let Some(exporting) = exporting {
@@ -125,7 +127,7 @@ async fn join(store: &PostgresStore, address: SocketAddr) -> Result<PostgresNode
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = format!("{machine}:{}", address.port());
     let node = PostgresNode::join(store, &name).await;
-    let node = node.map_err(|error| Failure::failed(error.to_string()))?;
+    let node = node.map_err(|error| CommandError::failed(error.to_string()))?;
     tracing::info!(node = name, "shares its sessions with the other nodes of the database");
     Ok(node)
 }

@@ -1,6 +1,6 @@
 //! `sysop sessions list|show|export|delete`, and which session `--resume` means.
 //!
-//! Reads logs and writes text; it never runs or changes a session. What it writes for people is neutralised:
+//! Reads logs and writes text; it never runs or changes a session. What it writes for people is neutralized:
 //! titles, prompts and outputs came from models, files and commands.
 
 use std::fmt;
@@ -9,10 +9,10 @@ use std::io::{self, Write};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, Store, StoreError};
-use sysop_wire::to_line;
+use sysop_wire::to_json_line;
 
 use self::table::write_table;
-use self::transcript::{Form, Transcript};
+use self::transcript::{TranscriptFormat, TranscriptWriter};
 
 mod table;
 #[cfg(test)]
@@ -28,7 +28,7 @@ const CANDIDATES_MAX: usize = 5;
 
 /// How the reader sees the text.
 #[derive(Debug, Clone)]
-pub(crate) struct View {
+pub(crate) struct DisplayOptions {
     /// Now, for ages.
     pub(crate) now: Timestamp,
     /// The time zone of dates.
@@ -133,7 +133,7 @@ pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, Sessions
 pub(crate) async fn list(
     store: &dyn Store,
     limit: usize,
-    view: &View,
+    view: &DisplayOptions,
     out: &mut impl Write,
 ) -> Result<(), SessionsError> {
     let summaries = store.list(limit).await?;
@@ -148,11 +148,11 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     store: &dyn Store,
     text: &str,
-    view: &View,
+    view: &DisplayOptions,
     out: &mut impl Write,
 ) -> Result<(), SessionsError> {
     let summary = resolve(store, text).await?;
-    write_transcript(store, &summary, Form::Plain, view, out).await
+    write_transcript(store, &summary, TranscriptFormat::Plain, view, out).await
 }
 
 /// Writes a session in a form for other programs or for keeping.
@@ -160,15 +160,17 @@ pub(crate) async fn export(
     store: &dyn Store,
     text: &str,
     format: ExportFormat,
-    view: &View,
+    view: &DisplayOptions,
     out: &mut impl Write,
 ) -> Result<(), SessionsError> {
     let summary = resolve(store, text).await?;
     match format {
         ExportFormat::Jsonl => {
-            each_event(store, &summary.id, |logged| writeln!(out, "{}", to_line(logged))).await
+            each_event(store, &summary.id, |logged| writeln!(out, "{}", to_json_line(logged))).await
         }
-        ExportFormat::Markdown => write_transcript(store, &summary, Form::Markdown, view, out).await,
+        ExportFormat::Markdown => {
+            write_transcript(store, &summary, TranscriptFormat::Markdown, view, out).await
+        }
     }
 }
 
@@ -208,11 +210,11 @@ async fn resolve(store: &dyn Store, text: &str) -> Result<SessionSummary, Sessio
 async fn write_transcript(
     store: &dyn Store,
     summary: &SessionSummary,
-    form: Form,
-    view: &View,
+    form: TranscriptFormat,
+    view: &DisplayOptions,
     out: &mut impl Write,
 ) -> Result<(), SessionsError> {
-    let mut transcript = Transcript::new(form);
+    let mut transcript = TranscriptWriter::new(form);
     transcript.write_head(summary, view, out)?;
     each_event(store, &summary.id, |logged| transcript.write_event(&logged.event, out)).await
 }

@@ -13,29 +13,30 @@ use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
-use sysop_provider::NO_FAR_MACHINE;
+use sysop_provider::NO_REMOTE_MACHINE;
 use sysop_tui::Price;
 use sysop_tui::view::theme::ThemeName;
 
-use crate::cli::{GlobalFlags, Profile, Resume};
+use crate::cli::{GlobalFlags, Profile, ResumeTarget};
 use crate::config::{
-    Config, ConfigError, DEMO, Entry, Environment, Folders, KeyPath, Layer, Origin, PROVIDERS, Routine,
-    Sources, Untrusted, Value, Variable, Warning, nearest_word, shown,
+    Config, ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigSources, ConfigValue, ConfigWarning,
+    DEMO, Environment, KeyPath, PROVIDERS, Routine, UntrustedWorkspace, UserDirs, Variable, display_path,
+    nearest_word,
 };
-use crate::exit::Failure;
+use crate::exit::CommandError;
 
 mod hosts;
 mod ssh_names;
 
-pub(crate) use hosts::{HostChoice, Hosts, Known, Target, approve_on, check_canary};
+pub(crate) use hosts::{ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_on, check_canary};
 
 /// What one run works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// The model that was asked for; `pick` finds one where it is `None`.
-    pub(crate) model: Option<Configured<ModelRef>>,
+    pub(crate) model: Option<ConfiguredValue<ModelRef>>,
     /// The bounds of a turn.
-    pub(crate) limits: Limits,
+    pub(crate) limits: TurnLimits,
     /// The sampling temperature, where one is wanted.
     pub(crate) temperature: Option<f32>,
     /// Regular expressions of dangerous commands.
@@ -49,7 +50,7 @@ pub(crate) struct Settings {
     /// Where tools run; this machine where `problems` says that there is no such host.
     pub(crate) host: HostChoice,
     /// The hosts that can be named.
-    pub(crate) hosts: Hosts,
+    pub(crate) hosts: HostInventory,
     /// An ssh config in the place of the person's own.
     pub(crate) ssh_config: Option<PathBuf>,
     /// How many of several hosts go first.
@@ -64,12 +65,12 @@ pub(crate) struct Settings {
     /// Where a server's spans go, as OTLP over HTTP; nowhere without it.
     pub(crate) otlp_endpoint: Option<String>,
     /// The session to go on with.
-    pub(crate) resume: Option<Resume>,
+    pub(crate) resume: Option<ResumeTarget>,
     /// The person's folders.
-    pub(crate) folders: Folders,
-    /// Whether to colour what goes to standard output.
-    pub(crate) colour: Colour,
-    /// The colours of the full screen.
+    pub(crate) folders: UserDirs,
+    /// Whether to color what goes to standard output.
+    pub(crate) color: Color,
+    /// The colors of the full screen.
     pub(crate) theme: ThemeName,
     /// What decides them at the next start whatever the person picks in a face; none where what is picked stays.
     pub(crate) theme_decided_by: Option<String>,
@@ -82,23 +83,23 @@ pub(crate) struct Settings {
     /// The environment that all this was read from.
     pub(crate) environment: Environment,
     /// What keeps a task from running, worst first.
-    pub(crate) problems: Vec<Failure>,
+    pub(crate) problems: Vec<CommandError>,
     /// The config itself, with origins and warnings.
     pub(crate) config: Config,
 }
 
 /// A value that someone asked for, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Configured<T> {
+pub(crate) struct ConfiguredValue<T> {
     /// The value.
     pub(crate) value: T,
     /// Where it was asked for.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ConfigOrigin,
 }
 
 /// The bounds of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct TurnLimits {
     /// Model calls in one turn.
     pub(crate) iterations: u32,
     /// The newest messages that are sent.
@@ -136,10 +137,10 @@ pub(crate) struct ProviderSettings {
     pub(crate) keep_alive: Option<String>,
 }
 
-/// Whether to colour.
+/// Whether to color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
-    /// Colours may be used.
+pub(crate) enum Color {
+    /// Colors may be used.
     On,
     /// Not one.
     Off,
@@ -161,37 +162,37 @@ impl Settings {
     ///
     /// # Errors
     /// The root is no folder, or a config file cannot be used at all.
-    pub(crate) fn load(flags: &GlobalFlags) -> Result<Self, Failure> {
+    pub(crate) fn load(flags: &GlobalFlags) -> Result<Self, CommandError> {
         let environment = Environment::of_process();
         let folders = folders()?;
-        let colour = colour(flags, &environment, std::io::stdout().is_terminal());
-        Self::from_parts(flags, environment, folders, colour)
+        let color = color(flags, &environment, std::io::stdout().is_terminal());
+        Self::from_parts(flags, environment, folders, color)
     }
 
     /// Does what `load` does, with the world as values.
     pub(crate) fn from_parts(
         flags: &GlobalFlags,
         environment: Environment,
-        folders: Folders,
-        colour: Colour,
-    ) -> Result<Self, Failure> {
+        folders: UserDirs,
+        color: Color,
+    ) -> Result<Self, CommandError> {
         let load = |root: Option<&Path>| {
             let (explicit, folders, environment) = (flags.config.as_deref(), &folders, &environment);
-            Config::load(Sources { explicit, folders, root, environment, flags: flag_layer(flags) })
-                .map_err(|error: ConfigError| Failure::usage(error.to_string()))
+            Config::load(ConfigSources { explicit, folders, root, environment, flags: flag_layer(flags) })
+                .map_err(|error: ConfigError| CommandError::usage(error.to_string()))
         };
         // The place of the workspace's file is known before what it says, so it has no say in where that is.
         let (root, far_root) = match &flags.root {
-            Some(there) if !is_local(&load(None)?) => (root(None)?, Some(far_root(there)?)),
+            Some(there) if !is_local(&load(None)?) => (root(None)?, Some(remote_root(there)?)),
             here => (root(here.as_deref())?, None),
         };
         let mut config = load(Some(&root))?;
         let mut problems = Vec::new();
-        let mut hosts = Hosts::read(&mut config);
+        let mut hosts = HostInventory::read(&mut config);
         let host = host(&config, &mut hosts, far_root, flags, &mut problems);
         let model = model(&config, &host, &mut problems);
         let profile = profile(&config, &mut problems);
-        require_model_in_reach(&host, model.as_ref(), &mut problems);
+        require_reachable_model(&host, model.as_ref(), &mut problems);
         let mut settings = Self {
             model,
             limits: limits(&config),
@@ -209,7 +210,7 @@ impl Settings {
             database: secret(&config, "database"),
             otlp_endpoint: text(&config, "otlp_endpoint"),
             resume: flags.resume.clone(),
-            colour,
+            color,
             theme: theme(&config, flags, &environment),
             theme_decided_by: theme_decided_by(&config, flags, &environment, &folders),
             folders,
@@ -240,7 +241,7 @@ impl Settings {
     ///
     /// # Errors
     /// The first problem.
-    pub(crate) fn require_runnable(&self) -> Result<(), Failure> {
+    pub(crate) fn require_runnable(&self) -> Result<(), CommandError> {
         self.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
     }
 
@@ -257,12 +258,12 @@ impl Settings {
     }
 
     /// What was not taken as it stands.
-    pub(crate) fn warnings(&self) -> &[Warning] {
+    pub(crate) fn warnings(&self) -> &[ConfigWarning] {
         &self.config.warnings
     }
 
     /// The workspace's file, if parts of it are left out because the person does not trust it.
-    pub(crate) fn untrusted(&self) -> Option<&Untrusted> {
+    pub(crate) fn untrusted(&self) -> Option<&UntrustedWorkspace> {
         self.config.untrusted.as_ref()
     }
 
@@ -270,15 +271,15 @@ impl Settings {
     ///
     /// # Errors
     /// There is none; says which there are.
-    pub(crate) fn routine(&self, name: &str) -> Result<&Routine, Failure> {
+    pub(crate) fn routine(&self, name: &str) -> Result<&Routine, CommandError> {
         self.routines.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.routines.keys().map(String::as_str).collect();
             let next = match (nearest_word(name, known.iter().copied()), known.is_empty()) {
                 (Some(meant), _) => format!("did you mean `{meant}`?"),
-                (None, true) => format!("write one into {}", shown(&self.config.own_file)),
+                (None, true) => format!("write one into {}", display_path(&self.config.own_file)),
                 (None, false) => format!("there are {}", known.join(", ")),
             };
-            Failure::usage(format!("there is no routine {name:?}; {next}"))
+            CommandError::usage(format!("there is no routine {name:?}; {next}"))
         })
     }
 
@@ -295,8 +296,8 @@ impl Settings {
         let text = |key: &str| entry_text(config.entries.get(&base.child(key))?);
         let integer = |key: &str| entry_integer::<u64>(config.entries.get(&base.child(key))?);
         let headers = base.child("headers");
-        let header = |(path, entry): (&KeyPath, &Entry)| match (path.names(), &entry.value) {
-            ([outer @ .., name], Value::Secret(value)) if outer == headers.names() => {
+        let header = |(path, entry): (&KeyPath, &ConfigEntry)| match (path.names(), &entry.value) {
+            ([outer @ .., name], ConfigValue::Secret(value)) if outer == headers.names() => {
                 let stays = self.has_borrowed_address(&base) && !is_own(entry);
                 (!stays).then(|| (name.clone(), value.clone()))
             }
@@ -321,7 +322,7 @@ impl Settings {
     /// is not sent there: a secret goes only to the server that it was made for.
     fn has_borrowed_address(&self, base: &KeyPath) -> bool {
         self.config.entries.get(&base.child("base_url")).is_some_and(
-            |entry| matches!(entry.origin(), Origin::Environment { name } if name == "LLM_BASE_URL"),
+            |entry| matches!(entry.origin(), ConfigOrigin::Environment { name } if name == "LLM_BASE_URL"),
         )
     }
 
@@ -330,9 +331,12 @@ impl Settings {
         let entry = config.entries.get(&base.child("api_key"));
         let named = config.entries.get(&base.child("api_key_env"));
         let borrowed_address = self.has_borrowed_address(base);
-        let secret = |entry: &Entry| match &entry.value {
-            Value::Secret(secret) => Some(secret.clone()),
-            Value::Text(_) | Value::Integer(_) | Value::Number(_) | Value::Texts(_) => None,
+        let secret = |entry: &ConfigEntry| match &entry.value {
+            ConfigValue::Secret(secret) => Some(secret.clone()),
+            ConfigValue::Text(_)
+            | ConfigValue::Integer(_)
+            | ConfigValue::Number(_)
+            | ConfigValue::Texts(_) => None,
         };
         match (entry, named) {
             (Some(entry), None) if !borrowed_address || is_own(entry) => {
@@ -363,7 +367,7 @@ impl Settings {
 
     fn read_routines(&mut self) {
         let mut routines: BTreeMap<String, Routine> = BTreeMap::new();
-        let mut origins: BTreeMap<String, Origin> = BTreeMap::new();
+        let mut origins: BTreeMap<String, ConfigOrigin> = BTreeMap::new();
         for (path, entry) in &self.config.entries {
             let names: Vec<&str> = path.names().iter().map(String::as_str).collect();
             let (["routines", name, rest @ ..], Some(text)) = (names.as_slice(), entry_text(entry)) else {
@@ -386,7 +390,7 @@ impl Settings {
         routines.retain(|name, routine| {
             if routine.cmd.is_empty() {
                 let message = format!("the routine {name:?} has no `cmd`");
-                self.config.warnings.push(Warning { origin: origins[name].clone(), message });
+                self.config.warnings.push(ConfigWarning { origin: origins[name].clone(), message });
             }
             !routine.cmd.is_empty()
         });
@@ -395,19 +399,19 @@ impl Settings {
 }
 
 /// Whether a secret was given in the same breath as `LLM_BASE_URL`, or for sysop alone.
-fn is_own(entry: &Entry) -> bool {
+fn is_own(entry: &ConfigEntry) -> bool {
     match entry.origin() {
-        Origin::Environment { name } => name.starts_with("SYSOP_") || name == "LLM_AUTH_TOKEN",
-        Origin::Default | Origin::File { .. } | Origin::Flag { .. } => false,
+        ConfigOrigin::Environment { name } => name.starts_with("SYSOP_") || name == "LLM_AUTH_TOKEN",
+        ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. } => false,
     }
 }
 
 /// The person's folders.
-fn folders() -> Result<Folders, Failure> {
+fn folders() -> Result<UserDirs, CommandError> {
     let strategy = choose_base_strategy().map_err(|_| {
-        Failure::usage("there is no home folder; set HOME to the folder where sysop may keep its data")
+        CommandError::usage("there is no home folder; set HOME to the folder where sysop may keep its data")
     })?;
-    Ok(Folders {
+    Ok(UserDirs {
         home: strategy.home_dir().to_owned(),
         config: strategy.config_dir(),
         data: strategy.data_dir().join("sysop"),
@@ -415,30 +419,33 @@ fn folders() -> Result<Folders, Failure> {
     })
 }
 
-fn colour(flags: &GlobalFlags, environment: &Environment, terminal: bool) -> Colour {
+fn color(flags: &GlobalFlags, environment: &Environment, terminal: bool) -> Color {
     let plain = flags.no_color
         || environment.value("NO_COLOR").is_some()
         || environment.value("TERM") == Some("dumb")
         || !terminal;
-    if plain { Colour::Off } else { Colour::On }
+    if plain { Color::Off } else { Color::On }
 }
 
-fn root(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
+fn root(wanted: Option<&Path>) -> Result<PathBuf, CommandError> {
     let path = wanted.unwrap_or(Path::new("."));
     let root = path.canonicalize().map_err(|error| {
-        Failure::usage(format!(
+        CommandError::usage(format!(
             "cannot use {} as the root: {error}; name a folder that exists with --root",
-            shown(path)
+            display_path(path)
         ))
     })?;
     if root.is_dir() {
         return Ok(root);
     }
-    Err(Failure::usage(format!("the root {} is not a folder; name one with --root", shown(&root))))
+    Err(CommandError::usage(format!(
+        "the root {} is not a folder; name one with --root",
+        display_path(&root)
+    )))
 }
 
-fn flag_layer(flags: &GlobalFlags) -> Layer {
-    let mut layer = Layer::default();
+fn flag_layer(flags: &GlobalFlags) -> ConfigLayer {
+    let mut layer = ConfigLayer::default();
     if let Some(host) = &flags.host {
         layer.flag("--host", "connection.host", host);
     }
@@ -457,22 +464,28 @@ fn flag_layer(flags: &GlobalFlags) -> Layer {
 
 fn secret(config: &Config, key: &str) -> Option<SecretString> {
     match &config.entry(key)?.value {
-        Value::Secret(secret) => Some(secret.clone()),
-        Value::Text(_) | Value::Integer(_) | Value::Number(_) | Value::Texts(_) => None,
+        ConfigValue::Secret(secret) => Some(secret.clone()),
+        ConfigValue::Text(_) | ConfigValue::Integer(_) | ConfigValue::Number(_) | ConfigValue::Texts(_) => {
+            None
+        }
     }
 }
 
-fn entry_text(entry: &Entry) -> Option<String> {
+fn entry_text(entry: &ConfigEntry) -> Option<String> {
     match &entry.value {
-        Value::Text(text) => Some(text.clone()),
-        Value::Secret(_) | Value::Integer(_) | Value::Number(_) | Value::Texts(_) => None,
+        ConfigValue::Text(text) => Some(text.clone()),
+        ConfigValue::Secret(_) | ConfigValue::Integer(_) | ConfigValue::Number(_) | ConfigValue::Texts(_) => {
+            None
+        }
     }
 }
 
-fn entry_integer<T: TryFrom<i64>>(entry: &Entry) -> Option<T> {
+fn entry_integer<T: TryFrom<i64>>(entry: &ConfigEntry) -> Option<T> {
     match &entry.value {
-        Value::Integer(number) => T::try_from(*number).ok(),
-        Value::Text(_) | Value::Secret(_) | Value::Number(_) | Value::Texts(_) => None,
+        ConfigValue::Integer(number) => T::try_from(*number).ok(),
+        ConfigValue::Text(_) | ConfigValue::Secret(_) | ConfigValue::Number(_) | ConfigValue::Texts(_) => {
+            None
+        }
     }
 }
 
@@ -481,14 +494,16 @@ fn text(config: &Config, path: &str) -> Option<String> {
 }
 
 /// A path: `~/` is the home, and one that is relative begins at the file that it stands in.
-fn path_of(entry: &Entry, home: &Path) -> Option<PathBuf> {
+fn path_of(entry: &ConfigEntry, home: &Path) -> Option<PathBuf> {
     let text = entry_text(entry)?;
     if let Some(rest) = text.strip_prefix("~/") {
         return Some(home.join(rest));
     }
     let from = match entry.origin() {
-        Origin::File { path, .. } => path.parent().map(Path::to_owned),
-        Origin::Default | Origin::Environment { .. } | Origin::Flag { .. } => std::env::current_dir().ok(),
+        ConfigOrigin::File { path, .. } => path.parent().map(Path::to_owned),
+        ConfigOrigin::Default | ConfigOrigin::Environment { .. } | ConfigOrigin::Flag { .. } => {
+            std::env::current_dir().ok()
+        }
     };
     Some(from.unwrap_or_default().join(text))
 }
@@ -497,14 +512,16 @@ fn texts(config: &Config, path: &str) -> Vec<String> {
     config.entry(path).map(texts_of).unwrap_or_default()
 }
 
-fn texts_of(entry: &Entry) -> Vec<String> {
+fn texts_of(entry: &ConfigEntry) -> Vec<String> {
     match &entry.value {
-        Value::Texts(texts) => texts.clone(),
-        Value::Text(_) | Value::Secret(_) | Value::Integer(_) | Value::Number(_) => Vec::new(),
+        ConfigValue::Texts(texts) => texts.clone(),
+        ConfigValue::Text(_) | ConfigValue::Secret(_) | ConfigValue::Integer(_) | ConfigValue::Number(_) => {
+            Vec::new()
+        }
     }
 }
 
-/// What the person chose; else none where they want no colours, and the light one where the terminal says that its
+/// What the person chose; else none where they want no colors, and the light one where the terminal says that its
 /// ground is light.
 fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> ThemeName {
     if flags.no_color || environment.value("NO_COLOR").is_some() {
@@ -521,12 +538,12 @@ fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> The
     }
 }
 
-/// What beats the colours that a person picks in a face.
+/// What beats the colors that a person picks in a face.
 fn theme_decided_by(
     config: &Config,
     flags: &GlobalFlags,
     environment: &Environment,
-    folders: &Folders,
+    folders: &UserDirs,
 ) -> Option<String> {
     if flags.no_color {
         return Some("flag --no-color".to_owned());
@@ -535,15 +552,17 @@ fn theme_decided_by(
         return Some("environment NO_COLOR".to_owned());
     }
     let origin = config.entry("theme")?.origin();
-    let picked = crate::config::chosen_file(&folders.data);
-    let stays = matches!(origin, Origin::File { path, .. } if **path == *picked);
+    let picked = crate::config::ui_state_file(&folders.data);
+    let stays = matches!(origin, ConfigOrigin::File { path, .. } if **path == *picked);
     (!stays).then(|| origin.to_string())
 }
 
 fn prices(config: &Config) -> HashMap<String, Price> {
     let mut prices: HashMap<String, Price> = HashMap::new();
     for (path, entry) in &config.entries {
-        let ([outer, model, part], Value::Number(number)) = (path.names(), &entry.value) else { continue };
+        let ([outer, model, part], ConfigValue::Number(number)) = (path.names(), &entry.value) else {
+            continue;
+        };
         if outer != "prices" {
             continue;
         }
@@ -561,17 +580,19 @@ fn prices(config: &Config) -> HashMap<String, Price> {
 #[expect(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
 fn number(config: &Config, path: &str) -> Option<f32> {
     match config.entry(path)?.value {
-        Value::Number(number) => Some(number as f32),
-        Value::Text(_) | Value::Secret(_) | Value::Integer(_) | Value::Texts(_) => None,
+        ConfigValue::Number(number) => Some(number as f32),
+        ConfigValue::Text(_) | ConfigValue::Secret(_) | ConfigValue::Integer(_) | ConfigValue::Texts(_) => {
+            None
+        }
     }
 }
 
-fn limits(config: &Config) -> Limits {
+fn limits(config: &Config) -> TurnLimits {
     fn required<T: TryFrom<i64>>(config: &Config, path: &str) -> T {
         let entry = config.entry(path).expect("the built-in layer sets each limit");
         entry_integer(entry).expect("the table of keys bounds each limit")
     }
-    Limits {
+    TurnLimits {
         iterations: required(config, "max_iterations"),
         history_messages: required(config, "max_history_messages"),
         output_bytes: required(config, "max_output_bytes"),
@@ -587,18 +608,18 @@ fn is_local(config: &Config) -> bool {
 }
 
 /// A root on another machine: not looked at, but a text.
-fn far_root(path: &Path) -> Result<String, Failure> {
+fn remote_root(path: &Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        Failure::usage(format!("the root {} is not UTF-8; name another with --root", shown(path)))
+        CommandError::usage(format!("the root {} is not UTF-8; name another with --root", display_path(path)))
     })
 }
 
 fn host(
     config: &Config,
-    hosts: &mut Hosts,
+    hosts: &mut HostInventory,
     root: Option<String>,
     flags: &GlobalFlags,
-    problems: &mut Vec<Failure>,
+    problems: &mut Vec<CommandError>,
 ) -> HostChoice {
     let host = match hosts.choose(config).and_then(|host| host.with_root(root)) {
         Ok(host) => host,
@@ -617,7 +638,11 @@ fn host(
 }
 
 /// The model that the config names. A name without a provider is Ollama's, where the tools run: so Jexida meant it.
-fn model(config: &Config, host: &HostChoice, problems: &mut Vec<Failure>) -> Option<Configured<ModelRef>> {
+fn model(
+    config: &Config,
+    host: &HostChoice,
+    problems: &mut Vec<CommandError>,
+) -> Option<ConfiguredValue<ModelRef>> {
     let entry = config.entry("model.name").or_else(|| config.entry("model.provider"))?;
     let origin = entry.origin().clone();
     let name = text(config, "model.name").unwrap_or_default();
@@ -629,16 +654,16 @@ fn model(config: &Config, host: &HostChoice, problems: &mut Vec<Failure>) -> Opt
         .to_owned()
     });
     if name.is_empty() {
-        problems.push(Failure::usage(format!(
+        problems.push(CommandError::usage(format!(
             "{origin}: {provider:?} names no model; write PROVIDER/NAME, for example `ollama/phi3`"
         )));
         return None;
     }
     if provider != DEMO && !PROVIDERS.contains(&provider.as_str()) {
-        problems.push(Failure::usage(format!("{origin}: {}", unknown_provider(&provider))));
+        problems.push(CommandError::usage(format!("{origin}: {}", unknown_provider(&provider))));
         return None;
     }
-    Some(Configured { value: ModelRef::new(provider, name), origin })
+    Some(ConfiguredValue { value: ModelRef::new(provider, name), origin })
 }
 
 /// Says that there is no such provider, and which there are.
@@ -650,7 +675,7 @@ pub(crate) fn unknown_provider(provider: &str) -> String {
     format!("there is no provider {provider:?}; {next}")
 }
 
-fn profile(config: &Config, problems: &mut Vec<Failure>) -> Profile {
+fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {
     let Some(entry) = config.entry("profile") else { return Profile::Full };
     let name = entry_text(entry).unwrap_or_default();
     Profile::of_name(&name).unwrap_or_else(|| {
@@ -659,31 +684,32 @@ fn profile(config: &Config, problems: &mut Vec<Failure>) -> Profile {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("there are {}", known.join(", ")),
         };
-        problems.push(Failure::usage(format!("{}: there is no profile {name:?}; {next}", entry.origin())));
+        problems
+            .push(CommandError::usage(format!("{}: there is no profile {name:?}; {next}", entry.origin())));
         Profile::Full
     })
 }
 
 /// A model on the far machine needs one, and one alone.
-fn require_model_in_reach(
+fn require_reachable_model(
     host: &HostChoice,
-    model: Option<&Configured<ModelRef>>,
-    problems: &mut Vec<Failure>,
+    model: Option<&ConfiguredValue<ModelRef>>,
+    problems: &mut Vec<CommandError>,
 ) {
     let Some(model) = model.filter(|model| model.value.provider == "ollama+ssh") else { return };
     let why = match host {
         HostChoice::Ssh(_) => return,
-        HostChoice::Local => NO_FAR_MACHINE,
-        HostChoice::Fleet(_) => ONE_FAR_MACHINE,
+        HostChoice::Local => NO_REMOTE_MACHINE,
+        HostChoice::Fleet(_) => SINGLE_REMOTE_MACHINE,
     };
-    problems.push(Failure::usage(format!(
+    problems.push(CommandError::usage(format!(
         "{}: {why}; give --model ollama/{} for the Ollama of this machine",
         model.origin, model.value.name
     )));
 }
 
 /// Why there is no `ollama+ssh` for several hosts.
-pub(crate) const ONE_FAR_MACHINE: &str = "ollama+ssh is the Ollama of one host, and there are several";
+pub(crate) const SINGLE_REMOTE_MACHINE: &str = "ollama+ssh is the Ollama of one host, and there are several";
 
 #[cfg(test)]
 mod tests;

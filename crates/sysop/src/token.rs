@@ -8,13 +8,13 @@ use std::io::{self, Write};
 use anyhow::Result;
 use secrecy::ExposeSecret;
 use sysop_core::id::Timestamp;
-use sysop_core::text::neutralise_line;
+use sysop_core::text::neutralize_line;
 use sysop_driver::port::Clock;
 use sysop_driver::tokens::{Scope, TokenId, TokenKind, TokenRecord, TokenStore};
 use sysop_server::auth::{NewToken, mint};
 
 use crate::cli::{TokenCommand, TokenScope};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 /// The longest name, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -39,7 +39,7 @@ pub(crate) async fn run(
         TokenCommand::Create { name, scope, expires } => {
             let now = clock.now();
             let (token, record) = mint(NewToken {
-                kind: TokenKind::Made,
+                kind: TokenKind::Issued,
                 name,
                 scope: match scope {
                     TokenScope::Read => Scope::Read,
@@ -49,7 +49,7 @@ pub(crate) async fn run(
                 expires: expires.map(|life| Timestamp(now.0 + life.0)),
                 parent: None,
             });
-            store.keep_token(&record).await.map_err(|error| Failure::failed(error.to_string()))?;
+            store.insert_token(&record).await.map_err(|error| CommandError::failed(error.to_string()))?;
             writeln!(out, "{}", token.expose_secret())?;
             out.flush()?;
             let until =
@@ -61,34 +61,34 @@ pub(crate) async fn run(
             )?;
         }
         TokenCommand::List => list(
-            &store.tokens().await.map_err(|error| Failure::failed(error.to_string()))?,
+            &store.tokens().await.map_err(|error| CommandError::failed(error.to_string()))?,
             clock.now(),
             out,
         )?,
         TokenCommand::Revoke { id } => {
-            let tokens = store.tokens().await.map_err(|error| Failure::failed(error.to_string()))?;
+            let tokens = store.tokens().await.map_err(|error| CommandError::failed(error.to_string()))?;
             let record = named(&tokens, &id)?;
-            store.revoke_token(&record.id).await.map_err(|error| Failure::failed(error.to_string()))?;
-            writeln!(out, "Revoked token {} ({}).", record.id, neutralise_line(&record.name))?;
+            store.revoke_token(&record.id).await.map_err(|error| CommandError::failed(error.to_string()))?;
+            writeln!(out, "Revoked token {} ({}).", record.id, neutralize_line(&record.name))?;
         }
     }
     Ok(Exit::Done)
 }
 
 /// The one whose id is this, or alone begins with it.
-fn named<'a>(tokens: &'a [TokenRecord], text: &str) -> Result<&'a TokenRecord, Failure> {
+fn named<'a>(tokens: &'a [TokenRecord], text: &str) -> Result<&'a TokenRecord, CommandError> {
     let fitting: Vec<_> = tokens.iter().filter(|record| record.id.as_str().starts_with(text)).collect();
     let exact = fitting.iter().find(|record| record.id == TokenId::new(text));
     match (exact, fitting.as_slice()) {
         (Some(record), _) | (None, [record]) => Ok(record),
-        (None, []) => Err(Failure::usage(format!(
+        (None, []) => Err(CommandError::usage(format!(
             "there is no token {}; `sysop token list` shows them",
-            neutralise_line(text)
+            neutralize_line(text)
         ))),
-        (None, _) => Err(Failure::usage(format!(
+        (None, _) => Err(CommandError::usage(format!(
             "the ids of {} tokens begin with {}; give more of it",
             fitting.len(),
-            neutralise_line(text)
+            neutralize_line(text)
         ))),
     }
 }
@@ -102,12 +102,12 @@ fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Res
             Some(at) => date(at),
         };
         let made_by = match record.kind {
-            TokenKind::Made => "you",
+            TokenKind::Issued => "you",
             TokenKind::Start => "serve",
             TokenKind::Page => "page",
         };
         let last_used = record.last_used.map_or("never".to_owned(), date);
-        let name = neutralise_line(&record.name).into_owned();
+        let name = neutralize_line(&record.name).into_owned();
         [
             record.id.to_string(),
             record.scope.as_str().to_owned(),
@@ -145,10 +145,10 @@ fn date(at: Timestamp) -> String {
 
 /// How long a token lives, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Life(i64);
+pub(crate) struct TokenLifetime(i64);
 
 /// Reads `30d`, `12h`, `45m` or `2w`.
-pub(crate) fn life(text: &str) -> Result<Life, String> {
+pub(crate) fn lifetime(text: &str) -> Result<TokenLifetime, String> {
     let bad = || "write it as 30d, 12h, 45m or 2w".to_owned();
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
     let unit = match unit {
@@ -161,14 +161,14 @@ pub(crate) fn life(text: &str) -> Result<Life, String> {
     let number: u32 = number.parse().map_err(|_| bad())?;
     match i64::from(number).checked_mul(unit) {
         Some(0) => Err("a token that expires at once is of no use".to_owned()),
-        Some(life) if life <= LIFE_MS_MAX => Ok(Life(life)),
+        Some(life) if life <= LIFE_MS_MAX => Ok(TokenLifetime(life)),
         Some(_) | None => {
             Err("the longest life is ten years; leave it out for a token that never expires".to_owned())
         }
     }
 }
 
-/// Reads a name: one short line, to be recognised in lists and logs.
+/// Reads a name: one short line, to be recognized in lists and logs.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > NAME_CHARS_MAX || text.chars().any(char::is_control) {
@@ -179,17 +179,17 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DAY_MS, Life, life, name};
+    use super::{DAY_MS, TokenLifetime, lifetime, name};
 
     #[test]
     fn a_life_is_a_number_and_a_unit() {
         for (text, expected) in
             [("30d", 30 * DAY_MS), ("2w", 14 * DAY_MS), ("12h", DAY_MS / 2), ("1m", 60_000)]
         {
-            assert_eq!(life(text), Ok(Life(expected)));
+            assert_eq!(lifetime(text), Ok(TokenLifetime(expected)));
         }
         for text in ["", "d", "30", "30 d", "-1d", "0d", "1.5d", "30ä", "9999999d", "4294967295w", "1y"] {
-            assert!(life(text).is_err(), "{text}");
+            assert!(lifetime(text).is_err(), "{text}");
         }
     }
 

@@ -5,17 +5,17 @@ use std::io::{self, IsTerminal as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
-use sysop_driver::face::Desk;
-use sysop_tui::app::Left;
-use sysop_tui::screen::Kind;
+use sysop_driver::frontend::SessionService;
+use sysop_tui::app::ExitReason;
+use sysop_tui::screen::TerminalKind;
 use sysop_tui::view::theme::ThemeName;
-use sysop_tui::{Ended, Leaving, OpenError, Programs, TuiContext};
+use sysop_tui::{ExternalPrograms, OpenError, TuiContext, TuiExit, TurnOnExit};
 
+use crate::app::Services;
 use crate::cli::GlobalFlags;
-use crate::config::{chosen_file, keep_theme, shown};
-use crate::exit::{Exit, Failure};
+use crate::config::{display_path, keep_theme, ui_state_file};
+use crate::exit::{CommandError, Exit};
 use crate::settings::{Settings, Verbosity};
-use crate::wiring::Parts;
 
 /// The folder of what is being edited, in the data folder.
 const DRAFTS: &str = "drafts";
@@ -29,10 +29,10 @@ pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
     let settings = Settings::load(flags)?;
     let term = settings.environment.value("TERM").unwrap_or_default();
     if !terminal || matches!(term, "" | "dumb") {
-        return Err(Failure::usage(NO_SCREEN).into());
+        return Err(CommandError::usage(NO_SCREEN).into());
     }
     let settings = match settings.untrusted() {
-        Some(untrusted) if !untrusted.refused => crate::load_after_asking(flags)?,
+        Some(untrusted) if !untrusted.refused => crate::load_with_trust_prompt(flags)?,
         Some(_) | None => settings,
     };
     settings.require_runnable()?;
@@ -40,19 +40,19 @@ pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
 }
 
 async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
-    let opened: Arc<Mutex<Option<Parts>>> = Arc::default();
+    let opened: Arc<Mutex<Option<Services>>> = Arc::default();
     let kept = Arc::clone(&opened);
     let context = context(&settings, task);
     let open = Box::pin(async move {
-        let parts = open(settings).await.map_err(from_anyhow)?;
-        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts.clone());
-        let session = parts.open().await.map_err(from_anyhow)?;
-        Ok((Arc::new(parts) as Arc<dyn Desk>, session))
+        let services = open(settings).await.map_err(from_anyhow)?;
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(services.clone());
+        let session = services.open().await.map_err(from_anyhow)?;
+        Ok((Arc::new(services) as Arc<dyn SessionService>, session))
     });
     let ended = sysop_tui::run(TuiContext { open, ..context }).await;
-    let parts = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(parts) = parts {
-        parts.close().await;
+    let services = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(services) = services {
+        services.close().await;
     }
     leave(ended, "sysop --resume=")
 }
@@ -67,58 +67,58 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
         history: Some(settings.folders.data.join(crate::commands::HISTORY)),
         notice: notice.map(|warning| format!("config: {warning}")),
         theme: settings.theme,
-        keep_theme: Arc::new(keeper(settings)),
+        keep_theme: Arc::new(theme_saver(settings)),
         prices: settings.prices.clone(),
-        programs: Programs { editor: program(&["VISUAL", "EDITOR"]), pager: program(&["PAGER"]) },
+        programs: ExternalPrograms { editor: program(&["VISUAL", "EDITOR"]), pager: program(&["PAGER"]) },
         drafts: settings.folders.data.join(DRAFTS),
-        kind: Kind::of(environment.value("TERM").unwrap_or_default()),
-        leaving: Leaving::Stops,
+        kind: TerminalKind::of(environment.value("TERM").unwrap_or_default()),
+        leaving: TurnOnExit::Cancel,
         open: Box::pin(async { Err("nothing was opened".into()) }),
     }
 }
 
-/// Keeps colours that were picked, and says so; or says why they will not stay.
-fn keeper(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Sync + use<> {
+/// Keeps colors that were picked, and says so; or says why they will not stay.
+fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Sync + use<> {
     let (folders, decided_by) = (settings.folders.clone(), settings.theme_decided_by.clone());
     move |theme| {
-        let home = shown(&folders.home);
+        let home = display_path(&folders.home);
         // There is room for one line.
         let brief = |path: &str| path.strip_prefix(&home).map_or(path.to_owned(), |rest| format!("~{rest}"));
         if let Some(origin) = &decided_by {
-            return format!("these colours are for now: at the next start {} decides", brief(origin));
+            return format!("these colors are for now: at the next start {} decides", brief(origin));
         }
-        let path = brief(&shown(&chosen_file(&folders.data)));
+        let path = brief(&display_path(&ui_state_file(&folders.data)));
         match keep_theme(&folders.data, theme.as_str()) {
-            Ok(()) => format!("these colours stay: kept in {path}"),
-            Err(error) => format!("these colours are for now: {path} cannot be written ({error})"),
+            Ok(()) => format!("these colors stay: kept in {path}"),
+            Err(error) => format!("these colors are for now: {path} cannot be written ({error})"),
         }
     }
 }
 
 /// Says how to go on, and how it ended; `again` is the command that goes on, up to the session's id.
-pub(crate) fn leave(ended: Result<Ended, OpenError>, again: &str) -> Result<Exit> {
+pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Exit> {
     let ended = ended.map_err(into_anyhow)?;
     if let Some(session) = ended.to_resume {
         crate::tell(&format!("`{again}{session}` goes on from here"));
     }
     match ended.left {
-        Left::Done => Ok(Exit::Done),
-        Left::Interrupted => Ok(Exit::Interrupted),
-        Left::Terminated => Ok(Exit::Terminated),
-        Left::HungUp => Ok(Exit::HungUp),
-        Left::Failed(why) => Err(Failure::failed(why).into()),
+        ExitReason::Quit => Ok(Exit::Done),
+        ExitReason::Interrupted => Ok(Exit::Interrupted),
+        ExitReason::Terminated => Ok(Exit::Terminated),
+        ExitReason::HungUp => Ok(Exit::HungUp),
+        ExitReason::Failed(why) => Err(CommandError::failed(why).into()),
     }
 }
 
-async fn open(settings: Settings) -> Result<Parts> {
+async fn open(settings: Settings) -> Result<Services> {
     // Whoever looks for models may have to wait for a server.
     let picked = tokio::task::spawn_blocking(move || crate::with_model(settings));
     let (settings, pick) = picked.await.context("the search for a model broke off")??;
-    Parts::new(settings, pick.model)
+    Services::new(settings, pick.model)
 }
 
 pub(crate) fn from_anyhow(error: anyhow::Error) -> OpenError {
-    match error.downcast::<Failure>() {
+    match error.downcast::<CommandError>() {
         Ok(failure) => Box::new(failure),
         Err(error) => error.into(),
     }
@@ -126,7 +126,7 @@ pub(crate) fn from_anyhow(error: anyhow::Error) -> OpenError {
 
 /// The binary's own errors come back as they went in, so that their exit code is known.
 fn into_anyhow(error: OpenError) -> anyhow::Error {
-    match error.downcast::<Failure>() {
+    match error.downcast::<CommandError>() {
         Ok(failure) => (*failure).into(),
         Err(error) => anyhow::Error::from_boxed(error),
     }

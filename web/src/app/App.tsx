@@ -2,21 +2,21 @@
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { Conversation } from "../conversation/Conversation";
 import { askPermission, permission } from "../state/notify";
+import type { SessionStore } from "../state/session-store";
 import type { Sessions } from "../state/sessions";
-import type { SessionStore } from "../state/store";
-import { waitingStep } from "../state/transcript";
+import { pendingApproval } from "../state/transcript";
+import { shortHostLabel } from "../text/labels";
 import type { CommandActions } from "../text/Markdown";
-import { neutraliseLine } from "../text/neutralise";
-import { shortPlace } from "../text/words";
-import { Connect } from "./Connect";
+import { neutralizeLine } from "../text/neutralize";
+import { ErrorBoundary } from "./ErrorBoundary";
+import { useMedia, useSessionPart, useSessionView } from "./hooks";
 import { Icon } from "./icons";
-import { Safe } from "./Safe";
+import { NewSessionDialog } from "./NewSessionDialog";
 import { Sidebar } from "./Sidebar";
-import { Split } from "./Split";
+import { SplitPane } from "./SplitPane";
 import { TabStrip } from "./TabStrip";
 import { TerminalSide, terminals } from "./TerminalSide";
 import { useTheme } from "./theme";
-import { useMedia, usePart, useView } from "./use";
 
 /** Below this width one half is seen at a time. */
 const NARROW = "(max-width: 760px)";
@@ -81,14 +81,14 @@ export function App({ sessions }: { sessions: Sessions }) {
         <button
           type="button"
           className="icon"
-          aria-label={`Colours: ${choice}`}
-          title={`Colours: ${choice}`}
+          aria-label={`Colors: ${choice}`}
+          title={`Colors: ${choice}`}
           onClick={next}
         >
           <Icon name={choice} />
         </button>
       </header>
-      {active && <Offline key={active.id} store={active} putAway={() => sessions.putAway(active.id)} />}
+      {active && <Offline key={active.id} store={active} closeTab={() => sessions.closeTab(active.id)} />}
       {narrow && active && (
         <nav className="halves" aria-label="What is shown">
           <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
@@ -96,7 +96,7 @@ export function App({ sessions }: { sessions: Sessions }) {
           </button>
           <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
             Conversation
-            {half === "left" && <Asks key={active.id} store={active} />}
+            {half === "left" && <PendingBadge key={active.id} store={active} />}
           </button>
         </nav>
       )}
@@ -112,15 +112,15 @@ export function App({ sessions }: { sessions: Sessions }) {
           />
         )}
         {active ? (
-          <Split
+          <SplitPane
             only={narrow ? half : undefined}
             left={<TerminalSide open={open} active={active} theme={theme} />}
             right={
               <div id="conversation" className="conversations">
                 {commands && (
-                  <Safe key={active.id} what="The conversation">
+                  <ErrorBoundary key={active.id} what="The conversation">
                     <Conversation store={active} commands={commands} />
-                  </Safe>
+                  </ErrorBoundary>
                 )}
               </div>
             }
@@ -129,9 +129,9 @@ export function App({ sessions }: { sessions: Sessions }) {
           <Welcome connect={() => setConnecting(true)} list={() => setListed(true)} />
         )}
       </main>
-      {active && <Title key={active.id} store={active} />}
+      {active && <DocumentTitle key={active.id} store={active} />}
       {connecting && (
-        <Connect
+        <NewSessionDialog
           made={(id) => {
             setConnecting(false);
             sessions.show(id);
@@ -163,10 +163,10 @@ function Welcome({ connect, list }: { connect(): void; list(): void }) {
 }
 
 /** What waits for the person in the half that they do not see. */
-function Asks({ store }: { store: SessionStore }) {
-  const asks = usePart(
+function PendingBadge({ store }: { store: SessionStore }) {
+  const asks = useSessionPart(
     store,
-    ({ transcript }) => waitingStep(transcript) !== undefined || transcript.questions.length > 0,
+    ({ transcript }) => pendingApproval(transcript) !== undefined || transcript.questions.length > 0,
   );
   if (!asks) return null;
   return (
@@ -179,7 +179,7 @@ function Asks({ store }: { store: SessionStore }) {
 
 /** Seed 004's toggle. */
 function AgentToggle({ store }: { store: SessionStore }) {
-  const mode = usePart(store, (view) => view.mode);
+  const mode = useSessionPart(store, (view) => view.mode);
   const on = mode === "agent";
   return (
     <button
@@ -219,8 +219,8 @@ function Bell() {
   );
 }
 
-function Offline({ store, putAway }: { store: SessionStore; putAway(): void }) {
-  const status = usePart(store, (view) => view.status);
+function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void }) {
+  const status = useSessionPart(store, (view) => view.status);
   if (status.state === "open" && status.kind === "events") {
     return (
       <p className="banner slow" role="status">
@@ -232,11 +232,11 @@ function Offline({ store, putAway }: { store: SessionStore; putAway(): void }) {
   return (
     <div className="banner offline" role="alert">
       <span>
-        <strong>{status.final ? "Closed" : "Offline"}:</strong> {neutraliseLine(status.why)}. {status.hint}
+        <strong>{status.final ? "Closed" : "Offline"}:</strong> {neutralizeLine(status.why)}. {status.hint}
         {!status.final && " What you write is kept."}
       </span>
       {status.final ? (
-        <button type="button" onClick={putAway}>
+        <button type="button" onClick={closeTab}>
           Close the tab
         </button>
       ) : (
@@ -249,11 +249,11 @@ function Offline({ store, putAway }: { store: SessionStore; putAway(): void }) {
 }
 
 /** The title tells what waits, for who has many tabs. */
-function Title({ store }: { store: SessionStore }) {
-  const view = useView(store);
+function DocumentTitle({ store }: { store: SessionStore }) {
+  const view = useSessionView(store);
   const { transcript } = view;
-  const host = transcript.facts ? shortPlace(transcript.facts.host) : "";
-  const asks = waitingStep(transcript) !== undefined || transcript.questions.length > 0;
+  const host = transcript.facts ? shortHostLabel(transcript.facts.host) : "";
+  const asks = pendingApproval(transcript) !== undefined || transcript.questions.length > 0;
   const title = `${asks ? "● " : transcript.phase === "idle" ? "" : "… "}${host ? `${host} – ` : ""}sysop`;
   useEffect(() => {
     document.title = title;

@@ -1,10 +1,10 @@
 /** All sessions of the server: found, opened, deleted. */
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { deleteSession, listSessions, type SessionRow } from "../protocol/api";
-import { Problem } from "../protocol/problem";
+import { RequestError } from "../protocol/request-error";
 import type { Sessions, Tabs } from "../state/sessions";
-import { neutraliseLine, oneLine } from "../text/neutralise";
-import { ago, shortPlace } from "../text/words";
+import { relativeTime, shortHostLabel } from "../text/labels";
+import { neutralizeLine, oneLine } from "../text/neutralize";
 import type { SessionState } from "../wire";
 import { Icon } from "./icons";
 
@@ -46,7 +46,7 @@ function focus(button: HTMLButtonElement | null): void {
 
 export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
   const [rows, setRows] = useState<readonly SessionRow[]>();
-  const [problem, setProblem] = useState<Problem>();
+  const [problem, setProblem] = useState<RequestError>();
   const [search, setSearch] = useState("");
   const [asked, setAsked] = useState<string>();
   const [now, setNow] = useState(Date.now);
@@ -57,7 +57,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
       setRows(await listSessions());
       setProblem(undefined);
     } catch (error) {
-      if (error instanceof Problem) setProblem(error);
+      if (error instanceof RequestError) setProblem(error);
     }
     setNow(Date.now());
   }, []);
@@ -79,10 +79,10 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
     setAsked(undefined);
     try {
       await deleteSession(id);
-      sessions.putAway(id);
+      sessions.closeTab(id);
       setRows((before) => before?.filter((row) => row.sessionId !== id));
     } catch (error) {
-      if (error instanceof Problem) setProblem(error);
+      if (error instanceof RequestError) setProblem(error);
     }
     void look();
   };
@@ -117,7 +117,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
       {problem && (
         <div className="trouble" role="alert">
           <div>
-            <strong>{problem.what}:</strong> {neutraliseLine(problem.why)}
+            <strong>{problem.what}:</strong> {neutralizeLine(problem.why)}
             {problem.hint && <p>{problem.hint}</p>}
           </div>
           <button type="button" onClick={() => void look()}>
@@ -146,7 +146,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
                       {" · "}
                     </b>
                   )}
-                  {shortPlace(host)} · {ago(changed, now)}
+                  {shortHostLabel(host)} · {relativeTime(changed, now)}
                 </span>
               </button>
               {asked === id ? (

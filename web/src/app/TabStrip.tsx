@@ -1,17 +1,17 @@
 /** The sessions that are open, one tab each: its host and what it does. */
 import { type KeyboardEvent, useRef } from "react";
+import type { SessionStore, SessionView } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
-import type { SessionStore, View } from "../state/store";
-import { waitingStep } from "../state/transcript";
-import { oneLine } from "../text/neutralise";
-import { place, shortPlace } from "../text/words";
+import { pendingApproval } from "../state/transcript";
+import { hostLabel, shortHostLabel } from "../text/labels";
+import { oneLine } from "../text/neutralize";
+import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
-import { usePart } from "./use";
 
 /** What a tab says of its session, in one word. */
-function tone(view: View): string {
+function tone(view: SessionView): string {
   if (view.status.state === "offline") return "offline";
-  if (waitingStep(view.transcript) || view.transcript.questions.length > 0) return "waiting";
+  if (pendingApproval(view.transcript) || view.transcript.questions.length > 0) return "waiting";
   const { phase } = view.transcript;
   return phase === "idle" ? "idle" : phase === "paused" ? "paused" : "running";
 }
@@ -31,7 +31,7 @@ export function TabStrip({ sessions, tabs }: { sessions: Sessions; tabs: Tabs })
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: tabs.open.length - 1 }[event.key];
     if (event.key === "Delete" && tabs.active) {
       event.preventDefault();
-      sessions.putAway(tabs.active.id);
+      sessions.closeTab(tabs.active.id);
       return;
     }
     const next = to === undefined ? undefined : tabs.open[to];
@@ -50,10 +50,10 @@ export function TabStrip({ sessions, tabs }: { sessions: Sessions; tabs: Tabs })
 }
 
 function Tab({ store, active, sessions }: { store: SessionStore; active: boolean; sessions: Sessions }) {
-  const host = usePart(store, (view) => view.transcript.facts?.host ?? "");
-  const how = usePart(store, tone);
-  const title = usePart(store, (view) => view.transcript.lastPrompt ?? "");
-  const name = host ? shortPlace(host) : "…";
+  const host = useSessionPart(store, (view) => view.transcript.facts?.host ?? "");
+  const how = useSessionPart(store, tone);
+  const title = useSessionPart(store, (view) => view.transcript.lastPrompt ?? "");
+  const name = host ? shortHostLabel(host) : "…";
   return (
     <button
       type="button"
@@ -62,9 +62,9 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
       aria-selected={active}
       aria-keyshortcuts="Delete"
       tabIndex={active ? 0 : -1}
-      title={`${host ? place(host) : ""}${title ? `: ${oneLine(title).slice(0, 200)}` : ""} (${WORDS[how]})`}
+      title={`${host ? hostLabel(host) : ""}${title ? `: ${oneLine(title).slice(0, 200)}` : ""} (${WORDS[how]})`}
       onClick={() => sessions.show(store.id)}
-      onAuxClick={(event) => event.button === 1 && sessions.putAway(store.id)}
+      onAuxClick={(event) => event.button === 1 && sessions.closeTab(store.id)}
     >
       <span className={`dot ${how}`} aria-hidden="true" />
       <span className="name">{name}</span>
@@ -77,7 +77,7 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
         title="Close the tab (Delete); the session lives on"
         onClick={(event) => {
           event.stopPropagation();
-          sessions.putAway(store.id);
+          sessions.closeTab(store.id);
         }}
       >
         <Icon name="close" />

@@ -1,8 +1,8 @@
 /** The live terminals: one for each open session, of which one is seen. The component itself is loaded apart. */
 import { type ComponentType, lazy, type RefCallback, Suspense, useCallback, useMemo } from "react";
-import { fromTerminal, type SessionStore } from "../state/store";
+import { fromTerminal, type SessionStore } from "../state/session-store";
 import type { TerminalHandle, TerminalPaneProps } from "../terminal-api";
-import { Safe } from "./Safe";
+import { ErrorBoundary } from "./ErrorBoundary";
 import type { Theme } from "./theme";
 
 interface TerminalModule {
@@ -39,18 +39,18 @@ export function TerminalSide({ open, active, theme }: Props) {
           className={`terminal-slot ${store === active ? "" : "away"}`}
           inert={store !== active}
         >
-          <Safe what="The terminal">
+          <ErrorBoundary what="The terminal">
             <Suspense fallback={<p className="empty">Opening the terminal…</p>}>
-              <Slot store={store} theme={theme} />
+              <TerminalSlot store={store} theme={theme} />
             </Suspense>
-          </Safe>
+          </ErrorBoundary>
         </div>
       ))}
     </section>
   );
 }
 
-function Slot({ store, theme }: { store: SessionStore; theme: Theme }) {
+function TerminalSlot({ store, theme }: { store: SessionStore; theme: Theme }) {
   const ref: RefCallback<TerminalHandle> = useCallback(
     (handle) => {
       if (handle) terminals.set(store.id, handle);
@@ -60,7 +60,7 @@ function Slot({ store, theme }: { store: SessionStore; theme: Theme }) {
   );
   const toModel = useMemo(
     () => (text: string) => {
-      if (text.trim()) store.giveBack(fromTerminal(text));
+      if (text.trim()) store.appendToDraft(fromTerminal(text));
     },
     [store],
   );

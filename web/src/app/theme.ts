@@ -1,21 +1,25 @@
 /** Dark, light, or as the system has it. */
 import { useEffect, useState } from "react";
-import * as keep from "../state/keep";
-import { useMedia } from "./use";
+import * as storage from "../state/storage";
+import { useMedia } from "./hooks";
 
 export type Theme = "dark" | "light";
 
-const NEXT: Record<keep.ThemeChoice, keep.ThemeChoice> = { dark: "light", light: "system", system: "dark" };
+const NEXT: Record<storage.ThemeChoice, storage.ThemeChoice> = {
+  dark: "light",
+  light: "system",
+  system: "dark",
+};
 
-export function useTheme(): { theme: Theme; choice: keep.ThemeChoice; next(): void } {
-  const [choice, choose] = useState(keep.theme);
+export function useTheme(): { theme: Theme; choice: storage.ThemeChoice; next(): void } {
+  const [choice, choose] = useState(storage.theme);
   const systemIsLight = useMedia("(prefers-color-scheme: light)");
   const theme = choice === "system" ? (systemIsLight ? "light" : "dark") : choice;
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
   }, [theme]);
   const next = () => {
-    keep.keepTheme(NEXT[choice]);
+    storage.saveTheme(NEXT[choice]);
     choose(NEXT[choice]);
   };
   return { theme, choice, next };

@@ -1,16 +1,16 @@
 /** Tells people who do not see the page what happens on it: politely, and not each word of a stream. */
 import { useEffect, useRef, useState } from "react";
-import { useLatest } from "../app/use";
+import { useLatest } from "../app/hooks";
 import type { Item } from "../state/item";
-import type { View } from "../state/store";
-import { neutraliseLine, oneLine } from "../text/neutralise";
+import type { SessionView } from "../state/session-store";
+import { neutralizeLine, oneLine } from "../text/neutralize";
 
 /** How often something is said at most. */
 const EVERY_MS = 1_500;
 /** The most characters of one text that are read out. */
 const SAID_MAX = 400;
 
-export function Announcer({ view }: { view: View }) {
+export function Announcer({ view }: { view: SessionView }) {
   const [said, say] = useState("");
   const latest = useLatest(view);
   const known = useRef<{ items: number; last: Item | undefined }>(undefined);
@@ -42,7 +42,7 @@ export function Announcer({ view }: { view: View }) {
   );
 }
 
-function seen({ transcript }: View): { items: number; last: Item | undefined } {
+function seen({ transcript }: SessionView): { items: number; last: Item | undefined } {
   return { items: transcript.dropped + transcript.items.length, last: transcript.items.at(-1) };
 }
 
@@ -53,10 +53,10 @@ function wordsOf(item: Item): string {
     case "complete":
       return `Task complete: ${oneLine(item.text).slice(0, SAID_MAX)}`;
     case "step":
-      if (item.outcome) return `${neutraliseLine(item.tool)} ended: ${item.outcome.status}`;
+      if (item.outcome) return `${neutralizeLine(item.tool)} ended: ${item.outcome.status}`;
       if (item.decided.state === "waiting")
-        return `May this run? ${neutraliseLine(item.command).slice(0, SAID_MAX)}`;
-      return `Runs ${neutraliseLine(item.command).slice(0, SAID_MAX)}`;
+        return `May this run? ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
+      return `Runs ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
     case "notice":
       return oneLine(item.text).slice(0, SAID_MAX);
     case "end":

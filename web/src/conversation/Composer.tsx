@@ -10,9 +10,9 @@ import {
 } from "react";
 import { Icon } from "../app/icons";
 import type { Pending } from "../protocol/outbox";
-import * as keep from "../state/keep";
-import { fromTerminal, type SessionStore } from "../state/store";
-import { oneLine } from "../text/neutralise";
+import { fromTerminal, type SessionStore } from "../state/session-store";
+import * as storage from "../state/storage";
+import { oneLine } from "../text/neutralize";
 
 export interface ComposerHandle {
   focus(): void;
@@ -42,11 +42,11 @@ const ROWS_MAX = 10;
 export function Composer(props: Props) {
   const { store, prompt, placeholder, pending, queued, online, running, history, buffer, ref } = props;
   const field = useRef<HTMLTextAreaElement>(null);
-  const [text, setText] = useState(() => keep.draft(store.id));
+  const [text, setText] = useState(() => storage.draft(store.id));
   const place = useRef<number | undefined>(undefined);
   const change = (next: string) => {
     setText(next);
-    keep.keepDraft(store.id, next);
+    storage.saveDraft(store.id, next);
   };
 
   useImperativeHandle(ref, () => ({ focus: () => field.current?.focus() }), []);
@@ -55,7 +55,7 @@ export function Composer(props: Props) {
       store.onDraft((more) => {
         setText((before) => {
           const next = before.trim() ? `${before}\n${more}` : more;
-          keep.keepDraft(store.id, next);
+          storage.saveDraft(store.id, next);
           return next;
         });
         field.current?.focus();
@@ -119,7 +119,7 @@ export function Composer(props: Props) {
                   type="button"
                   onClick={() => {
                     const back = store.link.takeBack(messageId);
-                    if (back !== undefined) store.giveBack(back);
+                    if (back !== undefined) store.appendToDraft(back);
                   }}
                 >
                   Take back
@@ -148,7 +148,7 @@ export function Composer(props: Props) {
           aria-label="Put what the terminal shows into the prompt"
           onClick={() => {
             const lines = buffer().trimEnd().split("\n").slice(-ATTACHED_LINES_MAX).join("\n");
-            if (lines.trim()) store.giveBack(fromTerminal(lines));
+            if (lines.trim()) store.appendToDraft(fromTerminal(lines));
           }}
         >
           <Icon name="attach" />

@@ -1,17 +1,17 @@
 /** What was said and done: a list of which only what is seen is drawn, what waits for the person, and where they write. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useLatest, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
-import { useLatest, useView } from "../app/use";
-import type { SessionStore, View } from "../state/store";
-import { waitingStep } from "../state/transcript";
+import type { SessionStore, SessionView } from "../state/session-store";
+import { pendingApproval } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/Markdown";
-import { neutralise, neutraliseLine, oneLine } from "../text/neutralise";
+import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import { Announcer } from "./Announcer";
+import { ApprovalCard } from "./ApprovalCard";
 import { Composer, type ComposerHandle } from "./Composer";
-import { RowView } from "./Items";
 import { QuestionCard } from "./QuestionCard";
-import { Review } from "./Review";
+import { RowView } from "./RowView";
 import { type Row, rowsOf } from "./rows";
 import { modelName, Toolbar } from "./Toolbar";
 
@@ -26,13 +26,13 @@ interface Props {
 }
 
 export function Conversation({ store, commands }: Props) {
-  const view = useView(store);
+  const view = useSessionView(store);
   const { transcript, status, mode, caughtUp } = view;
   const composer = useRef<ComposerHandle>(null);
   const rows = useMemo(() => (view.caughtUp ? rowsOf(view) : []), [view]);
   const online = status.state === "open";
   const running = transcript.phase !== "idle";
-  const step = waitingStep(transcript);
+  const step = pendingApproval(transcript);
   const latest = useLatest(view);
   const history = useCallback(
     () => [
@@ -49,16 +49,16 @@ export function Conversation({ store, commands }: Props) {
       <h2 className="visually-hidden">Conversation</h2>
       <Toolbar store={store} view={view} />
       <Commands value={commands}>
-        <List store={store} rows={rows} caughtUp={caughtUp} empty={<Empty view={view} />} />
+        <RowList store={store} rows={rows} caughtUp={caughtUp} empty={<Empty view={view} />} />
       </Commands>
       <div className="dock">
-        <Live view={view} name={name} />
-        <Troubles store={store} view={view} />
+        <ActivityLine view={view} name={name} />
+        <ErrorNotices store={store} view={view} />
         {transcript.questions.map((question) => (
           <QuestionCard key={question.id} store={store} question={question} online={online} />
         ))}
         {step && (
-          <Review
+          <ApprovalCard
             key={step.call}
             store={store}
             step={step}
@@ -87,7 +87,7 @@ export function Conversation({ store, commands }: Props) {
 }
 
 /** What goes on, in one line. */
-function Live({ view, name }: { view: View; name: string }) {
+function ActivityLine({ view, name }: { view: SessionView; name: string }) {
   const { transcript, stopping } = view;
   const { phase, holder, stepOpen } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
@@ -95,11 +95,11 @@ function Live({ view, name }: { view: View; name: string }) {
   if (phase === "paused") lines.push({ text: "agent paused — click Resume to continue", tone: "paused" });
   else if (stopping || phase === "stopping") lines.push({ text: "Stopping…", tone: "busy" });
   else if (phase === "running") {
-    const what = runs?.kind === "step" ? neutraliseLine(runs.command).slice(0, 80) : "a command";
+    const what = runs?.kind === "step" ? neutralizeLine(runs.command).slice(0, 80) : "a command";
     lines.push({ text: `running ${what}`, tone: "busy" });
   } else if (phase === "thinking" && stepOpen) lines.push({ text: `waiting for ${name}`, tone: "busy" });
   if (holder !== undefined) {
-    lines.push({ text: `${neutraliseLine(holder)} has the terminal; the agent waits`, tone: "held" });
+    lines.push({ text: `${neutralizeLine(holder)} has the terminal; the agent waits`, tone: "held" });
   }
   return lines.map(({ text, tone }) => (
     <p key={tone} className={`live ${tone}`}>
@@ -109,21 +109,21 @@ function Live({ view, name }: { view: View; name: string }) {
   ));
 }
 
-function Troubles({ store, view }: { store: SessionStore; view: View }) {
+function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView }) {
   return view.troubles.map(({ id, what, why, hint }) => (
     <div key={id} className="trouble" role="alert">
       <div>
-        <strong>{neutralise(what)}:</strong> {neutralise(why)}
-        {hint && <p>{neutralise(hint)}</p>}
+        <strong>{neutralize(what)}:</strong> {neutralize(why)}
+        {hint && <p>{neutralize(hint)}</p>}
       </div>
-      <button type="button" aria-label="Put this message away" onClick={() => store.putAway(id)}>
+      <button type="button" aria-label="Put this message away" onClick={() => store.dismissError(id)}>
         <Icon name="close" />
       </button>
     </div>
   ));
 }
 
-function Empty({ view }: { view: View }) {
+function Empty({ view }: { view: SessionView }) {
   const { transcript, mode, caughtUp, status } = view;
   if (!caughtUp) {
     return (
@@ -136,7 +136,7 @@ function Empty({ view }: { view: View }) {
       <p>{mode === "agent" ? "Say what you want done." : "Ask something."}</p>
       {facts && (
         <p className="meta">
-          {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{neutraliseLine(facts.host)}</b> in{" "}
+          {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{neutralizeLine(facts.host)}</b> in{" "}
           <code>{oneLine(facts.root)}</code>. <code>!uptime</code> runs a command without a model.
         </p>
       )}
@@ -147,7 +147,7 @@ function Empty({ view }: { view: View }) {
 const estimate = () => ESTIMATE_PX;
 const never = () => false;
 
-interface ListProps {
+interface RowListProps {
   store: SessionStore;
   rows: Row[];
   caughtUp: boolean;
@@ -155,7 +155,7 @@ interface ListProps {
 }
 
 /** The list. It follows its end until the reader scrolls away from there. */
-function List({ store, rows, caughtUp, empty }: ListProps) {
+function RowList({ store, rows, caughtUp, empty }: RowListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const [away, setAway] = useState(false);

@@ -3,8 +3,8 @@
  * until it is sent: it is never part of a state, never kept, never logged.
  */
 import { type FormEvent, useEffect, useRef } from "react";
-import type { SessionStore } from "../state/store";
-import { neutralise, neutraliseLine } from "../text/neutralise";
+import type { SessionStore } from "../state/session-store";
+import { neutralize, neutralizeLine } from "../text/neutralize";
 import type { Question } from "../wire";
 
 interface Props {
@@ -42,12 +42,12 @@ export function QuestionCard({ store, question, online }: Props) {
       className="question"
       onSubmit={answer}
       autoComplete="off"
-      aria-label={`An answer for ${neutraliseLine(from)}`}
+      aria-label={`An answer for ${neutralizeLine(from)}`}
     >
       <header>
-        <strong>{neutraliseLine(from)}</strong> {secret ? "asks for a secret" : "asks"}
+        <strong>{neutralizeLine(from)}</strong> {secret ? "asks for a secret" : "asks"}
       </header>
-      <pre id={`question-${id}`}>{neutralise(prompt.trim())}</pre>
+      <pre id={`question-${id}`}>{neutralize(prompt.trim())}</pre>
       <div className="answer">
         <input
           ref={field}

@@ -1,13 +1,13 @@
 /** One call of a tool as a card: reasoning, command or keys, output, status (seed 004's step cards). */
 import { memo, useState } from "react";
-import { artefactPath } from "../protocol/api";
+import { artifactPath } from "../protocol/api";
 import type { Outcome, Step } from "../state/item";
-import { Shown } from "../text/Code";
+import { SafeText } from "../text/Code";
+import { duration, hostGroups, statusLabel, statusSign } from "../text/labels";
 import { CopyButton } from "../text/Markdown";
-import { neutralise, neutraliseLine, plainOutput } from "../text/neutralise";
-import { duration, hostGroups, statusSign, statusWords } from "../text/words";
+import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
 import type { SessionId } from "../wire";
-import { Command } from "./Command";
+import { CommandText } from "./CommandText";
 
 /** What is longer is shown in part at first. */
 const SHOWN_CHARS_MAX = 20_000;
@@ -18,20 +18,23 @@ export const StepCard = memo(({ step, session }: { step: Step; session: SessionI
   const tone =
     decided.state === "rejected" || outcome?.status === "rejected" ? "refused" : failed ? "failed" : "";
   return (
-    <article className={`card step ${step.looks} ${tone}`} aria-label={`Step: ${neutraliseLine(step.tool)}`}>
-      {step.reason && <p className="why">{neutralise(step.reason)}</p>}
+    <article
+      className={`card step ${step.cardKind} ${tone}`}
+      aria-label={`Step: ${neutralizeLine(step.tool)}`}
+    >
+      {step.reason && <p className="why">{neutralize(step.reason)}</p>}
       <div className="line">
         <span className="sign" aria-hidden="true">
-          {step.looks === "send_keys" ? "⌨" : step.looks === "command" ? ">" : "⚙"}
+          {step.cardKind === "send_keys" ? "⌨" : step.cardKind === "command" ? ">" : "⚙"}
         </span>
         <code className="what">
-          <Command text={step.command} />
+          <CommandText text={step.command} />
         </code>
         <CopyButton text={step.command} />
       </div>
       {step.editedFrom !== undefined && (
         <p className="meta">
-          edited; proposed was <code>{neutraliseLine(step.editedFrom)}</code>
+          edited; proposed was <code>{neutralizeLine(step.editedFrom)}</code>
         </p>
       )}
       <Output step={step} />
@@ -56,7 +59,7 @@ function Output({ step }: { step: Step }) {
       )}
       {step.skipped > 0 && <p className="meta">{step.skipped} characters came before</p>}
       <pre className="output" tabIndex={0} role="group" aria-label="Output" ref={outcome ? undefined : toEnd}>
-        <Shown text={shown} />
+        <SafeText text={shown} />
       </pre>
     </>
   );
@@ -78,10 +81,10 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   const { outcome, decided } = step;
   const said: string[] = [];
   if (decided.state === "rejected") {
-    const why = decided.reason ? `: ${neutraliseLine(decided.reason)}` : "";
-    said.push(`rejected by ${decided.by === undefined ? "the policy" : neutraliseLine(decided.by)}${why}`);
+    const why = decided.reason ? `: ${neutralizeLine(decided.reason)}` : "";
+    said.push(`rejected by ${decided.by === undefined ? "the policy" : neutralizeLine(decided.by)}${why}`);
   } else if (decided.state === "allowed" && decided.by !== undefined) {
-    said.push(`allowed${decided.session ? " for this session" : ""} by ${neutraliseLine(decided.by)}`);
+    said.push(`allowed${decided.session ? " for this session" : ""} by ${neutralizeLine(decided.by)}`);
   }
   if (step.origin !== "model") said.push(step.origin === "typed" ? "typed by a person" : "a routine");
   const status = outcome?.status ?? (decided.state === "waiting" ? "waiting" : step.started ? "running" : "");
@@ -89,7 +92,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
     <footer className="status">
       {outcome && outcome.status !== "rejected" && (
         <span className={`badge ${outcome.status}`}>
-          <span aria-hidden="true">{statusSign(outcome.status)}</span> {statusWords(outcome.status)}
+          <span aria-hidden="true">{statusSign(outcome.status)}</span> {statusLabel(outcome.status)}
           {outcome.exitCode !== undefined && `, exit code ${outcome.exitCode}`}
         </span>
       )}
@@ -105,14 +108,14 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
       {outcome?.truncated && <span>shortened for the model</span>}
       {outcome?.artefact && (
         <a
-          href={artefactPath(session, outcome.artefact)}
-          download={`${neutraliseLine(outcome.artefact)}.txt`}
+          href={artifactPath(session, outcome.artefact)}
+          download={`${neutralizeLine(outcome.artefact)}.txt`}
         >
           whole output
         </a>
       )}
       {outcome?.changes.map(({ path }) => (
-        <span key={path}>changed {neutraliseLine(path)}</span>
+        <span key={path}>changed {neutralizeLine(path)}</span>
       ))}
       {outcome &&
         hostGroups(outcome.hosts).map(({ text, status: how }) => (

@@ -2,9 +2,9 @@
 import { useEffect, useState } from "react";
 import { Icon } from "../app/icons";
 import { listModels } from "../protocol/api";
-import type { SessionStore, View } from "../state/store";
-import { neutraliseLine } from "../text/neutralise";
-import { usage } from "../text/words";
+import type { SessionStore, SessionView } from "../state/session-store";
+import { usage } from "../text/labels";
+import { neutralizeLine } from "../text/neutralize";
 import type { ApprovalMode } from "../wire";
 
 const MODES: [ApprovalMode, string, string][] = [
@@ -13,7 +13,7 @@ const MODES: [ApprovalMode, string, string][] = [
   ["never", "read-only", "Only what is known to be read-only runs"],
 ];
 
-export function Toolbar({ store, view }: { store: SessionStore; view: View }) {
+export function Toolbar({ store, view }: { store: SessionStore; view: SessionView }) {
   const { transcript, stopping, mode } = view;
   const { facts, phase, lastPrompt } = transcript;
   const online = view.status.state === "open";
@@ -157,7 +157,7 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
       >
         {choices.map((name) => (
           <option key={name} value={name}>
-            {neutraliseLine(name)}
+            {neutralizeLine(name)}
           </option>
         ))}
         <option value={OTHER}>another…</option>
@@ -179,5 +179,5 @@ export function modelName(model: string): string {
       .slice(model.indexOf("/") + 1)
       .split("/")
       .at(-1) ?? "";
-  return neutraliseLine(name) || "model";
+  return neutralizeLine(name) || "model";
 }

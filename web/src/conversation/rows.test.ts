@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import type { Item } from "../state/item";
-import type { View } from "../state/store";
-import { nothing } from "../state/transcript";
+import type { SessionView } from "../state/session-store";
+import { emptyTranscript } from "../state/transcript";
 import { rowsOf } from "./rows";
 
 const prompt = (id: string): Item => ({ kind: "prompt", id, text: id });
-const view = (items: Item[], more: Partial<View> = {}): View => ({
-  transcript: { ...nothing, items },
+const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
+  transcript: { ...emptyTranscript, items },
   status: { state: "open", kind: "socket", why: "", hint: "", final: false },
   caughtUp: true,
   pending: [],
@@ -18,7 +18,7 @@ const view = (items: Item[], more: Partial<View> = {}): View => ({
   mode: "agent",
   ...more,
 });
-const ids = (shown: View) => rowsOf(shown).map(({ id }) => id);
+const ids = (shown: SessionView) => rowsOf(shown).map(({ id }) => id);
 
 test("a new chat puts away what was said before, until it is wanted", () => {
   const items: Item[] = [prompt("a"), { kind: "cleared", id: "c" }, prompt("b")];

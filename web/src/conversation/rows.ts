@@ -1,6 +1,6 @@
 /** Which items are shown, in which order, and what is put away. Pure. */
 import type { Item } from "../state/item";
-import type { View } from "../state/store";
+import type { SessionView } from "../state/session-store";
 import { contextStart } from "../state/transcript";
 
 export type Row =
@@ -20,7 +20,7 @@ function rowOf(item: Item): Row {
 }
 
 /** The rows of a conversation. What a new chat or a clear put away is one row that brings it back. */
-export function rowsOf(view: View): Row[] {
+export function rowsOf(view: SessionView): Row[] {
   const { transcript, showsAll, clearedTo } = view;
   const { items, dropped } = transcript;
   const start = showsAll

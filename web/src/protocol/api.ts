@@ -1,6 +1,6 @@
 /** What the page asks of the server beside a session's messages. */
 import type { ApprovalMode, ModelRef, ServerMessage, SessionId, SessionState } from "../wire";
-import { noAnswer, type Problem, problemOf } from "./problem";
+import { errorFromResponse, noResponse, type RequestError } from "./request-error";
 
 /** One row of the list of sessions. */
 export interface SessionRow {
@@ -23,7 +23,7 @@ export interface HostRow {
 }
 
 /** What a new session is to be like; what is left out is as the server's settings say. */
-export interface Wish {
+export interface CreateSessionRequest {
   host?: string;
   model?: ModelRef;
   approve?: ApprovalMode;
@@ -41,8 +41,14 @@ export function sessionPath(id: SessionId, rest = ""): string {
   return `${SESSIONS}/${encodeURIComponent(id)}${rest}`;
 }
 
-/** Asks; anything but a success is thrown as a `Problem`. */
-export async function ask(what: string, method: string, path: string, body?: unknown, patience = ANSWER_MS) {
+/** Asks; anything but a success is thrown as a `RequestError`. */
+export async function request(
+  what: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  patience = ANSWER_MS,
+) {
   const where = `${method} ${path}`;
   let response: Response;
   try {
@@ -54,14 +60,14 @@ export async function ask(what: string, method: string, path: string, body?: unk
       signal: AbortSignal.timeout(patience),
     });
   } catch {
-    throw noAnswer(what, where);
+    throw noResponse(what, where);
   }
-  if (!response.ok) throw await problemOf(what, where, response);
+  if (!response.ok) throw await errorFromResponse(what, where, response);
   return response;
 }
 
 async function json<T>(what: string, path: string): Promise<T> {
-  return (await (await ask(what, "GET", path)).json()) as T;
+  return (await (await request(what, "GET", path)).json()) as T;
 }
 
 export async function listSessions(): Promise<SessionRow[]> {
@@ -72,17 +78,17 @@ export async function listSessions(): Promise<SessionRow[]> {
   return said.sessions;
 }
 
-export async function createSession(wish: Wish): Promise<SessionId> {
-  const response = await ask("The session could not be made", "POST", SESSIONS, wish, 60_000);
+export async function createSession(wish: CreateSessionRequest): Promise<SessionId> {
+  const response = await request("The session could not be made", "POST", SESSIONS, wish, 60_000);
   return ((await response.json()) as { sessionId: SessionId }).sessionId;
 }
 
 export async function deleteSession(id: SessionId): Promise<void> {
-  await ask("The session could not be deleted", "DELETE", sessionPath(id));
+  await request("The session could not be deleted", "DELETE", sessionPath(id));
 }
 
 /** How a session works now, as the answer to `hello` tells it. */
-export async function greetingOf(id: SessionId): Promise<ServerMessage> {
+export async function fetchGreeting(id: SessionId): Promise<ServerMessage> {
   const said = await json<Record<string, unknown>>("The session could not be opened", sessionPath(id));
   return { ...said, type: "session.created", seq: undefined } as unknown as ServerMessage;
 }
@@ -96,8 +102,8 @@ export async function listModels(): Promise<ModelRef[]> {
 }
 
 /** The whole output of a call. */
-export function artefactPath(id: SessionId, name: string): string {
+export function artifactPath(id: SessionId, name: string): string {
   return sessionPath(id, `/artefacts/${encodeURIComponent(name)}`);
 }
 
-export type { Problem };
+export type { RequestError };

@@ -2,7 +2,7 @@
 import type { ServerMessage } from "../wire";
 
 /** What is to become of a message. */
-export type Verdict = "take" | "drop" | "gap";
+export type SequenceAction = "take" | "drop" | "gap";
 
 /**
  * One event may give several messages with one `seq`; all but the last say `more`. A connection may break between
@@ -25,7 +25,7 @@ export class Sequencer {
     this.came = 0;
   }
 
-  judge(message: ServerMessage): Verdict {
+  judge(message: ServerMessage): SequenceAction {
     if (!("seq" in message) || message.seq === undefined) return "take";
     const { seq } = message;
     if (seq <= this.complete) return "drop";

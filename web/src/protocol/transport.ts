@@ -2,7 +2,7 @@
 import type { ClientMessage, ServerMessage, SessionId } from "../wire";
 
 /** Why a connection ended. */
-export interface Ended {
+export interface ConnectionEnd {
   /** Whether it ever worked: whether a message came. */
   worked: boolean;
   /** Whether nobody answered at all for as long as it may take. */
@@ -16,13 +16,13 @@ export interface Ended {
 }
 
 /** What a connection tells. */
-export interface Hooks {
+export interface ConnectionHandlers {
   message(message: ServerMessage): void;
   /** Anything came, even what is no message: the connection lives. */
   alive(): void;
   /** From here on it is told again what came after the last event that was told whole. */
   again(): void;
-  ended(ended: Ended): void;
+  ended(ended: ConnectionEnd): void;
 }
 
 /** An open connection, or one that is about to open. */
@@ -35,7 +35,7 @@ export interface Connection {
 }
 
 /** Opens a connection that sends all that came after `resumeFrom`. */
-export type Connect = (id: SessionId, resumeFrom: number, hooks: Hooks) => Connection;
+export type OpenConnection = (id: SessionId, resumeFrom: number, hooks: ConnectionHandlers) => Connection;
 
 /** Reads one message; nothing where it is none. */
 export function parse(text: string): ServerMessage | undefined {

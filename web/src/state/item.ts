@@ -2,14 +2,14 @@
 import type {
   CallId,
   ChangedFile,
-  Class,
   Finding,
   Grant,
   HostOutcome,
   Origin,
+  RiskClass,
   Status,
   StopReason,
-  Tokens,
+  TokenCounts,
   ToolEffect,
 } from "../wire";
 
@@ -20,7 +20,7 @@ export type TextState = "streaming" | "whole" | "broken";
 export type StepKind = "command" | "send_keys" | "tool";
 
 /** What was decided about a call. */
-export type Decided =
+export type ApprovalState =
   | { state: "waiting" }
   | { state: "allowed"; by: string | undefined; session: boolean }
   | { state: "rejected"; by: string | undefined; reason: string };
@@ -44,7 +44,7 @@ export interface Step {
   call: CallId;
   tool: string;
   effect: ToolEffect | undefined;
-  looks: StepKind;
+  cardKind: StepKind;
   arguments: unknown;
   /** What runs: the command, the keys, or a short form of the call. */
   command: string;
@@ -54,11 +54,11 @@ export interface Step {
   editedFrom: string | undefined;
   reason: string;
   origin: Origin;
-  risk: Class | undefined;
+  risk: RiskClass | undefined;
   findings: readonly Finding[];
   /** What "for this session" covers; none for a call that was not asked about. */
   covers: Grant | undefined;
-  decided: Decided;
+  decided: ApprovalState;
   /** Whether it began. */
   started: boolean;
   /** The newest output while it runs; empty afterwards. */
@@ -83,6 +83,6 @@ export type Item =
       id: string;
       reason: StopReason;
       error: string | undefined;
-      usage: Tokens;
+      usage: TokenCounts;
       iterations: number;
     };

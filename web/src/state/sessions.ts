@@ -1,7 +1,7 @@
 /** The sessions that are open in this browser tab, and which of them is looked at. */
 import type { SessionId } from "../wire";
-import * as keep from "./keep";
-import { SessionStore } from "./store";
+import { SessionStore } from "./session-store";
+import * as storage from "./storage";
 
 export interface Tabs {
   open: readonly SessionStore[];
@@ -25,7 +25,7 @@ export class Sessions {
   /** Begins with what the address names and what was open before a reload. */
   start(): void {
     const wanted = sessionOfHash(location.hash);
-    const kept = keep.openTabs();
+    const kept = storage.openTabs();
     for (const id of wanted && !kept.includes(wanted) ? [...kept, wanted] : kept) this.add(id);
     const active = this.tabs.open.find(({ id }) => id === wanted) ?? this.tabs.open.at(-1);
     this.become({ ...this.tabs, active });
@@ -46,7 +46,7 @@ export class Sessions {
   };
 
   /** Puts a session away; it lives on. */
-  readonly putAway = (id: SessionId): void => {
+  readonly closeTab = (id: SessionId): void => {
     const at = this.tabs.open.findIndex((store) => store.id === id);
     const gone = this.tabs.open[at];
     if (!gone) return;
@@ -70,7 +70,7 @@ export class Sessions {
 
   private become(tabs: Tabs): void {
     this.tabs = tabs;
-    keep.keepOpenTabs(tabs.open.map(({ id }) => id));
+    storage.saveOpenTabs(tabs.open.map(({ id }) => id));
     const hash = tabs.active ? `#/s/${encodeURIComponent(tabs.active.id)}` : "";
     if (location.hash !== hash) history.replaceState(null, "", hash || location.pathname);
     for (const listener of [...this.listeners]) listener();

@@ -3,14 +3,14 @@ import type { ServerMessage } from "../wire";
 import type { Item, Step } from "./item";
 import {
   contextStart,
+  emptyTranscript,
   fold,
   ITEMS_MAX,
   isCaughtUp,
   LIVE_OUTPUT_MAX,
   LIVE_TEXT_MAX,
-  nothing,
+  pendingApproval,
   type Transcript,
-  waitingStep,
 } from "./transcript";
 
 const sessionId = "s";
@@ -125,10 +125,10 @@ const task = log(
 
 describe("a turn", () => {
   test("is prompt, answer, one card for a call, its summary, and its end", () => {
-    const transcript = fold(nothing, task);
+    const transcript = fold(emptyTranscript, task);
     expect(kinds(transcript)).toEqual(["prompt", "answer", "step", "complete", "end"]);
     expect(lastStep(transcript)).toMatchObject({
-      looks: "command",
+      cardKind: "command",
       command: "df -h",
       reason: "look",
       risk: "read_only",
@@ -141,8 +141,8 @@ describe("a turn", () => {
   });
 
   test("is the same however its messages were cut into batches, and what was given is not changed", () => {
-    const whole = fold(nothing, task);
-    let one = nothing;
+    const whole = fold(emptyTranscript, task);
+    let one = emptyTranscript;
     for (const message of task) {
       const before = structuredClone(one);
       const next = fold(one, [message]);
@@ -153,19 +153,19 @@ describe("a turn", () => {
   });
 
   test("keeps the items that did not change as they were", () => {
-    const before = fold(nothing, task);
+    const before = fold(emptyTranscript, task);
     const after = fold(before, log(...Array(13).fill([]), prompt("more", 2)).slice(-2));
     expect(after.items[2]).toBe(before.items[2]);
   });
 
   test("that was stopped or failed says so", () => {
     const stopped = fold(
-      nothing,
+      emptyTranscript,
       log(first, prompt("x", 1), step(1, 1), state("stopping", 1, 1), done(1, "cancelled")),
     );
     expect(stopped.items.at(-1)).toMatchObject({ kind: "end", reason: "cancelled" });
     const failed = fold(
-      nothing,
+      emptyTranscript,
       log(
         first,
         prompt("x", 1),
@@ -176,7 +176,7 @@ describe("a turn", () => {
     );
     expect(failed.items.at(-1)).toMatchObject({ kind: "end", reason: "failed", error: "the key is refused" });
     const quiet = fold(
-      nothing,
+      emptyTranscript,
       log(
         first,
         prompt("x", 1),
@@ -190,7 +190,7 @@ describe("a turn", () => {
 });
 
 describe("a stream", () => {
-  const begun = fold(nothing, log(first, prompt("x", 1), step(1, 1)));
+  const begun = fold(emptyTranscript, log(first, prompt("x", 1), step(1, 1)));
 
   test("grows, and the whole message takes its place", () => {
     let transcript = fold(begun, [
@@ -250,16 +250,16 @@ describe("a stream", () => {
 });
 
 describe("a proposal", () => {
-  const asked = fold(nothing, task.slice(0, 8));
+  const asked = fold(emptyTranscript, task.slice(0, 8));
   const closed = (fields: object) =>
     fold(asked, [
       { type: "approval.closed", sessionId, seq: 6, toolCallId: "c1", by: "bob", ...fields } as ServerMessage,
     ]);
 
   test("waits, and closes when it is answered anywhere", () => {
-    expect(waitingStep(asked)?.call).toBe("c1");
+    expect(pendingApproval(asked)?.call).toBe("c1");
     const after = closed({ decision: "reject", reason: "not now" });
-    expect(waitingStep(after)).toBeUndefined();
+    expect(pendingApproval(after)).toBeUndefined();
     expect(lastStep(after)?.decided).toEqual({ state: "rejected", by: "bob", reason: "not now" });
   });
 
@@ -292,14 +292,14 @@ describe("a proposal", () => {
         seq: 6,
       } as ServerMessage,
     ]);
-    expect(waitingStep(after)).toBeUndefined();
+    expect(pendingApproval(after)).toBeUndefined();
     expect(lastStep(after)?.decided.state).toBe("rejected");
   });
 });
 
 describe("a call", () => {
   const runs = fold(
-    nothing,
+    emptyTranscript,
     log(
       first,
       prompt("x", 1),
@@ -332,7 +332,7 @@ describe("a call", () => {
 
   test("that the policy refused has a card of what was wanted", () => {
     const before = fold(
-      nothing,
+      emptyTranscript,
       log(first, prompt("x", 1), step(1, 1), reply("", 1, call("c1", "run_command", df))),
     );
     const after = fold(before, [
@@ -345,17 +345,17 @@ describe("a call", () => {
   });
 
   test("looks like keys, a command, or another tool", () => {
-    const looks = [
+    const cardKind = [
       ["send_keys", { keys: "q Enter", reasoning: "leave" }, "send_keys", "q Enter"],
       ["bash", { command: "ls" }, "command", "ls"],
       ["write_file", { path: "a", content: "b" }, "tool", 'write_file("a", ...)'],
     ] as const;
-    for (const [name, args, look, command] of looks) {
+    for (const [name, args, look, command] of cardKind) {
       const after = fold(
-        nothing,
+        emptyTranscript,
         log(first, prompt("x", 1), step(1, 1), reply("", 1), starts("c9", name, args)),
       );
-      expect(lastStep(after)).toMatchObject({ looks: look, command });
+      expect(lastStep(after)).toMatchObject({ cardKind: look, command });
     }
   });
 });
@@ -368,7 +368,7 @@ describe("what waits", () => {
       [{ type: "prompt.queued", content: "two" }, state("thinking", 1, 0, { queued: 1 })],
       [{ type: "prompt.queued", content: "three" }, state("thinking", 1, 0, { queued: 2 })],
     );
-    const waits = fold(nothing, two);
+    const waits = fold(emptyTranscript, two);
     expect(waits.queued).toEqual(["two", "three"]);
     const next = log(...Array(4).fill([]), done(1), [
       { type: "user.message", content: "two" },
@@ -383,7 +383,7 @@ describe("what waits", () => {
 
   test("questions are told again by each connection, and closed by whoever answers", () => {
     const question = { id: 3, kind: "secret" as const, from: "sudo", prompt: "Password:" };
-    const asked = fold(nothing, [
+    const asked = fold(emptyTranscript, [
       live("question", { question }),
       live("question", { question: { ...question, id: 4 } }),
     ]);
@@ -400,7 +400,10 @@ describe("what waits", () => {
 
   test("a pause is told with its reason where nobody asked for it", () => {
     const paused = (pauseReason: string) =>
-      fold(nothing, log(first, prompt("x", 1), state("paused", 1, 1, { event: "paused", pauseReason })));
+      fold(
+        emptyTranscript,
+        log(first, prompt("x", 1), state("paused", 1, 1, { event: "paused", pauseReason })),
+      );
     expect(paused("asked").phase).toBe("paused");
     expect(paused("asked").items).toHaveLength(1);
     expect(paused("loop").items.at(-1)).toMatchObject({ kind: "notice", weight: "warning" });
@@ -410,14 +413,14 @@ describe("what waits", () => {
 describe("history", () => {
   test("is all that comes up to `lastSeq`", () => {
     const greeting = { ...opening, seq: undefined, more: undefined, lastSeq: 13 } as ServerMessage;
-    const part = fold(nothing, [greeting, ...task.slice(0, 5)]);
+    const part = fold(emptyTranscript, [greeting, ...task.slice(0, 5)]);
     expect(isCaughtUp(part)).toBe(false);
     expect(isCaughtUp(fold(part, task.slice(5)))).toBe(true);
-    expect(isCaughtUp(fold(nothing, [{ ...greeting, lastSeq: 0 } as ServerMessage]))).toBe(true);
+    expect(isCaughtUp(fold(emptyTranscript, [{ ...greeting, lastSeq: 0 } as ServerMessage]))).toBe(true);
   });
 
   test("that was forgotten is behind a line", () => {
-    const cleared = fold(fold(nothing, task), [
+    const cleared = fold(fold(emptyTranscript, task), [
       {
         ...state("idle", 1, 2, { event: "history_cleared", historyCleared: true }),
         sessionId,
@@ -433,7 +436,7 @@ describe("history", () => {
     const many: ServerMessage[] = Array.from({ length: ITEMS_MAX + 2_500 }, (_, at) =>
       live("notice", { content: `${at}` }),
     );
-    const transcript = fold(fold(nothing, many), [live("notice", { content: "last" })]);
+    const transcript = fold(fold(emptyTranscript, many), [live("notice", { content: "last" })]);
     expect(transcript.items.length).toBeLessThanOrEqual(ITEMS_MAX + 1_000);
     expect(transcript.dropped + transcript.items.length).toBe(ITEMS_MAX + 2_501);
     expect(textOf(transcript, "notice")).toBe("last");
@@ -442,7 +445,7 @@ describe("history", () => {
 
 describe("what is not known", () => {
   test("changes nothing", () => {
-    const before = fold(nothing, task);
+    const before = fold(emptyTranscript, task);
     const after = fold(before, [
       live("some.later.type", { content: "x" }),
       live("terminal.output", { data: "x" }),
@@ -455,8 +458,8 @@ describe("what is not known", () => {
   });
 
   test("the mode is that of the session, and a change of it is told", () => {
-    expect(fold(nothing, task).facts?.mode).toBe("agent");
-    const told = fold(nothing, [{ ...opening, mode: "chat" } as ServerMessage]);
+    expect(fold(emptyTranscript, task).facts?.mode).toBe("agent");
+    const told = fold(emptyTranscript, [{ ...opening, mode: "chat" } as ServerMessage]);
     expect(told.facts?.mode).toBe("chat");
     const changed = fold(told, [{ type: "configured", sessionId, seq: 2, mode: "agent" }]);
     expect(changed.facts?.mode).toBe("agent");
@@ -467,7 +470,7 @@ describe("what is not known", () => {
   });
 
   test("a change of model or approval is told and kept", () => {
-    const after = fold(fold(nothing, task), [
+    const after = fold(fold(emptyTranscript, task), [
       { type: "configured", sessionId, seq: 14, model: "ollama/phi3", approve: "auto" },
     ]);
     expect(after.facts).toMatchObject({ model: "ollama/phi3", approve: "auto" });

@@ -1,13 +1,13 @@
 /**
  * What a person reads of a session: folds the server's messages into items, a phase, and totals. The page's own form
  * of `sysop_core::transcript`. It is pure: the same messages give the same transcript, live and replayed. Texts are
- * kept as they came and are untrusted: whoever shows them neutralises them.
+ * kept as they came and are untrusted: whoever shows them neutralizes them.
  */
 
-import { modeWords, pausedWords, shortForm, typedWords } from "../text/words";
+import { callSummary, modeLabel, pauseLabel, typedLabel } from "../text/labels";
 import type {
   ApprovalMode,
-  LentTools,
+  ClientToolSet,
   Mode,
   ModelRef,
   OfferedTool,
@@ -15,9 +15,9 @@ import type {
   Question,
   ServerMessage,
   SessionState,
-  Tokens,
+  TokenCounts,
+  ToolCallRequest,
   ToolEffect,
-  WantedCall,
 } from "../wire";
 import type { Item, Step, TextState } from "./item";
 
@@ -33,7 +33,7 @@ export const LIVE_OUTPUT_MAX = 64 * 1024;
 const MISSED = "\n\n[…]\n\n";
 
 /** How a session works. */
-export interface Facts {
+export interface SessionInfo {
   model: ModelRef;
   approve: ApprovalMode;
   host: string;
@@ -41,7 +41,7 @@ export interface Facts {
   profile: string;
   maxIterations: number;
   tools: readonly OfferedTool[];
-  lent: LentTools | undefined;
+  lent: ClientToolSet | undefined;
   mode: Mode;
 }
 
@@ -52,7 +52,7 @@ export interface Transcript {
   turnStart: number;
   /** How many of the oldest items are not here any more. */
   dropped: number;
-  facts: Facts | undefined;
+  facts: SessionInfo | undefined;
   phase: SessionState;
   pauseReason: PauseReason | undefined;
   turn: number;
@@ -62,7 +62,7 @@ export interface Transcript {
   stepOpen: boolean;
   /** Prompts that wait for the end of the turn. */
   queued: readonly string[];
-  usage: Tokens;
+  usage: TokenCounts;
   /** The last event here. */
   seq: number;
   /** The end of what was history when the page connected. */
@@ -71,7 +71,7 @@ export interface Transcript {
   /** The person who has the terminal while the agent waits. */
   holder: string | undefined;
   /** The calls of the last reply. */
-  wanted: readonly WantedCall[];
+  wanted: readonly ToolCallRequest[];
   /** Why the last model call failed, and why the turn ends. */
   failure: string | undefined;
   error: string | undefined;
@@ -80,7 +80,7 @@ export interface Transcript {
   liveNotices: number;
 }
 
-export const nothing: Transcript = {
+export const emptyTranscript: Transcript = {
   items: [],
   turnStart: 0,
   dropped: 0,
@@ -107,7 +107,7 @@ export const nothing: Transcript = {
 /** Takes in messages; what was given is not changed. A type that is not known changes nothing. */
 export function fold(before: Transcript, messages: readonly ServerMessage[]): Transcript {
   if (messages.length === 0) return before;
-  const draft = new Draft(before);
+  const draft = new TranscriptBuilder(before);
   for (const message of messages) draft.take(message);
   return draft.done();
 }
@@ -118,7 +118,7 @@ export function isCaughtUp(transcript: Transcript): boolean {
 }
 
 /** What a person is asked about now. */
-export function waitingStep(transcript: Transcript): Step | undefined {
+export function pendingApproval(transcript: Transcript): Step | undefined {
   for (let at = transcript.items.length - 1; at >= transcript.turnStart; at -= 1) {
     const item = transcript.items[at];
     if (item?.kind === "step" && item.decided.state === "waiting" && !item.outcome) return item;
@@ -137,7 +137,7 @@ export function contextStart(transcript: Transcript): number {
 type Body<K extends Item["kind"]> = Extract<Item, { kind: K }>;
 
 /** A transcript while messages are taken in: changed in place, and never seen from outside. */
-class Draft {
+class TranscriptBuilder {
   private readonly next: { -readonly [K in keyof Transcript]: Transcript[K] };
   private readonly items: Item[];
 
@@ -213,7 +213,7 @@ class Draft {
         next.holder = message.holder;
         return;
       case "terminal.typed":
-        return this.notice(message.seq, typedWords(message.by, message.typed), "note");
+        return this.notice(message.seq, typedLabel(message.by, message.typed), "note");
       case "error":
         if (message.seq !== undefined) next.error = message.message;
         return;
@@ -253,7 +253,7 @@ class Draft {
   private configured(message: Extract<ServerMessage, { type: "configured" }>): void {
     const { facts } = this.next;
     const said: string[] = [];
-    const change: Partial<{ -readonly [K in keyof Facts]: Facts[K] }> = {};
+    const change: Partial<{ -readonly [K in keyof SessionInfo]: SessionInfo[K] }> = {};
     if (message.model !== undefined) {
       change.model = message.model;
       said.push(`the model is ${message.model} from now on`);
@@ -264,7 +264,7 @@ class Draft {
     }
     if (message.mode !== undefined) {
       change.mode = message.mode;
-      said.push(modeWords(message.mode));
+      said.push(modeLabel(message.mode));
     }
     if (message.lent !== undefined) {
       const { tools, root } = message.lent;
@@ -368,7 +368,7 @@ class Draft {
     const step = this.stepOf(call, name, message.arguments);
     this.put({
       ...step,
-      command: step.looks === "command" ? command : step.command,
+      command: step.cardKind === "command" ? command : step.command,
       proposal: command,
       reason,
       risk,
@@ -485,7 +485,7 @@ class Draft {
         return;
       case "paused":
         if (message.pauseReason && message.pauseReason !== "asked") {
-          this.notice(message.seq, pausedWords(message.pauseReason), "warning");
+          this.notice(message.seq, pauseLabel(message.pauseReason), "warning");
         }
         return;
       case "compacted":
@@ -550,9 +550,9 @@ class Draft {
       call,
       tool,
       effect,
-      looks: keys !== undefined ? "send_keys" : command !== undefined ? "command" : "tool",
+      cardKind: keys !== undefined ? "send_keys" : command !== undefined ? "command" : "tool",
       arguments: args,
-      command: keys ?? command ?? shortForm(tool, args),
+      command: keys ?? command ?? callSummary(tool, args),
       proposal: "",
       editedFrom: undefined,
       reason: textArgument(args, "reasoning") ?? textArgument(args, "reason") ?? "",

@@ -1,8 +1,8 @@
 /** Finds text in the terminal. */
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
-import type { Attached } from "./attached";
+import type { TerminalSession } from "./terminal-session";
 
-export function SearchBox({ attached, onClose }: { attached: Attached; onClose(): void }) {
+export function SearchBox({ attached, onClose }: { attached: TerminalSession; onClose(): void }) {
   const [text, setText] = useState("");
   const [found, setFound] = useState("");
   const box = useRef<HTMLInputElement>(null);

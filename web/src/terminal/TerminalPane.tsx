@@ -3,32 +3,32 @@ import "@xterm/xterm/css/xterm.css";
 import "./terminal.css";
 import { useEffect, useImperativeHandle, useRef, useState } from "react";
 import type { TerminalPaneProps } from "../terminal-api";
-import { neutralise, neutraliseLine } from "../text/neutralise";
-import { Ask } from "./Ask";
-import { Attached, type Looks } from "./attached";
+import { neutralize, neutralizeLine } from "../text/neutralize";
+import { ConfirmInput } from "./ConfirmInput";
 import { SearchBox } from "./SearchBox";
+import { TerminalSession, type TerminalStatus } from "./terminal-session";
 
-const NOTHING: Looks = { connected: false };
+const DISCONNECTED: TerminalStatus = { connected: false };
 
 export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalPaneProps) {
   const place = useRef<HTMLDivElement>(null);
   const bar = useRef<HTMLElement>(null);
-  const [attached, setAttached] = useState<Attached>();
-  const [looks, setLooks] = useState<Looks>(NOTHING);
+  const [attached, setAttached] = useState<TerminalSession>();
+  const [terminalStatus, setTerminalStatus] = useState<TerminalStatus>(DISCONNECTED);
   const [searching, setSearching] = useState(false);
   const first = useRef(theme);
 
   useEffect(() => {
     if (!place.current) return;
-    const made = new Attached(link, place.current, first.current, (change) =>
-      setLooks((was) => ({ ...was, ...change })),
+    const made = new TerminalSession(link, place.current, first.current, (change) =>
+      setTerminalStatus((was) => ({ ...was, ...change })),
     );
     made.onSearch = () => setSearching(true);
     made.onLeave = () => bar.current?.querySelector("button")?.focus();
     setAttached(made);
     return () => {
       setAttached(undefined);
-      setLooks(NOTHING);
+      setTerminalStatus(DISCONNECTED);
       made.dispose();
     };
   }, [link]);
@@ -49,7 +49,7 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
     [attached],
   );
 
-  const { asking, ended, holder, problem, selection, hint, connected } = looks;
+  const { asking, ended, holder, problem, selection, hint, connected } = terminalStatus;
   const close = () => {
     setSearching(false);
     attached?.focus();
@@ -58,16 +58,16 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
     <div className="terminal">
       {searching && attached && <SearchBox attached={attached} onClose={close} />}
       <div className="terminal-screen" ref={place} />
-      {asking && <Ask asking={asking} />}
+      {asking && <ConfirmInput asking={asking} />}
       <footer className="terminal-bar" ref={bar}>
         <span className="terminal-state" role="status">
           {!connected && <span className="terminal-off">offline: keys are not sent</span>}
-          {connected && problem && <span className="terminal-off">{neutraliseLine(problem)}</span>}
-          {ended && <span>{neutraliseLine(ended)}</span>}
+          {connected && problem && <span className="terminal-off">{neutralizeLine(problem)}</span>}
+          {ended && <span>{neutralizeLine(ended)}</span>}
           {holder !== undefined && (
-            <span className="terminal-holder">{neutraliseLine(holder)} types; the agent waits</span>
+            <span className="terminal-holder">{neutralizeLine(holder)} types; the agent waits</span>
           )}
-          {hint && <span className="terminal-hint">{neutraliseLine(hint)}</span>}
+          {hint && <span className="terminal-hint">{neutralizeLine(hint)}</span>}
         </span>
         {holder !== undefined && (
           <button type="button" onClick={() => attached?.release()} title="Let the agent type again">
@@ -83,7 +83,7 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
           <button
             type="button"
             className="terminal-send"
-            onClick={() => onSelectionToModel(neutralise(attached?.selected() ?? ""))}
+            onClick={() => onSelectionToModel(neutralize(attached?.selected() ?? ""))}
           >
             Send to the model
           </button>

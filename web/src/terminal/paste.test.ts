@@ -1,19 +1,22 @@
 import { describe, expect, it } from "vitest";
 import { isWeb } from "./links";
-import { keysFor, typing } from "./paste";
+import { keysFor, prepareInput } from "./paste";
 
 describe("what is pasted", () => {
   it("is typed as it is where it is one line", () => {
-    expect(typing("ls -l\tx é 😀")).toEqual({ text: "ls -l\tx é 😀", why: undefined });
+    expect(prepareInput("ls -l\tx é 😀")).toEqual({ text: "ls -l\tx é 😀", why: undefined });
   });
 
   it("is looked at first where it would run", () => {
-    expect(typing("a\r\nb\rc")).toMatchObject({ text: "a\nb\nc", why: expect.stringContaining("3 lines") });
-    expect(typing("rm -r x\n").why).toContain("Enter");
+    expect(prepareInput("a\r\nb\rc")).toMatchObject({
+      text: "a\nb\nc",
+      why: expect.stringContaining("3 lines"),
+    });
+    expect(prepareInput("rm -r x\n").why).toContain("Enter");
   });
 
   it("holds no control characters, and cannot end its own marks", () => {
-    const { text, why } = typing("a\u001b[201~; rm -r /\u009b\u0003\u007f");
+    const { text, why } = prepareInput("a\u001b[201~; rm -r /\u009b\u0003\u007f");
     expect(text).toBe("a[201~; rm -r /");
     expect(why).toContain("control characters");
     expect(keysFor("a\nb", true)).toBe("\u001b[200~a\rb\u001b[201~");

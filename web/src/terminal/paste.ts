@@ -4,7 +4,7 @@
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
 /** A text that is about to be typed. */
-export interface Typing {
+export interface TerminalText {
   /** Text, tabs and `\n`, and nothing else. */
   text: string;
   /** Why the person has to look at it first; none where they need not. */
@@ -12,7 +12,7 @@ export interface Typing {
 }
 
 /** What is left of a text, and whether somebody should look at it before it is typed. */
-export function typing(pasted: string): Typing {
+export function prepareInput(pasted: string): TerminalText {
   const lines = pasted.replace(/\r\n?/g, "\n");
   const text = lines.replace(CONTROLS, "");
   const count = text.replace(/\n$/, "").split("\n").length;

@@ -59,7 +59,7 @@ const LIGHT: ITheme = {
   brightWhite: "#6e7781",
 };
 
-/** What is found, by its colours. */
+/** What is found, by its colors. */
 const FOUND = {
   matchBackground: "#7a5c00",
   matchOverviewRuler: "#e3b341",
@@ -70,7 +70,7 @@ const FOUND = {
 export type Theme = "dark" | "light";
 
 /** A screen and what belongs to it. */
-export interface Screen {
+export interface TerminalScreen {
   term: Terminal;
   /** How many cells there is room for; none while it has no size. */
   room(): { cols: number; rows: number } | undefined;
@@ -82,7 +82,7 @@ export interface Screen {
 }
 
 /** Puts a screen into an element. */
-export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: string) => void): Screen {
+export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: string) => void): TerminalScreen {
   const term = new Terminal({
     allowProposedApi: true,
     cursorBlink: !matchMedia("(prefers-reduced-motion: reduce)").matches,
@@ -101,10 +101,10 @@ export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: stri
   term.loadAddon(new Unicode11Addon());
   term.unicode.activeVersion = "11";
   term.loadAddon(links(hint));
-  silence(term);
+  ignoreRepliesAndTitles(term);
   term.open(element);
   term.textarea?.setAttribute("aria-label", "Live terminal; Ctrl+Shift+Enter leaves it");
-  quicken(term);
+  enableWebgl(term);
   return {
     term,
     room: () => {
@@ -143,7 +143,7 @@ function links(hint: (text: string) => void): WebLinksAddon {
  * Draws with the graphics card, as long as it is there; else the elements of the page do. A card that is emulated would
  * take the processor from everything else.
  */
-function quicken(term: Terminal): void {
+function enableWebgl(term: Terminal): void {
   const canvas = document.createElement("canvas");
   const card = canvas.getContext("webgl2", { failIfMajorPerformanceCaveat: true });
   if (!card) return;
@@ -161,7 +161,7 @@ function quicken(term: Terminal): void {
  * The server passes on nothing that could act beyond the screen. This is the second lock: what is printed here sets no
  * title, reaches no clipboard, makes no link that is not what it shows, and is answered by no key that nobody pressed.
  */
-function silence(term: Terminal): void {
+function ignoreRepliesAndTitles(term: Terminal): void {
   const nothing = () => true;
   for (const osc of [0, 1, 2, 4, 7, 8, 9, 10, 11, 12, 50, 52, 99, 104, 110, 111, 112, 133, 633, 777, 1337]) {
     term.parser.registerOscHandler(osc, nothing);

@@ -1,16 +1,16 @@
 /** A block of code: highlighted once it is finished, with what can be done with it. */
 import { type ReactNode, useContext, useEffect, useState } from "react";
 import { Commands, CopyButton } from "./Markdown";
-import { neutralise, neutraliseLine, onlySeen, pieces } from "./neutralise";
+import { neutralize, neutralizeLine, pieces, stripInvisible } from "./neutralize";
 
-/** What is longer is shown in one colour. */
+/** What is longer is shown in one color. */
 const HIGHLIGHT_CHARS_MAX = 50_000;
 /** Languages of commands, which a terminal understands; none is one of them, as models often say none. */
 const SHELLS = new Set(["", "bash", "sh", "shell", "zsh", "console", "fish", "text", "shell-session"]);
 
 export function Code({ text, language, finished }: { text: string; language: string; finished: boolean }) {
   const actions = useContext(Commands);
-  const name = neutraliseLine(language.split(/[\s{,]/)[0] ?? "").slice(0, 24);
+  const name = neutralizeLine(language.split(/[\s{,]/)[0] ?? "").slice(0, 24);
   const shown = useHighlighted(text, name, finished);
   return (
     <figure className="code">
@@ -20,7 +20,7 @@ export function Code({ text, language, finished }: { text: string; language: str
         {actions && SHELLS.has(name.toLowerCase()) && (
           <button
             type="button"
-            onClick={() => actions.paste(onlySeen(withoutPrompts(text, name)))}
+            onClick={() => actions.paste(stripInvisible(withoutPrompts(text, name)))}
             title="Put it into the live terminal; you press Enter"
           >
             Send to terminal
@@ -42,14 +42,14 @@ function withoutPrompts(text: string, language: string): string {
 }
 
 /** What is not as it looks is marked. */
-export function Shown({ text }: { text: string }) {
+export function SafeText({ text }: { text: string }) {
   return pieces(text).map(({ text: piece, odd }, at) =>
     // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of one text keep their places
-    odd ? <OddSign key={at} text={piece} /> : piece,
+    odd ? <InvisibleMark key={at} text={piece} /> : piece,
   );
 }
 
-function OddSign({ text }: { text: string }) {
+function InvisibleMark({ text }: { text: string }) {
   return (
     <mark className="odd" title="A character that would not be seen">
       {text}
@@ -71,5 +71,5 @@ function useHighlighted(text: string, language: string, finished: boolean): Reac
       here = false;
     };
   }, [wanted, text, language]);
-  return done?.text === text ? done.shown : neutralise(text);
+  return done?.text === text ? done.shown : neutralize(text);
 }

@@ -4,9 +4,9 @@
  */
 import type { Token, Tokens } from "marked";
 import { createContext, memo, type ReactNode, useContext, useRef } from "react";
-import { type Block, Blocks } from "./blocks";
+import { type Block, BlockParser } from "./blocks";
 import { Code } from "./Code";
-import { neutralise, neutraliseLine, onlySeen, safeHref } from "./neutralise";
+import { neutralize, neutralizeLine, safeHref, stripInvisible } from "./neutralize";
 
 /** What may be done with a command that stands in a text. */
 export interface CommandActions {
@@ -21,8 +21,8 @@ export interface CommandActions {
 export const Commands = createContext<CommandActions | undefined>(undefined);
 
 export function Markdown({ text, whole }: { text: string; whole: boolean }) {
-  const blocks = useRef<Blocks>(undefined);
-  blocks.current ??= new Blocks();
+  const blocks = useRef<BlockParser>(undefined);
+  blocks.current ??= new BlockParser();
   // What the lexer would change of itself is changed before, so that the places of blocks stay.
   const shown = blocks.current.of(text.replace(/\r\n|\r/g, "\n"), whole);
   return (
@@ -52,7 +52,7 @@ function blockNode(token: Token, finished: boolean): ReactNode {
       return <p>{inline((token as Tokens.Paragraph).tokens)}</p>;
     case "text": {
       const { tokens, text } = token as Tokens.Text;
-      return tokens ? inline(tokens) : neutralise(text);
+      return tokens ? inline(tokens) : neutralize(text);
     }
     case "code": {
       const { lang, text } = token as Tokens.Code;
@@ -70,7 +70,7 @@ function blockNode(token: Token, finished: boolean): ReactNode {
       // A `<cmd>` at the beginning of a line is a block of HTML to the lexer.
       return <p>{chips((token as Tokens.HTML).raw.trim())}</p>;
     default:
-      return <p>{neutralise(token.raw)}</p>;
+      return <p>{neutralize(token.raw)}</p>;
   }
 }
 
@@ -173,7 +173,7 @@ function Inline({ token }: { token: Token }): ReactNode {
     case "text":
     case "escape": {
       const { tokens, text } = token as Tokens.Text;
-      return tokens ? inline(tokens) : neutralise(text);
+      return tokens ? inline(tokens) : neutralize(text);
     }
     case "strong":
       return <strong>{inline((token as Tokens.Strong).tokens)}</strong>;
@@ -182,7 +182,7 @@ function Inline({ token }: { token: Token }): ReactNode {
     case "del":
       return <del>{inline((token as Tokens.Del).tokens)}</del>;
     case "codespan":
-      return <code>{neutraliseLine((token as Tokens.Codespan).text)}</code>;
+      return <code>{neutralizeLine((token as Tokens.Codespan).text)}</code>;
     case "br":
       return <br />;
     case "link": {
@@ -191,12 +191,12 @@ function Inline({ token }: { token: Token }): ReactNode {
     }
     case "image": {
       const { href, text } = token as Tokens.Image;
-      return <Anchor href={href}>{neutralise(text || href)}</Anchor>;
+      return <Anchor href={href}>{neutralize(text || href)}</Anchor>;
     }
     case "html":
       return chips(token.raw);
     default:
-      return neutralise(token.raw);
+      return neutralize(token.raw);
   }
 }
 
@@ -205,7 +205,7 @@ function Anchor({ href, children }: { href: string; children: ReactNode }) {
   const safe = safeHref(href);
   if (!safe) return <span className="bad-link">{children}</span>;
   return (
-    <a href={safe} target="_blank" rel="noopener noreferrer" title={neutraliseLine(safe)}>
+    <a href={safe} target="_blank" rel="noopener noreferrer" title={neutralizeLine(safe)}>
       {children}
     </a>
   );
@@ -216,7 +216,7 @@ function chips(raw: string): ReactNode[] {
   return raw.split(/(<cmd>[\s\S]*?<\/cmd>)/gi).map((part, at) => {
     const command = /^<cmd>([\s\S]*?)<\/cmd>$/i.exec(part)?.[1];
     // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one text keep their places
-    return command === undefined ? neutralise(part) : <Chip key={at} command={withoutEntities(command)} />;
+    return command === undefined ? neutralize(part) : <Chip key={at} command={withoutEntities(command)} />;
   });
 }
 
@@ -236,13 +236,13 @@ function withoutEntities(text: string): string {
 /** A command that a person may want to run. */
 function Chip({ command }: { command: string }) {
   const actions = useContext(Commands);
-  const hidden = onlySeen(command) !== command;
+  const hidden = stripInvisible(command) !== command;
   const title = hidden
     ? "It has characters that are not seen: copy it and look"
     : "Type it and Enter in the live terminal";
   return (
     <span className="chip">
-      <code>{neutraliseLine(command)}</code>
+      <code>{neutralizeLine(command)}</code>
       {actions && (
         <button type="button" disabled={hidden} onClick={() => actions.run(command)} title={title}>
           Run in terminal

@@ -13,7 +13,7 @@ export interface Block {
 /** Text in front of which a block may still change: a list goes on after blank lines, a setext line makes a heading. */
 const OPEN_BLOCKS = 2;
 
-export class Blocks {
+export class BlockParser {
   private text = "";
   private finished: Block[] = [];
   /** Where the part begins that is not finished. */

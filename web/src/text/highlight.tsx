@@ -1,4 +1,4 @@
-/** Colours for code. It is loaded when the first code is shown. */
+/** Colors for code. It is loaded when the first code is shown. */
 import bash from "highlight.js/lib/languages/bash";
 import c from "highlight.js/lib/languages/c";
 import css from "highlight.js/lib/languages/css";
@@ -24,7 +24,7 @@ import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 import { createLowlight } from "lowlight";
 import type { ReactNode } from "react";
-import { Shown } from "./Code";
+import { SafeText } from "./Code";
 
 const lowlight = createLowlight({
   bash,
@@ -56,14 +56,14 @@ lowlight.registerAlias({ ini: ["conf", "systemd"], bash: ["zsh", "ash", "dash"] 
 type Root = ReturnType<typeof lowlight.highlight>;
 type Child = Root["children"][number];
 
-/** The code in colours; nothing where the language is not known. */
+/** The code in colors; nothing where the language is not known. */
 export function highlight(text: string, language: string): ReactNode | undefined {
   if (!lowlight.registered(language)) return undefined;
   return lowlight.highlight(language, text, { prefix: "hl-" }).children.map(node);
 }
 
 function node(child: Child, at: number): ReactNode {
-  if (child.type === "text") return <Shown key={at} text={child.value} />;
+  if (child.type === "text") return <SafeText key={at} text={child.value} />;
   if (child.type !== "element") return null;
   const { className } = child.properties;
   const name = Array.isArray(className) ? className.join(" ") : undefined;

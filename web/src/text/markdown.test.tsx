@@ -1,6 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";
-import { Blocks } from "./blocks";
+import { BlockParser } from "./blocks";
 import { Commands, Markdown } from "./Markdown";
 
 const actions = { run: () => undefined, paste: () => undefined, buffer: () => "" };
@@ -70,16 +70,16 @@ const text =
 
 describe("blocks", () => {
   test("of a text that came in pieces are those of the whole", () => {
-    const whole = new Blocks().of(text, true).map(({ token }) => token.raw.trimEnd());
+    const whole = new BlockParser().of(text, true).map(({ token }) => token.raw.trimEnd());
     for (const size of [1, 2, 3, 7, 19, 64]) {
-      const grows = new Blocks();
+      const grows = new BlockParser();
       for (let at = 0; at < text.length; at += size) grows.of(text.slice(0, at + size), false);
       expect(grows.of(text, true).map(({ token }) => token.raw.trimEnd())).toEqual(whole);
     }
   });
 
   test("that are finished stay the same objects, and are not looked at again", () => {
-    const grows = new Blocks();
+    const grows = new BlockParser();
     const before = grows.of("one\n\ntwo\n\nthree\n\nfour", false);
     const after = grows.of("one\n\ntwo\n\nthree\n\nfour and more", false);
     expect(after[0]).toBe(before[0]);
@@ -89,7 +89,7 @@ describe("blocks", () => {
   });
 
   test("of a text that does not go on where it was are begun anew", () => {
-    const grows = new Blocks();
+    const grows = new BlockParser();
     grows.of("one\n\ntwo\n\nthree\n\nfour", false);
     expect(grows.of("other", true).map(({ token }) => token.raw)).toEqual(["other"]);
   });

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::measure::{KeptAlive, Numbers, fastest, http_turn, ms, steps, used};
-use super::mock::{Mock, answer, commands, conversation, prompt};
+use super::measure::{BenchOutput, KeepAliveConnection, fastest, http_turn, measure_usage, ms, steps};
+use super::mock::{MockProcess, answer, commands, conversation, prompt};
 use super::{Bench, history, machines, page, server, tui};
 
 /// How often a short process runs.
@@ -21,12 +21,12 @@ const STEPS: u32 = 200;
 const OUTPUT_BYTES: usize = 100_000_000;
 /// What programs get of our environment, the measured ones and those that they are held against: a shell that loads a
 /// language takes 0.1 ms longer, and so does one that has to look up which shell the person has.
-const KEPT: [&str; 4] = ["PATH", "LANG", "LC_ALL", "SHELL"];
+const INHERITED_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "SHELL"];
 
-type Case = fn(&mut Bench) -> Result<()>;
+type BenchCase = fn(&mut Bench) -> Result<()>;
 
 /// All, by name.
-pub(crate) const ALL: [(&str, Case); 12] = [
+pub(crate) const ALL: [(&str, BenchCase); 12] = [
     ("start", start),
     ("turn", turn),
     ("tools", tools),
@@ -57,7 +57,7 @@ fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
 
 /// The same for all.
 fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
-    let kept = KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let kept = INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(kept).env("HOME", home)
 }
 
@@ -87,12 +87,13 @@ fn start(bench: &mut Bench) -> Result<()> {
 }
 
 fn turn(bench: &mut Bench) -> Result<()> {
-    let mock = Mock::start(&bench.sysop, &bench.folder, &[answer("hello", r#"{"content":"Hello there."}"#)])?;
+    let mock =
+        MockProcess::start(&bench.sysop, &bench.folder, &[answer("hello", r#"{"content":"Hello there."}"#)])?;
     let http = http_turn(mock.port, 500, &prompt("hello"))?;
     bench.baseline("one HTTP turn on the mock, kept alive", ms(http), "ms");
     let wall = fastest(RUNS, || exec(bench, mock.port, "hello"))?;
     bench.at_most("`exec`, one turn, durable log included", ms(wall), 8.0, "ms");
-    let peak = used(&exec(bench, mock.port, "hello"))?.rss;
+    let peak = measure_usage(&exec(bench, mock.port, "hello"))?.rss;
     bench.at_most("its peak memory", peak, 16.0, "MiB");
     Ok(())
 }
@@ -101,7 +102,7 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let many = |n: usize| commands(&format!("calls {n}."), (0..n).map(|n| format!("true {n}")));
     let changes = commands("changes 200.", (0..200).map(|n| format!("set -- {n}")));
     let scenarios = [many(1), many(20), many(100), many(200), many(400), changes];
-    let mock = Mock::start(&bench.sysop, &bench.folder, &scenarios)?;
+    let mock = MockProcess::start(&bench.sysop, &bench.folder, &scenarios)?;
     let home = bench.folder.join("home");
     let bash = || {
         let mut command = Command::new("bash");
@@ -110,9 +111,9 @@ fn tools(bench: &mut Bench) -> Result<()> {
     };
     bench.baseline("`bash -c true`, the shortest", ms(fastest(RUNS, bash)?), "ms");
     bench.baseline("one HTTP turn, the shortest", ms(http_turn(mock.port, 500, &prompt("nothing"))?), "ms");
-    let mut short = KeptAlive::connect(mock.port, &prompt("nothing"))?;
+    let mut short = KeepAliveConnection::connect(mock.port, &prompt("nothing"))?;
     // What the mock has to read grows with the turn; this is what it reads in the middle of 200 calls.
-    let mut middle = KeptAlive::connect(mock.port, &conversation("calls 400.", 100))?;
+    let mut middle = KeepAliveConnection::connect(mock.port, &conversation("calls 400.", 100))?;
     // Of the many, each carries all before it to the mock; what they are held against does not.
     let one = ms(fastest(RUNS, || exec(bench, mock.port, "calls 1."))?);
     let [mut plain, mut alike, mut twenty, mut two_hundred, mut changing] = [f64::MAX; 5];
@@ -138,7 +139,7 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let mut cpu = [f64::MAX; 3];
     for _ in 0..5 {
         for (best, prompt) in cpu.iter_mut().zip(["calls 100.", "calls 200.", "calls 400."]) {
-            *best = best.min(used(&exec(bench, mock.port, prompt))?.cpu);
+            *best = best.min(measure_usage(&exec(bench, mock.port, prompt))?.cpu);
         }
     }
     let (first, second) = (cpu[1] - cpu[0], cpu[2] - cpu[1]);
@@ -149,13 +150,13 @@ fn tools(bench: &mut Bench) -> Result<()> {
 fn stream(bench: &mut Bench) -> Result<()> {
     let words =
         |n: usize| answer(&format!("stream {n}."), &format!(r#"{{"content":"word ","repeat_text":{n}}}"#));
-    let mock = Mock::start(&bench.sysop, &bench.folder, &[words(1), words(100_000), words(200_000)])?;
+    let mock = MockProcess::start(&bench.sysop, &bench.folder, &[words(1), words(100_000), words(200_000)])?;
     let one = fastest(LONG_RUNS, || exec(bench, mock.port, "stream 1."))?;
     let many = fastest(LONG_RUNS, || exec(bench, mock.port, "stream 100000."))?;
     let rate = 100_000.0 / (many - one).as_secs_f64();
     bench.at_least("100k-token stream", rate, 1_000_000.0, "tokens/s");
-    let small = used(&exec(bench, mock.port, "stream 100000."))?.rss;
-    let large = used(&exec(bench, mock.port, "stream 200000."))?.rss;
+    let small = measure_usage(&exec(bench, mock.port, "stream 100000."))?.rss;
+    let large = measure_usage(&exec(bench, mock.port, "stream 200000."))?.rss;
     bench.baseline("peak memory at 100k tokens (0.5 MB of text)", small, "MiB");
     bench.at_most("more memory for twice the tokens (0.5 MB more of text)", large - small, 8.0, "MiB");
     Ok(())
@@ -169,7 +170,7 @@ fn output(bench: &mut Bench) -> Result<()> {
         writer.write_all(line.as_bytes())?;
     }
     writer.into_inner().context("cannot write the file")?;
-    let mock = Mock::start(
+    let mock = MockProcess::start(
         &bench.sysop,
         &bench.folder,
         &[commands("flood", ["cat output".to_owned()]), commands("calls 1.", ["true".to_owned()])],
@@ -183,12 +184,12 @@ fn output(bench: &mut Bench) -> Result<()> {
     let one = fastest(LONG_RUNS, || exec(bench, mock.port, "calls 1."))?;
     let flood = fastest(LONG_RUNS, || exec(bench, mock.port, "flood"))?;
     bench.at_most("100 MB of output / the bare pipe", (ms(flood) - ms(one)) / ms(pipe), 1.3, "×");
-    bench.at_most("its peak memory", used(&exec(bench, mock.port, "flood"))?.rss, 40.0, "MiB");
+    bench.at_most("its peak memory", measure_usage(&exec(bench, mock.port, "flood"))?.rss, 40.0, "MiB");
     Ok(())
 }
 
 fn store(bench: &mut Bench) -> Result<()> {
-    let numbers = Numbers::of_example("sysop-store", "appends", &[])?;
+    let numbers = BenchOutput::of_example("sysop-store", "appends", &[])?;
     bench.at_least("durable appends, grouped", numbers.get("appends_per_s")?, 5000.0, "/s");
     bench.at_most("opening a session of 100k events", numbers.get("open_100k_ms")?, 150.0, "ms");
     Ok(())

@@ -3,11 +3,11 @@
 use anyhow::Result;
 
 use super::Bench;
-use super::measure::Numbers;
+use super::measure::BenchOutput;
 
 /// The history with many messages, texts as they stream, memory over many frames.
 pub(super) fn history(bench: &mut Bench) -> Result<()> {
-    let numbers = Numbers::of_example("sysop-tui", "history", &[])?;
+    let numbers = BenchOutput::of_example("sysop-tui", "history", &[])?;
     bench.at_most("the first frame of 10,000 messages", numbers.get("first_frame_ms")?, 4.0, "ms");
     bench.at_most("a frame, scrolled by a row", numbers.get("frame_ms")?, 4.0, "ms");
     bench.at_most("the same / with 20 messages", numbers.get("frame_ratio")?, 1.25, "×");

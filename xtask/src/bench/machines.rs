@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::Bench;
-use super::far::Far;
-use super::measure::{Numbers, fastest, ms};
-use crate::chore::root;
+use super::measure::{BenchOutput, fastest, ms};
+use super::sshd::BenchSshd;
+use crate::workspace::root;
 
 /// How often all is measured: what else the machine does changes meanwhile, and must not meet one side alone.
 const ROUNDS: usize = 3;
@@ -26,31 +26,31 @@ const HOSTS: usize = 20;
 /// many times as long as one, too. So the fleet is held against those there. What fanning out costs where the
 /// machines do their own work is told at the end of the long line, and judged against one machine there.
 pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
-    let far = Far::start(&bench.folder.join("ssh"))?;
+    let sshd = BenchSshd::start(&bench.folder.join("ssh"))?;
     let shared = |host: usize| {
-        let mut command = far.ssh();
+        let mut command = sshd.ssh();
         command.args(["-S", &socket(host), &format!("near{host}"), "true"]);
         command
     };
     let plain = |host: usize| {
-        let mut command = far.ssh();
+        let mut command = sshd.ssh();
         command.args([&format!("near{host}"), "true"]);
         command
     };
     let [mut shared_one, mut shared_all, mut plain_one, mut plain_all] = [Duration::MAX; 4];
-    let [mut one, mut all] = [Calls::NONE; 2];
+    let [mut one, mut all] = [CallTimings::NONE; 2];
     for _ in 0..ROUNDS {
-        let masters = Masters::start(&far)?;
+        let masters = SshMasters::start(&sshd)?;
         shared_one = shared_one.min(fastest(RUNS, || shared(1))?);
-        shared_all = shared_all.min(fastest(FLEET_RUNS, || side_by_side(&far, shared))?);
+        shared_all = shared_all.min(fastest(FLEET_RUNS, || side_by_side(&sshd, shared))?);
         drop(masters);
         plain_one = plain_one.min(fastest(RUNS, || plain(1))?);
-        one = one.min(measure(bench, &far, "near", 1)?);
-        plain_all = plain_all.min(fastest(FLEET_RUNS, || side_by_side(&far, plain))?);
-        all = all.min(measure(bench, &far, "near", HOSTS)?);
+        one = one.min(measure(bench, &sshd, "near", 1)?);
+        plain_all = plain_all.min(fastest(FLEET_RUNS, || side_by_side(&sshd, plain))?);
+        all = all.min(measure(bench, &sshd, "near", HOSTS)?);
     }
-    let distant = measure(bench, &far, "far", 1)?;
-    let distant_all = measure(bench, &far, "far", HOSTS)?;
+    let distant = measure(bench, &sshd, "far", 1)?;
+    let distant_all = measure(bench, &sshd, "far", HOSTS)?;
 
     bench.baseline("`ssh` with a ControlMaster runs `true`", ms(shared_one), "ms");
     bench.baseline("`true` over an open connection", one.open, "ms");
@@ -85,7 +85,7 @@ pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
     if !root().join(example).is_file() {
         bail!("the example that measures the terminal, {example}, is not in this tree");
     }
-    let numbers = Numbers::of_example("sysop-host", "terminal", &[])?;
+    let numbers = BenchOutput::of_example("sysop-host", "terminal", &[])?;
     bench.baseline("100 MB through a bare PTY", numbers.get("bare_mb_per_s")?, "MB/s");
     bench.baseline("the same, captured", numbers.get("captured_mb_per_s")?, "MB/s");
     bench.at_least("captured / bare", numbers.get("ratio")? * 100.0, 60.0, "%");
@@ -96,14 +96,14 @@ pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
 
 /// What the tool calls of one machine or fleet take, in milliseconds.
 #[derive(Clone, Copy)]
-struct Calls {
+struct CallTimings {
     open: f64,
     first: f64,
     open_own_cpu: f64,
     first_own_cpu: f64,
 }
 
-impl Calls {
+impl CallTimings {
     /// Before anything was measured.
     const NONE: Self =
         Self { open: f64::MAX, first: f64::MAX, open_own_cpu: f64::MAX, first_own_cpu: f64::MAX };
@@ -119,13 +119,13 @@ impl Calls {
     }
 }
 
-fn measure(bench: &Bench, far: &Far, prefix: &str, hosts: usize) -> Result<Calls> {
-    let (config, folder) = (far.config(), bench.folder.join("ssh"));
+fn measure(bench: &Bench, sshd: &BenchSshd, prefix: &str, hosts: usize) -> Result<CallTimings> {
+    let (config, folder) = (sshd.config(), bench.folder.join("ssh"));
     let names: Vec<String> = (1..=hosts).map(|host| format!("{prefix}{host}")).collect();
     let mut arguments = vec![config.as_os_str(), folder.as_os_str()];
     arguments.extend(names.iter().map(OsStr::new));
-    let numbers = Numbers::of_example("sysop-host", "remote", &arguments)?;
-    Ok(Calls {
+    let numbers = BenchOutput::of_example("sysop-host", "remote", &arguments)?;
+    Ok(CallTimings {
         open: numbers.get("open_ms")?,
         first: numbers.get("first_ms")?,
         open_own_cpu: numbers.get("open_own_cpu_ms")?,
@@ -134,7 +134,7 @@ fn measure(bench: &Bench, far: &Far, prefix: &str, hosts: usize) -> Result<Calls
 }
 
 /// One command for each host, all at once, by a shell.
-fn side_by_side(far: &Far, one: impl Fn(usize) -> Command) -> Command {
+fn side_by_side(sshd: &BenchSshd, one: impl Fn(usize) -> Command) -> Command {
     let mut script = String::new();
     for host in 1..=HOSTS {
         script.push_str("ssh");
@@ -145,7 +145,7 @@ fn side_by_side(far: &Far, one: impl Fn(usize) -> Command) -> Command {
     }
     script.push_str("wait");
     let mut command = Command::new("sh");
-    if let Some(folder) = far.ssh().get_current_dir() {
+    if let Some(folder) = sshd.ssh().get_current_dir() {
         command.current_dir(folder);
     }
     command.args(["-c", &script]);
@@ -157,13 +157,13 @@ fn socket(host: usize) -> String {
 }
 
 /// Connections held by `ssh`, one a host. They end with this value.
-struct Masters<'a>(&'a Far);
+struct SshMasters<'a>(&'a BenchSshd);
 
-impl<'a> Masters<'a> {
-    fn start(far: &'a Far) -> Result<Self> {
-        let masters = Self(far);
+impl<'a> SshMasters<'a> {
+    fn start(sshd: &'a BenchSshd) -> Result<Self> {
+        let masters = Self(sshd);
         for host in 1..=HOSTS {
-            let mut command = far.ssh();
+            let mut command = sshd.ssh();
             command.args(["-M", "-N", "-f", "-S", &socket(host), &format!("near{host}")]);
             let status = command.status().context("cannot start ssh")?;
             if !status.success() {
@@ -174,7 +174,7 @@ impl<'a> Masters<'a> {
     }
 }
 
-impl Drop for Masters<'_> {
+impl Drop for SshMasters<'_> {
     fn drop(&mut self) {
         for host in 1..=HOSTS {
             let mut command = self.0.ssh();

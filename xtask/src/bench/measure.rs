@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::chore::cargo;
+use crate::workspace::cargo;
 
 /// What one process used.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Used {
+pub(crate) struct ResourceUsage {
     /// User and system time of the process and its children, in seconds; to a thousandth.
     pub(crate) cpu: f64,
     /// Peak resident memory of the largest single process, in MiB.
@@ -20,12 +20,12 @@ pub(crate) struct Used {
 }
 
 /// What an example of one of our crates printed: lines of a name and a number.
-pub(crate) struct Numbers {
+pub(crate) struct BenchOutput {
     example: &'static str,
     text: String,
 }
 
-impl Numbers {
+impl BenchOutput {
     /// Builds and runs the example.
     pub(crate) fn of_example(
         package: &'static str,
@@ -81,7 +81,7 @@ pub(crate) fn fastest(runs: usize, mut make: impl FnMut() -> Command) -> Result<
 }
 
 /// One run under time(1), which knows its memory, and that under bash's `time`, which knows milliseconds.
-pub(crate) fn used(command: &Command) -> Result<Used> {
+pub(crate) fn measure_usage(command: &Command) -> Result<ResourceUsage> {
     let mut timed = Command::new("bash");
     timed.args(["-c", "TIMEFORMAT='%3U %3S'; time command time --format %M -- \"$@\"", "bash"]);
     timed.arg(command.get_program()).args(command.get_args());
@@ -107,17 +107,17 @@ pub(crate) fn used(command: &Command) -> Result<Used> {
     };
     let (times, memory) = (numbers()?, numbers()?);
     let ([user, system], [kib]) = (&times[..], &memory[..]) else { bail!("time said {text}") };
-    Ok(Used { cpu: user + system, rss: kib / 1024.0 })
+    Ok(ResourceUsage { cpu: user + system, rss: kib / 1024.0 })
 }
 
 /// One kept-alive connection to the mock, written by hand: what HTTP and the mock cost alone.
-pub(crate) struct KeptAlive {
+pub(crate) struct KeepAliveConnection {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
     request: String,
 }
 
-impl KeptAlive {
+impl KeepAliveConnection {
     /// `messages` is the JSON of its messages without the brackets.
     pub(crate) fn connect(port: u16, messages: &str) -> Result<Self> {
         let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
@@ -153,7 +153,7 @@ impl KeptAlive {
 
 /// The shortest of many turns over one connection.
 pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Duration> {
-    let mut connection = KeptAlive::connect(port, messages)?;
+    let mut connection = KeepAliveConnection::connect(port, messages)?;
     let mut best = Duration::MAX;
     for _ in 0..runs {
         let begun = Instant::now();
@@ -168,7 +168,7 @@ pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Durati
 pub(crate) fn steps(
     runs: usize,
     steps: u32,
-    connection: &mut KeptAlive,
+    connection: &mut KeepAliveConnection,
     mut make: impl FnMut() -> Command,
 ) -> Result<Duration> {
     let mut best = Duration::MAX;

@@ -12,13 +12,13 @@ use anyhow::{Context, Result, bail};
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// A running mock server; it ends with this value.
-pub(crate) struct Mock {
+pub(crate) struct MockProcess {
     child: Child,
     /// Where it listens on 127.0.0.1.
     pub(crate) port: u16,
 }
 
-impl Mock {
+impl MockProcess {
     /// Starts the server of `sysop` with these scenarios (JSON texts of single scenarios).
     pub(crate) fn start(sysop: &Path, folder: &Path, scenarios: &[String]) -> Result<Self> {
         let file = folder.join("scenarios.json");
@@ -46,7 +46,7 @@ impl Mock {
     }
 }
 
-impl Drop for Mock {
+impl Drop for MockProcess {
     fn drop(&mut self) {
         // It may have ended by itself; there is nothing to do about either.
         let _ = self.child.kill();

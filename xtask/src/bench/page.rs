@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::Bench;
-use crate::chore::{step, target};
 use crate::web;
+use crate::workspace::{step, target};
 
 /// Another terminal in a browser, to hold ours against. Part of it is compiled where it is installed, which npm does
 /// only where that is allowed by name.

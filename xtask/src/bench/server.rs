@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use super::Bench;
-use super::measure::{Numbers, ms};
-use crate::chore::{cargo, step, target};
+use super::measure::{BenchOutput, ms};
+use crate::workspace::{cargo, step, target};
 
 /// Files that the server has open at a time, and its load: a socket for each session, one to the model for each turn, and
 /// some room.
@@ -35,7 +35,7 @@ pub(crate) fn server(bench: &mut Bench) -> Result<()> {
         "build the load",
         cargo().args(["build", "--release", "--locked", "--package", "sysop-server", "--example", "load"]),
     )?;
-    let load = Load { program: target().join("release/examples/load") };
+    let load = LoadGenerator { program: target().join("release/examples/load") };
     let model = load.model()?;
     for case in [connected, calls, storm, stored] {
         case(bench, &load, &model)?;
@@ -43,8 +43,8 @@ pub(crate) fn server(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn connected(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
-    let (server, _) = Server::start(bench, "connected", model)?;
+fn connected(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<()> {
+    let (server, _) = BenchServer::start(bench, "connected", model)?;
     let numbers = load.run("connected", &server, model, CONNECTED)?;
     bench.baseline("a session in memory that nobody is connected to", numbers.get("live_kib")?, "KiB");
     bench.at_most("a connected idle session", numbers.get("connected_kib")?, 40.0, "KiB");
@@ -65,16 +65,16 @@ fn connected(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
     Ok(())
 }
 
-fn calls(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
-    let (server, _) = Server::start(bench, "calls", model)?;
+fn calls(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<()> {
+    let (server, _) = BenchServer::start(bench, "calls", model)?;
     let numbers = load.run("calls", &server, model, 1)?;
     bench.at_most("a call on a client, from reply to next request", numbers.get("call_p50_ms")?, 1.0, "ms");
     bench.baseline("the fastest", numbers.get("call_min_ms")?, "ms");
     Ok(())
 }
 
-fn storm(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
-    let (server, _) = Server::start(bench, "storm", model)?;
+fn storm(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<()> {
+    let (server, _) = BenchServer::start(bench, "storm", model)?;
     let numbers = load.run("storm", &server, model, STORM_SESSIONS)?;
     bench.at_least("connections that break and come back", numbers.get("storm_per_s")?, 990.0, "/s");
     bench.at_least("share of them that is back", numbers.get("storm_back")?, 1.0, "");
@@ -84,13 +84,13 @@ fn storm(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
     Ok(())
 }
 
-fn stored(bench: &mut Bench, load: &Load, model: &Model) -> Result<()> {
-    let (server, _) = Server::start(bench, "stored", model)?;
+fn stored(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<()> {
+    let (server, _) = BenchServer::start(bench, "stored", model)?;
     let empty = server.resident()?;
     let numbers = load.run("stored", &server, model, STORED)?;
     bench.baseline("sessions made", numbers.get("created_per_s")?, "/s");
     server.stop()?;
-    let (server, took) = Server::start(bench, "stored", model)?;
+    let (server, took) = BenchServer::start(bench, "stored", model)?;
     bench.at_most("start with 100,000 stored sessions until ready", ms(took), 1000.0, "ms");
     let each = (server.resident()? - empty).max(0.0) / STORED as f64;
     bench.at_most("memory of a stored session", each, 1.0, "KiB");
@@ -113,50 +113,56 @@ fn raise_open_files() -> Result<()> {
 }
 
 /// The program that loads.
-struct Load {
+struct LoadGenerator {
     program: PathBuf,
 }
 
-impl Load {
+impl LoadGenerator {
     /// Starts the model.
-    fn model(&self) -> Result<Model> {
+    fn model(&self) -> Result<MockModel> {
         let mut child = Command::new(&self.program).arg("model").stdout(Stdio::piped()).spawn()?;
         let line = first_line(&mut child)?;
         let port = line.strip_prefix("port ").context("the model does not say where it is")?;
-        Ok(Model { port: port.trim().to_owned(), child })
+        Ok(MockModel { port: port.trim().to_owned(), child })
     }
 
     /// Runs a case to its end.
-    fn run(&self, case: &'static str, server: &Server, model: &Model, count: usize) -> Result<Numbers> {
+    fn run(
+        &self,
+        case: &'static str,
+        server: &BenchServer,
+        model: &MockModel,
+        count: usize,
+    ) -> Result<BenchOutput> {
         let mut command = Command::new(&self.program);
         command.args([case, &server.address, &server.child.id().to_string(), &model.port]);
         command.arg(count.to_string()).env("SYSOP_TOKEN", &server.token);
-        Numbers::of(case, &mut command)
+        BenchOutput::of(case, &mut command)
     }
 }
 
 /// The model that is asked.
-struct Model {
+struct MockModel {
     port: String,
     child: Child,
 }
 
-impl Drop for Model {
+impl Drop for MockModel {
     fn drop(&mut self) {
         end(&mut self.child);
     }
 }
 
 /// A running server, with a home of its own.
-struct Server {
+struct BenchServer {
     child: Child,
     address: String,
     token: String,
 }
 
-impl Server {
+impl BenchServer {
     /// Starts it; says how long that took until it was ready.
-    fn start(bench: &Bench, name: &str, model: &Model) -> Result<(Self, Duration)> {
+    fn start(bench: &Bench, name: &str, model: &MockModel) -> Result<(Self, Duration)> {
         let home = bench.folder.join("server").join(name);
         let root = home.join("root");
         fs::create_dir_all(&root).context("cannot create a home for the server")?;
@@ -218,7 +224,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for BenchServer {
     fn drop(&mut self) {
         end(&mut self.child);
     }

@@ -13,7 +13,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::Bench;
 use super::measure::ms;
-use super::mock::{Mock, answer, commands};
+use super::mock::{MockProcess, answer, commands};
 
 /// How often it is opened.
 const RUNS: usize = 30;
@@ -22,25 +22,25 @@ const KEYS: usize = 40;
 /// How long it is watched while nothing happens.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long nothing must come before it is idle.
-const SETTLED: Duration = Duration::from_millis(700);
+const IDLE_AFTER: Duration = Duration::from_millis(700);
 /// How long anything may take.
-const LONGEST: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 /// What is at the end of each frame (DEC 2026).
 const FRAME_END: &[u8] = b"\x1b[?2026l";
 /// A letter that is in no text of ours.
 const LETTER: char = '\u{0411}';
 
 /// The full screen in a terminal of its own; it ends with this value.
-struct Seen {
+struct TuiProcess {
     child: Child,
     terminal: OwnedFd,
-    came: Receiver<(Instant, Vec<u8>)>,
+    output: Receiver<(Instant, Vec<u8>)>,
     begun: Instant,
     /// What has come and was not looked at.
     rest: Vec<u8>,
 }
 
-impl Seen {
+impl TuiProcess {
     /// Opens it; `typed` was typed already.
     fn open(bench: &Bench, port: u16, typed: &str, arguments: &[&str]) -> Result<Self> {
         let (pty, pts) = pty_process::blocking::open().context("there is no PTY")?;
@@ -51,7 +51,7 @@ impl Seen {
         tcsetattr(&pty, OptionalActions::Now, &mode)?;
         let terminal = pty.as_fd().try_clone_to_owned()?;
         let mut reader = File::from(pty.as_fd().try_clone_to_owned()?);
-        let (sender, came) = channel();
+        let (sender, output) = channel();
         thread::spawn(move || {
             let mut bytes = vec![0; 64 * 1024];
             // The end of the program is an error here.
@@ -75,12 +75,12 @@ impl Seen {
             .current_dir(&bench.folder)
             .spawn(pts)
             .context("cannot start sysop")?;
-        Ok(Self { child, terminal, came, begun, rest: Vec::new() })
+        Ok(Self { child, terminal, output, begun, rest: Vec::new() })
     }
 
     /// When this came.
-    fn sees(&mut self, wanted: &[u8]) -> Result<Instant> {
-        let until = Instant::now() + LONGEST;
+    fn wait_for(&mut self, wanted: &[u8]) -> Result<Instant> {
+        let until = Instant::now() + WAIT_MAX;
         let mut at = Instant::now();
         loop {
             if let Some(found) = self.rest.windows(wanted.len()).position(|window| window == wanted) {
@@ -90,7 +90,7 @@ impl Seen {
             let keep = self.rest.len().saturating_sub(wanted.len());
             self.rest.drain(..keep);
             let left = until.saturating_duration_since(Instant::now());
-            let (when, bytes) = self.came.recv_timeout(left).with_context(|| {
+            let (when, bytes) = self.output.recv_timeout(left).with_context(|| {
                 format!("`{}` did not come", String::from_utf8_lossy(wanted).escape_debug())
             })?;
             at = when;
@@ -99,10 +99,10 @@ impl Seen {
     }
 
     /// Waits until nothing comes any more.
-    fn settles(&mut self) -> Result<()> {
-        let until = Instant::now() + LONGEST;
+    fn wait_until_idle(&mut self) -> Result<()> {
+        let until = Instant::now() + WAIT_MAX;
         while Instant::now() < until {
-            match self.came.recv_timeout(SETTLED) {
+            match self.output.recv_timeout(IDLE_AFTER) {
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
                 Err(RecvTimeoutError::Disconnected) => bail!("sysop has ended"),
@@ -111,7 +111,7 @@ impl Seen {
         bail!("the screen never comes to rest")
     }
 
-    fn types(&self, text: &str) -> Result<()> {
+    fn type_text(&self, text: &str) -> Result<()> {
         rustix::io::write(&self.terminal, text.as_bytes())?;
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Seen {
     }
 }
 
-impl Drop for Seen {
+impl Drop for TuiProcess {
     fn drop(&mut self) {
         // It may have ended by itself; there is nothing to do about either.
         let _ = self.child.kill();
@@ -155,14 +155,14 @@ pub(crate) fn tui(bench: &mut Bench) -> Result<()> {
         answer("hello", r#"{"content":"Hello."}"#),
         commands("flood", ["seq 1000000 2000000000".to_owned()]),
     ];
-    let mock = Mock::start(&bench.sysop, &bench.folder, &scenarios)?;
+    let mock = MockProcess::start(&bench.sysop, &bench.folder, &scenarios)?;
     // From here on there is a database.
-    Seen::open(bench, mock.port, "", &["hello"])?.sees("Hello.".as_bytes())?;
+    TuiProcess::open(bench, mock.port, "", &["hello"])?.wait_for("Hello.".as_bytes())?;
     let fastest = |typed: &str, wanted: &[u8]| -> Result<Duration> {
         let mut best = Duration::MAX;
         for _ in 0..RUNS {
-            let mut seen = Seen::open(bench, mock.port, typed, &[])?;
-            best = best.min(seen.sees(wanted)? - seen.begun);
+            let mut seen = TuiProcess::open(bench, mock.port, typed, &[])?;
+            best = best.min(seen.wait_for(wanted)? - seen.begun);
         }
         Ok(best)
     };
@@ -176,9 +176,9 @@ pub(crate) fn tui(bench: &mut Bench) -> Result<()> {
 }
 
 fn idle(bench: &mut Bench, port: u16) -> Result<()> {
-    let mut seen = Seen::open(bench, port, "", &[])?;
-    seen.sees(FRAME_END)?;
-    seen.settles()?;
+    let mut seen = TuiProcess::open(bench, port, "", &[])?;
+    seen.wait_for(FRAME_END)?;
+    seen.wait_until_idle()?;
     let (ticks, sleeps) = seen.work()?;
     thread::sleep(IDLE);
     let (ticks_after, sleeps_after) = seen.work()?;
@@ -189,15 +189,15 @@ fn idle(bench: &mut Bench, port: u16) -> Result<()> {
 }
 
 fn flood(bench: &mut Bench, port: u16) -> Result<()> {
-    let mut seen = Seen::open(bench, port, "", &["flood"])?;
+    let mut seen = TuiProcess::open(bench, port, "", &["flood"])?;
     // Blanks that were there before are not drawn again, so it is one word that is looked for.
-    seen.sees(b"output")?;
+    seen.wait_for(b"output")?;
     let mut times = Vec::new();
     for number in 0..KEYS {
         let letter = char::from_u32(u32::from(LETTER) + u32::try_from(number)?).context("a letter")?;
         let begun = Instant::now();
-        seen.types(&letter.to_string())?;
-        times.push(seen.sees(letter.to_string().as_bytes())?.saturating_duration_since(begun));
+        seen.type_text(&letter.to_string())?;
+        times.push(seen.wait_for(letter.to_string().as_bytes())?.saturating_duration_since(begun));
     }
     times.sort_unstable();
     bench.at_most("a key while output floods, until it is shown: median", ms(times[KEYS / 2]), 10.0, "ms");

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 
 /// A version of the C library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version(pub(crate) u32, pub(crate) u32);
+pub(crate) struct GlibcVersion(pub(crate) u32, pub(crate) u32);
 
-impl fmt::Display for Version {
+impl fmt::Display for GlibcVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0, self.1)
     }
@@ -20,9 +20,9 @@ impl fmt::Display for Version {
 ///
 /// # Errors
 /// It needs a newer one, and by which symbols.
-pub(crate) fn check(program: &Path, promised: Version) -> Result<()> {
+pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     let symbols = objdump(program, "-T")?;
-    let needs = wanted(&symbols);
+    let needs = required_versions(&symbols);
     if needs.is_empty() {
         bail!("{} names no symbol of the C library, so nothing is known of it", program.display());
     }
@@ -56,13 +56,13 @@ fn objdump(program: &Path, what: &str) -> Result<String> {
 
 /// The versions that stand beside symbols, with their lines; none for a mark that is no version, which only a newer
 /// loader knows.
-fn wanted(symbols: &str) -> Vec<(Option<Version>, &str)> {
-    let of = |line| -> Option<(Option<Version>, &str)> {
+fn required_versions(symbols: &str) -> Vec<(Option<GlibcVersion>, &str)> {
+    let of = |line| -> Option<(Option<GlibcVersion>, &str)> {
         let (_, after) = str::split_once(line, "GLIBC_")?;
         let number = after.split(|c: char| !(c.is_ascii_digit() || c == '.')).next().unwrap_or_default();
         let mut parts = number.split('.').map(str::parse);
         let version = match (parts.next(), parts.next()) {
-            (Some(Ok(major)), Some(Ok(minor))) => Some(Version(major, minor)),
+            (Some(Ok(major)), Some(Ok(minor))) => Some(GlibcVersion(major, minor)),
             (_, _) => None,
         };
         Some((version, line))
@@ -74,15 +74,15 @@ fn wanted(symbols: &str) -> Vec<(Option<Version>, &str)> {
 mod tests {
     use std::process::Command;
 
-    use super::{Version, check, wanted};
+    use super::{GlibcVersion, check, required_versions};
 
     #[test]
     fn versions_are_compared_as_numbers() {
         let symbols = "0 DF *UND* 0 (GLIBC_2.2.5) read\n0 DF *UND* 0 (GLIBC_2.34) x\n0 DF *UND* 0 (GCC_3.0) y\n\
                        0 DF *UND* 0 (GLIBC_ABI_DT_RELR) z\n";
-        let found: Vec<_> = wanted(symbols).into_iter().map(|(version, _)| version).collect();
-        assert_eq!(found, [Some(Version(2, 2)), Some(Version(2, 34)), None]);
-        assert!(Version(2, 9) < Version(2, 17));
+        let found: Vec<_> = required_versions(symbols).into_iter().map(|(version, _)| version).collect();
+        assert_eq!(found, [Some(GlibcVersion(2, 2)), Some(GlibcVersion(2, 34)), None]);
+        assert!(GlibcVersion(2, 9) < GlibcVersion(2, 17));
     }
 
     #[test]
@@ -97,8 +97,8 @@ mod tests {
         .unwrap();
         let made = Command::new("cc").arg("-o").args([&program, &source]).status().unwrap();
         assert!(made.success());
-        let refused = check(&program, Version(2, 17)).unwrap_err().to_string();
+        let refused = check(&program, GlibcVersion(2, 17)).unwrap_err().to_string();
         assert!(refused.contains("getrandom") && refused.contains("2.17"), "{refused}");
-        check(&program, Version(9, 0)).unwrap();
+        check(&program, GlibcVersion(9, 0)).unwrap();
     }
 }

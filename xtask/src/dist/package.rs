@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::VERSION;
-use super::glibc::{self, Version};
-use crate::chore::{root, step};
+use super::glibc::{self, GlibcVersion};
+use crate::workspace::{root, step};
 
 /// Each library that a program of ours may name, and the packages that have it. Those of the C library itself are named by
 /// its version.
@@ -36,27 +36,27 @@ const LIBRARIES: [(&str, &str); 15] = [
 
 /// A file as it is installed, below `/usr` or wherever somebody unpacks the archive.
 #[derive(Debug, Clone)]
-pub(crate) struct Installed {
+pub(crate) struct PackageFile {
     place: String,
-    bytes: Bytes,
+    bytes: FileContent,
     mode: u32,
 }
 
 #[derive(Debug, Clone)]
-enum Bytes {
-    These(Vec<u8>),
-    Of(PathBuf),
+enum FileContent {
+    Inline(Vec<u8>),
+    CopyOf(PathBuf),
 }
 
-impl Installed {
+impl PackageFile {
     /// A program that was built.
     pub(crate) fn program(place: &str, from: &Path) -> Self {
-        Self { place: place.to_owned(), bytes: Bytes::Of(from.to_owned()), mode: 0o755 }
+        Self { place: place.to_owned(), bytes: FileContent::CopyOf(from.to_owned()), mode: 0o755 }
     }
 
     /// A text.
     pub(crate) fn text(place: &str, text: &str) -> Self {
-        Self { place: place.to_owned(), bytes: Bytes::These(text.as_bytes().to_vec()), mode: 0o644 }
+        Self { place: place.to_owned(), bytes: FileContent::Inline(text.as_bytes().to_vec()), mode: 0o644 }
     }
 
     /// A text that is packed, always to the same bytes.
@@ -75,15 +75,15 @@ impl Installed {
         if writes.join().is_err() || !packed.status.success() {
             bail!("gzip failed");
         }
-        Ok(Self { place: place.to_owned(), bytes: Bytes::These(packed.stdout), mode: 0o644 })
+        Ok(Self { place: place.to_owned(), bytes: FileContent::Inline(packed.stdout), mode: 0o644 })
     }
 
     /// Puts it below a folder.
-    pub(crate) fn put(&self, below: &Path) -> Result<()> {
+    pub(crate) fn write_below(&self, below: &Path) -> Result<()> {
         let path = below.join(&self.place);
         let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| match &self.bytes {
-            Bytes::These(bytes) => fs::write(&path, bytes),
-            Bytes::Of(from) => fs::copy(from, &path).map(drop),
+            FileContent::Inline(bytes) => fs::write(&path, bytes),
+            FileContent::CopyOf(from) => fs::copy(from, &path).map(drop),
         });
         made.and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(self.mode)))
             .with_context(|| format!("cannot write {}", path.display()))
@@ -97,7 +97,7 @@ pub(crate) struct Package<'a> {
     pub(crate) architecture: &'a str,
     /// The program whose libraries it depends on.
     pub(crate) binary: &'a Path,
-    pub(crate) libc: Version,
+    pub(crate) libc: GlibcVersion,
     /// What it depends on beside those.
     pub(crate) depends: &'a str,
     pub(crate) recommends: &'a str,
@@ -112,16 +112,16 @@ impl Package<'_> {
     ///
     /// # Errors
     /// Its program names a library that no known package has, or dpkg-deb refuses it.
-    pub(crate) fn build(&self, folder: &Path, mut files: Vec<Installed>) -> Result<PathBuf> {
+    pub(crate) fn build(&self, folder: &Path, mut files: Vec<PackageFile>) -> Result<PathBuf> {
         let tree = folder.join("tree").join(self.name);
-        let licence = fs::read_to_string(root().join("LICENSE-MIT")).context("cannot read the licence")?;
+        let license = fs::read_to_string(root().join("LICENSE-MIT")).context("cannot read the license")?;
         let copyright = format!(
-            "Licensed under MIT (below) or Apache-2.0 (/usr/share/common-licenses/Apache-2.0).\n\n{licence}"
+            "Licensed under MIT (below) or Apache-2.0 (/usr/share/common-licenses/Apache-2.0).\n\n{license}"
         );
-        files.push(Installed::text(&format!("share/doc/{}/copyright", self.name), &copyright));
-        files.iter().try_for_each(|file| file.put(&tree.join("usr")))?;
-        let size = files.iter().map(Installed::size).sum::<Result<u64>>()?.div_ceil(1024);
-        Installed::text("DEBIAN/control", &self.control(size)?).put(&tree)?;
+        files.push(PackageFile::text(&format!("share/doc/{}/copyright", self.name), &copyright));
+        files.iter().try_for_each(|file| file.write_below(&tree.join("usr")))?;
+        let size = files.iter().map(PackageFile::size).sum::<Result<u64>>()?.div_ceil(1024);
+        PackageFile::text("DEBIAN/control", &self.control(size)?).write_below(&tree)?;
         let package = folder.join(format!("{}_{VERSION}_{}.deb", self.name, self.architecture));
         let mut build = Command::new("dpkg-deb");
         build.args(["--root-owner-group", "-Zxz", "--build"]).arg(&tree).arg(&package);
@@ -163,11 +163,11 @@ impl Package<'_> {
     }
 }
 
-impl Installed {
+impl PackageFile {
     fn size(&self) -> Result<u64> {
         match &self.bytes {
-            Bytes::These(bytes) => Ok(bytes.len() as u64),
-            Bytes::Of(path) => {
+            FileContent::Inline(bytes) => Ok(bytes.len() as u64),
+            FileContent::CopyOf(path) => {
                 Ok(fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len())
             }
         }
@@ -179,8 +179,8 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    use super::{Installed, Package};
-    use crate::dist::glibc::Version;
+    use super::{Package, PackageFile};
+    use crate::dist::glibc::GlibcVersion;
 
     #[test]
     fn a_package_says_what_it_needs_and_holds_what_it_should() {
@@ -190,7 +190,7 @@ mod tests {
             name: "sysop",
             architecture: "amd64",
             binary: &program,
-            libc: Version(2, 17),
+            libc: GlibcVersion(2, 17),
             depends: "other (= 1)",
             recommends: "openssh-client",
             suggests: "",
@@ -198,8 +198,8 @@ mod tests {
             more: "One\ntwo.",
         };
         let files = vec![
-            Installed::program("bin/sysop", Path::new("/bin/true")),
-            Installed::packed("share/man/man1/sysop.1.gz", "a page").unwrap(),
+            PackageFile::program("bin/sysop", Path::new("/bin/true")),
+            PackageFile::packed("share/man/man1/sysop.1.gz", "a page").unwrap(),
         ];
         let made = package.build(folder.path(), files).unwrap();
         let says = |what: &str| {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_desktop_entry_is_valid() {
-        let entry = crate::chore::root().join("crates/sysop-desktop/share/sysop-desktop.desktop");
+        let entry = crate::workspace::root().join("crates/sysop-desktop/share/sysop-desktop.desktop");
         let run = Command::new("desktop-file-validate").arg(entry).output().unwrap();
         assert!(run.status.success() && run.stdout.is_empty(), "{}", String::from_utf8_lossy(&run.stdout));
     }

@@ -1,4 +1,4 @@
-//! A screen as an SVG: what `tmux capture-pane -e` prints, cell by cell. Knows colours and attributes, nothing else.
+//! A screen as an SVG: what `tmux capture-pane -e` prints, cell by cell. Knows colors and attributes, nothing else.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ const PALETTE: [&str; 16] = [
 
 /// How a cell looks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Look {
+struct CellStyle {
     ink: Option<String>,
     paper: Option<String>,
     bold: bool,
@@ -31,11 +31,11 @@ struct Look {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Run {
+struct StyledRun {
     column: usize,
     columns: usize,
     text: String,
-    look: Look,
+    cell_style: CellStyle,
 }
 
 /// A screen of so many columns and rows; `cursor` is where it is, if it is seen.
@@ -46,9 +46,9 @@ pub(super) fn draw(screen: &str, (columns, rows): (usize, usize), cursor: Option
          height=\"{height:.0}\" font-family=\"{FONT}\" font-size=\"14\">\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{PAPER}\"/>\n"
     );
-    let mut look = Look::default();
+    let mut cell_style = CellStyle::default();
     for (row, line) in screen.lines().take(rows).enumerate() {
-        for run in runs(line, &mut look) {
+        for run in runs(line, &mut cell_style) {
             draw_run(&run, row, &mut out);
         }
     }
@@ -64,15 +64,15 @@ pub(super) fn draw(screen: &str, (columns, rows): (usize, usize), cursor: Option
     out
 }
 
-fn draw_run(run: &Run, row: usize, out: &mut String) {
-    let look = &run.look;
+fn draw_run(run: &StyledRun, row: usize, out: &mut String) {
+    let cell_style = &run.cell_style;
     let (x, y) = (EDGE + CELL.0 * run.column as f64, EDGE + CELL.1 * row as f64);
     let width = CELL.0 * run.columns as f64;
-    let ink = look.ink.clone().unwrap_or_else(|| INK.to_owned());
-    let (ink, paper) = if look.reversed {
-        (look.paper.clone().unwrap_or_else(|| PAPER.to_owned()), Some(ink))
+    let ink = cell_style.ink.clone().unwrap_or_else(|| INK.to_owned());
+    let (ink, paper) = if cell_style.reversed {
+        (cell_style.paper.clone().unwrap_or_else(|| PAPER.to_owned()), Some(ink))
     } else {
-        (ink, look.paper.clone())
+        (ink, cell_style.paper.clone())
     };
     if let Some(paper) = paper {
         let _ = writeln!(
@@ -85,18 +85,18 @@ fn draw_run(run: &Run, row: usize, out: &mut String) {
     let text = run.text.trim_end();
     let before = text.len() - text.trim_start().len();
     let text = text.trim_start();
-    if text.is_empty() && !look.underlined {
+    if text.is_empty() && !cell_style.underlined {
         return;
     }
     let columns: usize = text.chars().map(|letter| letter.width().unwrap_or(0)).sum();
     let (x, length) = (x + CELL.0 * before as f64, CELL.0 * columns as f64);
     let mut style = String::new();
     for (is, attribute) in [
-        (look.bold, " font-weight=\"bold\""),
-        (look.dim, " opacity=\"0.65\""),
-        (look.italic, " font-style=\"italic\""),
-        (look.underlined, " text-decoration=\"underline\""),
-        (look.crossed, " text-decoration=\"line-through\""),
+        (cell_style.bold, " font-weight=\"bold\""),
+        (cell_style.dim, " opacity=\"0.65\""),
+        (cell_style.italic, " font-style=\"italic\""),
+        (cell_style.underlined, " text-decoration=\"underline\""),
+        (cell_style.crossed, " text-decoration=\"line-through\""),
     ] {
         style.push_str(if is { attribute } else { "" });
     }
@@ -109,15 +109,15 @@ fn draw_run(run: &Run, row: usize, out: &mut String) {
 }
 
 /// The parts of a row that look alike. The look goes on in the next row.
-fn runs(line: &str, look: &mut Look) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(line: &str, cell_style: &mut CellStyle) -> Vec<StyledRun> {
+    let mut runs: Vec<StyledRun> = Vec::new();
     let (mut column, mut rest) = (0, line);
     while let Some(letter) = rest.chars().next() {
         if let Some(sequence) = rest.strip_prefix("\x1b[") {
             let end = sequence.find(|byte: char| byte.is_ascii_alphabetic()).unwrap_or(sequence.len());
             let (parameters, after) = sequence.split_at(end);
             if after.starts_with('m') {
-                change(look, parameters);
+                apply_sgr(cell_style, parameters);
             }
             rest = after.get(1..).unwrap_or_default();
             continue;
@@ -131,11 +131,18 @@ fn runs(line: &str, look: &mut Look) -> Vec<Run> {
         let columns = letter.width().unwrap_or(0);
         match runs.last_mut() {
             // What is wide or drawn as a line stands where it belongs, whatever the font.
-            Some(last) if last.look == *look && is_plain(letter) == last.text.chars().all(is_plain) => {
+            Some(last)
+                if last.cell_style == *cell_style && is_plain(letter) == last.text.chars().all(is_plain) =>
+            {
                 last.text.push(letter);
                 last.columns += columns;
             }
-            _ => runs.push(Run { column, columns, text: letter.to_string(), look: look.clone() }),
+            _ => runs.push(StyledRun {
+                column,
+                columns,
+                text: letter.to_string(),
+                cell_style: cell_style.clone(),
+            }),
         }
         column += columns;
     }
@@ -147,30 +154,30 @@ fn is_plain(letter: char) -> bool {
 }
 
 /// Takes the parameters of an SGR sequence.
-fn change(look: &mut Look, parameters: &str) {
+fn apply_sgr(cell_style: &mut CellStyle, parameters: &str) {
     let mut numbers = parameters.split([';', ':']).map(|number| number.parse::<u16>().unwrap_or(0));
     while let Some(number) = numbers.next() {
         match number {
-            0 => *look = Look::default(),
-            1 => look.bold = true,
-            2 => look.dim = true,
-            3 => look.italic = true,
-            4 => look.underlined = true,
-            7 => look.reversed = true,
-            9 => look.crossed = true,
-            22 => (look.bold, look.dim) = (false, false),
-            23 => look.italic = false,
-            24 => look.underlined = false,
-            27 => look.reversed = false,
-            29 => look.crossed = false,
-            30..=37 => look.ink = colour(number - 30),
-            40..=47 => look.paper = colour(number - 40),
-            90..=97 => look.ink = colour(number - 90 + 8),
-            100..=107 => look.paper = colour(number - 100 + 8),
-            39 => look.ink = None,
-            49 => look.paper = None,
-            38 => look.ink = extended(&mut numbers),
-            48 => look.paper = extended(&mut numbers),
+            0 => *cell_style = CellStyle::default(),
+            1 => cell_style.bold = true,
+            2 => cell_style.dim = true,
+            3 => cell_style.italic = true,
+            4 => cell_style.underlined = true,
+            7 => cell_style.reversed = true,
+            9 => cell_style.crossed = true,
+            22 => (cell_style.bold, cell_style.dim) = (false, false),
+            23 => cell_style.italic = false,
+            24 => cell_style.underlined = false,
+            27 => cell_style.reversed = false,
+            29 => cell_style.crossed = false,
+            30..=37 => cell_style.ink = color(number - 30),
+            40..=47 => cell_style.paper = color(number - 40),
+            90..=97 => cell_style.ink = color(number - 90 + 8),
+            100..=107 => cell_style.paper = color(number - 100 + 8),
+            39 => cell_style.ink = None,
+            49 => cell_style.paper = None,
+            38 => cell_style.ink = extended(&mut numbers),
+            48 => cell_style.paper = extended(&mut numbers),
             58 => drop(extended(&mut numbers)),
             _ => {}
         }
@@ -179,7 +186,7 @@ fn change(look: &mut Look, parameters: &str) {
 
 fn extended(numbers: &mut impl Iterator<Item = u16>) -> Option<String> {
     match numbers.next()? {
-        5 => colour(numbers.next()?),
+        5 => color(numbers.next()?),
         2 => {
             let (red, green, blue) = (numbers.next()?, numbers.next()?, numbers.next()?);
             Some(format!("#{red:02x}{green:02x}{blue:02x}"))
@@ -188,8 +195,8 @@ fn extended(numbers: &mut impl Iterator<Item = u16>) -> Option<String> {
     }
 }
 
-/// A colour by its number among 256.
-fn colour(index: u16) -> Option<String> {
+/// A color by its number among 256.
+fn color(index: u16) -> Option<String> {
     let level = |step: u16| if step == 0 { 0 } else { 55 + 40 * step };
     Some(match index {
         0..=15 => PALETTE[usize::from(index)].to_owned(),
@@ -198,8 +205,8 @@ fn colour(index: u16) -> Option<String> {
             format!("#{:02x}{:02x}{:02x}", level(cube / 36), level(cube / 6 % 6), level(cube % 6))
         }
         232..=255 => {
-            let grey = 8 + 10 * (index - 232);
-            format!("#{grey:02x}{grey:02x}{grey:02x}")
+            let gray = 8 + 10 * (index - 232);
+            format!("#{gray:02x}{gray:02x}{gray:02x}")
         }
         _ => return None,
     })
@@ -207,16 +214,17 @@ fn colour(index: u16) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Look, colour, draw, runs};
+    use super::{CellStyle, color, draw, runs};
 
     #[test]
     fn rows_are_cut_where_the_look_changes() {
-        let mut look = Look::default();
-        let row = runs("ab \x1b[1;38;5;196mc\x1b]8;;https://x/\x1b\\d\x1b]8;;\x1b\\\x1b[0m漢e", &mut look);
+        let mut cell_style = CellStyle::default();
+        let row =
+            runs("ab \x1b[1;38;5;196mc\x1b]8;;https://x/\x1b\\d\x1b]8;;\x1b\\\x1b[0m漢e", &mut cell_style);
         let parts: Vec<_> = row.iter().map(|run| (run.column, run.columns, run.text.as_str())).collect();
         assert_eq!(parts, [(0, 3, "ab "), (3, 2, "cd"), (5, 2, "漢"), (7, 1, "e")]);
-        assert_eq!((row[1].look.ink.as_deref(), row[1].look.bold), (Some("#ff0000"), true));
-        assert_eq!(look, Look::default());
+        assert_eq!((row[1].cell_style.ink.as_deref(), row[1].cell_style.bold), (Some("#ff0000"), true));
+        assert_eq!(cell_style, CellStyle::default());
     }
 
     #[test]
@@ -224,8 +232,8 @@ mod tests {
         let svg = draw("<b>&\n\x1b[7mx", (10, 2), Some((1, 1)));
         assert!(svg.contains(">&lt;b&gt;&amp;</text>") && !svg.contains('\x1b'), "{svg}");
         assert_eq!(svg.matches("<rect").count(), 3);
-        assert_eq!(colour(16).as_deref(), Some("#000000"));
-        assert_eq!(colour(255).as_deref(), Some("#eeeeee"));
-        assert_eq!(colour(256), None);
+        assert_eq!(color(16).as_deref(), Some("#000000"));
+        assert_eq!(color(255).as_deref(), Some("#eeeeee"));
+        assert_eq!(color(256), None);
     }
 }

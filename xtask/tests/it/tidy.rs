@@ -6,12 +6,12 @@ use std::process::Command;
 const FILE_LINES_MAX: usize = 800;
 const ARCHITECTURE_LINES_MAX: usize = 200;
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
 }
 
 /// The files that git tracks or would track.
-fn files() -> Vec<PathBuf> {
+pub(crate) fn files() -> Vec<PathBuf> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())
@@ -22,7 +22,7 @@ fn files() -> Vec<PathBuf> {
     names.split_terminator('\0').map(|name| root().join(name)).filter(|path| path.is_file()).collect()
 }
 
-fn sources() -> impl Iterator<Item = (PathBuf, String)> {
+pub(crate) fn sources() -> impl Iterator<Item = (PathBuf, String)> {
     let rust = files().into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
     rust.map(|path| {
         let text = std::fs::read_to_string(&path).expect("sources are UTF-8");

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use super::Session;
-use super::state::{Phase, Repeated, TurnChanges, UNDO_TURNS_MAX, Work};
-use crate::event::{Change, Decision, Event, Origin, PauseReason, StopReason};
+use super::state::{Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX, Work};
+use crate::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Message, Reply, ToolCall, ToolResult};
 use crate::outcome::{Outcome, Status};
@@ -37,25 +37,25 @@ impl Session {
                 if let Event::Compacted { keep } = event {
                     state.keep = keep;
                 }
-                state.phase = Phase::Ready;
+                state.phase = Phase::BetweenSteps;
             }
             Event::ApprovalAsked { call, covers, .. } => {
-                self.begin(Work::Waiting { call, covers });
+                self.begin(Work::AwaitingApproval { call, covers });
             }
             Event::Decided { decision, .. } => self.apply_decided(decision),
             Event::ToolStarted { call, .. } => self.apply_tool_started(call),
             Event::ToolFinished { call, outcome } => self.apply_tool_finished(&call, outcome),
             Event::CancelAsked { then } => {
-                state.stopping = Some(then);
+                state.cancel_requested = Some(then);
                 state.queue.clear(); // who stops a turn does not want the next one
             }
             Event::Paused { reason } => {
-                state.gate = Some(reason);
+                state.paused = Some(reason);
                 if reason == PauseReason::Loop {
                     state.repeated = None;
                 }
             }
-            Event::Resumed => state.gate = None,
+            Event::Resumed => state.paused = None,
             // For people and the log: what it did to the terminal is in what the terminal shows.
             Event::TerminalInput { .. } => {}
             Event::HistoryCleared => {
@@ -65,8 +65,8 @@ impl Session {
             }
             Event::TurnEnded { reason, .. } => {
                 state.phase = Phase::Idle;
-                state.gate = None;
-                state.stopping = None;
+                state.paused = None;
+                state.cancel_requested = None;
                 if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
                     state.queue.clear(); // likewise
                 }
@@ -74,18 +74,18 @@ impl Session {
         }
     }
 
-    fn apply_configured(&mut self, change: Change) {
+    fn apply_configured(&mut self, change: ConfigChange) {
         let spec = &mut self.state.spec;
         match change {
-            Change::Lent(lent) => {
-                self.state.lent = lent;
+            ConfigChange::ClientTools(client_tools) => {
+                self.state.client_tools = client_tools;
                 self.state.grants.clear(); // they were given for where the tools ran then
                 self.tools = OnceLock::new();
             }
-            Change::Model(model) => spec.model = model,
-            Change::Approve(mode) => spec.approve = mode,
-            Change::Mode(mode) => self.state.mode = mode,
-            Change::Rules { dangerous, deny } => {
+            ConfigChange::Model(model) => spec.model = model,
+            ConfigChange::Approve(mode) => spec.approve = mode,
+            ConfigChange::Mode(mode) => self.state.mode = mode,
+            ConfigChange::Rules { dangerous, deny } => {
                 add_missing(&mut spec.dangerous_patterns, &dangerous);
                 add_missing(&mut spec.deny, &deny);
                 self.policy = Arc::default();
@@ -105,15 +105,14 @@ impl Session {
         state.direct = prompt.is_empty();
         state.completed = false;
         state.empty_replies = 0;
-        state.acted = false;
+        state.ran_tool = false;
         state.repeated = None;
         if state.direct {
-            state.phase =
-                Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: Work::Between };
+            state.phase = Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: Work::Idle };
         } else {
             state.history.push_prompt(&prompt, state.keep);
             state.last_prompt = Some(prompt);
-            state.phase = Phase::Ready;
+            state.phase = Phase::BetweenSteps;
         }
     }
 
@@ -121,7 +120,7 @@ impl Session {
         let state = &mut self.state;
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;
-            state.phase = Phase::Ready;
+            state.phase = Phase::BetweenSteps;
             return; // no provider takes an empty message back
         }
         state.empty_replies = 0;
@@ -129,10 +128,10 @@ impl Session {
             state.used_ids.insert(call.id.as_str().to_owned());
         }
         state.phase = if reply.calls.is_empty() {
-            Phase::Ready
+            Phase::BetweenSteps
         } else {
             let pending = reply.calls.iter().cloned().collect();
-            Phase::Acting { pending, results: Vec::new(), work: Work::Between }
+            Phase::Acting { pending, results: Vec::new(), work: Work::Idle }
         };
         state.history.push(Message::Assistant { reply });
     }
@@ -140,8 +139,8 @@ impl Session {
     /// Makes a call the current one.
     fn begin(&mut self, next: Work) {
         let id = match &next {
-            Work::Waiting { call, .. } | Work::Running { call, .. } => call.id.clone(),
-            Work::Between => return,
+            Work::AwaitingApproval { call, .. } | Work::Running { call, .. } => call.id.clone(),
+            Work::Idle => return,
         };
         self.state.used_ids.insert(id.as_str().to_owned());
         if let Phase::Acting { pending, work, .. } = &mut self.state.phase {
@@ -151,7 +150,9 @@ impl Session {
     }
 
     fn apply_decided(&mut self, decision: Decision) {
-        let Phase::Acting { work: Work::Waiting { covers, .. }, .. } = &self.state.phase else { return };
+        let Phase::Acting { work: Work::AwaitingApproval { covers, .. }, .. } = &self.state.phase else {
+            return;
+        };
         let Decision::AllowSession { command } = decision else { return };
         let grant = match command {
             Some(edited) => Grant::Exact { command: edited },
@@ -163,24 +164,24 @@ impl Session {
     }
 
     fn apply_tool_started(&mut self, call: ToolCall) {
-        self.state.acted = true;
+        self.state.ran_tool = true;
         let edited = match &self.state.phase {
-            Phase::Acting { work: Work::Waiting { call: asked, .. }, .. }
+            Phase::Acting { work: Work::AwaitingApproval { call: asked, .. }, .. }
                 if asked.arguments != call.arguments =>
             {
                 call.text_argument("command").map(str::to_owned)
             }
-            Phase::Acting { .. } | Phase::Idle | Phase::Ready | Phase::Thinking { .. } => None,
+            Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
         };
         self.begin(Work::Running { call, edited });
     }
 
     fn apply_tool_finished(&mut self, id: &CallId, outcome: Outcome) {
         let Phase::Acting { pending, results, work } = &mut self.state.phase else { return };
-        let (call, edited) = match std::mem::replace(work, Work::Between) {
+        let (call, edited) = match std::mem::replace(work, Work::Idle) {
             Work::Running { call, edited } if call.id == *id => (Some(call), edited),
-            Work::Waiting { call, .. } if call.id == *id => (Some(call), None),
-            other @ (Work::Running { .. } | Work::Waiting { .. } | Work::Between) => {
+            Work::AwaitingApproval { call, .. } if call.id == *id => (Some(call), None),
+            other @ (Work::Running { .. } | Work::AwaitingApproval { .. } | Work::Idle) => {
                 *work = other;
                 let position = pending.iter().position(|call| call.id == *id);
                 (position.and_then(|position| pending.remove(position)), None)
@@ -191,18 +192,18 @@ impl Session {
             let again = self.state.repeated.as_ref().is_some_and(|last| last.is_call(&call));
             results.push(result_of(&call, edited, &outcome, again));
         }
-        let done = pending.is_empty() && *work == Work::Between && !self.state.direct;
+        let done = pending.is_empty() && *work == Work::Idle && !self.state.direct;
         let results = done.then(|| std::mem::take(results));
         self.remember(call, outcome);
         if let Some(results) = results {
             self.state.history.push(Message::ToolResults { results });
-            self.state.phase = Phase::Ready;
+            self.state.phase = Phase::BetweenSteps;
         }
     }
 
     /// What a finished call means beyond its result: the loop guard, undo, the end of the task.
     fn remember(&mut self, call: ToolCall, mut outcome: Outcome) {
-        if self.offered().completes(&call.name) && outcome.status == Status::Ok {
+        if self.offered_tools().completes(&call.name) && outcome.status == Status::Ok {
             self.state.completed = true;
         }
         let turn = self.state.turn;
@@ -227,7 +228,7 @@ impl Session {
         }
         match &mut self.state.repeated {
             Some(last) if last.is(&call, &outcome) => last.times += 1,
-            other => *other = Some(Repeated::new(call, outcome)),
+            other => *other = Some(RepeatedCall::new(call, outcome)),
         }
     }
 }

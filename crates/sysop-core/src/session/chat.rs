@@ -14,7 +14,7 @@ pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without too
      command that the person may want to run as <cmd>the command</cmd>";
 
 /// What stands for a reply that had neither words nor a call to tell of.
-const NOTHING_SAID: &str = "(no words)";
+const EMPTY_REPLY: &str = "(no words)";
 
 /// The system prompt.
 pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
@@ -29,7 +29,7 @@ pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
 }
 
 /// The messages in words alone, person and model by turns. `completes` knows the tools whose call is an answer.
-pub(super) fn in_words(
+pub(super) fn as_plain_text(
     messages: Vec<HistoryMessage>,
     completes: impl Fn(&str) -> bool,
 ) -> Vec<HistoryMessage> {
@@ -40,21 +40,21 @@ pub(super) fn in_words(
                 Some(before) => {
                     let text = format!("{before}\n\n{text}");
                     told.pop();
-                    told.push(said(text));
+                    told.push(user_message(text));
                 }
                 None => told.push(message),
             },
             Message::Assistant { reply } if reply.calls.is_empty() => told.push(message),
             Message::Assistant { reply } => {
-                let text = reply_in_words(reply, &completes);
+                let text = reply_as_text(reply, &completes);
                 told.push(HistoryMessage::new(Message::Assistant {
                     reply: Reply { text, ..Reply::default() },
                 }));
             }
             Message::ToolResults { results } => {
-                let text = results_in_words(results, &completes);
+                let text = results_as_text(results, &completes);
                 if !text.is_empty() {
-                    told.push(said(text));
+                    told.push(user_message(text));
                 }
             }
         }
@@ -69,28 +69,28 @@ fn user_text(message: Option<&HistoryMessage>) -> Option<&str> {
     }
 }
 
-fn said(text: String) -> HistoryMessage {
+fn user_message(text: String) -> HistoryMessage {
     HistoryMessage::new(Message::User { text })
 }
 
-fn reply_in_words(reply: &Reply, completes: impl Fn(&str) -> bool) -> String {
+fn reply_as_text(reply: &Reply, completes: impl Fn(&str) -> bool) -> String {
     let calls = reply.calls.iter().map(|call| match call.text_argument("summary") {
         Some(summary) if completes(&call.name) => summary.to_owned(),
-        Some(_) | None => call_in_words(call),
+        Some(_) | None => call_as_text(call),
     });
     let parts: Vec<String> = std::iter::once(reply.text.clone()).chain(calls).collect();
     let parts: Vec<&str> = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
-    if parts.is_empty() { NOTHING_SAID.to_owned() } else { parts.join("\n\n") }
+    if parts.is_empty() { EMPTY_REPLY.to_owned() } else { parts.join("\n\n") }
 }
 
-fn call_in_words(call: &ToolCall) -> String {
+fn call_as_text(call: &ToolCall) -> String {
     match call.text_argument("command") {
         Some(command) => format!("(I called {} with: {command})", call.name),
         None => format!("(I called {} with {})", call.name, call.arguments.to_value()),
     }
 }
 
-fn results_in_words(results: &[ToolResult], completes: impl Fn(&str) -> bool) -> String {
+fn results_as_text(results: &[ToolResult], completes: impl Fn(&str) -> bool) -> String {
     let told = results.iter().filter(|result| result.is_error || !completes(&result.name)).map(|result| {
         let how = if result.is_error { " failed" } else { "" };
         let output = result.output.trim_end();

@@ -12,7 +12,7 @@ use crate::tool::{ToolEffect, ToolSpec};
 const HOSTS_NAMED_MAX: usize = 8;
 
 /// A call with all that the decision on it needs.
-pub(super) struct Considered {
+pub(super) struct CallReview {
     pub(super) assessment: Assessment,
     /// What to show: the command, or a short form of the call.
     pub(super) command: String,
@@ -22,7 +22,7 @@ pub(super) struct Considered {
     pub(super) completes: Option<String>,
 }
 
-impl Considered {
+impl CallReview {
     pub(super) fn new(session: &Session, spec: &ToolSpec, call: &ToolCall) -> Self {
         let (policy, state) = (session.policy(), &session.state);
         let mode = state.spec.approve;
@@ -34,7 +34,7 @@ impl Considered {
             .or_else(|| call.text_argument("reasoning"))
             .unwrap_or_default()
             .to_owned();
-        Self { assessment, command: shown(spec, call), reason, completes }
+        Self { assessment, command: display_command(spec, call), reason, completes }
     }
 }
 
@@ -59,9 +59,10 @@ fn assess(
 
 impl Session {
     /// Why a call does not run whatever a person says of it: a rule forbids it, or the session only looks.
-    pub(super) fn forbidden(&self, call: &ToolCall) -> Option<String> {
+    pub(super) fn denial_reason(&self, call: &ToolCall) -> Option<String> {
         let policy = self.policy();
-        let types = self.offered().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Keys);
+        let types =
+            self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Keys);
         let typed = call.text_argument("keys").filter(|_| types).and_then(|keys| policy.denies_keys(keys));
         let rule = call.text_argument("command").and_then(|command| policy.denies(command)).or(typed);
         if let Some(rule) = rule {
@@ -71,16 +72,16 @@ impl Session {
         if self.state.spec.approve != never {
             return None;
         }
-        let looks_only = self.offered().named(&call.name).is_some_and(|spec| {
+        let read_only = self.offered_tools().named(&call.name).is_some_and(|spec| {
             let assessment = assess(policy, never, &[], spec, call);
             assessment.verdict == Verdict::Allow
         });
-        (!looks_only).then(|| "refused: this session only looks (approve = never); nothing ran".to_owned())
+        (!read_only).then(|| "refused: this session only looks (approve = never); nothing ran".to_owned())
     }
 }
 
 /// What an approval shows of a call: a command whole, the keys, or the tool with its path.
-fn shown(spec: &ToolSpec, call: &ToolCall) -> String {
+fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     let argument = match spec.effect {
         ToolEffect::Command => return call.text_argument("command").unwrap_or_default().to_owned(),
         ToolEffect::Keys => call.text_argument("keys"),

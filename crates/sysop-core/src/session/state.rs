@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use crate::event::{AfterStop, Origin, PauseReason};
+use crate::event::{CancelFollowUp, Origin, PauseReason};
 use crate::history::History;
 use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Arguments, ToolCall, ToolResult};
@@ -10,7 +10,7 @@ use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome};
 use crate::policy::Grant;
 use crate::session::SessionSpec;
-use crate::tool::Lent;
+use crate::tool::ClientTools;
 
 /// How many turns can be undone, newest first.
 pub(super) const UNDO_TURNS_MAX: usize = 64;
@@ -20,7 +20,7 @@ pub(super) const UNDO_TURNS_MAX: usize = 64;
 pub(super) struct State {
     pub(super) spec: SessionSpec,
     /// The tools that run on a client.
-    pub(super) lent: Lent,
+    pub(super) client_tools: ClientTools,
     /// With tools or without, from the next turn on.
     pub(super) mode: Mode,
     /// That of the current turn, or of the last one.
@@ -38,9 +38,9 @@ pub(super) struct State {
     /// Whose wish the turn is.
     pub(super) origin: Origin,
     /// A closed gate: the next step waits for `Resume`.
-    pub(super) gate: Option<PauseReason>,
+    pub(super) paused: Option<PauseReason>,
     /// Set while a running tool is being stopped.
-    pub(super) stopping: Option<AfterStop>,
+    pub(super) cancel_requested: Option<CancelFollowUp>,
     /// Set when the model said that the task is complete.
     pub(super) completed: bool,
     pub(super) last_prompt: Option<String>,
@@ -48,11 +48,11 @@ pub(super) struct State {
     pub(super) grants: Vec<Grant>,
     pub(super) used_ids: HashSet<String>,
     /// The last call with its result, and how often it came in a row.
-    pub(super) repeated: Option<Repeated>,
+    pub(super) repeated: Option<RepeatedCall>,
     /// Replies in a row that held nothing.
     pub(super) empty_replies: u32,
     /// Whether a tool ran in this turn.
-    pub(super) acted: bool,
+    pub(super) ran_tool: bool,
     /// Turns that changed files, oldest first.
     pub(super) changes: Vec<TurnChanges>,
 }
@@ -66,14 +66,14 @@ pub(super) struct TurnChanges {
 
 /// A call and its result, for the loop guard.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Repeated {
+pub(super) struct RepeatedCall {
     name: String,
     arguments: Arguments,
     output: String,
     pub(super) times: u32,
 }
 
-impl Repeated {
+impl RepeatedCall {
     pub(super) fn new(call: ToolCall, outcome: Outcome) -> Self {
         Self { name: call.name, arguments: call.arguments, output: outcome.output, times: 1 }
     }
@@ -96,7 +96,7 @@ pub(super) enum Phase {
     /// No turn.
     Idle,
     /// Between steps; at rest only behind a closed gate.
-    Ready,
+    BetweenSteps,
     /// A model is asked.
     Thinking { step: StepId },
     /// The calls of a reply are worked through, or one direct call.
@@ -113,9 +113,9 @@ pub(super) enum Phase {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
     /// None is current.
-    Between,
+    Idle,
     /// A person is asked; `covers` is what "for this session" would grant.
-    Waiting { call: ToolCall, covers: Grant },
+    AwaitingApproval { call: ToolCall, covers: Grant },
     /// It runs; `edited` holds the command that a person put in place of the model's.
     Running { call: ToolCall, edited: Option<String> },
 }
@@ -125,7 +125,7 @@ impl State {
         Self {
             keep: spec.max_history_messages,
             spec,
-            lent: Lent::default(),
+            client_tools: ClientTools::default(),
             mode: Mode::default(),
             turn_mode: Mode::default(),
             history: History::default(),
@@ -134,8 +134,8 @@ impl State {
             step: StepId::default(),
             direct: false,
             origin: Origin::default(),
-            gate: None,
-            stopping: None,
+            paused: None,
+            cancel_requested: None,
             completed: false,
             last_prompt: None,
             queue: VecDeque::new(),
@@ -143,7 +143,7 @@ impl State {
             used_ids: HashSet::new(),
             repeated: None,
             empty_replies: 0,
-            acted: false,
+            ran_tool: false,
             changes: Vec::new(),
         }
     }
@@ -151,10 +151,10 @@ impl State {
     /// The call that a person is asked about, if it is this one.
     pub(super) fn waiting_call(&self, id: &CallId) -> Option<(&ToolCall, Origin)> {
         match &self.phase {
-            Phase::Acting { work: Work::Waiting { call, .. }, .. } if call.id == *id => {
+            Phase::Acting { work: Work::AwaitingApproval { call, .. }, .. } if call.id == *id => {
                 Some((call, self.origin))
             }
-            Phase::Acting { .. } | Phase::Idle | Phase::Ready | Phase::Thinking { .. } => None,
+            Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
         }
     }
 
@@ -162,7 +162,7 @@ impl State {
     pub(super) fn running_call(&self) -> Option<&ToolCall> {
         match &self.phase {
             Phase::Acting { work: Work::Running { call, .. }, .. } => Some(call),
-            Phase::Acting { .. } | Phase::Idle | Phase::Ready | Phase::Thinking { .. } => None,
+            Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
         }
     }
 
@@ -170,19 +170,19 @@ impl State {
     pub(super) fn open_calls(&self) -> Vec<(CallId, bool)> {
         let Phase::Acting { pending, work, .. } = &self.phase else { return Vec::new() };
         let asked = match work {
-            Work::Waiting { call, .. } => Some((call.id.clone(), true)),
-            Work::Between | Work::Running { .. } => None,
+            Work::AwaitingApproval { call, .. } => Some((call.id.clone(), true)),
+            Work::Idle | Work::Running { .. } => None,
         };
         asked.into_iter().chain(pending.iter().map(|call| (call.id.clone(), false))).collect()
     }
 
     /// An id that no call of this session has had: `wanted`, or that with a number.
-    pub(super) fn fresh_id(&self, wanted: &str) -> CallId {
-        self.fresh_id_beside(wanted, &[])
+    pub(super) fn unique_id(&self, wanted: &str) -> CallId {
+        self.unique_id_among(wanted, &[])
     }
 
-    /// Like `fresh_id`, and none of `taken`.
-    pub(super) fn fresh_id_beside(&self, wanted: &str, taken: &[ToolCall]) -> CallId {
+    /// Like `unique_id`, and none of `taken`.
+    pub(super) fn unique_id_among(&self, wanted: &str, taken: &[ToolCall]) -> CallId {
         let used = |id: &str| self.used_ids.contains(id) || taken.iter().any(|call| call.id.as_str() == id);
         if !used(wanted) {
             return CallId::new(wanted);

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::state::{Phase, Repeated, Work};
+use super::state::{Phase, RepeatedCall, Work};
 use super::{Session, chat};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
 use crate::id::StepId;
 use crate::message::{
-    Arguments, Finish, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
+    Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
-use crate::mode::Usual;
+use crate::mode::SamplingDefaults;
 use crate::session::SessionSpec;
-use crate::text_protocol::{self, Parsed};
-use crate::tool::{Lent, ToolEffect, ToolSpec};
+use crate::text_protocol::{self, ParsedReply};
+use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// How often the same call may have the same result in a row before the turn pauses.
 const REPEATS_MAX: u32 = 3;
@@ -34,15 +34,15 @@ impl Session {
                     Some(prompt) => self.start_turn(out, prompt, Origin::Model),
                     None => return,
                 },
-                Phase::Acting { work: Work::Waiting { .. } | Work::Running { .. }, .. } => return,
-                Phase::Acting { pending, work: Work::Between, .. } => {
-                    if self.state.gate == Some(PauseReason::Interrupted) {
+                Phase::Acting { work: Work::AwaitingApproval { .. } | Work::Running { .. }, .. } => return,
+                Phase::Acting { pending, work: Work::Idle, .. } => {
+                    if self.state.paused == Some(PauseReason::Interrupted) {
                         return;
                     }
                     let Some(call) = pending.front().cloned() else { return };
-                    self.consider(out, call, Origin::Model);
+                    self.review_call(out, call, Origin::Model);
                 }
-                Phase::Ready => {
+                Phase::BetweenSteps => {
                     if !self.next_step(out) {
                         return;
                     }
@@ -56,7 +56,7 @@ impl Session {
         let state = &self.state;
         if state.completed {
             self.end_turn(out, StopReason::EndTurn, None);
-        } else if state.gate.is_some() {
+        } else if state.paused.is_some() {
             return false;
         } else if state.repeated.as_ref().is_some_and(|last| last.times >= REPEATS_MAX) {
             self.emit(out, Event::Paused { reason: PauseReason::Loop });
@@ -79,18 +79,19 @@ impl Session {
         let state = &self.state;
         let window = state.history.window(state.keep);
         let mut messages = window.messages;
-        let mut tools = Arc::clone(&self.offered().specs);
+        let mut tools = Arc::clone(&self.offered_tools().specs);
         let text_protocol = matches!(
             messages.iter().rev().map(HistoryMessage::message).find(|m| matches!(m, Message::Assistant { .. })),
             Some(Message::Assistant { reply }) if reply.protocol == ToolProtocol::Text
         );
-        let repeats = matches!(&state.repeated, Some(Repeated { times, .. }) if *times >= REPEATS_MAX - 1);
+        let repeats =
+            matches!(&state.repeated, Some(RepeatedCall { times, .. }) if *times >= REPEATS_MAX - 1);
         if text_protocol && repeats {
             tools = Arc::from([]); // a small model that has no tool to call answers
         }
-        let mut system = Arc::clone(&self.offered().system);
-        if self.chats() {
-            messages = chat::in_words(messages, |name| self.offered().completes(name));
+        let mut system = Arc::clone(&self.offered_tools().system);
+        if self.is_chat() {
+            messages = chat::as_plain_text(messages, |name| self.offered_tools().completes(name));
             (tools, system) = (Arc::from([]), chat::system(&state.spec));
         }
         let nudge = (state.empty_replies > 0).then_some(EMPTY_NUDGE);
@@ -104,13 +105,13 @@ impl Session {
             max_output_tokens: state.spec.max_output_tokens,
             temperature: state.spec.temperature,
             mode: state.turn_mode,
-            usual: Usual::of(state.turn_mode, &state.spec),
+            sampling_defaults: SamplingDefaults::of(state.turn_mode, &state.spec),
         }
     }
 
     /// Brings a reply into the form that is logged: calls found in its text, ids unique in the session.
-    pub(super) fn normalise(&self, mut reply: Reply) -> Reply {
-        if reply.calls.is_empty() && !reply.text.is_empty() && !self.chats() {
+    pub(super) fn normalize(&self, mut reply: Reply) -> Reply {
+        if reply.calls.is_empty() && !reply.text.is_empty() && !self.is_chat() {
             self.find_written_calls(&mut reply);
         }
         let wire_ids: Vec<_> = reply.calls.iter().map(|call| call.wire_id().to_owned()).collect();
@@ -121,7 +122,7 @@ impl Session {
                 "" => format!("call_{}_{}_{index}", self.state.turn, self.state.step.step),
                 id => id.to_owned(),
             };
-            let id = self.state.fresh_id_beside(&wanted, &calls);
+            let id = self.state.unique_id_among(&wanted, &calls);
             if wire_ids[..index].contains(&wire_ids[index]) && !wire_ids[index].is_empty() {
                 call.arguments = Arguments::Invalid(DUPLICATE_ID.to_owned());
             }
@@ -139,10 +140,10 @@ impl Session {
 
     fn find_written_calls(&self, reply: &mut Reply) {
         // A cut reply may look as if its fence was closed.
-        let fences = reply.protocol == ToolProtocol::Text && reply.finish != Finish::Length;
-        match text_protocol::parse(&reply.text, &self.offered().specs, fences) {
-            Parsed::Answer(text) => reply.text = text,
-            Parsed::Calls { text, calls } => {
+        let fences = reply.protocol == ToolProtocol::Text && reply.finish != FinishReason::Length;
+        match text_protocol::parse(&reply.text, &self.offered_tools().specs, fences) {
+            ParsedReply::Answer(text) => reply.text = text,
+            ParsedReply::Calls { text, calls } => {
                 reply.text = text;
                 reply.raw = None; // it holds the calls as text, which no result could answer
                 reply.calls = calls
@@ -165,30 +166,30 @@ impl Session {
         }
         let text = reply.text.trim();
         match reply.finish {
-            Finish::Refused => {
+            FinishReason::Refused => {
                 let said = if text.is_empty() { "it gave no reason" } else { text };
                 Some((StopReason::Failed, Some(format!("the model refused: {said}"))))
             }
-            Finish::Length if !text.is_empty() => {
+            FinishReason::Length if !text.is_empty() => {
                 Some((StopReason::EndTurn, Some("the reply was cut at the token limit".to_owned())))
             }
-            Finish::Stop if !text.is_empty() => Some((StopReason::EndTurn, None)),
-            Finish::Stop | Finish::Length => self.ending_of_nothing(reply.finish),
+            FinishReason::Stop if !text.is_empty() => Some((StopReason::EndTurn, None)),
+            FinishReason::Stop | FinishReason::Length => self.empty_reply_ending(reply.finish),
         }
     }
 
-    fn ending_of_nothing(&self, finish: Finish) -> Option<(StopReason, Option<String>)> {
+    fn empty_reply_ending(&self, finish: FinishReason) -> Option<(StopReason, Option<String>)> {
         if self.state.empty_replies + 1 < EMPTY_REPLIES_MAX {
             return None;
         }
-        if self.state.acted && finish == Finish::Stop {
+        if self.state.ran_tool && finish == FinishReason::Stop {
             return Some((StopReason::EndTurn, None));
         }
         let error = match finish {
-            Finish::Length => {
+            FinishReason::Length => {
                 "the model spent its token limit before it said anything; raise max_output_tokens"
             }
-            Finish::Stop | Finish::Refused => {
+            FinishReason::Stop | FinishReason::Refused => {
                 "the model answered with nothing, twice; try again or another model"
             }
         };
@@ -199,14 +200,14 @@ impl Session {
 const DUPLICATE_ID: &str = "this call has the same id as another one in the same reply; it was not run";
 
 /// The system prompt; where tools are lent, with a line on where they run.
-fn system(spec: &SessionSpec, lent: &Lent) -> Arc<str> {
-    if lent.tools.is_empty() {
+fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
+    if client_tools.tools.is_empty() {
         return Arc::from(spec.system.as_str());
     }
-    let names: Vec<_> = lent.tools.iter().map(|tool| format!("`{}`", tool.name)).collect();
+    let names: Vec<_> = client_tools.tools.iter().map(|tool| format!("`{}`", tool.name)).collect();
     let line = format!(
         "These tools run on the person's own machine, in the folder {}: {}. All others run as said above.",
-        serde_json::Value::from(lent.root.as_str()), // in quotes, so that it cannot be taken for more than a name
+        serde_json::Value::from(client_tools.root.as_str()), // in quotes, so that it cannot be taken for more than a name
         names.join(", ")
     );
     Arc::from(format!("{}\n\n{line}", spec.system).trim_start())
@@ -221,11 +222,11 @@ pub(super) struct OfferedTools {
 }
 
 impl OfferedTools {
-    pub(super) fn new(spec: &SessionSpec, lent: &Lent) -> Self {
-        let own = spec.tools.iter().filter(|tool| lent.named(&tool.name).is_none());
-        let specs: Arc<[ToolSpec]> = own.chain(&lent.tools).cloned().collect();
+    pub(super) fn new(spec: &SessionSpec, client_tools: &ClientTools) -> Self {
+        let own = spec.tools.iter().filter(|tool| client_tools.named(&tool.name).is_none());
+        let specs: Arc<[ToolSpec]> = own.chain(&client_tools.tools).cloned().collect();
         let validators = specs.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
-        Self { specs, system: system(spec, lent), validators }
+        Self { specs, system: system(spec, client_tools), validators }
     }
 
     /// The tool of this name.

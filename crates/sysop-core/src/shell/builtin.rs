@@ -1,11 +1,11 @@
 //! Builtins of the shell that evaluate text or change what later commands mean, and variables that do.
 
-use super::call::{Call, Input};
 use super::lexer::{Word, is_name};
 use super::options;
-use super::script::{self, Place};
+use super::script::{self, ScriptOrigin};
+use super::simple_command::{ProgramCall, Stdin};
 use super::state::State;
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 /// Words that the shell never looks up as a program where they are written plainly.
 pub(super) const RESERVED: &[&str] = &[
@@ -14,7 +14,7 @@ pub(super) const RESERVED: &[&str] = &[
 ];
 
 /// Whether setting this variable makes other programs run or load something, or read other settings.
-pub(super) fn poisons(name: &str) -> bool {
+pub(super) fn alters_execution(name: &str) -> bool {
     const NAMES: &str = "PATH ENV IFS PS0 PS1 PS2 PS3 PS4 PROMPT_COMMAND SHELL SHELLOPTS BASHOPTS CDPATH GLOBIGNORE \
         FPATH ZDOTDIR FCEDIT HISTFILE INPUTRC HOME EDITOR VISUAL BROWSER LESS CLASSPATH TERMINFO \
         TERMCAP GCONV_PATH LOCPATH NLSPATH MAKEFLAGS MAKEFILES OPENSSL_CONF KUBECONFIG SUDO_ASKPASS \
@@ -25,25 +25,25 @@ pub(super) fn poisons(name: &str) -> bool {
         SYSTEMD_EDITOR DPKG_PAGER APT_CONFIG TMUX histchars prompt path fpath precmd preexec";
     const PREFIXES: &str = "LD_ DYLD_ BASH_ GIT_ LESS PYTHON PERL GEM_ BUNDLE_ NPM_ npm_ PIP_ CARGO_ LUA_ XDG_ FZF_ \
         SYSOP_ LLM_ RUSTUP_ DEBUGINFOD_ GLIBC_ MALLOC_ CONDA_";
-    options::listed(NAMES, name)
+    options::is_listed(NAMES, name)
         || PREFIXES.split(' ').any(|prefix| name.starts_with(prefix))
         || name.ends_with("PAGER")
 }
 
 /// Looks at one `NAME=value` word.
 pub(super) fn assignment(state: &mut State, script: &script::Script<'_>, word: &Word) {
-    state.raise(Class::Changes);
+    state.raise(RiskClass::Changes);
     let span = script.span(word.start, word.end);
     let before = word.value_at.and_then(|at| script.source.get(word.start..at)).unwrap_or(word.text());
     let target = before.trim_end_matches('=').trim_end_matches('+');
     let name = target.split('[').next().unwrap_or(target);
-    if poisons(name) {
-        state.note(span, Class::Opaque, &format!("sets {name}, which changes what commands do"));
+    if alters_execution(name) {
+        state.note(span, RiskClass::Opaque, &format!("sets {name}, which changes what commands do"));
     }
     if let Some((_, subscript)) = target.split_once('[')
         && !is_plain_subscript(subscript.trim_end_matches(']'))
     {
-        state.note(span, Class::Opaque, "a subscript that the shell evaluates");
+        state.note(span, RiskClass::Opaque, "a subscript that the shell evaluates");
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn is_plain_subscript(text: &str) -> bool {
 }
 
 /// What a builtin makes of names it is given: a subscript is evaluated, some variables steer other programs.
-fn names(state: &mut State, call: &Call<'_>, words: &[Word]) {
+fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
     for word in words {
         let span = call.span_of(word);
         if word.value_at.is_some() {
@@ -61,70 +61,70 @@ fn names(state: &mut State, call: &Call<'_>, words: &[Word]) {
             continue;
         }
         let Some(text) = word.literal() else {
-            state.note(span, Class::Opaque, "a variable's name that is not written out");
+            state.note(span, RiskClass::Opaque, "a variable's name that is not written out");
             continue;
         };
         let name = text.split('=').next().unwrap_or("");
-        if poisons(name) {
-            state.note(span, Class::Opaque, &format!("sets {name}, which changes what commands do"));
+        if alters_execution(name) {
+            state.note(span, RiskClass::Opaque, &format!("sets {name}, which changes what commands do"));
         } else if !is_name(name) && !text.starts_with(['-', '+']) {
-            state.note(span, Class::Opaque, "a name that the shell may evaluate");
+            state.note(span, RiskClass::Opaque, "a name that the shell may evaluate");
         }
     }
 }
 
 /// Judges a builtin; false when the program is none of those told apart here.
-pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
+pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     let span = call.span;
     match name {
         "eval" => {
-            state.note(span, Class::Opaque, "evaluates text as a command");
-            call.run_joined(state, arguments, Input::Inherited);
+            state.note(span, RiskClass::Opaque, "evaluates text as a command");
+            call.run_joined(state, arguments, Stdin::Inherited);
         }
-        "source" | "." => state.note(span, Class::Opaque, "runs the commands of a file in this shell"),
+        "source" | "." => state.note(span, RiskClass::Opaque, "runs the commands of a file in this shell"),
         "trap" => trap(state, call),
         "alias" => alias(state, call),
-        "let" => state.note(span, Class::Opaque, "arithmetic that the shell evaluates"),
+        "let" => state.note(span, RiskClass::Opaque, "arithmetic that the shell evaluates"),
         "declare" | "typeset" | "local" | "export" | "readonly" | "integer" | "float" => {
             declare(state, call, name)
         }
         "unset" | "unsetenv" | "getopts" => {
-            state.raise(Class::Changes);
-            names(state, call, arguments.get(usize::from(name == "getopts")..).unwrap_or(&[]));
+            state.raise(RiskClass::Changes);
+            judge_names(state, call, arguments.get(usize::from(name == "getopts")..).unwrap_or(&[]));
         }
         "read" | "vared" => read(state, call),
         "mapfile" | "readarray" => {
-            state.raise(Class::Changes);
-            if options::given(arguments, "C", &[]) {
-                state.note(span, Class::Opaque, "calls back a command for each line");
+            state.raise(RiskClass::Changes);
+            if options::has_option(arguments, "C", &[]) {
+                state.note(span, RiskClass::Opaque, "calls back a command for each line");
             }
-            names(state, call, arguments.last().map(std::slice::from_ref).unwrap_or(&[]));
+            judge_names(state, call, arguments.last().map(std::slice::from_ref).unwrap_or(&[]));
         }
         "enable" | "bind" | "complete" | "compgen" | "compctl" | "zle" | "zmodload" | "autoload"
         | "sched" | "emulate" | "fc" => {
-            state.note(span, Class::Opaque, "changes how the shell itself works");
+            state.note(span, RiskClass::Opaque, "changes how the shell itself works");
         }
-        "hash" if options::given(arguments, "p", &[]) => {
-            state.note(span, Class::Opaque, "makes a command's name run another program");
+        "hash" if options::has_option(arguments, "p", &[]) => {
+            state.note(span, RiskClass::Opaque, "makes a command's name run another program");
         }
-        "printf" if options::given(arguments, "v", &[]) => {
-            state.note(span, Class::Opaque, "writes to a variable whose name the shell evaluates");
+        "printf" if options::has_option(arguments, "v", &[]) => {
+            state.note(span, RiskClass::Opaque, "writes to a variable whose name the shell evaluates");
         }
-        "wait" if options::given(arguments, "p", &[]) => {
-            state.note(span, Class::Opaque, "writes to a variable whose name the shell evaluates");
+        "wait" if options::has_option(arguments, "p", &[]) => {
+            state.note(span, RiskClass::Opaque, "writes to a variable whose name the shell evaluates");
         }
         "test" | "[" => {
             test(state, call);
             return false;
         }
-        "set" | "shopt" | "setopt" | "unsetopt" => state.raise(Class::Changes),
+        "set" | "shopt" | "setopt" | "unsetopt" => state.raise(RiskClass::Changes),
         _ => return false,
     }
     true
 }
 
-fn trap(state: &mut State, call: &Call<'_>) {
+fn trap(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     let words = if arguments.first().is_some_and(|word| word.text() == "--") {
         arguments.get(1..)
@@ -132,65 +132,67 @@ fn trap(state: &mut State, call: &Call<'_>) {
         Some(arguments)
     };
     match words.and_then(<[Word]>::first) {
-        None => state.raise(Class::Changes),
-        Some(action) if matches!(action.text(), "-" | "" | "-l" | "-p") => state.raise(Class::Changes),
+        None => state.raise(RiskClass::Changes),
+        Some(action) if matches!(action.text(), "-" | "" | "-l" | "-p") => state.raise(RiskClass::Changes),
         Some(action) => {
-            state.note(call.span, Class::Opaque, "runs a command later, on a signal");
-            call.run_joined(state, std::slice::from_ref(action), Input::Inherited);
+            state.note(call.span, RiskClass::Opaque, "runs a command later, on a signal");
+            call.run_joined(state, std::slice::from_ref(action), Stdin::Inherited);
         }
     }
 }
 
-fn alias(state: &mut State, call: &Call<'_>) {
-    state.raise(Class::Changes);
+fn alias(state: &mut State, call: &ProgramCall<'_>) {
+    state.raise(RiskClass::Changes);
     for word in call.arguments() {
         let Some((_, value)) = word.text().split_once('=') else { continue };
         let span = call.span_of(word);
-        state.note(span, Class::Opaque, "makes a command's name mean something else");
+        state.note(span, RiskClass::Opaque, "makes a command's name mean something else");
         if word.literal().is_some() {
-            state.deeper(span, |state| script::run(state, value, Place::Within(span), &Input::Inherited));
+            state.with_depth(span, |state| {
+                script::run(state, value, ScriptOrigin::Embedded(span), &Stdin::Inherited)
+            });
         }
     }
 }
 
-fn declare(state: &mut State, call: &Call<'_>, name: &str) {
-    state.raise(Class::Changes);
+fn declare(state: &mut State, call: &ProgramCall<'_>, name: &str) {
+    state.raise(RiskClass::Changes);
     let arguments = call.arguments();
-    let evaluates = options::given(arguments, "in", &[]) && name != "export" && name != "readonly";
+    let evaluates = options::has_option(arguments, "in", &[]) && name != "export" && name != "readonly";
     let plus = arguments.iter().any(|word| word.text().starts_with("+i"));
     if (evaluates && !plus) || matches!(name, "integer" | "float") {
-        state.note(call.span, Class::Opaque, "a variable whose value the shell evaluates");
+        state.note(call.span, RiskClass::Opaque, "a variable whose value the shell evaluates");
     }
-    names(state, call, arguments);
+    judge_names(state, call, arguments);
 }
 
-fn read(state: &mut State, call: &Call<'_>) {
-    state.raise(Class::Changes);
-    match options::parse("-ers -adinNptu:", call.arguments(), options::Until::FirstOperand) {
+fn read(state: &mut State, call: &ProgramCall<'_>) {
+    state.raise(RiskClass::Changes);
+    match options::parse("-ers -adinNptu:", call.arguments(), options::StopPoint::FirstOperand) {
         Some(parsed) => {
             let rest = call.arguments().get(parsed.first_operand..).unwrap_or(&[]);
-            names(state, call, rest);
+            judge_names(state, call, rest);
             if let Some(array) = parsed.value(&["a"])
-                && (poisons(array) || !is_name(array))
+                && (alters_execution(array) || !is_name(array))
             {
-                state.note(call.span, Class::Opaque, "a name that the shell may evaluate");
+                state.note(call.span, RiskClass::Opaque, "a name that the shell may evaluate");
             }
         }
-        None => state.note(call.span, Class::Opaque, "reads into names that are not written out"),
+        None => state.note(call.span, RiskClass::Opaque, "reads into names that are not written out"),
     }
 }
 
 /// `-v NAME` evaluates a subscript in NAME; some shells evaluate the numbers they compare as well.
-fn test(state: &mut State, call: &Call<'_>) {
+fn test(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     for pair in arguments.windows(2) {
         let [operator, operand] = pair else { continue };
         if matches!(operator.text(), "-v" | "-R") && !operand.literal().is_some_and(is_name) {
-            state.note(call.span, Class::Opaque, "a name that the shell may evaluate");
+            state.note(call.span, RiskClass::Opaque, "a name that the shell may evaluate");
         }
     }
     let hidden = |word: &Word| word.text().contains("$(") || word.text().contains('`');
     if arguments.iter().any(hidden) {
-        state.note(call.span, Class::Opaque, "a test with a command in its text");
+        state.note(call.span, RiskClass::Opaque, "a test with a command in its text");
     }
 }

@@ -3,11 +3,11 @@
 use tree_sitter::Node;
 
 use super::builtin::is_plain_subscript;
-use super::call::Input;
 use super::lexer::is_name;
-use super::script::{self, Place, Script, each_below};
+use super::script::{self, Script, ScriptOrigin, each_below};
+use super::simple_command::Stdin;
 use super::state::State;
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 /// Kinds of nodes that the shell replaces by something.
 pub(super) fn is_expansion(kind: &str) -> bool {
@@ -40,10 +40,10 @@ pub(super) fn within(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 }
 
 fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    state.raise(Class::Changes);
+    state.raise(RiskClass::Changes);
     let span = script.span_of(node);
-    state.deeper(span, |state| match node.kind() {
-        "simple_expansion" => simple(state, script, node),
+    state.with_depth(span, |state| match node.kind() {
+        "simple_expansion" => simple_expansion(state, script, node),
         "command_substitution" => substitution(state, script, node),
         "process_substitution" => process(state, script, node),
         "arithmetic_expansion" => {
@@ -54,13 +54,13 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 }
 
 /// `$name`: nothing may stand between the two, as the grammar allows.
-fn simple(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+fn simple_expansion(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = script.source.get(node.byte_range()).unwrap_or("");
     let name = text.strip_prefix('$').unwrap_or("");
     let special = matches!(name, "@" | "*" | "#" | "?" | "$" | "!" | "-");
     if name.is_empty() || !(special || name.chars().all(|c| c.is_alphanumeric() || c == '_' || !c.is_ascii()))
     {
-        state.note(script.span_of(node), Class::Dangerous, "cannot be parsed");
+        state.note(script.span_of(node), RiskClass::Dangerous, "cannot be parsed");
     }
 }
 
@@ -70,26 +70,26 @@ fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     if let Some(inner) = text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
         let inner = inner.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
         let folder = state.folder.clone();
-        script::run(state, &inner, Place::Within(span), &Input::Inherited);
+        script::run(state, &inner, ScriptOrigin::Embedded(span), &Stdin::Inherited);
         state.folder = folder;
     } else if text.starts_with("$(") && text.ends_with(')') {
-        script::nested(state, script, node);
+        script::visit_substitution(state, script, node);
     } else {
-        state.note(span, Class::Dangerous, "cannot be parsed");
+        state.note(span, RiskClass::Dangerous, "cannot be parsed");
     }
 }
 
 fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = script.source.get(node.byte_range()).unwrap_or("");
-    let inner = state.class_of(|state| script::nested(state, script, node));
-    if inner > Class::ReadOnly || !text.starts_with('<') {
-        state.note(script.span_of(node), Class::Opaque, "a command in the place of a file");
+    let inner = state.class_of(|state| script::visit_substitution(state, script, node));
+    if inner > RiskClass::ReadOnly || !text.starts_with('<') {
+        state.note(script.span_of(node), RiskClass::Opaque, "a command in the place of a file");
     }
 }
 
 /// Arithmetic evaluates the values of variables, and those may hold commands; constants do not. True for those.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
-    state.raise(Class::Changes);
+    state.raise(RiskClass::Changes);
     let text = script.source.get(node.byte_range()).unwrap_or("");
     let plain = text.replace("$#", "0").replace("$?", "0").replace("$$", "0");
     let constant = plain
@@ -98,7 +98,7 @@ pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>)
         .bytes()
         .all(|b| b.is_ascii_digit() || b" \t()[]+-*/%<>=!&|^~?:,".contains(&b));
     if !constant {
-        state.note(script.span_of(node), Class::Opaque, "arithmetic that the shell evaluates");
+        state.note(script.span_of(node), RiskClass::Opaque, "arithmetic that the shell evaluates");
     }
     inside(state, script, node);
     constant
@@ -118,7 +118,7 @@ fn parameter(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = script.source.get(node.byte_range()).unwrap_or("");
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or("!");
     if let Some(why) = surprising(inner) {
-        state.note(script.span_of(node), Class::Opaque, why);
+        state.note(script.span_of(node), RiskClass::Opaque, why);
     }
     inside(state, script, node);
 }
@@ -173,12 +173,12 @@ fn operator(rest: &str) -> Option<&'static str> {
 
 /// `[[ … ]]`: comparisons of numbers evaluate both sides.
 pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    state.raise(Class::Changes);
+    state.raise(RiskClass::Changes);
     let text = script.source.get(node.byte_range()).unwrap_or("");
     let words: Vec<&str> = text.split_whitespace().collect();
     let span = script.span_of(node);
     if words.first() != Some(&"[[") || words.last() != Some(&"]]") {
-        state.note(span, Class::Dangerous, "cannot be parsed");
+        state.note(span, RiskClass::Dangerous, "cannot be parsed");
     }
     let number = |word: Option<&&str>| {
         word.is_some_and(|word| {
@@ -194,14 +194,14 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
     let counted: usize = compares.iter().map(|operator| text.matches(operator).count()).sum();
     let seen = words.iter().filter(|word| compares.contains(word)).count();
     if !plain || counted != seen {
-        state.note(span, Class::Opaque, "arithmetic that the shell evaluates");
+        state.note(span, RiskClass::Opaque, "arithmetic that the shell evaluates");
     }
     let names = words.windows(2).all(|pair| match pair {
         [operator, name] => !matches!(*operator, "-v" | "-R") || is_name(name),
         _ => true,
     });
     if !names || text.contains("-v'") || text.contains("-v\"") {
-        state.note(span, Class::Opaque, "a name that the shell may evaluate");
+        state.note(span, RiskClass::Opaque, "a name that the shell may evaluate");
     }
     pattern(state, script, node);
 }
@@ -210,7 +210,7 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
 pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
     within(state, script, body);
     if hides_expansion(script, body) {
-        state.note(script.span_of(body), Class::Dangerous, "a command hidden in a text");
+        state.note(script.span_of(body), RiskClass::Dangerous, "a command hidden in a text");
     }
 }
 
@@ -218,7 +218,7 @@ pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
 pub(super) fn pattern(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     within(state, script, node);
     if hides_expansion(script, node) {
-        state.note(script.span_of(node), Class::Opaque, "a pattern that is not understood");
+        state.note(script.span_of(node), RiskClass::Opaque, "a pattern that is not understood");
     }
 }
 

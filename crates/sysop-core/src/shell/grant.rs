@@ -2,7 +2,7 @@
 
 use super::lexer::{Lexer, Token};
 use super::{Analysis, interpreter, wrapper};
-use crate::policy::{Class, Grant};
+use crate::policy::{Grant, RiskClass};
 
 /// Programs whose first argument says what they do, and the first arguments that do not say enough.
 const WITH_SUBCOMMANDS: &[(&str, &[&str])] = &[
@@ -75,13 +75,13 @@ const WITH_SUBCOMMANDS: &[(&str, &[&str])] = &[
 /// What "allow for this session" should cover for this command.
 pub fn grant_for(command: &str, analysis: &Analysis) -> Grant {
     let exact = Grant::Exact { command: command.to_owned() };
-    if analysis.risk.class > Class::Changes {
+    if analysis.risk.class > RiskClass::Changes {
         return exact;
     }
     let Some(words) = plain_words(command) else { return exact };
     match kind_of(&words) {
         Some((program, subcommand @ Some(_))) => Grant::Program { program, subcommand },
-        Some((program, None)) if analysis.risk.class == Class::ReadOnly => {
+        Some((program, None)) if analysis.risk.class == RiskClass::ReadOnly => {
             Grant::Program { program, subcommand: None }
         }
         Some((_, None)) | None => exact,
@@ -93,7 +93,7 @@ pub fn covers(grant: &Grant, command: &str, analysis: &Analysis) -> bool {
     match grant {
         Grant::Exact { command: exact } => exact == command,
         Grant::Program { program, subcommand } => {
-            let most = if subcommand.is_some() { Class::Changes } else { Class::ReadOnly };
+            let most = if subcommand.is_some() { RiskClass::Changes } else { RiskClass::ReadOnly };
             let kind = plain_words(command).and_then(|words| kind_of(&words));
             analysis.risk.class <= most
                 && kind.is_some_and(|kind| kind == (program.clone(), subcommand.clone()))

@@ -1,11 +1,11 @@
 //! Shells and interpreters: where their program comes from, and what of it can be read.
 
-use super::call::{Call, Input};
 use super::lexer::Word;
 use super::options;
-use super::script::{self, Place};
+use super::script::{self, ScriptOrigin};
+use super::simple_command::{ProgramCall, Stdin};
 use super::state::State;
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "mksh", "ksh93", "ash", "yash", "rbash", "fish", "csh", "tcsh",
@@ -81,7 +81,7 @@ pub(super) fn runs_programs(name: &str) -> bool {
 }
 
 /// Judges shells, interpreters and editors; false when the program is none of them.
-pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
+pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if matches!(call.arguments(), [word] if matches!(word.literal(), Some("--version" | "--help"))) {
         return false;
     }
@@ -90,7 +90,7 @@ pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
         return true;
     }
     if let Some((names, short, long)) = INTERPRETERS.iter().find(|(names, _, _)| named(names, name)) {
-        state.raise(Class::Changes);
+        state.raise(RiskClass::Changes);
         if names.contains(&"awk") {
             awk(state, call)
         } else {
@@ -99,11 +99,11 @@ pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
         return true;
     }
     if let Some((_, short, long)) = EDITORS.iter().find(|(names, _, _)| named(names, name)) {
-        state.raise(Class::Changes);
-        let commanded = options::given(call.arguments(), short, long)
+        state.raise(RiskClass::Changes);
+        let commanded = options::has_option(call.arguments(), short, long)
             || call.arguments().iter().any(|word| word.text().starts_with('+') && word.text().len() > 1);
-        if commanded || call.feed.is_some() {
-            state.note(call.span, Class::Opaque, "gives the program commands to run");
+        if commanded || call.argument_source.is_some() {
+            state.note(call.span, RiskClass::Opaque, "gives the program commands to run");
         }
         return true;
     }
@@ -111,22 +111,22 @@ pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
 }
 
 /// `sh -c text`, `sh file`, or commands on standard input.
-fn shell(state: &mut State, call: &Call<'_>) {
+fn shell(state: &mut State, call: &ProgramCall<'_>) {
     const LIST: &str = "-abefhiklmnprstuvxBCDEHPTcd -oO: --login --posix --norc --noprofile --verbose --restricted --noediting \
          --debugger --rcfile= --init-file= --no-rcs --command=";
-    state.raise(Class::Changes);
+    state.raise(RiskClass::Changes);
     let arguments = call.arguments();
     let (dashed, _): (Vec<Word>, Vec<Word>) =
         arguments.iter().cloned().partition(|word| !word.text().starts_with('+'));
-    let Some(parsed) = options::parse(LIST, &dashed, options::Until::FirstOperand) else {
-        state.note(call.span, Class::Opaque, "a shell with options that are not understood");
+    let Some(parsed) = options::parse(LIST, &dashed, options::StopPoint::FirstOperand) else {
+        state.note(call.span, RiskClass::Opaque, "a shell with options that are not understood");
         for word in arguments {
-            call.run_joined(state, std::slice::from_ref(word), Input::Inherited);
+            call.run_joined(state, std::slice::from_ref(word), Stdin::Inherited);
         }
         return;
     };
     if parsed.has("rcfile") || parsed.has("init-file") {
-        state.note(call.span, Class::Opaque, "a shell that reads a file first");
+        state.note(call.span, RiskClass::Opaque, "a shell that reads a file first");
     }
     let operands = dashed.get(parsed.first_operand..).unwrap_or(&[]);
     if parsed.has("c") || parsed.has("command") {
@@ -135,8 +135,8 @@ fn shell(state: &mut State, call: &Call<'_>) {
             .and_then(|text| dashed.iter().find(|word| word.text().ends_with(text)));
         match given.or(operands.first()) {
             Some(text) => command_text(state, call, text),
-            None if call.feed.is_some() => {
-                state.note(call.span, Class::Opaque, "a shell that runs what it is fed")
+            None if call.argument_source.is_some() => {
+                state.note(call.span, RiskClass::Opaque, "a shell that runs what it is fed")
             }
             None => {}
         }
@@ -148,37 +148,39 @@ fn shell(state: &mut State, call: &Call<'_>) {
             let named =
                 file.literal().is_some_and(|name| !name.starts_with("/dev/") && !name.starts_with("/proc/"));
             if !named {
-                state.note(call.span_of(file), Class::Opaque, "runs the commands of a file");
+                state.note(call.span_of(file), RiskClass::Opaque, "runs the commands of a file");
             }
         }
         Some(_) | None => standard_input(state, call),
     }
 }
 
-fn command_text(state: &mut State, call: &Call<'_>, text: &Word) {
+fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
     if text.literal().is_none() {
-        state.note(call.span_of(text), Class::Opaque, "a shell command that is not written out");
+        state.note(call.span_of(text), RiskClass::Opaque, "a shell command that is not written out");
     }
     call.run_joined(state, std::slice::from_ref(text), call.input.clone());
 }
 
 /// A shell without a program of its own reads its commands.
-fn standard_input(state: &mut State, call: &Call<'_>) {
+fn standard_input(state: &mut State, call: &ProgramCall<'_>) {
     let why = match call.input {
-        Input::Inherited => "opens a shell",
-        Input::Unseen => "a shell runs what it is fed",
-        Input::Text { text, span } => {
+        Stdin::Inherited => "opens a shell",
+        Stdin::Unknown => "a shell runs what it is fed",
+        Stdin::Text { text, span } => {
             let (text, span) = (text.clone(), *span);
-            state.deeper(span, |state| script::run(state, &text, Place::Within(span), &Input::Inherited));
+            state.with_depth(span, |state| {
+                script::run(state, &text, ScriptOrigin::Embedded(span), &Stdin::Inherited)
+            });
             "a shell runs the text it is fed"
         }
     };
-    state.note(call.span, Class::Opaque, why);
+    state.note(call.span, RiskClass::Opaque, why);
 }
 
-fn interpreter(state: &mut State, call: &Call<'_>, short: &str, long: &[&str]) {
+fn interpreter(state: &mut State, call: &ProgramCall<'_>, short: &str, long: &[&str]) {
     let arguments = call.arguments();
-    if let Input::Text { text, .. } = call.input {
+    if let Stdin::Text { text, .. } = call.input {
         warn_of_destruction(state, call, text);
     }
     let leading =
@@ -189,20 +191,20 @@ fn interpreter(state: &mut State, call: &Call<'_>, short: &str, long: &[&str]) {
         .is_some_and(|word| word.text() != "-" && word.text() != "/dev/stdin" && !word.expands);
     let only_told =
         matches!(arguments, [word] if matches!(word.text(), "--version" | "--help" | "-V" | "-v" | "-h"));
-    if options::given(before_file, short, long) {
+    if options::has_option(before_file, short, long) {
         for word in arguments {
             warn_of_destruction(state, call, word.text());
         }
-        state.note(call.span, Class::Opaque, "an interpreter is given a program");
-    } else if !only_told && !has_file && !options::given(before_file, "m", &[]) {
-        state.note(call.span, Class::Opaque, "an interpreter runs what it is fed");
-    } else if call.feed.is_some() {
-        state.note(call.span, Class::Opaque, "an interpreter is fed its arguments");
+        state.note(call.span, RiskClass::Opaque, "an interpreter is given a program");
+    } else if !only_told && !has_file && !options::has_option(before_file, "m", &[]) {
+        state.note(call.span, RiskClass::Opaque, "an interpreter runs what it is fed");
+    } else if call.argument_source.is_some() {
+        state.note(call.span, RiskClass::Opaque, "an interpreter is fed its arguments");
     }
 }
 
 /// Text of a program in another language is not read, but some words in it speak for themselves.
-fn warn_of_destruction(state: &mut State, call: &Call<'_>, text: &str) {
+fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     const SIGNS: &[&str] = &[
         "rm -rf",
         "rm -fr",
@@ -217,23 +219,23 @@ fn warn_of_destruction(state: &mut State, call: &Call<'_>, text: &str) {
         "/etc/sudoers",
     ];
     if SIGNS.iter().any(|sign| text.contains(sign)) {
-        state.note(call.span, Class::Dangerous, "a program text that seems to destroy");
+        state.note(call.span, RiskClass::Dangerous, "a program text that seems to destroy");
     }
 }
 
 /// An awk program may run commands and write files; one that has none of the means does not.
-fn awk(state: &mut State, call: &Call<'_>) {
+fn awk(state: &mut State, call: &ProgramCall<'_>) {
     let Some(parsed) = options::parse(
         "-P -Fv: --field-separator= --assign= --posix --re-interval",
         call.arguments(),
-        options::Until::FirstOperand,
+        options::StopPoint::FirstOperand,
     ) else {
-        state.note(call.span, Class::Opaque, "an awk program that is not written out");
+        state.note(call.span, RiskClass::Opaque, "an awk program that is not written out");
         return;
     };
     let Some(program) = parsed.operands.first() else { return };
     let Some(text) = program.literal() else {
-        state.note(call.span_of(program), Class::Opaque, "an awk program that is not written out");
+        state.note(call.span_of(program), RiskClass::Opaque, "an awk program that is not written out");
         return;
     };
     warn_of_destruction(state, call, text);
@@ -243,7 +245,7 @@ fn awk(state: &mut State, call: &Call<'_>) {
     if without_or.contains('|') || writes || words.iter().any(|word| text.contains(word)) {
         state.note(
             call.span_of(program),
-            Class::Opaque,
+            RiskClass::Opaque,
             "an awk program that may run commands or write files",
         );
     }

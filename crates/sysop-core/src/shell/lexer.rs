@@ -208,7 +208,7 @@ impl<'s> Lexer<'s> {
 
     fn word(&mut self) -> Result<Word, Mismatch> {
         let mut word = Word { start: self.at, ..Word::default() };
-        let mut open = Open::default();
+        let mut open = OpenBrackets::default();
         while let Some(c) = self.peek() {
             match c {
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
@@ -236,7 +236,7 @@ impl<'s> Lexer<'s> {
         Ok(word)
     }
 
-    fn unquoted(&mut self, word: &mut Word, open: &mut Open, c: char) {
+    fn unquoted(&mut self, word: &mut Word, open: &mut OpenBrackets, c: char) {
         match c {
             '*' | '?' => word.glob = true,
             '[' => open.bracket = true,
@@ -416,7 +416,7 @@ impl<'s> Lexer<'s> {
 
 /// Brackets and braces seen so far in a word.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenBrackets {
     bracket: bool,
     brace: bool,
     separator: bool,

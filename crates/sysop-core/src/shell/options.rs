@@ -15,7 +15,7 @@ enum Arity {
 
 /// Arguments taken apart.
 #[derive(Debug, Default)]
-pub(super) struct Parsed<'w> {
+pub(super) struct ParsedOptions<'w> {
     /// Names without dashes, with their value where they have one.
     pub(super) options: Vec<(&'w str, Option<&'w str>)>,
     pub(super) operands: Vec<&'w Word>,
@@ -23,7 +23,7 @@ pub(super) struct Parsed<'w> {
     pub(super) first_operand: usize,
 }
 
-impl<'w> Parsed<'w> {
+impl<'w> ParsedOptions<'w> {
     pub(super) fn has(&self, name: &str) -> bool {
         self.options.iter().any(|(option, _)| *option == name)
     }
@@ -35,7 +35,7 @@ impl<'w> Parsed<'w> {
 
 /// Where reading stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum StopPoint {
     /// Options may come after operands, as in GNU programs.
     End,
     /// What follows the first operand belongs to another program.
@@ -43,8 +43,8 @@ pub(super) enum Until {
 }
 
 /// Reads the arguments; none when one of them is an option that is not listed, or may turn into one.
-pub(super) fn parse<'w>(list: &str, words: &'w [Word], until: Until) -> Option<Parsed<'w>> {
-    let mut parsed = Parsed::default();
+pub(super) fn parse<'w>(list: &str, words: &'w [Word], stop: StopPoint) -> Option<ParsedOptions<'w>> {
+    let mut parsed = ParsedOptions::default();
     let mut index = 0;
     while let Some(word) = words.get(index) {
         let text = word.text();
@@ -53,7 +53,7 @@ pub(super) fn parse<'w>(list: &str, words: &'w [Word], until: Until) -> Option<P
             parsed.operands.extend(words.iter().skip(index + 1));
             return Some(parsed);
         } else if !text.starts_with('-') || text == "-" {
-            if until == Until::FirstOperand {
+            if stop == StopPoint::FirstOperand {
                 parsed.first_operand = index;
                 parsed.operands.extend(words.iter().skip(index));
                 return Some(parsed);
@@ -81,7 +81,12 @@ fn value_of(next: Option<&Word>) -> Option<&str> {
     next.and_then(Word::literal)
 }
 
-fn read_long<'w>(list: &str, long: &'w str, next: Option<&'w Word>, parsed: &mut Parsed<'w>) -> Option<bool> {
+fn read_long<'w>(
+    list: &str,
+    long: &'w str,
+    next: Option<&'w Word>,
+    parsed: &mut ParsedOptions<'w>,
+) -> Option<bool> {
     let (name, attached) = match long.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (long, None),
@@ -107,7 +112,7 @@ fn read_short<'w>(
     list: &str,
     cluster: &'w str,
     next: Option<&'w Word>,
-    parsed: &mut Parsed<'w>,
+    parsed: &mut ParsedOptions<'w>,
 ) -> Option<bool> {
     if cluster.bytes().all(|b| b.is_ascii_digit()) && list.split(' ').any(|entry| entry == "-#") {
         parsed.options.push(("#", Some(cluster)));
@@ -163,7 +168,7 @@ fn arity_short(list: &str, c: char) -> Option<Arity> {
 
 /// Whether an option is given, in any form that could mean it: a short cluster that holds `short`, or a long name
 /// that `long` begins with. For warnings, where too many hits do no harm.
-pub(super) fn given(words: &[Word], short: &str, long: &[&str]) -> bool {
+pub(super) fn has_option(words: &[Word], short: &str, long: &[&str]) -> bool {
     options_of(words).any(|text| match text.strip_prefix("--") {
         Some(name) => {
             let name = name.split('=').next().unwrap_or("");
@@ -175,7 +180,7 @@ pub(super) fn given(words: &[Word], short: &str, long: &[&str]) -> bool {
 }
 
 /// Whether a text is one of a list's entries, which stand apart by single spaces.
-pub(super) fn listed(list: &str, text: &str) -> bool {
+pub(super) fn is_listed(list: &str, text: &str) -> bool {
     !text.is_empty() && list.split(' ').any(|entry| entry == text)
 }
 

@@ -99,7 +99,7 @@ const HARMLESS_DEVICES: &[&str] =
     &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"];
 
 /// Names that are run or obeyed later, wherever they lie.
-const OBEYED: &[(&str, &str)] = &[
+const AUTORUN: &[(&str, &str)] = &[
     (".ssh", "ssh keys and settings"),
     ("authorized_keys", "ssh keys and settings"),
     (".bashrc", "a shell start-up file"),
@@ -176,7 +176,7 @@ pub(super) fn protected(resolved: &str) -> Option<&'static str> {
     if HARMLESS_DEVICES.contains(&path.as_str()) || path.starts_with("/dev/fd/") || is_shared_memory(&path) {
         return None;
     }
-    let obeyed = OBEYED.iter().find(|(name, _)| holds_part(&path, name));
+    let obeyed = AUTORUN.iter().find(|(name, _)| contains_component(&path, name));
     if let Some((_, what)) = obeyed {
         return Some(what);
     }
@@ -202,7 +202,7 @@ fn within(path: &str, tree: &str) -> bool {
 }
 
 /// Whether `name` (one or more components) is in `path` on component borders.
-fn holds_part(path: &str, name: &str) -> bool {
+fn contains_component(path: &str, name: &str) -> bool {
     path.match_indices(name).any(|(at, _)| {
         let before = path.get(..at).unwrap_or("");
         let after = path.get(at + name.len()..).unwrap_or("");

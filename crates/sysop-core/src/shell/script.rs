@@ -8,11 +8,11 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-use super::call::{Input, Simple};
 use super::expansion;
 use super::lexer::{Extent, Lexer, Mismatch, RedirectOperator, Token, Word};
+use super::simple_command::{SimpleCommand, Stdin};
 use super::state::{Span, State};
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 /// Most `|`, and most array openings, in one script: the grammar's recovery from errors is quadratic in them.
 const CHAIN_MAX: usize = 400;
@@ -25,24 +25,24 @@ const UNPARSED: &str = "cannot be parsed";
 
 /// Where a script stands in the command that was given.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
-    Whole,
+pub(super) enum ScriptOrigin {
+    TopLevel,
     /// Inside a word: what is found is reported there.
-    Within(Span),
+    Embedded(Span),
 }
 
 /// A script's text.
 #[derive(Debug)]
 pub(super) struct Script<'s> {
     pub(super) source: &'s str,
-    place: Place,
+    origin: ScriptOrigin,
 }
 
 impl Script<'_> {
     pub(super) fn span(&self, start: usize, end: usize) -> Span {
-        match self.place {
-            Place::Whole => (start, end),
-            Place::Within(span) => span,
+        match self.origin {
+            ScriptOrigin::TopLevel => (start, end),
+            ScriptOrigin::Embedded(span) => span,
         }
     }
 
@@ -56,23 +56,23 @@ impl Script<'_> {
 }
 
 /// Analyses a script.
-pub(super) fn run(state: &mut State, source: &str, place: Place, input: &Input) {
-    let script = Script { source, place };
+pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: &Stdin) {
+    let script = Script { source, origin };
     let whole = script.span(0, source.len());
     if !state.read(whole, source.len()) {
         return;
     }
     if source.matches('|').count() > CHAIN_MAX || source.matches("=(").count() > CHAIN_MAX {
-        state.note(whole, Class::Dangerous, "too complex to analyse");
+        state.note(whole, RiskClass::Dangerous, "too complex to analyse");
         return;
     }
     if longest_delimiter(source) > DELIMITER_BYTES_MAX || source.contains('\0') {
-        state.note(whole, Class::Dangerous, UNPARSED);
+        state.note(whole, RiskClass::Dangerous, UNPARSED);
         return;
     }
     match parse(source) {
         Some(tree) if !tree.root_node().has_error() => visit(state, &script, tree.root_node(), input, None),
-        Some(_) | None => state.note(whole, Class::Dangerous, UNPARSED),
+        Some(_) | None => state.note(whole, RiskClass::Dangerous, UNPARSED),
     }
 }
 
@@ -114,24 +114,28 @@ fn masked(source: &str) -> Cow<'_, [u8]> {
 }
 
 /// A disagreement, or a form that is not known.
-fn unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    state.note(script.span_of(node), Class::Dangerous, UNPARSED);
+fn note_unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    state.note(script.span_of(node), RiskClass::Dangerous, UNPARSED);
 }
 
 /// Judges one node. `end` is where its last simple command really ends, when redirections follow that the grammar
 /// has hung higher.
-fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
-    state.deeper(script.span_of(node), |state| match node.kind() {
+fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
+    state.with_depth(script.span_of(node), |state| match node.kind() {
         "program" | "do_group" | "else_clause" | "elif_clause" | "if_statement" | "while_statement"
         | "negated_command" => {
             sequence(state, script, node, input, end);
         }
-        "compound_statement" if script.text(node).starts_with("((") => doubled(state, script, node, input),
+        "compound_statement" if script.text(node).starts_with("((") => {
+            double_parentheses(state, script, node, input)
+        }
         "compound_statement" => sequence(state, script, node, input, None),
-        "subshell" => apart(state, |state| sequence(state, script, node, input, None)),
+        "subshell" => in_subshell(state, |state| sequence(state, script, node, input, None)),
         "list" => list(state, script, node, input, end),
         "pipeline" => pipeline(state, script, node, input, end),
-        "for_statement" | "case_statement" | "c_style_for_statement" => loops(state, script, node, input),
+        "for_statement" | "case_statement" | "c_style_for_statement" => {
+            loop_or_case(state, script, node, input)
+        }
         "function_definition" => function(state, script, node),
         "redirected_statement" => redirected(state, script, node, input, end),
         "command"
@@ -139,12 +143,12 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, 
         | "variable_assignments"
         | "declaration_command"
         | "unset_command" => {
-            simple(state, script, node, input, end.unwrap_or(node.end_byte()));
+            visit_simple_command(state, script, node, input, end.unwrap_or(node.end_byte()));
         }
         "test_command" if script.text(node).starts_with("[[") => expansion::condition(state, script, node),
-        "test_command" => simple(state, script, node, input, end.unwrap_or(node.end_byte())),
+        "test_command" => visit_simple_command(state, script, node, input, end.unwrap_or(node.end_byte())),
         "comment" => comment(state, script, node),
-        _ => unparsed(state, script, node),
+        _ => note_unparsed(state, script, node),
     });
     let closed = is_compound(node.kind())
         || node.kind() == "function_definition"
@@ -157,7 +161,7 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, 
 
 /// `((…))`: arithmetic, or two subshells where the shell is a plain `sh`. What that would run counts where it is a danger;
 /// what the grammar does not read as commands stays what arithmetic is.
-fn doubled(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) {
+fn double_parentheses(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin) {
     if expansion::arithmetic(state, script, node) {
         return;
     }
@@ -167,9 +171,9 @@ fn doubled(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input
         return;
     }
     if let Some(tree) = parse(inner).filter(|tree| !tree.root_node().has_error()) {
-        let commands = Script { source: inner, place: Place::Within(span) };
+        let commands = Script { source: inner, origin: ScriptOrigin::Embedded(span) };
         let judge = |state: &mut State| visit(state, &commands, tree.root_node(), input, None);
-        state.dangers_of(judge, |finding| finding.why != UNPARSED);
+        state.adopt_dangers(judge, |finding| finding.why != UNPARSED);
     }
 }
 
@@ -206,14 +210,14 @@ fn is_statement(kind: &str) -> bool {
 }
 
 /// What happens in a subshell does not move the shell that started it.
-fn apart(state: &mut State, inner: impl FnOnce(&mut State)) {
+fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
     let folder = state.folder.clone();
     inner(state);
     state.folder = folder;
 }
 
 /// What may not run leaves it unknown where the shell is, unless it was where it started.
-fn perhaps(state: &mut State, inner: impl FnOnce(&mut State)) {
+fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     let before = state.folder.clone();
     inner(state);
     if state.folder != before && before.as_deref() != Some("") {
@@ -222,16 +226,16 @@ fn perhaps(state: &mut State, inner: impl FnOnce(&mut State)) {
 }
 
 /// Statements one after the other, with nothing but separators and keywords between them.
-fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     if !gaps_are_blank(script, node, &children) {
-        return unparsed(state, script, node);
+        return note_unparsed(state, script, node);
     }
     let conditional =
         !matches!(node.kind(), "program" | "subshell" | "compound_statement" | "negated_command");
     if conditional || matches!(node.kind(), "subshell" | "compound_statement") {
-        state.raise(Class::Changes);
+        state.raise(RiskClass::Changes);
     }
     let closing = if is_compound(node.kind()) { None } else { end };
     let mut separated = true;
@@ -244,21 +248,21 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Inpu
         before = child.end_byte();
         if !child.is_named() {
             match kind {
-                "&" => state.raise(Class::Changes),
+                "&" => state.raise(RiskClass::Changes),
                 ";" | ";;" | "\n" | "!" | "{" | "}" | "(" | ")" | "$(" | "<(" | ">(" | "if" | "then"
                 | "else" | "elif" | "fi" | "while" | "until" | "do" | "done" => {}
-                _ => return unparsed(state, script, *child),
+                _ => return note_unparsed(state, script, *child),
             }
             separated = true;
         } else if kind == "comment" {
             comment(state, script, *child);
         } else {
             if is_statement(kind) && !std::mem::replace(&mut separated, false) {
-                return unparsed(state, script, *child);
+                return note_unparsed(state, script, *child);
             }
             let child_end = closing.filter(|_| Some(index) == last);
             let each = |state: &mut State| visit(state, script, *child, input, child_end);
-            if conditional { perhaps(state, each) } else { each(state) }
+            if conditional { conditionally(state, each) } else { each(state) }
         }
     }
 }
@@ -300,92 +304,92 @@ fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let line = before.rsplit('\n').next().unwrap_or("");
     if !line.trim_matches([' ', '\t']).is_empty() {
-        state.raise(Class::Changes);
+        state.raise(RiskClass::Changes);
     }
     let starts = before
         .chars()
         .next_back()
         .is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')'));
     if !starts || before.ends_with("\\\n") || before.ends_with("\\ ") || before.ends_with("\\\t") {
-        unparsed(state, script, node);
+        note_unparsed(state, script, node);
     }
 }
 
-fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     let statements: Vec<&Node<'_>> = children.iter().filter(|child| is_statement(child.kind())).collect();
     let operators = children.iter().filter(|child| matches!(child.kind(), "&&" | "||")).count();
-    let [left, right] = statements.as_slice() else { return unparsed(state, script, node) };
+    let [left, right] = statements.as_slice() else { return note_unparsed(state, script, node) };
     if operators != 1 || !gaps_are_blank(script, node, &children) {
-        return unparsed(state, script, node);
+        return note_unparsed(state, script, node);
     }
     if children.iter().any(|child| child.kind() == "comment") {
-        state.raise(Class::Changes);
+        state.raise(RiskClass::Changes);
     }
     visit(state, script, **left, input, None);
-    perhaps(state, |state| visit(state, script, **right, input, end));
+    conditionally(state, |state| visit(state, script, **right, input, end));
 }
 
-fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     if !gaps_are_blank(script, node, &children) {
-        return unparsed(state, script, node);
+        return note_unparsed(state, script, node);
     }
-    let mut fed = input.clone();
+    let mut stdin = input.clone();
     let last = children.iter().rposition(|child| is_statement(child.kind()));
     for (index, child) in children.iter().enumerate() {
         match child.kind() {
             "|" | "|&" => {}
-            "comment" => state.raise(Class::Changes),
+            "comment" => state.raise(RiskClass::Changes),
             _ => {
                 let child_end = end.filter(|_| Some(index) == last);
-                apart(state, |state| visit(state, script, *child, &fed, child_end));
-                fed = printed(script, *child);
+                in_subshell(state, |state| visit(state, script, *child, &stdin, child_end));
+                stdin = piped_output(script, *child);
             }
         }
     }
 }
 
 /// What a plain `echo` or `printf` puts into the pipe; anything else is unseen.
-fn printed(script: &Script<'_>, node: Node<'_>) -> Input {
+fn piped_output(script: &Script<'_>, node: Node<'_>) -> Stdin {
     if node.kind() != "command" {
-        return Input::Unseen;
+        return Stdin::Unknown;
     }
-    let Ok(simple) = read(script, node.start_byte(), node.end_byte(), node) else { return Input::Unseen };
-    let Some((program, arguments)) = simple.words.split_first() else { return Input::Unseen };
+    let Ok(simple) = read(script, node.start_byte(), node.end_byte(), node) else { return Stdin::Unknown };
+    let Some((program, arguments)) = simple.words.split_first() else { return Stdin::Unknown };
     let literal: Option<Vec<&str>> = arguments.iter().map(Word::literal).collect();
     match (program.literal(), literal) {
         (Some("echo" | "printf"), Some(words)) => {
             let is_text =
                 |word: &&str| !matches!(*word, "-e" | "-n" | "-en" | "-ne" | "--") && !word.starts_with('%');
             let text: Vec<&str> = words.into_iter().filter(is_text).collect();
-            Input::Text { text: text.join(" ").replace("\\n", "\n"), span: script.span_of(node) }
+            Stdin::Text { text: text.join(" ").replace("\\n", "\n"), span: script.span_of(node) }
         }
-        (Some(_) | None, _) => Input::Unseen,
+        (Some(_) | None, _) => Stdin::Unknown,
     }
 }
 
-fn loops(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) {
-    state.raise(Class::Changes);
+fn loop_or_case(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin) {
+    state.raise(RiskClass::Changes);
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     if !gaps_are_blank(script, node, &children) {
-        return unparsed(state, script, node);
+        return note_unparsed(state, script, node);
     }
     if node.kind() == "c_style_for_statement" {
-        state.note(script.span_of(node), Class::Opaque, "arithmetic that the shell evaluates");
+        state.note(script.span_of(node), RiskClass::Opaque, "arithmetic that the shell evaluates");
     }
     for child in children {
         match child.kind() {
             "do_group" | "compound_statement" => {
-                perhaps(state, |state| visit(state, script, child, input, None))
+                conditionally(state, |state| visit(state, script, child, input, None))
             }
             "case_item" => case_item(state, script, child, input),
-            "variable_name" if super::builtin::poisons(script.text(child)) => {
+            "variable_name" if super::builtin::alters_execution(script.text(child)) => {
                 let why = "sets a variable that changes what commands do";
-                state.note(script.span_of(child), Class::Opaque, why);
+                state.note(script.span_of(child), RiskClass::Opaque, why);
             }
             "comment" => comment(state, script, child),
             _ if child.is_named() => expansion::pattern(state, script, child),
@@ -394,15 +398,15 @@ fn loops(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) 
     }
 }
 
-fn case_item(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input) {
+fn case_item(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     if !gaps_are_blank(script, node, &children) {
-        return unparsed(state, script, node);
+        return note_unparsed(state, script, node);
     }
     for child in children {
         if is_statement(child.kind()) {
-            perhaps(state, |state| visit(state, script, child, input, None));
+            conditionally(state, |state| visit(state, script, child, input, None));
         } else if child.kind() == "comment" {
             comment(state, script, child);
         } else if child.is_named() {
@@ -412,23 +416,23 @@ fn case_item(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Inp
 }
 
 fn function(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    state.note(script.span_of(node), Class::Opaque, "defines a function");
+    state.note(script.span_of(node), RiskClass::Opaque, "defines a function");
     let name = node.child_by_field_name("name").map_or("", |name| script.text(name));
-    let Some(body) = node.child_by_field_name("body") else { return unparsed(state, script, node) };
-    if calls(script, body, name) {
-        state.note(script.span_of(node), Class::Dangerous, "a function that calls itself without end");
+    let Some(body) = node.child_by_field_name("body") else { return note_unparsed(state, script, node) };
+    if calls_function(script, body, name) {
+        state.note(script.span_of(node), RiskClass::Dangerous, "a function that calls itself without end");
     }
     let mut cursor = node.walk();
     for child in node.children(&mut cursor) {
         if child.kind() == "file_redirect" || child.kind() == "herestring_redirect" {
-            return unparsed(state, script, child);
+            return note_unparsed(state, script, child);
         }
     }
-    perhaps(state, |state| visit(state, script, body, &Input::Unseen, None));
+    conditionally(state, |state| visit(state, script, body, &Stdin::Unknown, None));
 }
 
 /// Whether a command of this name is anywhere in a node.
-fn calls(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
+fn calls_function(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
     let mut found = false;
     each_below(node, &mut |below| {
         found |= below.kind() == "command_name" && script.text(below) == name;
@@ -459,11 +463,11 @@ pub(super) fn each_below<'t>(node: Node<'t>, enter: &mut impl FnMut(Node<'t>) ->
 }
 
 /// A statement with redirections: they belong to its last simple command.
-fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: Option<usize>) {
+fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     if !gaps_are_blank(script, node, &children) {
-        return unparsed(state, script, node);
+        return note_unparsed(state, script, node);
     }
     let documents: Vec<Node<'_>> =
         children.iter().copied().filter(|child| child.kind() == "heredoc_redirect").collect();
@@ -471,11 +475,11 @@ fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &In
     let region_end = match documents.as_slice() {
         [] => end.unwrap_or(node.end_byte()),
         [document] if end.is_none() => line_end(script, *document),
-        _ => return unparsed(state, script, node),
+        _ => return note_unparsed(state, script, node),
     };
     match body {
         Some(body) => visit(state, script, body, input, Some(region_end)),
-        None => simple(state, script, node, input, region_end),
+        None => visit_simple_command(state, script, node, input, region_end),
     }
     for child in
         children.iter().filter(|child| matches!(child.kind(), "file_redirect" | "herestring_redirect"))
@@ -488,13 +492,13 @@ fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &In
 }
 
 /// The statements in a substitution, which runs in a shell of its own.
-pub(super) fn nested(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    apart(state, |state| match node.child_by_field_name("redirect") {
+pub(super) fn visit_substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
+    in_subshell(state, |state| match node.child_by_field_name("redirect") {
         Some(redirect) => {
             let read = read(script, redirect.start_byte(), redirect.end_byte(), redirect);
-            judge_read(state, script, redirect, read, &Input::Inherited, true);
+            judge_read(state, script, redirect, read, &Stdin::Inherited, true);
         }
-        None => sequence(state, script, node, &Input::Inherited, None),
+        None => sequence(state, script, node, &Stdin::Inherited, None),
     });
 }
 
@@ -523,7 +527,7 @@ fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
         if child.kind() == "pipeline" {
             pipeline(state, script, *child, &document_text(script, document), None);
         } else if is_statement(child.kind()) {
-            perhaps(state, |state| visit(state, script, *child, &Input::Inherited, None));
+            conditionally(state, |state| visit(state, script, *child, &Stdin::Inherited, None));
         } else if child.is_named() && child.kind() != "heredoc_body" {
             expansion::within(state, script, *child);
         }
@@ -532,10 +536,10 @@ fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     let (Some(start), Some(body), Some(end)) =
         (part("heredoc_start"), part("heredoc_body"), part("heredoc_end"))
     else {
-        return unparsed(state, script, document);
+        return note_unparsed(state, script, document);
     };
     let Some((delimiter, quoted)) = delimiter(script.text(start)) else {
-        return unparsed(state, script, document);
+        return note_unparsed(state, script, document);
     };
     let line_of =
         |at: usize| script.source.get(..at).and_then(|before| before.rsplit('\n').next()).unwrap_or("?");
@@ -546,7 +550,7 @@ fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
         && script.text(end).trim_start_matches('\t') == delimiter;
     let closes_early = script.text(body).lines().any(|line| line == delimiter);
     if !closes || closes_early {
-        return unparsed(state, script, document);
+        return note_unparsed(state, script, document);
     }
     if !quoted {
         expansion::document(state, script, body);
@@ -578,7 +582,7 @@ fn extents(node: Node<'_>) -> Vec<Extent> {
 }
 
 /// Reads a simple command a second time, and judges it with the expansions in it.
-fn simple(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Input, end: usize) {
+fn visit_simple_command(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: usize) {
     let read = read(script, node.start_byte(), end, enclosing(node, end));
     judge_read(state, script, node, read, input, false);
     expansion::within(state, script, node);
@@ -600,22 +604,22 @@ fn judge_read(
     state: &mut State,
     script: &Script<'_>,
     node: Node<'_>,
-    read: Result<Simple, Mismatch>,
-    input: &Input,
+    read: Result<SimpleCommand, Mismatch>,
+    input: &Stdin,
     only_redirects: bool,
 ) {
     match read {
-        Ok(simple) if only_redirects && !simple.words.is_empty() => unparsed(state, script, node),
+        Ok(simple) if only_redirects && !simple.words.is_empty() => note_unparsed(state, script, node),
         Ok(simple) => simple.judge(state, script, input),
-        Err(Mismatch(at)) => state.note(script.span(at, at), Class::Dangerous, UNPARSED),
+        Err(Mismatch(at)) => state.note(script.span(at, at), RiskClass::Dangerous, UNPARSED),
     }
 }
 
 /// Words and redirections between two bytes; both must be borders for the lexer too.
-fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Result<Simple, Mismatch> {
+fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Result<SimpleCommand, Mismatch> {
     let extents = extents(around);
     let mut lexer = Lexer::new(script.source, start, &extents);
-    let mut simple = Simple::default();
+    let mut simple = SimpleCommand::default();
     loop {
         let before = lexer.at;
         let token = lexer.next()?;
@@ -651,11 +655,11 @@ fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Resu
 }
 
 /// `name=(`: the parenthesis touches an assignment without a value.
-fn array_opens(simple: &Simple, at: usize) -> bool {
+fn array_opens(simple: &SimpleCommand, at: usize) -> bool {
     simple.words.last().is_some_and(|word| word.end == at && word.value_at == Some(at))
 }
 
-fn array(lexer: &mut Lexer<'_>, simple: &mut Simple) -> Result<(), Mismatch> {
+fn array(lexer: &mut Lexer<'_>, simple: &mut SimpleCommand) -> Result<(), Mismatch> {
     loop {
         match lexer.next()? {
             Token::Word(word) if word.odd || word.history || word.value_at.is_some() => {
@@ -680,7 +684,7 @@ fn array(lexer: &mut Lexer<'_>, simple: &mut Simple) -> Result<(), Mismatch> {
 }
 
 /// The text of the here-document, where the shell would not change it.
-fn document_text(script: &Script<'_>, around: Node<'_>) -> Input {
+fn document_text(script: &Script<'_>, around: Node<'_>) -> Stdin {
     let mut quoted = false;
     let mut found = None;
     each_below(around, &mut |below| {
@@ -692,7 +696,7 @@ fn document_text(script: &Script<'_>, around: Node<'_>) -> Input {
         found.is_none()
     });
     match found {
-        Some((text, span)) if quoted || !text.contains(['$', '`', '\\']) => Input::Text { text, span },
-        Some(_) | None => Input::Unseen,
+        Some((text, span)) if quoted || !text.contains(['$', '`', '\\']) => Stdin::Text { text, span },
+        Some(_) | None => Stdin::Unknown,
     }
 }

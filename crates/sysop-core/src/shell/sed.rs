@@ -1,7 +1,7 @@
 //! Scripts of `sed`: which of them only edit the stream. Knows no other command than those it lets through.
 
 /// Whether a script neither runs commands (`e`) nor reads or writes files (`r`, `w`), being fully understood.
-pub(super) fn only_edits(script: &str) -> bool {
+pub(super) fn only_edits_stream(script: &str) -> bool {
     let mut rest = script;
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\n', ';', '{', '}']);
@@ -28,7 +28,7 @@ fn addresses(text: &str) -> Option<&str> {
 
 fn address(text: &str) -> Option<&str> {
     if let Some(pattern) = text.strip_prefix('/') {
-        return Some(past(pattern, '/')?.trim_start_matches(['I', 'M']));
+        return Some(after_delimiter(pattern, '/')?.trim_start_matches(['I', 'M']));
     }
     if let Some(rest) = text.strip_prefix('$') {
         return Some(rest);
@@ -57,12 +57,12 @@ fn command(text: &str) -> Option<&str> {
 fn two_parts(text: &str) -> Option<&str> {
     let mut chars = text.chars();
     let delimiter = chars.next().filter(|c| c.is_ascii_punctuation() && *c != '\\')?;
-    past(past(chars.as_str(), delimiter)?, delimiter)
+    after_delimiter(after_delimiter(chars.as_str(), delimiter)?, delimiter)
 }
 
 /// What follows the next unescaped delimiter on this line. Some programs read on while a `[` is open, others do not;
 /// so none may be open.
-fn past(text: &str, delimiter: char) -> Option<&str> {
+fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
         match c {

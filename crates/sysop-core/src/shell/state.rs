@@ -2,7 +2,7 @@
 
 use super::lexer::Word;
 use super::{Analysis, Invocation};
-use crate::policy::{Class, Finding, Risk};
+use crate::policy::{Finding, Risk, RiskClass};
 
 /// Most findings kept; the class still counts those beyond.
 const FINDINGS_MAX: usize = 64;
@@ -21,7 +21,7 @@ pub(super) type Span = (usize, usize);
 /// Findings, invocations and bounds of one analysis.
 #[derive(Debug)]
 pub(super) struct State {
-    class: Class,
+    class: RiskClass,
     findings: Vec<Finding>,
     invocations: Vec<Invocation>,
     steps: usize,
@@ -36,7 +36,7 @@ pub(super) struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            class: Class::ReadOnly,
+            class: RiskClass::ReadOnly,
             findings: Vec::new(),
             invocations: Vec::new(),
             steps: 0,
@@ -51,7 +51,7 @@ impl Default for State {
 
 impl State {
     /// Records a finding and raises the class to it.
-    pub(super) fn note(&mut self, span: Span, class: Class, why: &str) {
+    pub(super) fn note(&mut self, span: Span, class: RiskClass, why: &str) {
         self.raise(class);
         let finding = Finding { start: span.0, end: span.1, class, why: why.to_owned() };
         if self.findings.contains(&finding) {
@@ -65,13 +65,13 @@ impl State {
     }
 
     /// Raises the class without a word: for what is plain to see.
-    pub(super) fn raise(&mut self, class: Class) {
+    pub(super) fn raise(&mut self, class: RiskClass) {
         self.class = self.class.max(class);
     }
 
     /// Runs `inner` with a class of its own and tells it; the whole keeps the worse of both.
-    pub(super) fn class_of(&mut self, inner: impl FnOnce(&mut Self)) -> Class {
-        let before = std::mem::replace(&mut self.class, Class::ReadOnly);
+    pub(super) fn class_of(&mut self, inner: impl FnOnce(&mut Self)) -> RiskClass {
+        let before = std::mem::replace(&mut self.class, RiskClass::ReadOnly);
         inner(self);
         let found = self.class;
         self.class = found.max(before);
@@ -79,7 +79,7 @@ impl State {
     }
 
     /// Runs `inner` aside, and takes over of what it finds only the dangers that count; its bounds are those of the whole.
-    pub(super) fn dangers_of(&mut self, inner: impl FnOnce(&mut Self), counts: impl Fn(&Finding) -> bool) {
+    pub(super) fn adopt_dangers(&mut self, inner: impl FnOnce(&mut Self), counts: impl Fn(&Finding) -> bool) {
         let mut aside = Self {
             steps: self.steps,
             words: self.words,
@@ -93,18 +93,20 @@ impl State {
         let Self { steps, words, script_bytes, exhausted, findings, invocations, .. } = aside;
         (self.steps, self.words, self.script_bytes, self.exhausted) = (steps, words, script_bytes, exhausted);
         self.invocations.extend(invocations);
-        for finding in findings.into_iter().filter(|found| found.class == Class::Dangerous && counts(found)) {
+        for finding in
+            findings.into_iter().filter(|found| found.class == RiskClass::Dangerous && counts(found))
+        {
             self.note((finding.start, finding.end), finding.class, &finding.why);
         }
     }
 
     /// Goes one level deeper, or notes that it is too deep and does not.
-    pub(super) fn deeper(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
+    pub(super) fn with_depth(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
         if self.exhausted {
             return;
         }
         if self.depth >= DEPTH_MAX {
-            self.note(span, Class::Dangerous, "nested too deep to analyse");
+            self.note(span, RiskClass::Dangerous, "nested too deep to analyse");
             return;
         }
         self.depth += 1;
@@ -113,7 +115,7 @@ impl State {
     }
 
     /// Counts one simple command and keeps its words; false when there have been too many.
-    pub(super) fn step(&mut self, span: Span, words: &[Word]) -> bool {
+    pub(super) fn count_command(&mut self, span: Span, words: &[Word]) -> bool {
         self.steps += 1;
         self.words += words.len();
         if !self.within_bounds(span) {
@@ -135,7 +137,7 @@ impl State {
             self.steps <= STEPS_MAX && self.words <= WORDS_MAX && self.script_bytes <= SCRIPT_BYTES_MAX;
         if !within && !self.exhausted {
             self.exhausted = true;
-            self.note(span, Class::Dangerous, "too complex to analyse");
+            self.note(span, RiskClass::Dangerous, "too complex to analyse");
         }
         within
     }

@@ -1,12 +1,12 @@
 //! Programs that run another program: their own options are skipped, and what they run is judged by itself.
 
 use super::builtin;
-use super::call::{Call, Feed, Input};
 use super::lexer::Word;
-use super::options::{self, Until};
+use super::options::{self, StopPoint};
 use super::path;
+use super::simple_command::{ArgumentSource, ProgramCall, Stdin};
 use super::state::State;
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 /// Most places at which the inner command is looked for, when a wrapper's options are not understood.
 const GUESSES_MAX: usize = 16;
@@ -18,16 +18,16 @@ struct Wrapper {
     /// Words of its own before the command.
     operands: usize,
     /// The least it counts as, and why; nothing is said of one that only changes.
-    floor: (Class, &'static str),
+    floor: (RiskClass, &'static str),
 }
 
-const QUIET: (Class, &str) = (Class::Changes, "");
+const QUIET: (RiskClass, &str) = (RiskClass::Changes, "");
 
 const fn wrapper(
     names: &'static [&'static str],
     options: &'static str,
     operands: usize,
-    floor: (Class, &'static str),
+    floor: (RiskClass, &'static str),
 ) -> Wrapper {
     Wrapper { names, options, operands, floor }
 }
@@ -39,14 +39,14 @@ const WRAPPERS: &[Wrapper] = &[
          --set-home --host= --login --remove-timestamp --reset-timestamp --list --non-interactive --preserve-groups --prompt= \
          --chroot= --role= --stdin --shell --type= --command-timeout= --other-user= --user= --version --validate --help",
         0,
-        (Class::Changes, "runs as another user, root by default"),
+        (RiskClass::Changes, "runs as another user, root by default"),
     ),
-    wrapper(&["doas"], "-Lns -aCu:", 0, (Class::Changes, "runs as another user, root by default")),
+    wrapper(&["doas"], "-Lns -aCu:", 0, (RiskClass::Changes, "runs as another user, root by default")),
     wrapper(
         &["pkexec"],
         "--user= --disable-internal-agent --keep-cwd",
         0,
-        (Class::Changes, "runs as another user, root by default"),
+        (RiskClass::Changes, "runs as another user, root by default"),
     ),
     wrapper(
         &["env"],
@@ -138,7 +138,7 @@ const WRAPPERS: &[Wrapper] = &[
         "-amuinpUCTFZrwkeG -tSGN: -m? -u? -i? -n? -p? --target= --all --mount? --uts? --ipc? --net? --pid? --user? --cgroup? --time? \
          --root? --wd? --no-fork --preserve-credentials",
         0,
-        (Class::Changes, "runs inside another process's namespaces"),
+        (RiskClass::Changes, "runs inside another process's namespaces"),
     ),
     wrapper(
         &["setpriv", "capsh", "prlimit", "firejail", "bwrap", "runcon", "choom"],
@@ -160,11 +160,11 @@ const WRAPPERS: &[Wrapper] = &[
         0,
         QUIET,
     ),
-    wrapper(&["start-stop-daemon"], "", 0, (Class::Opaque, "starts a program in the background")),
+    wrapper(&["start-stop-daemon"], "", 0, (RiskClass::Opaque, "starts a program in the background")),
     wrapper(&["command"], "-pvV", 0, QUIET),
     wrapper(&["builtin"], "", 0, QUIET),
     wrapper(&["exec"], "-cl -a:", 0, QUIET),
-    wrapper(&["coproc"], "", 0, (Class::Opaque, "runs in the background with its output held back")),
+    wrapper(&["coproc"], "", 0, (RiskClass::Opaque, "runs in the background with its output held back")),
     wrapper(&["repeat"], "", 1, QUIET),
     wrapper(
         &["xargs", "gxargs"],
@@ -202,9 +202,9 @@ pub(super) fn is_wrapper(name: &str) -> bool {
 }
 
 /// Judges a wrapper and what it runs; false when the program is none.
-pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
+pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if let "command" | "env" = name
-        && only_tells(call, name)
+        && starts_nothing(call, name)
     {
         return true;
     }
@@ -219,11 +219,12 @@ pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
         return true;
     }
     let arguments = call.arguments();
-    match options::parse(wrapper.options, arguments, Until::FirstOperand) {
+    match options::parse(wrapper.options, arguments, StopPoint::FirstOperand) {
         Some(parsed) if !TEXT.contains(&name) => {
             own_options(state, call, name, &parsed);
-            let feed = if name.ends_with("xargs") { Some(Feed::Input) } else { call.feed };
-            inner(state, call, wrapper, parsed.first_operand, feed);
+            let argument_source =
+                if name.ends_with("xargs") { Some(ArgumentSource::Stdin) } else { call.argument_source };
+            inner(state, call, wrapper, parsed.first_operand, argument_source);
         }
         Some(_) | None => guess(state, call),
     }
@@ -231,7 +232,7 @@ pub(super) fn judge(state: &mut State, call: &Call<'_>, name: &str) -> bool {
 }
 
 /// `command -v ls` and a bare `env` start nothing.
-fn only_tells(call: &Call<'_>, name: &str) -> bool {
+fn starts_nothing(call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     match (name, arguments.first().and_then(Word::literal)) {
         ("env", None) => arguments.is_empty(),
@@ -241,7 +242,13 @@ fn only_tells(call: &Call<'_>, name: &str) -> bool {
 }
 
 /// The command behind the wrapper's own options and operands.
-fn inner(state: &mut State, call: &Call<'_>, wrapper: &Wrapper, first: usize, feed: Option<Feed>) {
+fn inner(
+    state: &mut State,
+    call: &ProgramCall<'_>,
+    wrapper: &Wrapper,
+    first: usize,
+    argument_source: Option<ArgumentSource>,
+) {
     let arguments = call.arguments();
     let mut at = first;
     let takes_assignments = wrapper.names.iter().any(|name| matches!(*name, "sudo" | "env" | "doas"));
@@ -255,7 +262,7 @@ fn inner(state: &mut State, call: &Call<'_>, wrapper: &Wrapper, first: usize, fe
         if word.literal().is_none() {
             state.note(
                 call.span_of(word),
-                Class::Opaque,
+                RiskClass::Opaque,
                 "a word before the command that is not written out",
             );
         }
@@ -269,16 +276,16 @@ fn inner(state: &mut State, call: &Call<'_>, wrapper: &Wrapper, first: usize, fe
         && wrapper.names.contains(&"flock")
         && is_command_option(option.text())
     {
-        return call.run_joined(state, std::slice::from_ref(text), Input::Inherited);
+        return call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
     }
-    state.deeper(call.span, |state| call.with(rest, feed).judge(state));
+    state.with_depth(call.span, |state| call.with(rest, argument_source).judge(state));
 }
 
-fn without_command(state: &mut State, call: &Call<'_>, wrapper: &Wrapper) {
+fn without_command(state: &mut State, call: &ProgramCall<'_>, wrapper: &Wrapper) {
     let opens_shell =
         wrapper.names.iter().any(|name| matches!(*name, "chroot" | "unshare" | "nsenter" | "systemd-run"));
     if opens_shell {
-        state.note(call.span, Class::Opaque, "opens a shell");
+        state.note(call.span, RiskClass::Opaque, "opens a shell");
     }
 }
 
@@ -288,43 +295,43 @@ fn is_assignment(word: &Word) -> bool {
 }
 
 /// `env NAME=value`: what a value may steer.
-fn environment(state: &mut State, call: &Call<'_>, word: &Word) {
+fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
     let name = word.text().split('=').next().unwrap_or("");
-    if builtin::poisons(name) || word.literal().is_none() && word.may_be_option() {
+    if builtin::alters_execution(name) || word.literal().is_none() && word.may_be_option() {
         state.note(
             call.span_of(word),
-            Class::Opaque,
+            RiskClass::Opaque,
             &format!("sets {name}, which changes what commands do"),
         );
     }
 }
 
 /// Options of a wrapper that mean more than where its command starts.
-fn own_options(state: &mut State, call: &Call<'_>, name: &str, parsed: &options::Parsed<'_>) {
+fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &options::ParsedOptions<'_>) {
     let span = call.span;
     match name {
         "sudo" | "sudo-rs" | "doas" => {
             let shell = ["i", "s", "login", "shell"].iter().any(|option| parsed.has(option));
             if shell && parsed.operands.is_empty() {
-                state.note(span, Class::Opaque, "opens a shell");
+                state.note(span, RiskClass::Opaque, "opens a shell");
             }
             if ["e", "edit"].iter().any(|option| parsed.has(option)) {
                 for word in &parsed.operands {
                     let target = path::resolve(state.folder.as_deref(), word.text());
                     if let Some(what) = path::protected(&target) {
-                        state.note(call.span_of(word), Class::Dangerous, &format!("edits {what}"));
+                        state.note(call.span_of(word), RiskClass::Dangerous, &format!("edits {what}"));
                     }
                 }
             }
         }
         "env" => {
             if let Some(text) = parsed.value(&["S", "split-string"]) {
-                state.note(span, Class::Opaque, "splits a text into a command");
-                call.run_text(state, text, span, Input::Inherited);
+                state.note(span, RiskClass::Opaque, "splits a text into a command");
+                call.run_text(state, text, span, Stdin::Inherited);
             }
         }
         "unshare" | "nsenter" | "systemd-run" if parsed.has("shell") || parsed.has("S") => {
-            state.note(span, Class::Opaque, "opens a shell");
+            state.note(span, RiskClass::Opaque, "opens a shell");
         }
         "time" | "strace" | "ltrace" => {
             if let Some(target) = parsed.value(&["o", "output"]) {
@@ -332,40 +339,40 @@ fn own_options(state: &mut State, call: &Call<'_>, name: &str, parsed: &options:
             }
         }
         "systemd-run" if parsed.has("p") || parsed.has("property") => {
-            state.note(span, Class::Opaque, "a service with properties of its own");
+            state.note(span, RiskClass::Opaque, "a service with properties of its own");
         }
         _ => {}
     }
 }
 
 /// Options are not understood: the command may start at any word.
-fn guess(state: &mut State, call: &Call<'_>) {
-    state.note(call.span, Class::Opaque, "runs a command behind options that are not understood");
+fn guess(state: &mut State, call: &ProgramCall<'_>) {
+    state.note(call.span, RiskClass::Opaque, "runs a command behind options that are not understood");
     let arguments = call.arguments();
     let starts = (0..arguments.len())
         .filter(|at| arguments.get(*at).is_some_and(|word| !word.text().starts_with('-')));
     for at in starts.take(GUESSES_MAX) {
         let rest = arguments.get(at..).unwrap_or(&[]);
-        state.deeper(call.span, |state| call.with(rest, call.feed).judge(state));
+        state.with_depth(call.span, |state| call.with(rest, call.argument_source).judge(state));
         if let Some(text) = rest.first().filter(|word| word.text().contains(' ')) {
-            call.run_joined(state, std::slice::from_ref(text), Input::Inherited);
+            call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
         }
     }
 }
 
 /// `su -c text`, `watch words…`: the words go to a shell. False when there is no such text.
-fn text_command(state: &mut State, call: &Call<'_>, name: &str) -> bool {
+fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     if let "watch" | "parallel" | "sem" = name {
         if name != "watch" {
-            state.note(call.span, Class::Opaque, "builds commands from its input");
+            state.note(call.span, RiskClass::Opaque, "builds commands from its input");
         }
         let list = "-bcCdegprtwx -nqsI: --differences? --interval= --no-title --beep --errexit --chgexit --color --exec --precise \
              --equexit= --no-wrap";
-        return match options::parse(list, arguments, Until::FirstOperand) {
+        return match options::parse(list, arguments, StopPoint::FirstOperand) {
             Some(parsed) if !parsed.operands.is_empty() => {
                 let rest = arguments.get(parsed.first_operand..).unwrap_or(&[]);
-                call.run_joined(state, rest, Input::Inherited);
+                call.run_joined(state, rest, Stdin::Inherited);
                 true
             }
             Some(_) | None => false,
@@ -374,19 +381,19 @@ fn text_command(state: &mut State, call: &Call<'_>, name: &str) -> bool {
     let position = arguments.iter().position(|word| is_command_option(word.text()));
     let Some(position) = position else {
         if matches!(name, "su" | "runuser" | "sg") {
-            state.note(call.span, Class::Opaque, "runs as another user, or opens a shell as one");
+            state.note(call.span, RiskClass::Opaque, "runs as another user, or opens a shell as one");
         }
         return false;
     };
     if matches!(name, "su" | "runuser") {
-        state.note(call.span_of_program(), Class::Changes, "runs as another user, root by default");
+        state.note(call.span_of_program(), RiskClass::Changes, "runs as another user, root by default");
     }
     let Some(option) = arguments.get(position) else { return false };
     match option.text().split_once('=') {
-        Some((_, text)) => call.run_text(state, text, call.span_of(option), Input::Inherited),
+        Some((_, text)) => call.run_text(state, text, call.span_of(option), Stdin::Inherited),
         None => match arguments.get(position + 1) {
-            Some(text) => call.run_joined(state, std::slice::from_ref(text), Input::Inherited),
-            None => state.note(call.span, Class::Opaque, "a command that is not written out"),
+            Some(text) => call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited),
+            None => state.note(call.span, RiskClass::Opaque, "a command that is not written out"),
         },
     }
     true

@@ -1,7 +1,7 @@
 //! Taking terminal sequences out of a stream of text.
 
 use super::is_invisible;
-use crate::look::{Look, Looks};
+use crate::style::{StyleRuns, TextStyle};
 
 /// Longest control sequence (CSI, or ESC with intermediates) that is taken out whole, in bytes behind its start.
 pub const SEQUENCE_BYTES_MAX: usize = 64;
@@ -20,18 +20,18 @@ pub struct Stripper {
     state: State,
     /// The printing characters of an open control string.
     held: String,
-    /// What is kept of sequences that only colour, where somebody wants to know.
-    painting: Option<Painting>,
+    /// What is kept of sequences that only color, where somebody wants to know.
+    painting: Option<StyleCollector>,
 }
 
 /// How the text looks, as far as it has come.
 #[derive(Debug, Clone, Default)]
-struct Painting {
+struct StyleCollector {
     /// The parameters of the open sequence; none where it is no SGR.
     parameters: Option<String>,
-    look: Look,
+    look: TextStyle,
     /// Of the piece that is being taken.
-    changes: Looks,
+    changes: StyleRuns,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,19 +79,19 @@ impl Stripper {
     }
 
     /// Starts a text of which it also tells how it looks.
-    pub fn painting() -> Self {
-        Self { painting: Some(Painting::default()), ..Self::default() }
+    pub fn with_styles() -> Self {
+        Self { painting: Some(StyleCollector::default()), ..Self::default() }
     }
 
     /// Takes the next piece; gives what `push` would give, and how that looks.
-    pub fn push_painted(&mut self, piece: &str) -> (String, Looks) {
+    pub fn push_styled(&mut self, piece: &str) -> (String, StyleRuns) {
         if let Some(painting) = &mut self.painting {
-            painting.changes = Looks::default();
+            painting.changes = StyleRuns::default();
             painting.changes.begin(0, painting.look);
         }
         let text = self.push(piece);
-        let looks = self.painting.as_mut().map(|painting| std::mem::take(&mut painting.changes));
-        (text, looks.unwrap_or_default())
+        let styles = self.painting.as_mut().map(|painting| std::mem::take(&mut painting.changes));
+        (text, styles.unwrap_or_default())
     }
 
     pub(super) fn push_onto(&mut self, piece: &str, out: &mut String) {
@@ -103,7 +103,7 @@ impl Stripper {
     pub(super) fn finish_onto(&mut self, out: &mut String) {
         match std::mem::take(&mut self.state) {
             State::CarriageReturn => out.push('\n'),
-            State::String(..) | State::StringEscape => self.give_back(out),
+            State::String(..) | State::StringEscape => self.flush_pending(out),
             State::Ground | State::Escape(_) | State::Sequence(_) => {}
         }
     }
@@ -141,7 +141,7 @@ impl Stripper {
                     self.held.clear();
                     self.state = State::Ground;
                 } else {
-                    self.give_back(out);
+                    self.flush_pending(out);
                     self.escape(sign, 0, out);
                 }
             }
@@ -211,7 +211,7 @@ impl Stripper {
         } else if sign == '\u{1b}' {
             self.state = State::StringEscape;
         } else if breaks || count + sign.len_utf8() > STRING_BYTES_MAX {
-            self.give_back(out);
+            self.flush_pending(out);
             self.ground(sign, out);
         } else {
             if prints(sign) {
@@ -221,7 +221,7 @@ impl Stripper {
         }
     }
 
-    fn give_back(&mut self, out: &mut String) {
+    fn flush_pending(&mut self, out: &mut String) {
         out.push_str(&self.held);
         self.held.clear();
     }

@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::WrittenCall;
-use super::forms::{command_tool, is_shell_name, reason_of};
+use super::TextToolCall;
+use super::recognizer::{command_tool, is_shell_name, reason_of};
 use crate::message::{Arguments, ToolResult};
 use crate::tool::ToolSpec;
 
@@ -77,7 +77,7 @@ pub(super) fn schema(tools: &[ToolSpec]) -> Value {
     json!({ "anyOf": forms })
 }
 
-pub(super) fn written(call: &WrittenCall) -> String {
+pub(super) fn render_call(call: &TextToolCall) -> String {
     let Arguments::Object(arguments) = &call.arguments else {
         return json!({"name": call.name, "arguments": call.arguments.to_value()}).to_string();
     };
@@ -90,7 +90,7 @@ pub(super) fn written(call: &WrittenCall) -> String {
     }
 }
 
-pub(super) fn results(results: &[ToolResult]) -> String {
+pub(super) fn render_results(results: &[ToolResult]) -> String {
     let mut text = String::from("Observation:");
     for result in results {
         text.push_str(if results.len() > 1 { "\n" } else { " " });

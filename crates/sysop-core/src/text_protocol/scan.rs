@@ -5,8 +5,8 @@
 
 use std::ops::ControlFlow;
 
-use super::forms::{Forms, Item, Place, UNITS_MAX, begins_form};
-use super::json::{self, Broken};
+use super::lenient_json::{self, SyntaxError};
+use super::recognizer::{CallRecognizer, ReplyItem, SEGMENTS_MAX, ValueContext, begins_form};
 
 /// Longest tool name in a call mark, in bytes.
 const NAME_BYTES_MAX: usize = 64;
@@ -33,29 +33,29 @@ const MARKS: [(&str, &str); 8] = [
 const RESULT_MARKS: [&str; 4] = ["<tool_response>", "<|tool_response|>", "[TOOL_RESULTS]", "<|im_start|>"];
 
 /// What a reply was found to hold.
-pub(super) struct Found {
+pub(super) struct ScanResult {
     /// Calls and answers, in order; do not overlap.
-    pub(super) units: Vec<Unit>,
+    pub(super) segments: Vec<Segment>,
     /// The only fenced block of shell code, where it is whole beyond doubt.
-    pub(super) block: Option<Block>,
+    pub(super) block: Option<ShellBlock>,
     /// Where prose begins that is not reasoning.
     pub(super) prose_from: usize,
 }
 
 /// One stretch of text that is calls or answers.
-pub(super) struct Unit {
+pub(super) struct Segment {
     /// First byte, fence or mark included.
     pub(super) start: usize,
     /// Byte behind it.
     pub(super) end: usize,
     /// What it says; at least one.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<ReplyItem>,
     /// Whether a model's own call marks stand around it.
     pub(super) marked: bool,
 }
 
 /// A fenced block of shell code.
-pub(super) struct Block {
+pub(super) struct ShellBlock {
     /// First byte of the fence.
     pub(super) start: usize,
     /// The code.
@@ -63,17 +63,17 @@ pub(super) struct Block {
 }
 
 /// Goes through a reply.
-pub(super) fn scan(text: &str, forms: &Forms<'_>) -> Found {
+pub(super) fn scan(text: &str, recognizer: &CallRecognizer<'_>) -> ScanResult {
     let mut scanner = Scanner {
         text,
         bytes: text.as_bytes(),
-        forms,
+        recognizer,
         at: 0,
         first: text.len() - text.trim_start().len(),
-        line: Line::Start,
+        line: LinePrefix::Blank,
         quoting: false,
         called: false,
-        units: Vec::new(),
+        segments: Vec::new(),
         blocks: Vec::new(),
         open: false,
         prose_from: 0,
@@ -81,8 +81,8 @@ pub(super) fn scan(text: &str, forms: &Forms<'_>) -> Found {
     };
     while scanner.step().is_continue() {}
     let whole = !scanner.open && scanner.blocks.len() == 1;
-    Found {
-        units: scanner.units,
+    ScanResult {
+        segments: scanner.segments,
         block: if whole { scanner.blocks.pop() } else { None },
         prose_from: scanner.prose_from,
     }
@@ -101,61 +101,61 @@ pub(super) fn is_invented_result(text: &str) -> bool {
 
 /// What stands before the scanner on its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum LinePrefix {
     /// Only blanks.
-    Start,
+    Blank,
     /// Only blanks, list signs and other units.
-    Clear,
+    Markup,
     /// Words.
-    Words,
+    Text,
 }
 
-enum Step {
+enum Candidate {
     /// Ours.
-    Unit { end: usize, items: Vec<Item>, marked: bool },
+    Segment { end: usize, items: Vec<ReplyItem>, marked: bool },
     /// Not ours; go on at `end`.
     Other { end: usize },
     /// A form of ours that is cut or broken; nothing behind it can be trusted.
-    Broken,
+    SyntaxError,
 }
 
 /// Byte range of a closing fence.
-type Close = (usize, usize);
+type ClosingFence = (usize, usize);
 
 struct Scanner<'t, 'f> {
     text: &'t str,
     bytes: &'t [u8],
-    forms: &'f Forms<'f>,
+    recognizer: &'f CallRecognizer<'f>,
     at: usize,
     /// The first byte that is not blank.
     first: usize,
-    line: Line,
+    line: LinePrefix,
     /// A call on this line was a quotation; so are the others.
     quoting: bool,
     /// A call was found, or a block that may be one.
     called: bool,
-    units: Vec<Unit>,
-    blocks: Vec<Block>,
+    segments: Vec<Segment>,
+    blocks: Vec<ShellBlock>,
     /// Something did not end: a fence, reasoning, an object.
     open: bool,
     prose_from: usize,
     /// By number of backticks: the next closing fence as last looked up; `Some(None)` where there is none.
-    closes: [Option<Option<Close>>; TICKS_MAX + 1],
+    closes: [Option<Option<ClosingFence>>; TICKS_MAX + 1],
 }
 
 impl Scanner<'_, '_> {
     fn step(&mut self) -> ControlFlow<()> {
         let Some(&byte) = self.bytes.get(self.at) else { return ControlFlow::Break(()) };
-        if self.units.len() >= UNITS_MAX || (self.line != Line::Words && self.invents()) {
+        if self.segments.len() >= SEGMENTS_MAX || (self.line != LinePrefix::Text && self.invents()) {
             return ControlFlow::Break(());
         }
         match byte {
             b'\n' => {
                 self.at += 1;
-                self.line = Line::Start;
+                self.line = LinePrefix::Blank;
                 self.quoting = false;
             }
-            b'`' if self.line == Line::Start && self.bytes[self.at..].starts_with(b"```") => {
+            b'`' if self.line == LinePrefix::Blank && self.bytes[self.at..].starts_with(b"```") => {
                 return self.fence();
             }
             b'<' if self.reasoning() => return self.skip_reasoning(),
@@ -163,13 +163,13 @@ impl Scanner<'_, '_> {
             b' ' | b'\t' | b'\r' => self.at += 1,
             b'`' | b'*' | b'-' | b'>' | b'#' | b',' | b';' | b'.' | b')' | b'0'..=b'9' => {
                 self.at += 1;
-                if self.line == Line::Start {
-                    self.line = Line::Clear;
+                if self.line == LinePrefix::Blank {
+                    self.line = LinePrefix::Markup;
                 }
             }
             _ => {
                 self.at += 1;
-                self.line = Line::Words;
+                self.line = LinePrefix::Text;
             }
         }
         ControlFlow::Continue(())
@@ -189,7 +189,7 @@ impl Scanner<'_, '_> {
     fn skip_reasoning(&mut self) -> ControlFlow<()> {
         const CLOSE: &str = "</think>";
         if self.text[self.at..].starts_with(CLOSE) {
-            self.units.clear();
+            self.segments.clear();
             self.blocks.clear();
             self.called = false;
         }
@@ -198,30 +198,30 @@ impl Scanner<'_, '_> {
             return ControlFlow::Break(());
         };
         self.at += found + CLOSE.len();
-        if self.units.is_empty() {
+        if self.segments.is_empty() {
             self.prose_from = self.at;
         }
-        self.line = Line::Clear;
+        self.line = LinePrefix::Markup;
         ControlFlow::Continue(())
     }
 
     fn candidate(&mut self) -> ControlFlow<()> {
         let start = self.at;
-        match self.unit_at(start, self.text.len()) {
-            Step::Unit { end, items, marked } => {
+        match self.segment_at(start, self.text.len()) {
+            Candidate::Segment { end, items, marked } => {
                 self.at = end;
                 if self.stands_alone(start, end, marked) {
-                    self.take(Unit { start, end, items, marked });
+                    self.take(Segment { start, end, items, marked });
                 } else {
                     self.quoting = true;
-                    self.line = Line::Words;
+                    self.line = LinePrefix::Text;
                 }
             }
-            Step::Other { end } => {
+            Candidate::Other { end } => {
                 self.at = end;
-                self.line = Line::Words;
+                self.line = LinePrefix::Text;
             }
-            Step::Broken => {
+            Candidate::SyntaxError => {
                 self.open = true;
                 return ControlFlow::Break(());
             }
@@ -229,10 +229,10 @@ impl Scanner<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    fn take(&mut self, unit: Unit) {
-        self.called |= unit.items.iter().any(|item| matches!(item, Item::Call(_)));
-        self.units.push(unit);
-        self.line = Line::Clear;
+    fn take(&mut self, segment: Segment) {
+        self.called |= segment.items.iter().any(|item| matches!(item, ReplyItem::Call(_)));
+        self.segments.push(segment);
+        self.line = LinePrefix::Markup;
     }
 
     /// Whether a unit in prose is a call and not a quotation.
@@ -244,34 +244,34 @@ impl Scanner<'_, '_> {
         let ends_line = after.is_empty() || after.starts_with(['\n', '{', '[', '<']);
         let before = &self.text[..start];
         if before.ends_with('`') || self.bytes.get(end) == Some(&b'`') {
-            return self.line != Line::Words && ends_line;
+            return self.line != LinePrefix::Text && ends_line;
         }
         let before = before.trim_end_matches([' ', '\t']);
         let in_expression = before.ends_with(['=', '(', '[', '"', '\''])
             || before.strip_suffix(':').is_some_and(|key| key.ends_with(['"', '\'']));
-        marked || self.line != Line::Words || (ends_line && !in_expression)
+        marked || self.line != LinePrefix::Text || (ends_line && !in_expression)
     }
 
-    fn unit_at(&self, at: usize, limit: usize) -> Step {
+    fn segment_at(&self, at: usize, limit: usize) -> Candidate {
         match self.bytes[at] {
             b'<' if self.bytes[at..limit].starts_with(b"<function=") => self.named_mark(at, limit),
             b'<' | b'f' => self.mark(at, limit),
             b'[' if self.bytes[at..limit].starts_with(b"[TOOL_CALLS]") => self.mark(at, limit),
             b'[' if self.bytes.get(self.skip_blank(at + 1, limit)) != Some(&b'{') => {
-                Step::Other { end: at + 1 }
+                Candidate::Other { end: at + 1 }
             }
             _ => self.bare(at, limit),
         }
     }
 
-    fn bare(&self, at: usize, limit: usize) -> Step {
-        match json::read(&self.text[..limit], at) {
+    fn bare(&self, at: usize, limit: usize) -> Candidate {
+        match lenient_json::read(&self.text[..limit], at) {
             Ok((value, end)) => {
                 let alone = at <= self.first && self.text[end..].trim_start().is_empty();
-                let place = if alone { Place::Whole } else { Place::Embedded };
-                match self.forms.recognise(&value, place) {
-                    Some(items) => Step::Unit { end, items, marked: false },
-                    None => Step::Other { end },
+                let context = if alone { ValueContext::Whole } else { ValueContext::Embedded };
+                match self.recognizer.recognize(&value, context) {
+                    Some(items) => Candidate::Segment { end, items, marked: false },
+                    None => Candidate::Other { end },
                 }
             }
             Err(failure) => after_failure(at, &failure),
@@ -279,15 +279,15 @@ impl Scanner<'_, '_> {
     }
 
     /// A call between marks: one or more values, or `NAME{..}` as newer Mistral models write it.
-    fn mark(&self, at: usize, limit: usize) -> Step {
+    fn mark(&self, at: usize, limit: usize) -> Candidate {
         let rest = &self.text[at..limit];
         let Some((open, close)) = MARKS.iter().find(|(open, _)| rest.starts_with(open)) else {
-            return Step::Other { end: at + 1 };
+            return Candidate::Other { end: at + 1 };
         };
         let inside = at + open.len();
         let mut from = self.skip_blank(inside, limit);
         if *open == "functools" && self.bytes.get(from) != Some(&b'[') {
-            return Step::Other { end: inside };
+            return Candidate::Other { end: inside };
         }
         if *open == "[TOOL_CALLS]"
             && let Some((name, arguments)) = self.name_before(from, limit)
@@ -295,44 +295,44 @@ impl Scanner<'_, '_> {
             return self.named_call(name, arguments, "", limit);
         }
         let mut items = Vec::new();
-        while items.len() < UNITS_MAX && matches!(self.bytes[..limit].get(from), Some(b'{' | b'[')) {
-            match json::read(&self.text[..limit], from) {
-                Ok((value, end)) => match self.forms.recognise(&value, Place::Marked) {
+        while items.len() < SEGMENTS_MAX && matches!(self.bytes[..limit].get(from), Some(b'{' | b'[')) {
+            match lenient_json::read(&self.text[..limit], from) {
+                Ok((value, end)) => match self.recognizer.recognize(&value, ValueContext::Marked) {
                     Some(found) => {
                         items.extend(found);
                         from = self.skip_blank(end, limit);
                     }
-                    None => return Step::Other { end },
+                    None => return Candidate::Other { end },
                 },
                 Err(failure) => return after_failure(from, &failure),
             }
         }
         if items.is_empty() {
-            return Step::Other { end: inside };
+            return Candidate::Other { end: inside };
         }
-        Step::Unit { end: self.behind(from, close, limit), items, marked: true }
+        Candidate::Segment { end: self.behind(from, close, limit), items, marked: true }
     }
 
     /// `<function=NAME>{..}</function>`.
-    fn named_mark(&self, at: usize, limit: usize) -> Step {
+    fn named_mark(&self, at: usize, limit: usize) -> Candidate {
         let inside = at + "<function=".len();
         let name_end = (inside..limit.min(inside + NAME_BYTES_MAX + 1)).find(|&end| self.bytes[end] == b'>');
-        let Some(name_end) = name_end else { return Step::Other { end: inside } };
+        let Some(name_end) = name_end else { return Candidate::Other { end: inside } };
         let name = &self.text[inside..name_end];
         self.named_call(name, self.skip_blank(name_end + 1, limit), "</function>", limit)
     }
 
-    fn named_call(&self, name: &str, at: usize, close: &str, limit: usize) -> Step {
+    fn named_call(&self, name: &str, at: usize, close: &str, limit: usize) -> Candidate {
         if self.bytes[..limit].get(at) != Some(&b'{') {
-            return Step::Other { end: at };
+            return Candidate::Other { end: at };
         }
-        match json::read(&self.text[..limit], at) {
-            Ok((arguments, end)) => match self.forms.marked(name, &arguments) {
+        match lenient_json::read(&self.text[..limit], at) {
+            Ok((arguments, end)) => match self.recognizer.marked(name, &arguments) {
                 Some(item) => {
                     let end = self.behind(self.skip_blank(end, limit), close, limit);
-                    Step::Unit { end, items: vec![item], marked: true }
+                    Candidate::Segment { end, items: vec![item], marked: true }
                 }
-                None => Step::Other { end },
+                None => Candidate::Other { end },
             },
             Err(failure) => after_failure(at, &failure),
         }
@@ -357,28 +357,28 @@ impl Scanner<'_, '_> {
         let start = self.at;
         let Some(fence) = Fence::at(self.text, start) else {
             self.at += self.bytes[start..].iter().take_while(|byte| **byte == b'`').count();
-            self.line = Line::Clear;
+            self.line = LinePrefix::Markup;
             return ControlFlow::Continue(());
         };
         let close = self.close(&fence);
         let limit = close.map_or(self.text.len(), |(from, _)| from);
         let behind = close.map_or(self.text.len(), |(_, to)| to);
-        self.line = Line::Clear;
-        if fence.language != Language::Other
-            && let Some((items, end, closed)) = self.only_units(fence.body, limit, start)
+        self.line = LinePrefix::Markup;
+        if fence.language != FenceLanguage::Other
+            && let Some((items, end, closed)) = self.only_segments(fence.body, limit, start)
         {
             self.at = if closed { end } else { behind };
-            self.take(Unit { start, end: self.at, items, marked: false });
+            self.take(Segment { start, end: self.at, items, marked: false });
             return ControlFlow::Continue(());
         }
         if close.is_none() {
             self.open = true;
             return ControlFlow::Break(());
         }
-        if fence.language == Language::Shell {
+        if fence.language == FenceLanguage::Shell {
             match block_command(&self.text[fence.body..limit]) {
                 Some(command) => {
-                    self.blocks.push(Block { start, command });
+                    self.blocks.push(ShellBlock { start, command });
                     self.called = true;
                 }
                 None => self.open = true,
@@ -390,8 +390,13 @@ impl Scanner<'_, '_> {
 
     /// Reads a fence's body if it is calls and answers and nothing else. Gives where they end and whether the block
     /// ended there too: by backticks on the same line, or because an invented result follows.
-    fn only_units(&self, from: usize, limit: usize, start: usize) -> Option<(Vec<Item>, usize, bool)> {
-        let mut items: Vec<Item> = Vec::new();
+    fn only_segments(
+        &self,
+        from: usize,
+        limit: usize,
+        start: usize,
+    ) -> Option<(Vec<ReplyItem>, usize, bool)> {
+        let mut items: Vec<ReplyItem> = Vec::new();
         let mut at = from;
         loop {
             at = self.skip_blank(at, limit);
@@ -405,13 +410,13 @@ impl Scanner<'_, '_> {
             }
             match rest.as_bytes()[0] {
                 b',' | b';' if !items.is_empty() => at += 1,
-                b'{' | b'[' | b'<' | b'f' if items.len() < UNITS_MAX => {
-                    match self.fenced_unit(at, limit, start) {
-                        Step::Unit { end, items: found, .. } => {
+                b'{' | b'[' | b'<' | b'f' if items.len() < SEGMENTS_MAX => {
+                    match self.fenced_segment(at, limit, start) {
+                        Candidate::Segment { end, items: found, .. } => {
                             items.extend(found);
                             at = end;
                         }
-                        Step::Other { .. } | Step::Broken => return None,
+                        Candidate::Other { .. } | Candidate::SyntaxError => return None,
                     }
                 }
                 _ => return None,
@@ -420,21 +425,21 @@ impl Scanner<'_, '_> {
     }
 
     /// A unit inside a fence; one that begins the reply and is all of the fence needs no offered name.
-    fn fenced_unit(&self, at: usize, limit: usize, start: usize) -> Step {
+    fn fenced_segment(&self, at: usize, limit: usize, start: usize) -> Candidate {
         if matches!(self.bytes[at], b'{') && start <= self.first {
-            return match json::read(&self.text[..limit], at) {
-                Ok((value, end)) => match self.forms.recognise(&value, Place::Whole) {
-                    Some(items) => Step::Unit { end, items, marked: false },
-                    None => Step::Other { end },
+            return match lenient_json::read(&self.text[..limit], at) {
+                Ok((value, end)) => match self.recognizer.recognize(&value, ValueContext::Whole) {
+                    Some(items) => Candidate::Segment { end, items, marked: false },
+                    None => Candidate::Other { end },
                 },
                 Err(failure) => after_failure(at, &failure),
             };
         }
-        self.unit_at(at, limit)
+        self.segment_at(at, limit)
     }
 
     /// Finds the line that closes a fence; looks at each line once for each number of backticks.
-    fn close(&mut self, fence: &Fence) -> Option<Close> {
+    fn close(&mut self, fence: &Fence) -> Option<ClosingFence> {
         let slot = &mut self.closes[fence.ticks.min(TICKS_MAX)];
         match *slot {
             Some(known) if known.is_none_or(|(from, _)| from >= fence.body) => known,
@@ -457,16 +462,18 @@ impl Scanner<'_, '_> {
 }
 
 /// A broken form of ours ends the search; any other broken value is prose.
-fn after_failure(start: usize, failure: &json::Failure) -> Step {
+fn after_failure(start: usize, failure: &lenient_json::JsonError) -> Candidate {
     match failure.kind {
-        Broken::Cut | Broken::TooDeep => Step::Broken,
-        Broken::Malformed if failure.first_key.as_deref().is_some_and(begins_form) => Step::Broken,
-        Broken::Malformed => Step::Other { end: failure.at.max(start + 1) },
+        SyntaxError::Truncated | SyntaxError::TooDeep => Candidate::SyntaxError,
+        SyntaxError::Malformed if failure.first_key.as_deref().is_some_and(begins_form) => {
+            Candidate::SyntaxError
+        }
+        SyntaxError::Malformed => Candidate::Other { end: failure.at.max(start + 1) },
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
+enum FenceLanguage {
     /// JSON, a mark-up of calls, or not said.
     Data,
     /// A POSIX shell.
@@ -477,7 +484,7 @@ enum Language {
 
 struct Fence {
     ticks: usize,
-    language: Language,
+    language: FenceLanguage,
     /// Where its content begins.
     body: usize,
 }
@@ -492,15 +499,15 @@ impl Fence {
             info.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"_+-#.".contains(byte)).count();
         let language = match info[..named].to_ascii_lowercase().as_str() {
             "" | "json" | "jsonc" | "json5" | "xml" | "tool_call" | "tool_code" | "text" | "plaintext" => {
-                Language::Data
+                FenceLanguage::Data
             }
-            "sh" | "bash" | "shell" => Language::Shell,
-            _ => Language::Other,
+            "sh" | "bash" | "shell" => FenceLanguage::Shell,
+            _ => FenceLanguage::Other,
         };
         let line = info[named..].split('\n').next().unwrap_or_default();
         let blank = line.len() - line.trim_start().len();
         let body = at + ticks + named;
-        if line[blank..].starts_with(['{', '[', '<']) && language == Language::Data {
+        if line[blank..].starts_with(['{', '[', '<']) && language == FenceLanguage::Data {
             return Some(Self { ticks, language, body: body + blank });
         }
         if line.contains('`') {
@@ -510,7 +517,7 @@ impl Fence {
     }
 }
 
-fn find_close(text: &str, from: usize, ticks: usize) -> Option<Close> {
+fn find_close(text: &str, from: usize, ticks: usize) -> Option<ClosingFence> {
     let mut at = from;
     for line in text[from..].split_inclusive('\n') {
         let bare = line.trim();

@@ -7,7 +7,7 @@ mod replies;
 
 use serde_json::{Value, json};
 
-use super::{Parsed, WrittenCall, parse};
+use super::{ParsedReply, TextToolCall, parse};
 use crate::message::Arguments;
 use crate::tool::{ToolEffect, ToolSpec};
 
@@ -46,10 +46,10 @@ fn all_tools() -> Vec<ToolSpec> {
 }
 
 /// Writes a reading the way the table of replies expects it.
-fn shown(parsed: &Parsed) -> String {
+fn shown(parsed: &ParsedReply) -> String {
     match parsed {
-        Parsed::Answer(text) => format!("answer: {text}"),
-        Parsed::Calls { text, calls } => {
+        ParsedReply::Answer(text) => format!("answer: {text}"),
+        ParsedReply::Calls { text, calls } => {
             let calls: Vec<String> = calls.iter().map(shown_call).collect();
             let calls = calls.join(" ; ");
             if text.is_empty() { calls } else { format!("{text} => {calls}") }
@@ -57,24 +57,24 @@ fn shown(parsed: &Parsed) -> String {
     }
 }
 
-fn shown_call(call: &WrittenCall) -> String {
+fn shown_call(call: &TextToolCall) -> String {
     match &call.arguments {
         Arguments::Object(map) => format!("{} {}", call.name, Value::Object(map.clone())),
         Arguments::Invalid(text) => format!("{} invalid {text}", call.name),
     }
 }
 
-fn calls_of(parsed: Parsed) -> Vec<WrittenCall> {
+fn calls_of(parsed: ParsedReply) -> Vec<TextToolCall> {
     match parsed {
-        Parsed::Answer(_) => Vec::new(),
-        Parsed::Calls { calls, .. } => calls,
+        ParsedReply::Answer(_) => Vec::new(),
+        ParsedReply::Calls { calls, .. } => calls,
     }
 }
 
-fn offered(reply: &str) -> Parsed {
+fn offered(reply: &str) -> ParsedReply {
     parse(reply, &all_tools(), true)
 }
 
-fn native(reply: &str) -> Parsed {
+fn native(reply: &str) -> ParsedReply {
     parse(reply, &all_tools(), false)
 }

@@ -20,7 +20,7 @@ pub enum ItemId {
     /// A tool call.
     Plan(CallId),
     /// What came of a tool call.
-    Output(CallId),
+    ToolOutput(CallId),
     /// The summary with which a call ended the turn.
     Summary(CallId),
     /// Something logged that is worth a line.
@@ -38,7 +38,7 @@ impl fmt::Display for ItemId {
             Self::Reasoning(step) => write!(f, "reasoning-{step}"),
             Self::Answer(step) => write!(f, "answer-{step}"),
             Self::Plan(call) => write!(f, "plan-{call}"),
-            Self::Output(call) => write!(f, "output-{call}"),
+            Self::ToolOutput(call) => write!(f, "output-{call}"),
             Self::Summary(call) => write!(f, "summary-{call}"),
             Self::Notice(seq) => write!(f, "notice-{seq}"),
             Self::LiveNotice(number) => write!(f, "live-{number}"),
@@ -59,37 +59,37 @@ pub struct Item {
     /// The last event that changed it; of one that the log does not hold, the event before it.
     pub seq: Seq,
     /// How much of it is here.
-    pub kept: Kept,
+    pub retention: Retention,
     /// What there is to read.
-    pub body: Body,
+    pub body: ItemBody,
 }
 
 /// How much of an item is here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Kept {
+pub enum Retention {
     /// All of it.
     #[default]
     Whole,
     /// Only the beginnings of its texts: it is old, and there is much after it. A [`Recall`](super::Recall) brings
     /// the rest.
-    Short,
+    Truncated,
     /// All of it, brought back to be read.
-    Recalled,
+    Backfilled,
 }
 
 /// What an item is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Body {
+pub enum ItemBody {
     /// A person's words.
     Prompt(String),
     /// A model's visible reasoning.
-    Reasoning(Text),
+    Reasoning(StreamedText),
     /// A model's text, or the summary with which it ended the turn.
-    Answer(Text),
+    Answer(StreamedText),
     /// A tool call.
     Plan(Box<Plan>),
     /// What came of a tool call.
-    Output(Box<Output>),
+    ToolOutput(Box<ToolOutput>),
     /// A line for the person.
     Notice(Notice),
     /// The end of a turn.
@@ -98,7 +98,7 @@ pub enum Body {
 
 /// A model's text and how far it has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text {
+pub struct StreamedText {
     /// The text.
     pub text: String,
     /// How far it has come.
@@ -147,7 +147,7 @@ pub enum PlanState {
         /// By whom.
         by: Decider,
         /// For how long.
-        scope: Scope,
+        scope: ApprovalScope,
     },
     /// It does not run.
     Rejected {
@@ -169,7 +169,7 @@ pub enum Decider {
 
 /// For how long a call was allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum ApprovalScope {
     /// This once.
     Once,
     /// For the rest of the session.
@@ -178,7 +178,7 @@ pub enum Scope {
 
 /// What came of a tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Output {
+pub struct ToolOutput {
     /// The call.
     pub call: CallId,
     /// The tool's name; empty where the log begins after the call.
@@ -197,12 +197,12 @@ pub struct Notice {
     /// The line.
     pub text: String,
     /// How much it matters.
-    pub weight: Weight,
+    pub weight: Severity,
 }
 
 /// How much a notice matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
+pub enum Severity {
     /// Good to know.
     Note,
     /// Something is to be done, or went wrong.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::event::AfterStop;
+use crate::event::CancelFollowUp;
 use crate::id::Timestamp;
 use crate::message::{FailureKind, ModelFailure, ModelRef};
 use crate::mode::Mode;
@@ -60,7 +60,7 @@ fn step(turn: u32, step: u32) -> StepId {
 }
 
 fn started(turn: u32, prompt: &str) -> Event {
-    Event::TurnStarted { turn: TurnId(turn), prompt: prompt.into(), origin: Origin::Typed }
+    Event::TurnStarted { turn: TurnId(turn), prompt: prompt.into(), origin: Origin::User }
 }
 
 fn ended(turn: u32, reason: StopReason) -> Event {
@@ -132,17 +132,19 @@ fn drawn(transcript: &Transcript) -> String {
     for item in transcript.items() {
         let live = if item.live_only { " (live)" } else { "" };
         let body = match &item.body {
-            Body::Prompt(text) => text.clone(),
-            Body::Reasoning(text) | Body::Answer(text) => format!("{:?} {:?}", text.state, text.text),
-            Body::Plan(plan) => format!("{:?} {:?} from {:?}", plan.command, plan.state, plan.edited_from),
-            Body::Output(output) => match &output.outcome {
+            ItemBody::Prompt(text) => text.clone(),
+            ItemBody::Reasoning(text) | ItemBody::Answer(text) => format!("{:?} {:?}", text.state, text.text),
+            ItemBody::Plan(plan) => {
+                format!("{:?} {:?} from {:?}", plan.command, plan.state, plan.edited_from)
+            }
+            ItemBody::ToolOutput(output) => match &output.outcome {
                 Some(outcome) => {
                     format!("{} {} {:?}", output.tool, outcome.status.as_str(), outcome.output)
                 }
                 None => format!("{} … {:?}", output.tool, output.tail),
             },
-            Body::Notice(notice) => format!("{:?} {}", notice.weight, notice.text),
-            Body::End(end) => format!(
+            ItemBody::Notice(notice) => format!("{:?} {}", notice.weight, notice.text),
+            ItemBody::End(end) => format!(
                 "{} {:?} {}+{} tokens, {} steps",
                 end.reason.as_str(),
                 end.error,
@@ -227,13 +229,13 @@ fn a_stop_is_under_way_until_the_tool_has_ended() {
         open(),
         started(1, "x").into(),
         Event::ToolStarted { call: bash("c1", "sleep 9"), origin: Origin::Model }.into(),
-        Event::CancelAsked { then: AfterStop::Nothing }.into(),
+        Event::CancelAsked { then: CancelFollowUp::Nothing }.into(),
     ];
-    assert_eq!(live(&steps).phase(), &Phase::Stopping);
+    assert_eq!(live(&steps).phase(), &SessionPhase::Stopping);
     steps.push(finished("c1", Outcome::new(Status::Cancelled, "")).into());
-    assert_eq!(live(&steps).phase(), &Phase::Stopping);
+    assert_eq!(live(&steps).phase(), &SessionPhase::Stopping);
     steps.push(ended(1, StopReason::Cancelled).into());
-    assert_eq!(live(&steps).phase(), &Phase::Idle);
+    assert_eq!(live(&steps).phase(), &SessionPhase::Idle);
 }
 
 #[test]
@@ -270,7 +272,7 @@ fn an_approval_goes_from_waiting_to_edited_to_its_output() {
             prompt-1: clean
             answer-1.1: Whole "I will clean."
             plan-c1: "rm -r x" Waiting from None
-            Waiting { call: CallId("c1") }
+            AwaitingApproval { call: CallId("c1") }
         "#]],
     );
     steps.extend([
@@ -379,7 +381,7 @@ fn a_failed_step_keeps_what_streamed_and_tells_why() {
 #[test]
 fn a_tool_that_ends_behind_a_closed_gate_leaves_the_turn_paused() {
     let call = bash("c1", "make");
-    let paused = Phase::Paused { reason: PauseReason::Asked };
+    let paused = SessionPhase::Paused { reason: PauseReason::Asked };
     let mut steps: Vec<Step> = vec![
         open(),
         started(1, "go").into(),
@@ -391,7 +393,7 @@ fn a_tool_that_ends_behind_a_closed_gate_leaves_the_turn_paused() {
     ];
     assert_eq!(live(&steps).phase(), &paused);
     steps.push(Event::Resumed.into());
-    assert_eq!(live(&steps).phase(), &Phase::Thinking { step: step(1, 1) });
+    assert_eq!(live(&steps).phase(), &SessionPhase::Thinking { step: step(1, 1) });
 }
 
 #[test]
@@ -410,14 +412,14 @@ fn a_proposal_waits_for_its_answer_also_where_a_pause_is_asked_for() {
     resumed.push(Event::Resumed.into());
     assert!(live(&resumed).waiting().is_some());
     steps.push(Event::ToolStarted { call: call.clone(), origin: Origin::Model }.into());
-    assert_eq!(live(&steps).phase(), &Phase::Running { call: call.id.clone() });
+    assert_eq!(live(&steps).phase(), &SessionPhase::Running { call: call.id.clone() });
     let mut finished_first = steps.clone();
     finished_first.push(finished("c1", Outcome::ok("made")).into());
-    assert_eq!(live(&finished_first).phase(), &Phase::Paused { reason: PauseReason::Asked });
+    assert_eq!(live(&finished_first).phase(), &SessionPhase::Paused { reason: PauseReason::Asked });
     steps.push(Event::Paused { reason: PauseReason::Asked }.into());
     assert_eq!(live(&steps).still_running(), Some(call.id.clone()));
     steps.push(Event::Resumed.into());
-    assert_eq!(live(&steps).phase(), &Phase::Running { call: call.id });
+    assert_eq!(live(&steps).phase(), &SessionPhase::Running { call: call.id });
 }
 
 #[test]
@@ -426,9 +428,9 @@ fn pause_stop_and_changes_are_told() {
         open(),
         started(1, "x").into(),
         Event::StepStarted { step: step(1, 1) }.into(),
-        Event::Configured { change: Change::Model(ModelRef::new("demo", "two")) }.into(),
-        Event::Configured { change: Change::Approve(ApprovalMode::Auto) }.into(),
-        Event::Configured { change: Change::Mode(Mode::Chat) }.into(),
+        Event::Configured { change: ConfigChange::Model(ModelRef::new("demo", "two")) }.into(),
+        Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) }.into(),
+        Event::Configured { change: ConfigChange::Mode(Mode::Chat) }.into(),
         Event::Paused { reason: PauseReason::Loop }.into(),
     ]);
     expect![[r#"
@@ -440,11 +442,11 @@ fn pause_stop_and_changes_are_told() {
         Paused { reason: Loop }
     "#]]
     .assert_eq(&drawn(&transcript));
-    let facts = transcript.facts().expect("the session was opened");
+    let facts = transcript.session_info().expect("the session was opened");
     assert_eq!((facts.model.to_string().as_str(), facts.approve), ("demo/two", ApprovalMode::Auto));
     assert_eq!(facts.mode, Mode::Chat);
     transcript.stopping();
-    assert_eq!(transcript.phase(), &Phase::Stopping);
+    assert_eq!(transcript.phase(), &SessionPhase::Stopping);
 }
 
 #[test]
@@ -469,20 +471,20 @@ fn everything_that_grows_is_bounded() {
     steps.extend((0..LIVE_ITEMS_MAX + 50).map(|n| Step::Delta(Delta::Notice { text: n.to_string() })));
     steps.extend((0..40).map(|_| text(at, &"é".repeat(32 * 1024))));
     let transcript = live(&steps);
-    let Some(Body::Answer(answer)) = transcript.item(&ItemId::Answer(at)).map(|item| &item.body) else {
+    let Some(ItemBody::Answer(answer)) = transcript.item(&ItemId::Answer(at)).map(|item| &item.body) else {
         panic!("the answer is streaming")
     };
     assert_eq!(answer.text.len(), LIVE_TEXT_BYTES_MAX);
     assert_eq!(transcript.items().filter(|item| item.live_only).count(), LIVE_ITEMS_MAX);
 
     let mut steps =
-        vec![open(), started(1, "x").into(), Event::ToolStarted { call: run, origin: Origin::Typed }.into()];
+        vec![open(), started(1, "x").into(), Event::ToolStarted { call: run, origin: Origin::User }.into()];
     steps.extend((0..100).map(|n| {
         Step::Delta(Delta::Output { call: CallId::new("c1"), text: format!("{n:04}\u{e9}").repeat(300) })
     }));
     let transcript = live(&steps);
-    let Some(Body::Output(output)) =
-        transcript.item(&ItemId::Output(CallId::new("c1"))).map(|item| &item.body)
+    let Some(ItemBody::ToolOutput(output)) =
+        transcript.item(&ItemId::ToolOutput(CallId::new("c1"))).map(|item| &item.body)
     else {
         panic!("the output is there")
     };
@@ -535,50 +537,57 @@ fn every_item_stays_and_old_texts_come_back() {
         log[1..].chunks(6).flat_map(|turn| folded(turn).items().cloned().collect::<Vec<_>>()).collect();
     let mut transcript = folded(&log);
     assert_eq!(transcript.items().len(), 400 * 5);
-    let kept: usize = transcript.items().map(|item| said(item).len()).sum();
+    let retained: usize = transcript.items().map(|item| said(item).len()).sum();
     let prompts: usize = 400 * 1_500;
-    assert!(kept < TEXTS_BYTES_MAX + prompts + 2_000 * 600, "{kept} bytes are kept");
-    let short = |transcript: &Transcript| transcript.items().filter(|item| item.kept == Kept::Short).count();
+    assert!(retained < TEXTS_BYTES_MAX + prompts + 2_000 * 600, "{retained} bytes are retained");
+    let short = |transcript: &Transcript| {
+        transcript.items().filter(|item| item.retention == Retention::Truncated).count()
+    };
     assert!(short(&transcript) > 500);
     assert!(
         transcript
             .items()
-            .filter(|item| matches!(item.body, Body::Prompt(_)))
+            .filter(|item| matches!(item.body, ItemBody::Prompt(_)))
             .all(|item| said(item).len() > 900)
     );
     // Wherever somebody reads, all is there again, and only there.
     for at in [0, 3, 450, 451] {
         let id = transcript.at(at).unwrap().id.clone();
-        if transcript.at(at).unwrap().kept != Kept::Short {
+        if transcript.at(at).unwrap().retention != Retention::Truncated {
             continue;
         }
-        let mut recall = transcript.recall(&id).expect("it is short");
+        let mut recall = transcript.backfill(&id).expect("it is short");
         let read = log.iter().position(|logged| recall.apply(logged)).expect("it comes to its end");
         assert!(read < log.len() / 2, "{read}");
-        transcript.give_back(recall.items());
+        transcript.restore_items(recall.items());
         let item = transcript.item(&id).unwrap();
         let original = whole.iter().find(|item| item.id == id).unwrap();
-        assert_eq!((item.kept, said(item)), (Kept::Recalled, said(original)));
-        assert!(transcript.recall(&id).is_none());
-        assert!(transcript.items().filter(|item| item.kept == Kept::Recalled).count() <= 64);
+        assert_eq!((item.retention, said(item)), (Retention::Backfilled, said(original)));
+        assert!(transcript.backfill(&id).is_none());
+        assert!(transcript.items().filter(|item| item.retention == Retention::Backfilled).count() <= 64);
     }
     // More that comes does not let go of it, and the end is whole.
-    let first = transcript.items().find(|item| item.kept == Kept::Recalled).map(|item| item.id.clone());
+    let first =
+        transcript.items().find(|item| item.retention == Retention::Backfilled).map(|item| item.id.clone());
     let next = log.len() as u64 + 1;
     let more = Logged { seq: Seq(next), at: Timestamp(0), event: Event::HistoryCleared };
     transcript.apply(&Update::Logged(Arc::new(more)));
-    assert!(first.is_some_and(|id| transcript.item(&id).is_some_and(|item| item.kept == Kept::Recalled)));
-    assert!(transcript.items().rev().take(50).all(|item| item.kept == Kept::Whole));
+    assert!(
+        first.is_some_and(|id| transcript
+            .item(&id)
+            .is_some_and(|item| item.retention == Retention::Backfilled))
+    );
+    assert!(transcript.items().rev().take(50).all(|item| item.retention == Retention::Whole));
 }
 
 #[test]
 fn short_forms_are_one_line() {
     let forms = [
-        short_form(&call("c", "read_file", json!({ "path": "src/main.py" }))),
-        short_form(&call("c", "edit_file", json!({ "path": "src/main.py", "old_string": "a" }))),
-        short_form(&call("c", "write_file", json!({ "path": "a\"\n\u{1b}[2J" }))),
-        short_form(&call("c", "ls", json!({}))),
-        short_form(&bash("c", &"x".repeat(100))),
+        call_summary(&call("c", "read_file", json!({ "path": "src/main.py" }))),
+        call_summary(&call("c", "edit_file", json!({ "path": "src/main.py", "old_string": "a" }))),
+        call_summary(&call("c", "write_file", json!({ "path": "a\"\n\u{1b}[2J" }))),
+        call_summary(&call("c", "ls", json!({}))),
+        call_summary(&bash("c", &"x".repeat(100))),
     ];
     expect![[r#"
         read_file("src/main.py")
@@ -622,7 +631,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         id.clone().prop_map(|id| finished(id, Outcome::ok("out"))),
         Just(Event::Paused { reason: PauseReason::Asked }),
         Just(Event::Resumed),
-        Just(Event::CancelAsked { then: AfterStop::Nothing }),
+        Just(Event::CancelAsked { then: CancelFollowUp::Nothing }),
         Just(Event::HistoryCleared),
         (1..3u32, reason).prop_map(|(turn, reason)| ended(turn, reason)),
     ];
@@ -642,15 +651,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-fn logged_part(transcript: &Transcript) -> Vec<(String, Body)> {
-    let mut items: Vec<(String, Body)> = transcript
+fn logged_part(transcript: &Transcript) -> Vec<(String, ItemBody)> {
+    let mut items: Vec<(String, ItemBody)> = transcript
         .items()
         .filter(|item| !item.live_only)
         .map(|item| (item.id.to_string(), item.body.clone()))
         .collect();
     for (_, body) in &mut items {
         // A tool that never finished in the log has a live tail that only the live view saw.
-        if let Body::Output(output) = body {
+        if let ItemBody::ToolOutput(output) = body {
             output.tail.clear();
             output.skipped_bytes = 0;
         }
@@ -667,7 +676,7 @@ proptest! {
         prop_assert_eq!(logged_part(&live), logged_part(&replay));
         prop_assert!(replay.items().all(|item| !item.live_only));
         prop_assert_eq!(live.phase(), replay.phase());
-        prop_assert_eq!(live.phase(), &Phase::Idle);
+        prop_assert_eq!(live.phase(), &SessionPhase::Idle);
         prop_assert_eq!(live.usage(), replay.usage());
         prop_assert_eq!(live.iteration(), replay.iteration());
     }

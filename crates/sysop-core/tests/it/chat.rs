@@ -2,9 +2,9 @@
 
 use expect_test::expect;
 use serde_json::json;
-use sysop_core::event::{Change, Event, Input, Origin};
+use sysop_core::event::{ConfigChange, Event, Input, Origin};
 use sysop_core::message::{Message, ModelRequest, Reply, ToolProtocol};
-use sysop_core::mode::{Mode, Usual};
+use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::{Activity, Session};
@@ -35,8 +35,11 @@ fn a_chat_offers_no_tools_and_has_a_prompt_and_a_temperature_of_its_own() {
     assert!(request.tools.is_empty());
     assert!(request.system.contains("<cmd>the command</cmd>"), "{}", request.system);
     assert!(request.system.ends_with("The terminal is on this machine, in the folder \"/srv\"."));
-    assert_eq!((request.mode, request.usual), (Mode::Chat, Usual::CHAT));
-    assert_eq!((Usual::CHAT.temperature, Usual::CHAT.output_tokens), (Some(0.7), Some(4096)));
+    assert_eq!((request.mode, request.sampling_defaults), (Mode::Chat, SamplingDefaults::CHAT));
+    assert_eq!(
+        (SamplingDefaults::CHAT.temperature, SamplingDefaults::CHAT.output_tokens),
+        (Some(0.7), Some(4096))
+    );
     world.reply(says("Use <cmd>df -h</cmd>."));
     assert!(world.lines().ends_with("turn 1 ended end_turn"), "{}", world.lines());
     world.mode(Mode::Agent).prompt("do it");
@@ -60,15 +63,21 @@ fn what_the_config_says_of_sampling_holds_in_every_mode() {
 
 #[test]
 fn an_agent_with_the_terminal_is_sampled_cooler_and_one_without_as_its_server_does() {
-    let usual = |tools: &[ToolEffect]| {
+    let sampling_defaults = |tools: &[ToolEffect]| {
         let mut spec = spec(ApprovalMode::Auto);
         spec.tools = tools.iter().map(|effect| tool("it", *effect, "x")).collect();
-        let usual = Usual::of(Mode::Agent, &spec);
-        (usual.temperature, usual.output_tokens)
+        let sampling_defaults = SamplingDefaults::of(Mode::Agent, &spec);
+        (sampling_defaults.temperature, sampling_defaults.output_tokens)
     };
-    assert_eq!(usual(&[ToolEffect::Command, ToolEffect::Keys]), (Some(0.3), Some(4096)));
-    assert_eq!(usual(&[ToolEffect::Command, ToolEffect::Keys, ToolEffect::Writes]), (Some(0.3), None));
-    assert_eq!(usual(&[ToolEffect::Command, ToolEffect::Writes, ToolEffect::Reads]), (None, None));
+    assert_eq!(sampling_defaults(&[ToolEffect::Command, ToolEffect::Keys]), (Some(0.3), Some(4096)));
+    assert_eq!(
+        sampling_defaults(&[ToolEffect::Command, ToolEffect::Keys, ToolEffect::Writes]),
+        (Some(0.3), None)
+    );
+    assert_eq!(
+        sampling_defaults(&[ToolEffect::Command, ToolEffect::Writes, ToolEffect::Reads]),
+        (None, None)
+    );
 }
 
 #[test]
@@ -147,7 +156,7 @@ fn a_change_counts_from_the_next_turn_on() {
 #[test]
 fn a_person_may_run_commands_beside_a_chat() {
     let mut world = World::ask();
-    world.mode(Mode::Chat).direct("bash", "uptime", Origin::Typed);
+    world.mode(Mode::Chat).direct("bash", "uptime", Origin::User);
     assert!(world.running.is_some());
     world.outcome(Outcome::ok("")).direct("bash", "touch a", Origin::Routine);
     assert!(world.waiting().is_some(), "and a routine is asked about, as ever");
@@ -170,6 +179,6 @@ fn a_mode_is_in_the_log_and_a_log_without_one_is_an_agents() {
     let event = serde_json::to_value(world.log.last().expect("logged")).expect("plain data");
     assert_eq!(event, json!({"type": "configured", "change": {"mode": "chat"}}));
     let back: Event = serde_json::from_value(event).expect("it reads back");
-    assert_eq!(back, Event::Configured { change: Change::Mode(Mode::Chat) });
+    assert_eq!(back, Event::Configured { change: ConfigChange::Mode(Mode::Chat) });
     assert_eq!(world.crash().session.mode(), Mode::Chat);
 }

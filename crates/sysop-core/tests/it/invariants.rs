@@ -3,9 +3,9 @@
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::test_runner::Config;
 use serde_json::json;
-use sysop_core::event::{Change, Decision, Input, Origin, Typed as TerminalTyped};
+use sysop_core::event::{ConfigChange, Decision, Input, Origin, TypedInput as TerminalTyped};
 use sysop_core::id::{CallId, StepId, TurnId};
-use sysop_core::message::{Arguments, FailureKind, Finish, Reply, ToolCall, ToolProtocol};
+use sysop_core::message::{Arguments, FailureKind, FinishReason, Reply, ToolCall, ToolProtocol};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
@@ -14,14 +14,14 @@ use crate::world::{World, bash, call, calls, changed, failure, says, spec};
 
 /// What the world may do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Letter {
+enum Symbol {
     Prompt,
     Blank,
     Answer,
     Nothing,
     Refusal,
     Read,
-    Change,
+    ConfigChange,
     Danger,
     Two,
     SameId,
@@ -50,7 +50,7 @@ enum Letter {
     Clear,
     Auto,
     Never,
-    Typed,
+    TypedInput,
     Routine,
     Undo,
     Crash,
@@ -59,14 +59,14 @@ enum Letter {
     Chat,
 }
 
-use Letter::{
-    Allow, AllowSession, Answer, Auto, Blank, Broken, Cancel, Change as Changes, Changed, Chat, Clear,
-    Complete, Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, Lend, Never, Nothing, Overflow, Pause,
-    Prompt, Read, Refusal, Reject, RejectStop, Resume, Retry, Routine, SameId, StaleDecision, StaleOutcome,
-    StaleReply, Timer, Two, Typed, Undo, Unknown, Written,
+use Symbol::{
+    Allow, AllowSession, Answer, Auto, Blank, Broken, Cancel, Changed, Chat, Clear, Complete,
+    ConfigChange as Changes, Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, Lend, Never, Nothing,
+    Overflow, Pause, Prompt, Read, Refusal, Reject, RejectStop, Resume, Retry, Routine, SameId,
+    StaleDecision, StaleOutcome, StaleReply, Timer, Two, TypedInput, Undo, Unknown, Written,
 };
 
-const ALL: [Letter; 42] = [
+const ALL: [Symbol; 42] = [
     Prompt,
     Blank,
     Answer,
@@ -102,7 +102,7 @@ const ALL: [Letter; 42] = [
     Clear,
     Auto,
     Never,
-    Typed,
+    TypedInput,
     Routine,
     Undo,
     Crash,
@@ -112,19 +112,19 @@ const ALL: [Letter; 42] = [
 ];
 
 /// The letters that lead furthest, for longer words.
-const DEEP: [Letter; 11] = [Prompt, Two, Changes, Allow, Reject, Done, Cancel, Pause, Resume, Retry, Crash];
+const DEEP: [Symbol; 11] = [Prompt, Two, Changes, Allow, Reject, Done, Cancel, Pause, Resume, Retry, Crash];
 
 fn written() -> Reply {
     let text = r#"{"type":"shell","command":"touch a","reason":"to try"}"#;
     Reply { protocol: ToolProtocol::Text, ..says(text) }
 }
 
-fn reply_of(letter: Letter) -> Option<Reply> {
+fn reply_of(letter: Symbol) -> Option<Reply> {
     let write = |id| call(id, "write_file", json!({"path": "a"}));
     Some(match letter {
         Answer => says("four"),
         Nothing => says(""),
-        Refusal => Reply { finish: Finish::Refused, ..says("I may not") },
+        Refusal => Reply { finish: FinishReason::Refused, ..says("I may not") },
         Read => calls(vec![call("r", "read_file", json!({"path": "a"}))]),
         Changes => calls(vec![bash("b", "touch a")]),
         Danger => calls(vec![bash("b", "rm -rf /")]),
@@ -142,7 +142,7 @@ fn reply_of(letter: Letter) -> Option<Reply> {
 }
 
 /// Does what the letter says; false where it makes no sense now.
-fn act(world: &mut World, letter: Letter) -> bool {
+fn act(world: &mut World, letter: Symbol) -> bool {
     if let Some(reply) = reply_of(letter) {
         let possible = world.asked.is_some();
         if possible {
@@ -182,7 +182,7 @@ fn act(world: &mut World, letter: Letter) -> bool {
     other(world, letter)
 }
 
-fn other(world: &mut World, letter: Letter) -> bool {
+fn other(world: &mut World, letter: Symbol) -> bool {
     let stale_step = StepId { turn: TurnId(999), step: 1 };
     match letter {
         Overflow | Fail => {
@@ -219,16 +219,16 @@ fn other(world: &mut World, letter: Letter) -> bool {
         Resume => world.tell(Input::Resume),
         Retry => world.tell(Input::Retry),
         Clear => world.tell(Input::Clear),
-        Auto => world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Auto) }),
-        Never => world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Never) }),
-        Typed => world.direct("bash", "touch typed", Origin::Typed),
+        Auto => world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Auto) }),
+        Never => world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Never) }),
+        TypedInput => world.direct("bash", "touch typed", Origin::User),
         Routine => world.direct("bash", "touch routine", Origin::Routine),
-        Undo => world.direct("undo", "", Origin::Typed),
+        Undo => world.direct("undo", "", Origin::User),
         Hands => {
             let typed = TerminalTyped::Keys { text: "ls Enter".to_owned() };
             world.tell(Input::TerminalInput { by: "somebody".to_owned(), typed })
         }
-        Lend => match world.session.lent().root.as_str() {
+        Lend => match world.session.client_tools().root.as_str() {
             "" => world.lend("/home/me", &["bash", "write_file"]),
             "/home/me" => world.lend("/home/you", &["write_file", "play"]),
             _ => world.lend("", &[]),
@@ -258,7 +258,7 @@ fn stale(world: &mut World, input: Input) -> &mut World {
 }
 
 /// Walks every word over `letters` up to `depth`.
-fn walk(world: &World, letters: &[Letter], depth: usize, visited: &mut usize) {
+fn walk(world: &World, letters: &[Symbol], depth: usize, visited: &mut usize) {
     if depth == 0 {
         return;
     }
@@ -274,7 +274,7 @@ fn walk(world: &World, letters: &[Letter], depth: usize, visited: &mut usize) {
 #[test]
 fn every_short_word_from_every_phase_keeps_the_invariants() {
     let idle = World::ask();
-    let begun = |letters: &[Letter]| {
+    let begun = |letters: &[Symbol]| {
         let mut world = idle.clone();
         for &letter in letters {
             assert!(act(&mut world, letter), "{letter:?} leads on");

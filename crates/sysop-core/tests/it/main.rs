@@ -2,8 +2,8 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
 mod chat;
+mod client_tools;
 mod invariants;
-mod lent;
 mod properties;
 mod scripts;
 mod world;

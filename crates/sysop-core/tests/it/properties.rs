@@ -5,7 +5,7 @@ use proptest::test_runner::Config;
 use sysop_core::event::{Decision, Event, Input};
 use sysop_core::message::{FailureKind, Message};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{ApprovalMode, Class, Policy};
+use sysop_core::policy::{ApprovalMode, Policy, RiskClass};
 use sysop_core::session::Activity;
 
 use crate::world::{World, bash, calls, says, spec};
@@ -83,7 +83,7 @@ proptest! {
     fn property_8_review_action_state_transitions(command in command(), enter in any::<bool>()) {
         let mut world = World::ask();
         world.prompt("go").reply(calls(vec![bash("b", &command)]));
-        prop_assert_eq!(world.session.activity(), Activity::Waiting);
+        prop_assert_eq!(world.session.activity(), Activity::AwaitingApproval);
         if enter {
             world.allow();
             prop_assert_eq!(world.session.activity(), Activity::Running);
@@ -164,7 +164,7 @@ proptest! {
                 world.fail(FailureKind::Unreachable);
             }
             _ => {
-                world.direct("bash", &text, sysop_core::event::Origin::Typed).fail(FailureKind::Unreachable);
+                world.direct("bash", &text, sysop_core::event::Origin::User).fail(FailureKind::Unreachable);
             }
         }
         prop_assert_eq!(world.session.activity(), Activity::Idle);
@@ -179,13 +179,13 @@ proptest! {
         let matching = ["rm  -rf /", "mkfs", "dd if=", ":() {", "> /dev/sd"][which];
         let command = format!("{before} {matching}{after}");
         let risk = Policy::new(&patterns, &[]).risk(&command);
-        prop_assert_eq!(risk.class, Class::Dangerous);
+        prop_assert_eq!(risk.class, RiskClass::Dangerous);
         let start = command.find(matching).expect("it is there");
-        let marked = risk.findings.iter().any(|f| f.start <= start && start < f.end && f.class == Class::Dangerous);
+        let marked = risk.findings.iter().any(|f| f.start <= start && start < f.end && f.class == RiskClass::Dangerous);
         prop_assert!(marked, "{:?}", risk);
         let mut world = World::new(sysop_core::session::SessionSpec { dangerous_patterns: patterns.to_vec(), ..spec(ApprovalMode::Auto) });
         world.prompt("go").reply(calls(vec![bash("b", &command)]));
-        let asked = matches!(world.last.events.last(), Some(Event::ApprovalAsked { risk, .. }) if risk.class == Class::Dangerous);
+        let asked = matches!(world.last.events.last(), Some(Event::ApprovalAsked { risk, .. }) if risk.class == RiskClass::Dangerous);
         prop_assert!(asked, "auto mode asks: {}", world.lines());
     }
 

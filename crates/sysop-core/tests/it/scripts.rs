@@ -2,10 +2,10 @@
 
 use expect_test::{Expect, expect};
 use serde_json::json;
-use sysop_core::event::{Change, Decision, Input, Origin};
+use sysop_core::event::{ConfigChange, Decision, Input, Origin};
 use sysop_core::id::CallId;
 use sysop_core::message::{
-    Arguments, FailureKind, Finish, Message, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
+    Arguments, FailureKind, FinishReason, Message, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
 };
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
@@ -93,7 +93,7 @@ fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_edits_it_in() {
 
 #[test]
 fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_types_it() {
-    for origin in [Origin::Typed, Origin::Routine] {
+    for origin in [Origin::User, Origin::Routine] {
         let mut world = World::auto();
         world.direct("bash", "echo a; forbidden thing", origin);
         assert!(world.ran.is_empty(), "{origin:?}");
@@ -107,18 +107,18 @@ fn never_is_kept_for_what_a_person_types_undoes_or_had_been_asked() {
     let mut world = World::auto();
     let write = calls(vec![call("1", "write_file", json!({"path": "a"}))]);
     world.prompt("go").reply(write).outcome(changed("a")).reply(says("ok"));
-    world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Ask) });
+    world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Ask) });
     world.prompt("go").reply(calls(vec![bash("2", "touch a")]));
-    world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Never) });
+    world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Never) });
     world.allow();
     assert!(
         world.lines().contains("finished 2 rejected: refused: this session only looks"),
         "{}",
         world.lines()
     );
-    world.reply(says("ok")).direct("bash", "touch a", Origin::Typed).direct("undo", "", Origin::Typed);
+    world.reply(says("ok")).direct("bash", "touch a", Origin::User).direct("undo", "", Origin::User);
     assert_eq!(world.ran.len(), 1, "only the write from before");
-    world.direct("bash", "ls", Origin::Typed);
+    world.direct("bash", "ls", Origin::User);
     assert_eq!(world.ran.len(), 2, "who only looks may");
 }
 
@@ -143,7 +143,7 @@ fn what_the_policy_lets_run_and_knows_to_look_only_is_said_to_do_so() {
     let mut world = World::ask();
     assert_eq!(world.prompt("go").reply(calls(vec![bash("1", "ls")])).lets_look(), None);
     assert_eq!(world.allow().lets_look(), Some(false));
-    assert_eq!(World::auto().direct("bash", "ls", Origin::Typed).lets_look(), Some(false));
+    assert_eq!(World::auto().direct("bash", "ls", Origin::User).lets_look(), Some(false));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn only_a_command_can_be_edited() {
     world.prompt("try").reply(calls(vec![call("w", "write_file", json!({"path": "a"}))]));
     world.decide(Decision::Allow { command: Some("touch b".to_owned()) });
     assert!(world.last.events.is_empty());
-    assert_eq!(world.session.activity(), Activity::Waiting);
+    assert_eq!(world.session.activity(), Activity::AwaitingApproval);
 }
 
 #[test]
@@ -556,9 +556,9 @@ fn a_model_that_has_come_back_to_its_task_is_not_told_again_that_it_said_nothing
 #[test]
 fn a_cut_answer_and_a_refusal_are_said() {
     let mut world = World::ask();
-    world.prompt("go").reply(Reply { finish: Finish::Length, ..says("so f") });
+    world.prompt("go").reply(Reply { finish: FinishReason::Length, ..says("so f") });
     assert!(world.lines().ends_with("ended end_turn: the reply was cut at the token limit"));
-    world.prompt("go").reply(Reply { finish: Finish::Refused, ..says("I may not") });
+    world.prompt("go").reply(Reply { finish: FinishReason::Refused, ..says("I may not") });
     assert!(world.lines().ends_with("ended failed: the model refused: I may not"));
 }
 
@@ -579,9 +579,9 @@ fn task_complete_ends_the_turn_with_its_summary() {
 fn a_typed_command_runs_without_a_model_and_stays_out_of_the_history() {
     let mut world = World::ask();
     shows(
-        world.direct("bash", "uptime", Origin::Typed),
+        world.direct("bash", "uptime", Origin::User),
         expect![[r#"
-            turn 1 Typed: 
+            turn 1 User: 
             started direct_1 {"command":"uptime"}"#]],
     );
     shows(
@@ -631,13 +631,13 @@ fn undo_puts_back_turn_by_turn() {
         let paths = value["changes"].as_array().expect("changes").iter();
         paths.map(|change| change["path"].as_str().expect("a path").to_owned()).collect::<Vec<_>>()
     };
-    world.direct("undo", "", Origin::Typed);
+    world.direct("undo", "", Origin::User);
     assert_eq!(paths(&world), ["b", "c"]);
-    world.outcome(Outcome::failed("b was changed since")).direct("undo", "", Origin::Typed);
+    world.outcome(Outcome::failed("b was changed since")).direct("undo", "", Origin::User);
     assert_eq!(paths(&world), ["b", "c"], "what failed can be tried again");
-    world.outcome(Outcome::ok("")).direct("undo", "", Origin::Typed);
+    world.outcome(Outcome::ok("")).direct("undo", "", Origin::User);
     assert_eq!(paths(&world), ["a"]);
-    world.outcome(Outcome::ok("")).direct("undo", "", Origin::Typed);
+    world.outcome(Outcome::ok("")).direct("undo", "", Origin::User);
     assert!(world.lines().ends_with("ended failed: there is no file change to undo in this session"));
 }
 
@@ -698,10 +698,10 @@ fn a_direct_call_gives_up_a_paused_turn_too() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).prompt("later").crash();
     shows(
-        world.direct("bash", "uptime", Origin::Typed),
+        world.direct("bash", "uptime", Origin::User),
         expect![[r#"
             turn 1 ended paused
-            turn 2 Typed: 
+            turn 2 User: 
             started direct_2 {"command":"uptime"}
             queued later"#]],
     );
@@ -711,7 +711,8 @@ fn a_direct_call_gives_up_a_paused_turn_too() {
 #[test]
 fn rules_can_be_added_and_none_is_lost() {
     let mut world = World::auto();
-    let rules = || Change::Rules { dangerous: vec!["deploy".to_owned()], deny: vec!["halt".to_owned()] };
+    let rules =
+        || ConfigChange::Rules { dangerous: vec!["deploy".to_owned()], deny: vec!["halt".to_owned()] };
     world.tell(Input::Configure { change: rules() });
     world.tell(Input::Configure { change: rules() });
     assert!(world.last.events.is_empty(), "nothing new");
@@ -723,8 +724,8 @@ fn rules_can_be_added_and_none_is_lost() {
 #[test]
 fn the_model_and_the_mode_can_be_changed() {
     let mut world = World::ask();
-    world.tell(Input::Configure { change: Change::Model(ModelRef::new("ollama", "phi3")) });
-    world.tell(Input::Configure { change: Change::Approve(ApprovalMode::Auto) });
+    world.tell(Input::Configure { change: ConfigChange::Model(ModelRef::new("ollama", "phi3")) });
+    world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Auto) });
     world.prompt("go");
     assert_eq!(world.asked.as_ref().map(|(_, r)| r.model.to_string()), Some("ollama/phi3".to_owned()));
     world.reply(calls(vec![bash("1", "touch a")]));

@@ -5,16 +5,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use sysop_core::event::{Change, Decision, Effect, Event, Input, Origin, Output, ToolPlace};
+use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input, Origin, Output, ToolLocation};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
 };
 use sysop_core::mode::{CHAT_PROMPT, Mode};
 use sysop_core::outcome::{FileChange, Outcome};
-use sysop_core::policy::{ApprovalMode, Class, Grant, Policy, Verdict};
+use sysop_core::policy::{ApprovalMode, Grant, Policy, RiskClass, Verdict};
 use sysop_core::session::{Activity, Session, SessionSpec};
-use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
+use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 #[derive(Clone)]
 pub(crate) struct World {
@@ -125,10 +125,14 @@ impl World {
                     assert_eq!(self.asked.as_ref().map(|(asked, _)| asked), Some(step));
                     self.asked = None;
                 }
-                Effect::RunTool { call, place, looks_only } => {
-                    assert!(!looks_only || self.looks(call), "invariant 2: it may change something");
-                    let lent = self.session.lent().named(&call.name).is_some();
-                    assert_eq!(*place == ToolPlace::Lent, lent, "invariant 2: not where it is offered");
+                Effect::RunTool { call, place, read_only } => {
+                    assert!(!read_only || self.looks(call), "invariant 2: it may change something");
+                    let client_tools = self.session.client_tools().named(&call.name).is_some();
+                    assert_eq!(
+                        *place == ToolLocation::Client,
+                        client_tools,
+                        "invariant 2: not where it is offered"
+                    );
                     assert!(self.running.is_none(), "two tools at once");
                     self.running = Some(call.clone());
                     self.ran.push(call.clone());
@@ -147,7 +151,7 @@ impl World {
     /// Whether what was just told made a call run that is known to look only; none where none runs.
     pub(crate) fn lets_look(&self) -> Option<bool> {
         self.last.effects.iter().find_map(|effect| match effect {
-            Effect::RunTool { looks_only, .. } => Some(*looks_only),
+            Effect::RunTool { read_only, .. } => Some(*read_only),
             _ => None,
         })
     }
@@ -190,7 +194,7 @@ impl World {
 
     /// With tools or without.
     pub(crate) fn mode(&mut self, mode: Mode) -> &mut Self {
-        self.tell(Input::Configure { change: Change::Mode(mode) })
+        self.tell(Input::Configure { change: ConfigChange::Mode(mode) })
     }
 
     /// A client lends these tools, or takes them back.
@@ -199,13 +203,13 @@ impl World {
             "bash" => tool(name, ToolEffect::Command, "command"),
             _ => tool(name, ToolEffect::Writes, "path"),
         });
-        let lent = Lent { tools: tools.collect(), root: root.to_owned() };
-        self.tell(Input::Configure { change: Change::Lent(lent) })
+        let client_tools = ClientTools { tools: tools.collect(), root: root.to_owned() };
+        self.tell(Input::Configure { change: ConfigChange::ClientTools(client_tools) })
     }
 
     /// The call that a person is asked about.
     pub(crate) fn waiting(&self) -> Option<CallId> {
-        if self.session.activity() != Activity::Waiting {
+        if self.session.activity() != Activity::AwaitingApproval {
             return None;
         }
         self.log.iter().rev().find_map(|event| match event {
@@ -239,12 +243,16 @@ impl World {
     /// Whether a call looks only, as far as the policy knows.
     fn looks(&self, call: &ToolCall) -> bool {
         let tools = &self.session.spec().tools;
-        let spec = self.session.lent().named(&call.name).or(tools.iter().find(|spec| spec.name == call.name));
+        let spec = self
+            .session
+            .client_tools()
+            .named(&call.name)
+            .or(tools.iter().find(|spec| spec.name == call.name));
         match spec.expect("it is offered").effect {
             ToolEffect::Reads => true,
             ToolEffect::Command => {
                 let command = call.text_argument("command").unwrap_or_default();
-                self.policy.risk(command).class == Class::ReadOnly
+                self.policy.risk(command).class == RiskClass::ReadOnly
             }
             ToolEffect::Writes | ToolEffect::Keys | ToolEffect::Completes => false,
         }
@@ -279,21 +287,21 @@ impl World {
     fn check_permission(&self) {
         let spec = self.session.spec();
         let policy = &self.policy;
-        let mut asked: HashMap<&CallId, (&ToolCall, &Grant, &Lent)> = HashMap::new();
+        let mut asked: HashMap<&CallId, (&ToolCall, &Grant, &ClientTools)> = HashMap::new();
         let mut allowed: HashMap<&CallId, Option<String>> = HashMap::new();
         let (mut grants, mut mode) = (Vec::new(), None);
-        let none = Lent::default();
-        let mut lent = &none;
+        let none = ClientTools::default();
+        let mut client_tools = &none;
         for event in &self.log {
             match event {
                 Event::SessionOpened { spec } => mode = Some(spec.approve),
-                Event::Configured { change: Change::Approve(new) } => mode = Some(*new),
-                Event::Configured { change: Change::Lent(new) } => {
-                    lent = new;
+                Event::Configured { change: ConfigChange::Approve(new) } => mode = Some(*new),
+                Event::Configured { change: ConfigChange::ClientTools(new) } => {
+                    client_tools = new;
                     grants.clear();
                 }
                 Event::ApprovalAsked { call, covers, .. } => {
-                    asked.insert(&call.id, (call, covers, lent));
+                    asked.insert(&call.id, (call, covers, client_tools));
                 }
                 Event::Decided { call, decision, .. } => match decision {
                     Decision::Allow { command } => {
@@ -312,18 +320,20 @@ impl World {
                     let command = call.text_argument("command");
                     let rule = command.and_then(|command| policy.denies(command));
                     assert_eq!(rule, None, "invariant 2: {call:?} ran against a rule");
-                    if *origin == Origin::Typed {
+                    if *origin == Origin::User {
                         continue;
                     }
                     if let Some(edited) = allowed.get(&call.id) {
                         let proposed = asked[&call.id].0;
                         let expected = edited.as_deref().or(proposed.text_argument("command"));
                         assert_eq!(command, expected, "invariant 2: not what was allowed");
-                        let place = |lent: &Lent| {
-                            lent.named(&call.name).map(|tool| (tool.clone(), lent.root.clone()))
+                        let place = |client_tools: &ClientTools| {
+                            client_tools
+                                .named(&call.name)
+                                .map(|tool| (tool.clone(), client_tools.root.clone()))
                         };
                         let there = place(asked[&call.id].2);
-                        assert_eq!(place(lent), there, "invariant 2: not where it was allowed");
+                        assert_eq!(place(client_tools), there, "invariant 2: not where it was allowed");
                         continue;
                     }
                     let mode = mode.expect("opened");
@@ -331,7 +341,7 @@ impl World {
                         Some(command) => policy.command(mode, &grants, command).verdict,
                         None => {
                             let own = spec.tools.iter().find(|tool| tool.name == call.name);
-                            let tool = lent.named(&call.name).or(own).expect("offered");
+                            let tool = client_tools.named(&call.name).or(own).expect("offered");
                             policy.tool(mode, &grants, tool).verdict
                         }
                     };
@@ -347,7 +357,7 @@ impl World {
         let (mut mode, mut chats) = (Mode::Agent, false);
         for event in &self.log {
             match event {
-                Event::Configured { change: Change::Mode(new) } => mode = *new,
+                Event::Configured { change: ConfigChange::Mode(new) } => mode = *new,
                 Event::TurnStarted { prompt, .. } => chats = mode == Mode::Chat && !prompt.is_empty(),
                 Event::ToolStarted { .. } | Event::ApprovalAsked { .. } => {
                     assert!(!chats, "invariant 2: {} in a plain chat", line(event));
@@ -381,22 +391,24 @@ impl World {
     }
 
     fn was_asked_to_retry(&self) -> bool {
-        self.log
-            .iter()
-            .rev()
-            .take_while(|event| !matches!(event, Event::TurnEnded { .. }))
-            .any(|event| matches!(event, Event::CancelAsked { then: sysop_core::event::AfterStop::Retry }))
+        self.log.iter().rev().take_while(|event| !matches!(event, Event::TurnEnded { .. })).any(|event| {
+            matches!(event, Event::CancelAsked { then: sysop_core::event::CancelFollowUp::Retry })
+        })
     }
 }
 
 /// Invariant 5: the system prompt, a bounded window that begins with a user, no call without its result.
 fn check_request(request: &ModelRequest, session: &Session) {
-    let (spec, lent) = (session.spec(), session.lent());
+    let (spec, client_tools) = (session.spec(), session.client_tools());
     if request.mode == Mode::Chat {
         return check_chat_request(request, spec);
     }
     assert!(request.system.starts_with(&spec.system), "invariant 5: no system prompt");
-    assert_eq!(request.system.len() > spec.system.len(), !lent.tools.is_empty(), "where tools run is said");
+    assert_eq!(
+        request.system.len() > spec.system.len(),
+        !client_tools.tools.is_empty(),
+        "where tools run is said"
+    );
     let nudge = 1;
     assert!(request.messages.len() <= spec.max_history_messages.max(3) + nudge, "invariant 5: not bounded");
     let messages: Vec<_> = request.messages.iter().map(|message| message.message()).collect();

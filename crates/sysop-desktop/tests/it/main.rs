@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod display;
-mod notices;
-mod outside;
-mod trouble;
+mod failures;
+mod navigation;
+mod notifications;
 mod window;
 mod world;

@@ -81,24 +81,24 @@ impl World {
     }
 
     /// Starts something on a display.
-    pub(crate) fn start(&self, display: &Display, program: &Path, arguments: &[&str]) -> Running {
-        Running::of(self.command(program, arguments).env("DISPLAY", &display.name))
+    pub(crate) fn start(&self, display: &Display, program: &Path, arguments: &[&str]) -> DesktopProcess {
+        DesktopProcess::of(self.command(program, arguments).env("DISPLAY", &display.name))
     }
 
     /// `sysop desktop` with the scripted model.
-    pub(crate) fn desktop(&self, display: &Display) -> Running {
+    pub(crate) fn desktop(&self, display: &Display) -> DesktopProcess {
         self.start(display, &sysop(), &["desktop", "--model", "demo"])
     }
 }
 
 /// A program that runs, with its process group.
-pub(crate) struct Running {
+pub(crate) struct DesktopProcess {
     child: Child,
     said: Arc<Mutex<String>>,
     listens: JoinHandle<()>,
 }
 
-impl Running {
+impl DesktopProcess {
     fn of(command: &mut Command) -> Self {
         let mut child = command
             .process_group(0)
@@ -147,7 +147,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for DesktopProcess {
     #[expect(clippy::print_stdout, reason = "it is for whoever reads of the failure")]
     fn drop(&mut self) {
         // The server is in a group of its own, and ends because its pipe does.

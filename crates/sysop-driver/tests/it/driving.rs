@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::stream::BoxStream;
 use serde_json::{Map, json};
-use sysop_core::event::{Change, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
+use sysop_core::event::{ConfigChange, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use sysop_core::outcome::Status;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::{QUEUED_PROMPTS_MAX, SessionSpec};
-use sysop_core::tool::Lent;
+use sysop_core::tool::ClientTools;
 use sysop_driver::port::{ModelEvent, Provider, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Runtime, Updates};
 
@@ -21,9 +21,9 @@ use crate::world::{PANIC, World, spec};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-pub(crate) fn begin(world: &Arc<World>) -> (Driver, Handle, Updates) {
+pub(crate) fn create_lazy(world: &Arc<World>) -> (Driver, Handle, Updates) {
     let driver = Driver::new(world.ports());
-    let handle = driver.begin(SessionId::new("s"), spec(), world.runtime());
+    let handle = driver.create_lazy(SessionId::new("s"), spec(), world.runtime());
     let updates = handle.subscribe(Seq(0));
     (driver, handle, updates)
 }
@@ -32,7 +32,7 @@ pub(crate) fn begin(world: &Arc<World>) -> (Driver, Handle, Updates) {
 fn begin_auto(world: &Arc<World>) -> (Driver, Handle, Updates) {
     let driver = Driver::new(world.ports());
     let spec = SessionSpec { approve: ApprovalMode::Auto, ..spec() };
-    let handle = driver.begin(SessionId::new("s"), spec, world.runtime());
+    let handle = driver.create_lazy(SessionId::new("s"), spec, world.runtime());
     let updates = handle.subscribe(Seq(0));
     (driver, handle, updates)
 }
@@ -43,7 +43,7 @@ fn prompt(text: &str) -> Input {
 
 pub(crate) fn direct(command: &str) -> Input {
     let arguments = Map::from_iter([("command".to_owned(), json!(command))]);
-    Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::Typed }
+    Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User }
 }
 
 pub(crate) async fn next(updates: &mut Updates) -> Option<Update> {
@@ -87,8 +87,10 @@ pub(crate) fn logged(updates: &[Update]) -> Vec<Arc<Logged>> {
 #[tokio::test]
 async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
     let world = World::new(1);
-    let (_driver, handle, mut updates) = begin(&world);
-    let lend = |tools| Input::Configure { change: Change::Lent(Lent { tools, root: "/home/me".to_owned() }) };
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    let lend = |tools| Input::Configure {
+        change: ConfigChange::ClientTools(ClientTools { tools, root: "/home/me".to_owned() }),
+    };
     let bash = spec().tools.into_iter().find(|tool| tool.name == "bash").expect("it is offered");
     handle.send(lend(vec![bash])).unwrap();
     handle.send(direct("echo")).unwrap();
@@ -112,7 +114,7 @@ async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
 #[tokio::test]
 async fn an_input_may_come_from_any_thread() {
     let world = World::new(1);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     std::thread::spawn(move || handle.send(direct("echo by a thread"))).join().expect("no panic").unwrap();
     until(&mut updates, ended).await;
 }
@@ -120,7 +122,7 @@ async fn an_input_may_come_from_any_thread() {
 #[tokio::test]
 async fn a_session_that_is_never_used_leaves_no_trace() {
     let world = World::new(1);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     assert!(world.disk.lock().expect("unpoisoned").is_empty());
     handle.send(prompt("hello")).expect("open");
     let seen = logged(&until(&mut updates, ended).await);
@@ -142,7 +144,7 @@ async fn a_created_session_is_durable_at_once_and_only_one_can_have_its_id() {
 #[tokio::test]
 async fn an_approval_is_answered_and_the_tool_runs_once() {
     let world = World::new(2);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("bash 1")).expect("open");
     let asked = until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await;
     assert!(world.ran.lock().expect("unpoisoned").is_empty());
@@ -170,7 +172,7 @@ async fn an_approval_is_answered_and_the_tool_runs_once() {
 #[tokio::test]
 async fn stopping_ends_a_model_call_that_never_ends() {
     let world = World::new(3);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("slow")).expect("open");
     until(&mut updates, |event| matches!(event, Event::StepStarted { .. })).await;
     handle.send(Input::Cancel).expect("open");
@@ -184,14 +186,14 @@ async fn stopping_ends_a_model_call_that_never_ends() {
 #[tokio::test]
 async fn so_many_prompts_wait_for_the_end_of_a_turn_and_one_more_is_refused() {
     let world = World::new(3);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("slow")).expect("open");
     until(&mut updates, |event| matches!(event, Event::StepStarted { .. })).await;
     let arm = world.disk_arm.lock().await;
     for number in 0..QUEUED_PROMPTS_MAX {
         handle.send(prompt(&format!("prompt {number}"))).expect("there is room");
     }
-    let full = |handle: &Handle| matches!(handle.send(prompt("one more")), Err(DriverError::Full(_)));
+    let full = |handle: &Handle| matches!(handle.send(prompt("one more")), Err(DriverError::QueueFull(_)));
     assert!(full(&handle), "before any of them is written");
     drop(arm);
     let last = format!("prompt {}", QUEUED_PROMPTS_MAX - 1);
@@ -208,7 +210,7 @@ async fn so_many_prompts_wait_for_the_end_of_a_turn_and_one_more_is_refused() {
 #[tokio::test]
 async fn a_session_that_is_opened_again_knows_how_many_prompts_wait() {
     let world = World::new(3);
-    let (driver, handle, mut updates) = begin(&world);
+    let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("slow")).expect("open");
     until(&mut updates, |event| matches!(event, Event::StepStarted { .. })).await;
     for number in 0..QUEUED_PROMPTS_MAX {
@@ -219,13 +221,13 @@ async fn a_session_that_is_opened_again_knows_how_many_prompts_wait() {
     driver.end(handle.id(), "as in a crash");
     let again =
         Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is in its log");
-    assert!(matches!(again.send(prompt("one more")), Err(DriverError::Full(_))));
+    assert!(matches!(again.send(prompt("one more")), Err(DriverError::QueueFull(_))));
 }
 
 #[tokio::test]
 async fn stopping_a_tool_keeps_what_it_said() {
     let world = World::new(3);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("wait")).expect("open");
     until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
     handle.send(Input::Cancel).expect("open");
@@ -239,7 +241,7 @@ async fn stopping_a_tool_keeps_what_it_said() {
 #[tokio::test]
 async fn a_tool_that_does_not_stop_is_given_up_as_unknown() {
     let world = World::new(3);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("hang")).expect("open");
     until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
     handle.send(Input::Cancel).expect("open");
@@ -253,7 +255,7 @@ async fn a_tool_that_does_not_stop_is_given_up_as_unknown() {
 #[tokio::test]
 async fn a_panic_in_a_port_is_a_failure_of_that_call_only() {
     let world = World::new(4);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("panic")).expect("open");
     let model = until(&mut updates, ended).await;
     assert!(
@@ -270,7 +272,7 @@ async fn a_panic_in_a_port_is_a_failure_of_that_call_only() {
 #[tokio::test]
 async fn a_stream_without_an_end_is_a_model_failure() {
     let world = World::new(4);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("cut")).expect("open");
     let rest = until(&mut updates, ended).await;
     assert!(matches!(last_event(&rest), Event::TurnEnded { reason: StopReason::Failed, error: Some(_), .. }));
@@ -279,7 +281,7 @@ async fn a_stream_without_an_end_is_a_model_failure() {
 #[tokio::test]
 async fn a_store_that_cannot_keep_it_closes_the_session_and_nothing_runs() {
     let world = World::new(5);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     let full = StoreError::Unavailable("the disk is full".to_owned());
     *world.broken_disk.lock().expect("unpoisoned") = Some(full);
     handle.send(direct("touch a")).expect("open");
@@ -293,7 +295,7 @@ async fn a_store_that_cannot_keep_it_closes_the_session_and_nothing_runs() {
 async fn a_session_that_ends_for_good_leaves_nothing_running() {
     for why in ["the disk is full", PANIC] {
         let world = World::new(5);
-        let (_driver, handle, mut updates) = begin(&world);
+        let (_driver, handle, mut updates) = create_lazy(&world);
         handle.send(direct("wait")).expect("open");
         until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
         let broken = StoreError::Unavailable(why.to_owned());
@@ -308,7 +310,7 @@ async fn a_session_that_ends_for_good_leaves_nothing_running() {
 #[tokio::test]
 async fn a_later_step_is_asked_for_while_the_disk_writes_but_nothing_is_told_before() {
     let world = World::new(5);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     let tool = world.tool_arm.lock().await;
     handle.send(prompt("read")).expect("open");
     until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
@@ -332,7 +334,7 @@ async fn a_later_step_is_asked_for_while_the_disk_writes_but_nothing_is_told_bef
 #[tokio::test]
 async fn an_answer_that_is_there_at_once_shares_the_append_of_its_step() {
     let world = World::new(5);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("hasty")).expect("open");
     let told = until(&mut updates, ended).await;
     let names: Vec<_> = told
@@ -353,7 +355,7 @@ async fn an_answer_that_is_there_at_once_shares_the_append_of_its_step() {
 #[tokio::test]
 async fn an_answer_at_once_whose_append_fails_is_not_told() {
     let world = World::new(5);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     let tool = world.tool_arm.lock().await;
     handle.send(prompt("hasty")).expect("open");
     until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
@@ -385,7 +387,7 @@ async fn about_to_answer<'a>(
 async fn a_call_that_only_looks_runs_while_the_disk_writes_but_nothing_is_told_before() {
     let world = World::new(5);
     world.looks_ahead.store(true, Ordering::SeqCst);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     let disk = about_to_answer(&world, &handle, &mut updates, "read").await;
     tokio::time::timeout(DEADLINE, world.begun.notified()).await.expect("it begins");
     assert_eq!(world.ran_ahead.lock().unwrap().len(), 1);
@@ -428,7 +430,7 @@ async fn a_call_that_may_change_something_waits_for_its_start_and_so_does_one_th
 async fn what_looks_ahead_of_a_start_that_cannot_be_kept_is_stopped_and_not_told() {
     let world = World::new(5);
     world.looks_ahead.store(true, Ordering::SeqCst);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     let disk = about_to_answer(&world, &handle, &mut updates, "read wait").await;
     tokio::time::timeout(DEADLINE, world.begun.notified()).await.expect("it begins");
     let full = StoreError::Unavailable("the disk is full".to_owned());
@@ -477,7 +479,7 @@ fn kind(event: &Event) -> &'static str {
 #[tokio::test]
 async fn what_was_asked_for_a_step_that_cannot_be_kept_is_given_up() {
     let world = World::new(5);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     let tool = world.tool_arm.lock().await;
     handle.send(prompt("read")).expect("open");
     until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
@@ -497,7 +499,7 @@ async fn what_was_asked_for_a_step_that_cannot_be_kept_is_given_up() {
 #[tokio::test]
 async fn a_prompt_that_cannot_be_kept_is_not_sent_to_a_model() {
     let world = World::new(5);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     let full = StoreError::Unavailable("the disk is full".to_owned());
     *world.broken_disk.lock().expect("unpoisoned") = Some(full);
     handle.send(prompt("hello")).expect("open");
@@ -508,7 +510,7 @@ async fn a_prompt_that_cannot_be_kept_is_not_sent_to_a_model() {
 #[tokio::test]
 async fn who_subscribes_late_sees_every_event_once_and_in_order() {
     let world = World::new(6);
-    let (_driver, handle, mut first) = begin(&world);
+    let (_driver, handle, mut first) = create_lazy(&world);
     for _ in 0..60 {
         handle.send(prompt("hello")).expect("open");
         until(&mut first, ended).await;
@@ -531,7 +533,7 @@ async fn who_subscribes_late_sees_every_event_once_and_in_order() {
 #[tokio::test]
 async fn a_face_that_does_not_read_misses_nothing_and_slows_nobody() {
     let world = World::new(7);
-    let (_driver, handle, mut reader) = begin(&world);
+    let (_driver, handle, mut reader) = create_lazy(&world);
     let mut sleeper = handle.subscribe(Seq(0));
     for _ in 0..1500 {
         handle.send(prompt("hello")).expect("open");
@@ -551,7 +553,7 @@ async fn a_face_that_does_not_read_misses_nothing_and_slows_nobody() {
 #[tokio::test]
 async fn deltas_that_wait_are_joined() {
     let world = World::new(8);
-    let (_driver, handle, mut reader) = begin(&world);
+    let (_driver, handle, mut reader) = create_lazy(&world);
     let mut sleeper = handle.subscribe(Seq(0));
     handle.send(prompt("stream 5000")).expect("open");
     until(&mut reader, ended).await;
@@ -570,7 +572,7 @@ async fn deltas_that_wait_are_joined() {
 #[tokio::test]
 async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session() {
     let world = World::new(9);
-    let (driver, handle, mut updates) = begin(&world);
+    let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
     let same = driver.resume(handle.id(), world.runtime()).await.expect("it runs here");
@@ -588,7 +590,7 @@ async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session
 #[tokio::test]
 async fn a_session_that_runs_is_not_created_again() {
     let world = World::new(12);
-    let (driver, handle, mut updates) = begin(&world);
+    let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
     let again = driver.create(handle.id().clone(), spec(), world.runtime()).await;
@@ -598,7 +600,7 @@ async fn a_session_that_runs_is_not_created_again() {
 #[tokio::test]
 async fn two_writers_of_one_session_do_not_mix() {
     let world = World::new(10);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
     let other = Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is kept");
@@ -614,7 +616,7 @@ async fn two_writers_of_one_session_do_not_mix() {
 #[tokio::test]
 async fn a_session_forks_at_a_prompt() {
     let world = World::new(1);
-    let (driver, handle, mut updates) = begin(&world);
+    let (driver, handle, mut updates) = create_lazy(&world);
     for text in ["first", "second", "third"] {
         handle.send(prompt(text)).unwrap();
         until(&mut updates, ended).await;
@@ -642,8 +644,8 @@ async fn each_session_asks_the_models_of_its_own_runtime() {
     let world = World::new(0);
     let driver = Driver::new(world.ports());
     let named = |name: &'static str| Runtime { provider: Arc::new(Named(name)), ..world.runtime() };
-    let first = driver.begin(SessionId::new("first"), spec(), named("first host"));
-    let second = driver.begin(SessionId::new("second"), spec(), named("second host"));
+    let first = driver.create_lazy(SessionId::new("first"), spec(), named("first host"));
+    let second = driver.create_lazy(SessionId::new("second"), spec(), named("second host"));
     for (handle, name) in [(&second, "second host"), (&first, "first host"), (&second, "second host")] {
         let mut updates = handle.subscribe(handle.last_seq());
         handle.send(prompt("where are you?")).unwrap();

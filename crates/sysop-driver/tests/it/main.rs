@@ -2,8 +2,8 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
 mod driving;
+mod eviction;
 mod nodes;
 mod questions;
-mod resting;
 mod simulation;
 mod world;

@@ -17,9 +17,9 @@ use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::session::{Activity, Session};
 use sysop_driver::cluster::Cluster;
 use sysop_driver::port::StoreError;
-use sysop_driver::{Driver, DriverError, MakeRuntime, Ports, Runtime, face};
+use sysop_driver::{Driver, DriverError, Ports, Runtime, RuntimeFactory, frontend};
 
-use self::memory::{MemoryNode, NodeHost, Reader, Shared, VirtualClock};
+use self::memory::{MemoryNode, NodeHost, Reader, SharedDatabase, VirtualClock};
 use crate::world::{World, events, spec};
 
 const SEEDS: u64 = 80;
@@ -41,9 +41,9 @@ struct Node {
     runtime: tokio::runtime::Runtime,
     driver: Driver,
     node: Arc<MemoryNode>,
-    session: Option<Arc<dyn face::Session>>,
+    session: Option<Arc<dyn frontend::SessionHandle>>,
     updates: Option<BoxStream<'static, Update>>,
-    opening: Option<tokio::task::JoinHandle<Result<Arc<dyn face::Session>, DriverError>>>,
+    opening: Option<tokio::task::JoinHandle<Result<Arc<dyn frontend::SessionHandle>, DriverError>>>,
     told: Vec<Arc<Logged>>,
     /// The prompts that it took from its person, in its whole life.
     said: Vec<String>,
@@ -52,16 +52,16 @@ struct Node {
 }
 
 impl Node {
-    fn start(ear: usize, shared: &Arc<Shared>) -> Self {
+    fn start(node_index: usize, shared: &Arc<SharedDatabase>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let node = MemoryNode::new(ear, shared);
+        let node = MemoryNode::new(node_index, shared);
         let ports = Ports {
             store: Arc::new(Reader(Arc::clone(shared))),
             clock: Arc::new(VirtualClock(Arc::clone(shared))),
         };
         let driver = {
             let _inside = runtime.enter();
-            Driver::among(ports, Arc::clone(&node) as Arc<dyn Cluster>)
+            Driver::clustered(ports, Arc::clone(&node) as Arc<dyn Cluster>)
         };
         Self {
             runtime,
@@ -76,7 +76,7 @@ impl Node {
         }
     }
 
-    fn make_runtime(&self) -> MakeRuntime {
+    fn make_runtime(&self) -> RuntimeFactory {
         let node = Arc::clone(&self.node);
         Arc::new(move || {
             let Runtime { host, provider } = node.shared.world.runtime();
@@ -212,9 +212,9 @@ fn nodes_that_crash_and_sleep_lose_nothing_and_run_nothing_twice() {
 }
 
 fn simulate(seed: u64) -> Counts {
-    let shared = Shared::new(seed);
+    let shared = SharedDatabase::new(seed);
     let mut counts = Counts::default();
-    let mut nodes: Vec<_> = (0..NODES).map(|ear| Node::start(ear, &shared)).collect();
+    let mut nodes: Vec<_> = (0..NODES).map(|node_index| Node::start(node_index, &shared)).collect();
     let handle =
         nodes[0].runtime.block_on(nodes[0].driver.create(session_id(), spec(), nodes[0].make_runtime()()));
     drop(handle.expect("the store keeps it"));
@@ -281,7 +281,7 @@ fn deed(world: &World, node: &Node, turn: u32) -> Input {
 }
 
 /// Nothing goes wrong any more: all comes to an end, and every node is told of it.
-fn rest(shared: &Arc<Shared>, nodes: &mut [Node]) {
+fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
     let (mut said, mut still) = (false, 0);
     for turn in 0..REST_TURNS {
         shared.now.fetch_add(i64::from(shared.world.below(200)), Ordering::SeqCst);
@@ -311,7 +311,7 @@ fn rest(shared: &Arc<Shared>, nodes: &mut [Node]) {
         // Whoever is asked answers, and what waits goes on.
         if turn % 20 == 0 {
             let input = match session.activity() {
-                Activity::Waiting => {
+                Activity::AwaitingApproval => {
                     let asked = log.iter().rev().find_map(|logged| match &logged.event {
                         Event::ApprovalAsked { call, .. } => Some(call.id.clone()),
                         _ => None,
@@ -339,7 +339,7 @@ fn rest(shared: &Arc<Shared>, nodes: &mut [Node]) {
 }
 
 /// What a person was told is durable.
-fn check_told(shared: &Shared, told: &[Arc<Logged>]) {
+fn check_told(shared: &SharedDatabase, told: &[Arc<Logged>]) {
     shared.with(|tables| {
         let log = &tables.logs[&session_id()].log;
         for (index, logged) in told.iter().enumerate() {
@@ -350,7 +350,7 @@ fn check_told(shared: &Shared, told: &[Arc<Logged>]) {
 
 /// What a node that still lives, or was shut down, took from its person is in the log, also where it lost the session
 /// meanwhile.
-fn check_said(shared: &Shared, said: &[String]) {
+fn check_said(shared: &SharedDatabase, said: &[String]) {
     let log = shared.with(|tables| tables.logs[&session_id()].log.clone());
     for text in said {
         let found = log.iter().any(|logged| match &logged.event {
@@ -363,7 +363,7 @@ fn check_said(shared: &Shared, said: &[String]) {
 }
 
 /// The log is whole, what it says is what the hosts did, and each letter counted once.
-fn check_log(shared: &Shared, counts: &mut Counts) {
+fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
     let tables = shared.tables.lock().expect("unpoisoned");
     assert_eq!(tables.taken_twice, 0, "letters were taken twice");
     assert!(tables.trespassers.is_empty(), "{:?} began without a lease", tables.trespassers);

@@ -1,12 +1,12 @@
 //! A host asks the people of its session.
 
-use sysop_core::event::{Delta, Event, Input, Typed, Update};
+use sysop_core::event::{Delta, Event, Input, TypedInput, Update};
 use sysop_core::id::Seq;
 use sysop_core::question::{Question, QuestionId};
 use sysop_driver::Updates;
-use sysop_driver::people::Answer;
+use sysop_driver::prompter::PromptReply;
 
-use crate::driving::{begin, direct, ended, logged, next, until};
+use crate::driving::{create_lazy, direct, ended, logged, next, until};
 use crate::world::World;
 
 async fn question(updates: &mut Updates) -> Question {
@@ -25,14 +25,14 @@ async fn closed(updates: &mut Updates) -> (QuestionId, Option<String>) {
     }
 }
 
-fn given(text: &str) -> Answer {
-    Answer::Given { by: "ann".to_owned(), text: text.into() }
+fn given(text: &str) -> PromptReply {
+    PromptReply::Given { by: "ann".to_owned(), text: text.into() }
 }
 
 #[tokio::test]
 async fn the_first_answer_reaches_the_program_and_only_that_it_came_is_logged() {
     let world = World::new(1);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("ask")).expect("open");
     let asked = question(&mut updates).await;
     assert_eq!((asked.from.as_str(), asked.prompt.as_str()), ("sudo", "Password: "));
@@ -49,7 +49,7 @@ async fn the_first_answer_reaches_the_program_and_only_that_it_came_is_logged() 
         Event::TerminalInput { by, typed } => Some((by.as_str(), typed.clone())),
         _ => None,
     });
-    assert_eq!(typed, Some(("ann", Typed::Secret { prompt: "Password: ".to_owned() })));
+    assert_eq!(typed, Some(("ann", TypedInput::Secret { prompt: "Password: ".to_owned() })));
     let output = events.iter().find_map(|logged| match &logged.event {
         Event::ToolFinished { outcome, .. } => Some(outcome.output.clone()),
         _ => None,
@@ -65,7 +65,7 @@ async fn the_first_answer_reaches_the_program_and_only_that_it_came_is_logged() 
 #[tokio::test]
 async fn who_comes_while_a_question_is_open_is_asked_too_and_told_who_answered() {
     let world = World::new(2);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("ask")).expect("open");
     let asked = question(&mut updates).await;
     let mut late = handle.subscribe(Seq(0));
@@ -78,7 +78,7 @@ async fn who_comes_while_a_question_is_open_is_asked_too_and_told_who_answered()
 #[tokio::test]
 async fn a_question_goes_away_with_the_call_that_asked() {
     let world = World::new(3);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("ask")).expect("open");
     let asked = question(&mut updates).await;
     handle.send(Input::Cancel).expect("open");
@@ -92,10 +92,10 @@ async fn a_question_goes_away_with_the_call_that_asked() {
 #[tokio::test]
 async fn a_refusal_is_no_answer() {
     let world = World::new(4);
-    let (_driver, handle, mut updates) = begin(&world);
+    let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("ask")).expect("open");
     let asked = question(&mut updates).await;
-    assert!(handle.answer(asked.id, Answer::Refused));
+    assert!(handle.answer(asked.id, PromptReply::Refused));
     assert_eq!(closed(&mut updates).await, (asked.id, None));
     let events = logged(&until(&mut updates, ended).await);
     let told = events.iter().any(|logged| {

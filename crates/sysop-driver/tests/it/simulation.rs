@@ -25,7 +25,7 @@ fn session_id() -> SessionId {
 
 /// What one life of the machine told its person: events with their places, each in order and once.
 #[derive(Default)]
-struct Told {
+struct SeenEvents {
     events: Vec<Arc<Logged>>,
 }
 
@@ -58,7 +58,7 @@ fn simulate(seed: u64) -> (usize, usize) {
     for life in 0..LIVES {
         world.light_fuse(i64::from(world.below(60)));
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let mut told = Told::default();
+        let mut told = SeenEvents::default();
         let crashed = runtime.block_on(async {
             tokio::select! {
                 biased;
@@ -93,7 +93,7 @@ async fn open(world: &Arc<World>) -> Result<Handle, DriverError> {
 }
 
 /// One life: a person who does anything, and reads what they are told.
-async fn live(world: &Arc<World>, told: &mut Told) -> Result<(), DriverError> {
+async fn live(world: &Arc<World>, told: &mut SeenEvents) -> Result<(), DriverError> {
     let handle = open(world).await?;
     let mut updates = handle.subscribe(Seq(0));
     for _ in 0..DEEDS {
@@ -111,7 +111,7 @@ async fn live(world: &Arc<World>, told: &mut Told) -> Result<(), DriverError> {
     Ok(())
 }
 
-fn deed(world: &World, told: &Told) -> Input {
+fn deed(world: &World, told: &SeenEvents) -> Input {
     let asked = told.events.iter().rev().find_map(|logged| match &logged.event {
         Event::ApprovalAsked { call, .. } => Some(call.id.clone()),
         _ => None,
@@ -130,7 +130,7 @@ fn deed(world: &World, told: &Told) -> Input {
         (5, _) => Input::Direct {
             tool: "bash".to_owned(),
             arguments: Map::from_iter([("command".to_owned(), json!("touch typed"))]),
-            origin: Origin::Typed,
+            origin: Origin::User,
         },
         (6..9, Some(call)) => decide(call),
         (_, _) => Input::Prompt { text: "random".to_owned() },
@@ -163,7 +163,7 @@ async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
 
 /// Nothing is told of a model's answer before it was told that the model is asked, nor of a call's output before its
 /// start.
-fn check_delta(delta: &Delta, told: &Told) {
+fn check_delta(delta: &Delta, told: &SeenEvents) {
     if let Delta::Output { call, .. } = delta {
         let starts = |logged: &Arc<Logged>| matches!(&logged.event, Event::ToolStarted { call: c, .. } if c.id == *call);
         assert!(told.events.iter().any(starts), "{delta:?} came before its call");
@@ -176,7 +176,7 @@ fn check_delta(delta: &Delta, told: &Told) {
 }
 
 /// What a person was told is durable, in order, without a gap, each event once.
-fn check_told(world: &World, told: &Told) {
+fn check_told(world: &World, told: &SeenEvents) {
     let disk = world.disk.lock().expect("unpoisoned");
     let log = disk.get(&session_id()).map_or(&[][..], Vec::as_slice);
     for (index, logged) in told.events.iter().enumerate() {

@@ -24,10 +24,10 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionKind;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_driver::people::{Answer, Asked, People};
 use sysop_driver::port::{
     CancellationToken, Clock, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
+use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 use sysop_driver::{Ports, Runtime};
 use tokio::sync::Notify;
 
@@ -181,7 +181,7 @@ impl Provider for ScriptedProvider {
         let (send, receive) = futures::channel::mpsc::unbounded();
         let work = async move {
             world.asked.notify_one();
-            let _over = Over(Arc::clone(&world));
+            let _over = StreamEnd(Arc::clone(&world));
             world.pause().await;
             drop(world.model_arm.lock().await);
             let events = script(&world, &asked.expect("a prompt is always sent"), results);
@@ -199,9 +199,9 @@ impl Provider for ScriptedProvider {
     }
 }
 
-struct Over(Arc<World>);
+struct StreamEnd(Arc<World>);
 
-impl Drop for Over {
+impl Drop for StreamEnd {
     fn drop(&mut self) {
         self.0.answered.notify_one();
     }
@@ -260,13 +260,13 @@ fn script(world: &World, prompt: &str, results: usize) -> Vec<ModelEvent> {
 struct LyingHost {
     world: Arc<World>,
     tools: Vec<ToolSpec>,
-    people: OnceLock<Arc<dyn People>>,
+    people: OnceLock<Arc<dyn Prompter>>,
 }
 
 impl LyingHost {
     /// Asks for a password and tells how many letters came.
     async fn ask(&self, call: &ToolCall, cancel: &CancellationToken) -> Outcome {
-        let asked = Asked {
+        let asked = PromptRequest {
             kind: QuestionKind::Secret,
             from: "sudo".to_owned(),
             prompt: "Password: ".to_owned(),
@@ -275,8 +275,8 @@ impl LyingHost {
         let people = self.people.get().expect("a host is attended before its first call");
         tokio::select! {
             answer = people.ask(asked) => match answer {
-                Answer::Given { text, .. } => Outcome::ok(text.expose_secret().len().to_string()),
-                Answer::NoSecret | Answer::Refused => Outcome::failed("nobody knows it"),
+                PromptReply::Given { text, .. } => Outcome::ok(text.expose_secret().len().to_string()),
+                PromptReply::NoSecret | PromptReply::Refused => Outcome::failed("nobody knows it"),
             },
             () = cancel.cancelled() => Outcome::new(Status::Cancelled, "not asked any more"),
         }
@@ -289,11 +289,11 @@ impl Host for LyingHost {
         &self.tools
     }
 
-    fn attend(&self, people: Arc<dyn People>) {
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
         assert!(self.people.set(people).is_ok(), "a host is attended once");
     }
 
-    fn may_look_ahead(&self, _: &ToolCall) -> bool {
+    fn can_start_early(&self, _: &ToolCall) -> bool {
         self.world.looks_ahead.load(Ordering::SeqCst)
     }
 

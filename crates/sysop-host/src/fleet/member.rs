@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sysop_core::catalogue::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
+use sysop_core::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -21,19 +21,19 @@ pub(super) struct Member {
     pub(super) name: Arc<str>,
     pub(super) host: Arc<dyn Host>,
     /// How many of its questions wait for people; its time stands still as long as there is one.
-    pub(super) asking: watch::Sender<usize>,
+    pub(super) open_prompts: watch::Sender<usize>,
 }
 
 /// Why a call was stopped.
 #[derive(Clone, Copy)]
-enum Stop {
+enum CallStopReason {
     Cancelled,
     Overdue(Duration),
 }
 
 impl Member {
     pub(super) fn new(name: &str, host: Arc<dyn Host>) -> Self {
-        Self { name: name.into(), host, asking: watch::Sender::new(0) }
+        Self { name: name.into(), host, open_prompts: watch::Sender::new(0) }
     }
 
     /// Runs one call, and gives up on a host that neither answers nor stops.
@@ -45,15 +45,15 @@ impl Member {
         let why = tokio::select! {
             biased;
             outcome = &mut running => return outcome,
-            () = cancel.cancelled() => Stop::Cancelled,
-            () = self.overdue(time_max) => Stop::Overdue(time_max),
+            () = cancel.cancelled() => CallStopReason::Cancelled,
+            () = self.overdue(time_max) => CallStopReason::Overdue(time_max),
         };
         stop.cancel();
         let mut outcome = match (timeout(STOP_TIME, running).await, why) {
-            (Ok(outcome), Stop::Cancelled) => outcome,
-            (Ok(outcome), Stop::Overdue(time)) => late(outcome, time),
-            (Err(_), Stop::Cancelled) => unknown("it did not stop when it was told to"),
-            (Err(_), Stop::Overdue(time)) => {
+            (Ok(outcome), CallStopReason::Cancelled) => outcome,
+            (Ok(outcome), CallStopReason::Overdue(time)) => timed_out(outcome, time),
+            (Err(_), CallStopReason::Cancelled) => unknown("it did not stop when it was told to"),
+            (Err(_), CallStopReason::Overdue(time)) => {
                 unknown(&format!("no answer within {} s, and it did not stop", time.as_secs()))
             }
         };
@@ -63,14 +63,14 @@ impl Member {
 
     /// Returns when the host has had this much time in which none of its questions waited for people.
     async fn overdue(&self, mut left: Duration) {
-        let mut asking = self.asking.subscribe();
+        let mut open_prompts = self.open_prompts.subscribe();
         loop {
             // Neither wait can fail: the sender is ours.
-            let _ = asking.wait_for(|questions| *questions == 0).await;
+            let _ = open_prompts.wait_for(|questions| *questions == 0).await;
             let since = Instant::now();
             tokio::select! {
                 () = sleep(left) => return,
-                _ = asking.wait_for(|questions| *questions > 0) => {
+                _ = open_prompts.wait_for(|questions| *questions > 0) => {
                     left = left.saturating_sub(since.elapsed());
                 }
             }
@@ -92,7 +92,7 @@ fn unknown(why: &str) -> Outcome {
 }
 
 /// A call that was stopped because it took too long says so.
-fn late(outcome: Outcome, time: Duration) -> Outcome {
+fn timed_out(outcome: Outcome, time: Duration) -> Outcome {
     if outcome.status != Status::Cancelled {
         return outcome;
     }

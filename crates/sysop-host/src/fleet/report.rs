@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sysop_core::look::Looks;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
+use sysop_core::style::StyleRuns;
 
-use crate::output::artefacts::Artefacts;
+use crate::output::artifacts::Artifacts;
 use crate::output::capture::joined;
 use crate::output::head_tail::{HeadTail, newlines};
 use crate::output::{OutputLimits, counted};
@@ -25,28 +25,31 @@ const NOTICE_LINES: usize = 1;
 const HEADING_BYTES: usize = 64;
 
 /// How a call ended on one host.
-pub(super) struct Told {
+pub(super) struct HostResult {
     name: Arc<str>,
     pub(super) outcome: Outcome,
 }
 
-impl Told {
+impl HostResult {
     pub(super) fn new(name: &Arc<str>, outcome: Outcome) -> Self {
         Self { name: Arc::clone(name), outcome }
     }
 }
 
 /// Hosts that ended alike, by their places; never empty.
-struct Group(Vec<usize>);
+struct ResultGroup(Vec<usize>);
 
-impl Group {
-    fn first<'a>(&self, told: &'a [Told]) -> &'a Outcome {
+impl ResultGroup {
+    fn first<'a>(&self, told: &'a [HostResult]) -> &'a Outcome {
         &told[self.0[0]].outcome
     }
 }
 
 /// Why the rest of the hosts is not to follow the first, and what that makes of them; none where they are.
-pub(super) async fn canary_complaint(told: &mut [Told], artefacts: &Artefacts) -> Option<(Status, String)> {
+pub(super) async fn canary_failure(
+    told: &mut [HostResult],
+    artifacts: &Artifacts,
+) -> Option<(Status, String)> {
     if told.iter().any(|told| told.outcome.status == Status::Cancelled) {
         return Some((Status::Cancelled, "not run: stopped before its turn".to_owned()));
     }
@@ -54,7 +57,7 @@ pub(super) async fn canary_complaint(told: &mut [Told], artefacts: &Artefacts) -
         let why = format!("not run: {}, which went first, ended with: {}", bad.name, end(&bad.outcome));
         return Some((Status::Rejected, why));
     }
-    if groups(told, artefacts).await.len() == 1 {
+    if groups(told, artifacts).await.len() == 1 {
         return None;
     }
     let why =
@@ -63,11 +66,15 @@ pub(super) async fn canary_complaint(told: &mut [Told], artefacts: &Artefacts) -
 }
 
 /// Makes one outcome of all.
-pub(super) async fn report(mut told: Vec<Told>, limits: OutputLimits, artefacts: &Artefacts) -> Outcome {
-    let groups = groups(&mut told, artefacts).await;
+pub(super) async fn report(
+    mut told: Vec<HostResult>,
+    limits: OutputLimits,
+    artifacts: &Artifacts,
+) -> Outcome {
+    let groups = groups(&mut told, artifacts).await;
     let mut hosts: Vec<HostOutcome> = told
         .iter()
-        .map(|Told { name, outcome }| HostOutcome {
+        .map(|HostResult { name, outcome }| HostOutcome {
             host: name.to_string(),
             status: outcome.status,
             exit_code: outcome.exit_code,
@@ -80,23 +87,23 @@ pub(super) async fn report(mut told: Vec<Told>, limits: OutputLimits, artefacts:
             hosts[place].group = number;
         }
     }
-    let changes = told.iter_mut().flat_map(|Told { name, outcome }| {
+    let changes = told.iter_mut().flat_map(|HostResult { name, outcome }| {
         let changes = std::mem::take(&mut outcome.changes);
         changes
             .into_iter()
             .map(move |change| FileChange { path: format!("{name}:{}", change.path), ..change })
     });
     let changes = changes.collect();
-    let mut page = Page { told: &told, limits, artefacts, artefact: None, truncated: false };
-    let (output, looks) = page.write(&groups).await;
+    let mut page = ReportWriter { told: &told, limits, artifacts, artifact: None, truncated: false };
+    let (output, styles) = page.write(&groups).await;
     let exit_code = told.first().and_then(|told| told.outcome.exit_code);
     Outcome {
         status: status(&told),
         output,
-        looks,
+        styles,
         exit_code: exit_code.filter(|_| told.iter().all(|told| told.outcome.exit_code == exit_code)),
         truncated: page.truncated || told.iter().any(|told| told.outcome.truncated),
-        artefact: page.artefact,
+        artifact: page.artifact,
         duration_ms: 0,
         changes,
         hosts,
@@ -104,9 +111,9 @@ pub(super) async fn report(mut told: Vec<Told>, limits: OutputLimits, artefacts:
 }
 
 /// The status of all: the worst. Hosts that were held back because others failed are no refusal of the whole.
-fn status(told: &[Told]) -> Status {
+fn status(told: &[HostResult]) -> Status {
     let statuses = || told.iter().map(|told| told.outcome.status);
-    let worst = statuses().max_by_key(|status| badness(*status)).unwrap_or(Status::Ok);
+    let worst = statuses().max_by_key(|status| severity(*status)).unwrap_or(Status::Ok);
     if worst == Status::Interrupted {
         Status::Unknown
     } else if worst == Status::Rejected && statuses().any(|status| status != worst) {
@@ -116,7 +123,7 @@ fn status(told: &[Told]) -> Status {
     }
 }
 
-fn badness(status: Status) -> u8 {
+fn severity(status: Status) -> u8 {
     match status {
         Status::Ok => 0,
         Status::Rejected => 1,
@@ -141,66 +148,66 @@ fn end(outcome: &Outcome) -> String {
 }
 
 /// The hosts by how they ended: the smallest groups first, of those the worst; what did not run is last.
-async fn groups(told: &mut [Told], artefacts: &Artefacts) -> Vec<Group> {
+async fn groups(told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGroup> {
     let mut places: HashMap<(&str, Option<i32>, String), usize> = HashMap::new();
-    let mut groups: Vec<Group> = Vec::new();
-    for (place, Told { outcome, .. }) in told.iter().enumerate() {
+    let mut groups: Vec<ResultGroup> = Vec::new();
+    for (place, HostResult { outcome, .. }) in told.iter().enumerate() {
         // Each whole output has a name of its own, also where it says the same.
-        let text = match &outcome.artefact {
+        let text = match &outcome.artifact {
             Some(name) => outcome.output.replace(name.as_str(), ""),
             None => outcome.output.clone(),
         };
         let next = groups.len();
         match *places.entry((outcome.status.as_str(), outcome.exit_code, text)).or_insert(next) {
             known if known < next => groups[known].0.push(place),
-            _ => groups.push(Group(vec![place])),
+            _ => groups.push(ResultGroup(vec![place])),
         }
     }
     drop(places);
     let mut split = Vec::new();
     for group in groups {
-        split.extend(by_artefact(group, told, artefacts).await);
+        split.extend(by_artifact(group, told, artifacts).await);
     }
     split.sort_by_key(|group| {
         let status = group.first(told).status;
-        (status == Status::Rejected, group.0.len(), u8::MAX - badness(status), group.0[0])
+        (status == Status::Rejected, group.0.len(), u8::MAX - severity(status), group.0[0])
     });
     split
 }
 
-/// Splits a group where the whole outputs, which nobody is shown, differ; keeps one artefact of those that do not.
-async fn by_artefact(group: Group, told: &mut [Told], artefacts: &Artefacts) -> Vec<Group> {
-    if group.0.len() == 1 || group.first(told).artefact.is_none() {
+/// Splits a group where the whole outputs, which nobody is shown, differ; keeps one artifact of those that do not.
+async fn by_artifact(group: ResultGroup, told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGroup> {
+    if group.0.len() == 1 || group.first(told).artifact.is_none() {
         return vec![group];
     }
     let mut known: HashMap<String, usize> = HashMap::new();
-    let mut split: Vec<Group> = Vec::new();
+    let mut split: Vec<ResultGroup> = Vec::new();
     for place in group.0 {
-        let name = told[place].outcome.artefact.clone().unwrap_or_default();
-        let hash = artefacts.output_hash(&name).await.unwrap_or_else(|_| name.clone());
+        let name = told[place].outcome.artifact.clone().unwrap_or_default();
+        let hash = artifacts.output_hash(&name).await.unwrap_or_else(|_| name.clone());
         let next = split.len();
         let number = *known.entry(hash).or_insert(next);
         if number == next {
-            split.push(Group(vec![place]));
+            split.push(ResultGroup(vec![place]));
             continue;
         }
         let kept = split[number].first(told);
-        let (text, looks, kept) = (kept.output.clone(), kept.looks.clone(), kept.artefact.clone());
+        let (text, styles, kept) = (kept.output.clone(), kept.styles.clone(), kept.artifact.clone());
         if kept.as_ref() != Some(&name) {
-            artefacts.remove_output(&name).await;
+            artifacts.remove_output(&name).await;
         }
         let outcome = &mut told[place].outcome;
-        (outcome.output, outcome.looks, outcome.artefact) = (text, looks, kept);
+        (outcome.output, outcome.styles, outcome.artifact) = (text, styles, kept);
         split[number].0.push(place);
     }
     split
 }
 
 /// Names in one line, as many as fit.
-fn names<'a>(told: impl IntoIterator<Item = &'a Told>, bytes_max: usize) -> String {
+fn names<'a>(told: impl IntoIterator<Item = &'a HostResult>, bytes_max: usize) -> String {
     let mut line = String::new();
     let mut told = told.into_iter();
-    while let Some(Told { name, .. }) = told.next() {
+    while let Some(HostResult { name, .. }) = told.next() {
         if !line.is_empty() && line.len() + name.len() + 2 > bytes_max {
             return format!("{line} and {} more", told.count() + 1);
         }
@@ -213,30 +220,30 @@ fn names<'a>(told: impl IntoIterator<Item = &'a Told>, bytes_max: usize) -> Stri
 }
 
 /// The text about all groups as it is written.
-struct Page<'a> {
-    told: &'a [Told],
+struct ReportWriter<'a> {
+    told: &'a [HostResult],
     limits: OutputLimits,
-    artefacts: &'a Artefacts,
-    /// The first artefact that is named.
-    artefact: Option<String>,
+    artifacts: &'a Artifacts,
+    /// The first artifact that is named.
+    artifact: Option<String>,
     truncated: bool,
 }
 
 /// One group as it is told.
-struct Section<'a> {
+struct ReportSection<'a> {
     heading: String,
     body: String,
-    looks: Looks,
+    styles: StyleRuns,
     outcome: &'a Outcome,
 }
 
-impl Section<'_> {
+impl ReportSection<'_> {
     fn lines(&self) -> usize {
         usize::try_from(newlines(self.body.as_bytes())).unwrap_or(usize::MAX)
     }
 
     /// The least room that it needs.
-    fn least(&self) -> OutputLimits {
+    fn limits_min(&self) -> OutputLimits {
         let (bytes, lines) = (self.body.len(), self.lines());
         OutputLimits {
             bytes: self.heading.len() + bytes.min(GROUP_BYTES_MIN),
@@ -245,11 +252,11 @@ impl Section<'_> {
     }
 }
 
-impl<'a> Page<'a> {
-    async fn write(&mut self, groups: &[Group]) -> (String, Looks) {
-        let mut sections: Vec<Section<'a>> = groups.iter().map(|group| self.section(group)).collect();
+impl<'a> ReportWriter<'a> {
+    async fn write(&mut self, groups: &[ResultGroup]) -> (String, StyleRuns) {
+        let mut sections: Vec<ReportSection<'a>> = groups.iter().map(|group| self.section(group)).collect();
         let left_out = self.left_out(groups, &sections);
-        let (mut output, mut looks) = (String::new(), Looks::default());
+        let (mut output, mut styles) = (String::new(), StyleRuns::default());
         let mut notice = String::new();
         if !left_out.is_empty() {
             self.truncated = true;
@@ -266,22 +273,22 @@ impl<'a> Page<'a> {
             }
             output.push_str(&section.heading);
             let (body, body_looks) = self.fitting(section, share).await;
-            looks.append(output.len(), &body, &body_looks);
+            styles.append(output.len(), &body, &body_looks);
             output.push_str(&body);
         }
         if output.ends_with('\n') {
             output.pop();
         }
-        (output, looks)
+        (output, styles)
     }
 
-    fn section(&self, group: &Group) -> Section<'a> {
+    fn section(&self, group: &ResultGroup) -> ReportSection<'a> {
         let outcome = &self.told[group.0[0]].outcome;
         let names = names(group.0.iter().map(|&place| &self.told[place]), self.names_bytes_max());
         let heading = format!("== {names} ({} of {}): {} ==\n", group.0.len(), self.told.len(), end(outcome));
         let mut body = String::with_capacity(outcome.output.len() + 1);
-        let mut looks = Looks::default();
-        let mut changes = outcome.looks.changes().peekable();
+        let mut styles = StyleRuns::default();
+        let mut changes = outcome.styles.changes().peekable();
         let mut from = 0;
         for line in outcome.output.split_inclusive('\n') {
             // No host may speak for another.
@@ -289,7 +296,7 @@ impl<'a> Page<'a> {
                 body.push(' ');
             }
             while let Some((at, look)) = changes.next_if(|(at, _)| *at < from + line.len()) {
-                looks.begin(body.len() + at - from, look);
+                styles.begin(body.len() + at - from, look);
             }
             body.push_str(line);
             from += line.len();
@@ -297,7 +304,7 @@ impl<'a> Page<'a> {
         if !body.is_empty() && !body.ends_with('\n') {
             body.push('\n');
         }
-        Section { heading, body, looks, outcome }
+        ReportSection { heading, body, styles, outcome }
     }
 
     fn names_bytes_max(&self) -> usize {
@@ -305,23 +312,23 @@ impl<'a> Page<'a> {
     }
 
     /// The groups for which there is no room, by their places. The largest one is always told, for comparison.
-    fn left_out(&self, groups: &[Group], sections: &[Section<'_>]) -> Vec<usize> {
+    fn left_out(&self, groups: &[ResultGroup], sections: &[ReportSection<'_>]) -> Vec<usize> {
         let Some(largest) = (0..groups.len()).rev().max_by_key(|&number| groups[number].0.len()) else {
             return Vec::new();
         };
         let fits = |used: OutputLimits, more: OutputLimits| {
             used.bytes + more.bytes <= self.limits.bytes && used.lines + more.lines <= self.limits.lines
         };
-        let all = sections.iter().map(Section::least).fold(NOTHING, plus);
+        let all = sections.iter().map(ReportSection::limits_min).fold(NOTHING, plus);
         if fits(all, NOTHING) {
             return Vec::new();
         }
         let notice = OutputLimits { bytes: self.names_bytes_max() + NOTICE_BYTES, lines: NOTICE_LINES };
-        let mut used = plus(notice, sections[largest].least());
+        let mut used = plus(notice, sections[largest].limits_min());
         let mut left_out = Vec::new();
         for (number, section) in sections.iter().enumerate().filter(|(number, _)| *number != largest) {
-            if left_out.is_empty() && fits(used, section.least()) {
-                used = plus(used, section.least());
+            if left_out.is_empty() && fits(used, section.limits_min()) {
+                used = plus(used, section.limits_min());
             } else {
                 left_out.push(number);
             }
@@ -329,7 +336,7 @@ impl<'a> Page<'a> {
         left_out
     }
 
-    fn notice(&self, groups: &[Group], left_out: &[usize]) -> String {
+    fn notice(&self, groups: &[ResultGroup], left_out: &[usize]) -> String {
         let mut places: Vec<usize> = left_out.iter().flat_map(|&number| groups[number].0.clone()).collect();
         places.sort_unstable();
         let hosts = counted(places.len() as u64, "host");
@@ -339,30 +346,30 @@ impl<'a> Page<'a> {
     }
 
     /// How much each section may take; what one does not need is for the others.
-    fn shares(&self, sections: &[Section<'_>], notice: &str) -> Vec<OutputLimits> {
+    fn shares(&self, sections: &[ReportSection<'_>], notice: &str) -> Vec<OutputLimits> {
         let headings: usize = sections.iter().map(|section| section.heading.len()).sum();
         let lines = sections.len() + usize::from(!notice.is_empty());
         let bytes_left = self.limits.bytes.saturating_sub(headings + notice.len());
-        let bytes = fair(bytes_left, sections.iter().map(|section| section.body.len()).collect());
+        let bytes = fair_shares(bytes_left, sections.iter().map(|section| section.body.len()).collect());
         let lines_left = self.limits.lines.saturating_sub(lines);
-        let lines = fair(lines_left, sections.iter().map(Section::lines).collect());
+        let lines = fair_shares(lines_left, sections.iter().map(ReportSection::lines).collect());
         bytes.into_iter().zip(lines).map(|(bytes, lines)| OutputLimits { bytes, lines }).collect()
     }
 
     /// The text of a section, cut where its share is too small; the whole is kept then.
-    async fn fitting(&mut self, section: Section<'_>, share: OutputLimits) -> (String, Looks) {
-        let artefact = section.outcome.artefact.clone();
+    async fn fitting(&mut self, section: ReportSection<'_>, share: OutputLimits) -> (String, StyleRuns) {
+        let artifact = section.outcome.artifact.clone();
         if section.body.len() <= share.bytes && section.lines() <= share.lines {
-            self.artefact = self.artefact.take().or(artefact);
-            return (section.body, section.looks);
+            self.artifact = self.artifact.take().or(artifact);
+            return (section.body, section.styles);
         }
         self.truncated = true;
-        let kept = match artefact {
+        let kept = match artifact {
             Some(name) => Ok(name),
-            None => self.artefacts.keep_output(section.outcome.output.as_bytes()).await,
+            None => self.artifacts.store_output(section.outcome.output.as_bytes()).await,
         };
         let place = match &kept {
-            Ok(name) => format!("whole output: artefact {name}"),
+            Ok(name) => format!("whole output: artifact {name}"),
             Err(error) => format!("the whole could not be kept: {error}"),
         };
         let mut excerpt = HeadTail::new(OutputLimits {
@@ -371,11 +378,11 @@ impl<'a> Page<'a> {
         });
         excerpt.push(section.body.as_bytes());
         let excerpt = excerpt.finish();
-        self.artefact = self.artefact.take().or(kept.ok());
-        let Some(gap) = excerpt.gap else { return (section.body, section.looks) };
+        self.artifact = self.artifact.take().or(kept.ok());
+        let Some(gap) = excerpt.gap else { return (section.body, section.styles) };
         let gap = format!("{}, {}", counted(gap.lines, "line"), counted(gap.bytes, "byte"));
         let text = joined(&excerpt.head, &format!("… [{gap} left out here; {place}] …"), &excerpt.tail);
-        (text, Looks::default())
+        (text, StyleRuns::default())
     }
 }
 
@@ -386,7 +393,7 @@ fn plus(one: OutputLimits, other: OutputLimits) -> OutputLimits {
 }
 
 /// Gives each as much as it needs or, where that is too much, the same as the others who get less than they need.
-fn fair(mut left: usize, needs: Vec<usize>) -> Vec<usize> {
+fn fair_shares(mut left: usize, needs: Vec<usize>) -> Vec<usize> {
     let mut by_need: Vec<usize> = (0..needs.len()).collect();
     by_need.sort_by_key(|&place| needs[place]);
     let mut given = needs;
@@ -401,13 +408,13 @@ fn fair(mut left: usize, needs: Vec<usize>) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::fair;
+    use super::fair_shares;
 
     #[test]
     fn what_one_does_not_need_is_for_the_others() {
-        assert_eq!(fair(100, vec![10, 500, 500]), [10, 45, 45]);
-        assert_eq!(fair(100, vec![10, 20, 30]), [10, 20, 30]);
-        assert_eq!(fair(2, vec![5, 0, 5, 5]), [0, 0, 1, 1]);
-        assert_eq!(fair(0, vec![5]), [0]);
+        assert_eq!(fair_shares(100, vec![10, 500, 500]), [10, 45, 45]);
+        assert_eq!(fair_shares(100, vec![10, 20, 30]), [10, 20, 30]);
+        assert_eq!(fair_shares(2, vec![5, 0, 5, 5]), [0, 0, 1, 1]);
+        assert_eq!(fair_shares(0, vec![5]), [0]);
     }
 }

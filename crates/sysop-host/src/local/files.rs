@@ -14,7 +14,9 @@ use rustix::fs::{Gid, OFlags, Uid, fchown};
 use rustix::io::Errno;
 use sysop_driver::port::CancellationToken;
 
-use crate::machine::{Before, FILE_BYTES_MAX, Kind, LIST_ENTRIES_MAX, Listing, MachineError, Stat};
+use crate::machine::{
+    FILE_BYTES_MAX, FileKind, FileStat, LIST_ENTRIES_MAX, Listing, MachineError, Precondition,
+};
 use crate::path::{RootPath, shown, split};
 
 /// The most links that one path goes through; the same as the system's.
@@ -26,21 +28,26 @@ pub(super) fn read(root: &Dir, path: &RootPath) -> Result<Vec<u8>, MachineError>
 }
 
 /// Replaces a file, or creates it.
-pub(super) fn write(root: &Dir, path: &RootPath, bytes: &[u8], before: &Before) -> Result<(), MachineError> {
+pub(super) fn write(
+    root: &Dir,
+    path: &RootPath,
+    bytes: &[u8],
+    before: &Precondition,
+) -> Result<(), MachineError> {
     let told = path.to_string();
-    let (folder, _) = path.split().ok_or_else(|| MachineError::Folder(told.clone()))?;
+    let (folder, _) = path.split().ok_or_else(|| MachineError::IsFolder(told.clone()))?;
     if folder != "." {
         root.create_dir_all(folder).map_err(|error| plain(&error, &told))?;
     }
-    let target = Target::find(root, path)?;
+    let target = WriteTarget::find(root, path)?;
     target.check(before, &told)?;
     target.replace(bytes).map_err(|error| plain(&error, &told))
 }
 
 /// Removes a file. A link is not removed, nor what it points to.
-pub(super) fn remove(root: &Dir, path: &RootPath, before: &Before) -> Result<(), MachineError> {
+pub(super) fn remove(root: &Dir, path: &RootPath, before: &Precondition) -> Result<(), MachineError> {
     let told = path.to_string();
-    let target = Target::find(root, path)?;
+    let target = WriteTarget::find(root, path)?;
     if target.links > 0 {
         return Err(MachineError::Refused(format!("{told} is a link; file tools do not remove links")));
     }
@@ -58,11 +65,11 @@ pub(super) fn make_folder(root: &Dir, path: &RootPath) -> Result<(), MachineErro
 }
 
 /// What there is at a path.
-pub(super) fn stat(root: &Dir, path: &RootPath) -> Result<Stat, MachineError> {
+pub(super) fn stat(root: &Dir, path: &RootPath) -> Result<FileStat, MachineError> {
     let told = path.to_string();
     let found = root.symlink_metadata(path.as_str()).map_err(|error| plain(&error, &told))?;
     let target = || root.read_link_contents(path.as_str());
-    Ok(Stat {
+    Ok(FileStat {
         kind: kind(&found, target),
         bytes: found.len(),
         mode: found.permissions().mode() & 0o7777,
@@ -97,7 +104,7 @@ pub(super) fn list(root: &Dir, path: &RootPath, cancel: &CancellationToken) -> R
 }
 
 /// A name in an open folder that a change is made to.
-struct Target {
+struct WriteTarget {
     folder: Dir,
     name: String,
     there: Option<Metadata>,
@@ -105,26 +112,26 @@ struct Target {
     links: usize,
 }
 
-impl Target {
+impl WriteTarget {
     /// Follows links to the name that they stand for. What a dangling link points to is not created.
     fn find(root: &Dir, path: &RootPath) -> Result<Self, MachineError> {
         let told = path.to_string();
         let mut at = path.as_str().to_owned();
         for links in 0..=LINKS_MAX {
-            let (folder, name) = split(&at).ok_or_else(|| MachineError::Folder(told.clone()))?;
+            let (folder, name) = split(&at).ok_or_else(|| MachineError::IsFolder(told.clone()))?;
             let opened = root.open_dir(folder).map_err(|error| plain(&error, &told))?;
             let there = match opened.symlink_metadata(name) {
                 Ok(found) if found.is_symlink() => {
                     let target = opened.read_link_contents(name).map_err(|error| plain(&error, &told))?;
-                    at = beside(folder, &target).ok_or_else(|| MachineError::Outside(told.clone()))?;
+                    at = beside(folder, &target).ok_or_else(|| MachineError::OutsideRoot(told.clone()))?;
                     continue;
                 }
-                Ok(found) if found.is_dir() => return Err(MachineError::Folder(told)),
+                Ok(found) if found.is_dir() => return Err(MachineError::IsFolder(told)),
                 Ok(found) if !found.is_file() => return Err(MachineError::Special(told)),
                 Ok(found) => Some(found),
                 Err(error) if error.kind() == io::ErrorKind::NotFound && links == 0 => None,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(MachineError::Dangling(told));
+                    return Err(MachineError::DanglingLink(told));
                 }
                 Err(error) => return Err(plain(&error, &told)),
             };
@@ -133,12 +140,14 @@ impl Target {
         Err(MachineError::Refused(format!("{told} goes through too many links")))
     }
 
-    fn check(&self, before: &Before, told: &str) -> Result<(), MachineError> {
+    fn check(&self, before: &Precondition, told: &str) -> Result<(), MachineError> {
         let expected = match before {
-            Before::Any => return Ok(()),
-            Before::Absent => self.there.is_none(),
-            Before::Bytes(_) if self.there.is_none() => false,
-            Before::Bytes(bytes) => read_name(&self.folder, &self.name, FollowSymlinks::No, told)? == **bytes,
+            Precondition::Any => return Ok(()),
+            Precondition::Absent => self.there.is_none(),
+            Precondition::Bytes(_) if self.there.is_none() => false,
+            Precondition::Bytes(bytes) => {
+                read_name(&self.folder, &self.name, FollowSymlinks::No, told)? == **bytes
+            }
         };
         if expected { Ok(()) } else { Err(MachineError::Changed(told.to_owned())) }
     }
@@ -176,7 +185,7 @@ fn read_name(dir: &Dir, name: &str, follow: FollowSymlinks, told: &str) -> Resul
     let mut file = dir.open_with(name, &options).map_err(|error| plain(&error, told))?;
     let found = file.metadata().map_err(|error| plain(&error, told))?;
     if found.is_dir() {
-        return Err(MachineError::Folder(told.to_owned()));
+        return Err(MachineError::IsFolder(told.to_owned()));
     }
     if !found.is_file() {
         return Err(MachineError::Special(told.to_owned()));
@@ -195,16 +204,16 @@ fn read_name(dir: &Dir, name: &str, follow: FollowSymlinks, told: &str) -> Resul
     Ok(bytes)
 }
 
-fn kind(found: &Metadata, target: impl FnOnce() -> io::Result<std::path::PathBuf>) -> Kind {
+fn kind(found: &Metadata, target: impl FnOnce() -> io::Result<std::path::PathBuf>) -> FileKind {
     if found.is_symlink() {
         let target = target().map_or_else(|_| "?".to_owned(), |path| path.to_string_lossy().into_owned());
-        Kind::Link { target }
+        FileKind::Link { target }
     } else if found.is_dir() {
-        Kind::Folder
+        FileKind::Folder
     } else if found.is_file() {
-        Kind::File
+        FileKind::File
     } else {
-        Kind::Special
+        FileKind::Special
     }
 }
 
@@ -214,10 +223,10 @@ pub(super) fn plain(error: &io::Error, told: &str) -> MachineError {
     let code = error.raw_os_error().map(Errno::from_raw_os_error);
     match code {
         // cap-std's own refusals carry no code; the system says EXDEV where a path leaves the root.
-        None if error.kind() == io::ErrorKind::PermissionDenied => MachineError::Outside(told),
-        Some(Errno::XDEV) => MachineError::Outside(told),
+        None if error.kind() == io::ErrorKind::PermissionDenied => MachineError::OutsideRoot(told),
+        Some(Errno::XDEV) => MachineError::OutsideRoot(told),
         Some(Errno::NOENT) => MachineError::NotFound(told),
-        Some(Errno::ISDIR) => MachineError::Folder(told),
+        Some(Errno::ISDIR) => MachineError::IsFolder(told),
         Some(Errno::NOTDIR) => MachineError::NotAFolder(told),
         Some(Errno::LOOP) => MachineError::Refused(format!("{told} goes through too many links")),
         Some(Errno::NXIO) => MachineError::Special(told),
@@ -235,10 +244,10 @@ mod tests {
     use cap_std::ambient_authority;
     use cap_std::fs::Dir;
 
-    use super::{Before, MachineError, RootPath, remove, write};
+    use super::{MachineError, Precondition, RootPath, remove, write};
 
-    fn bytes(bytes: &[u8]) -> Before {
-        Before::Bytes(std::sync::Arc::new(bytes.to_vec()))
+    fn bytes(bytes: &[u8]) -> Precondition {
+        Precondition::Bytes(std::sync::Arc::new(bytes.to_vec()))
     }
 
     fn root() -> (tempfile::TempDir, Dir) {
@@ -253,15 +262,15 @@ mod tests {
         let path = RootPath::parse("f", &[]).unwrap();
         let changed = Err(MachineError::Changed("f".to_owned()));
         assert_eq!(write(&root, &path, b"1", &bytes(b"0")), changed);
-        assert_eq!(write(&root, &path, b"1", &Before::Absent), Ok(()));
-        assert_eq!(write(&root, &path, b"2", &Before::Absent), changed);
+        assert_eq!(write(&root, &path, b"1", &Precondition::Absent), Ok(()));
+        assert_eq!(write(&root, &path, b"2", &Precondition::Absent), changed);
         assert_eq!(write(&root, &path, b"2", &bytes(b"0")), changed);
         assert_eq!(remove(&root, &path, &bytes(b"0")), changed);
         assert_eq!(std::fs::read(home.path().join("f")).unwrap(), b"1");
         assert_eq!(write(&root, &path, b"2", &bytes(b"1")), Ok(()));
-        assert_eq!(write(&root, &path, b"3", &Before::Any), Ok(()));
+        assert_eq!(write(&root, &path, b"3", &Precondition::Any), Ok(()));
         assert_eq!(remove(&root, &path, &bytes(b"3")), Ok(()));
-        assert_eq!(remove(&root, &path, &Before::Any), Err(MachineError::NotFound("f".to_owned())));
+        assert_eq!(remove(&root, &path, &Precondition::Any), Err(MachineError::NotFound("f".to_owned())));
     }
 
     #[test]
@@ -269,7 +278,7 @@ mod tests {
         let (home, root) = root();
         std::fs::create_dir(home.path().join("folder")).unwrap();
         let path = RootPath::parse("folder/f", &[]).unwrap();
-        let target = super::Target::find(&root, &path).unwrap();
+        let target = super::WriteTarget::find(&root, &path).unwrap();
         // The name is taken by a folder between the look and the rename.
         std::fs::create_dir(home.path().join("folder/f")).unwrap();
         assert!(target.replace(b"x").is_err());

@@ -9,8 +9,8 @@ use ignore::gitignore::Gitignore;
 use sysop_driver::port::CancellationToken;
 
 use super::files::plain;
-use crate::machine::{FIND_FILES_MAX, Found, MachineError, Search};
-use crate::rules::{RULES_BYTES_MAX, RULES_FILES, is_ignored, rules};
+use crate::ignore_rules::{RULES_BYTES_MAX, RULES_FILES, is_ignored, parse_rules};
+use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult, MachineError};
 
 /// The most entries that one search looks at.
 const VISITED_MAX: usize = 1_000_000;
@@ -18,24 +18,29 @@ const VISITED_MAX: usize = 1_000_000;
 const DEPTH_MAX: usize = 64;
 
 /// Looks for files.
-pub(super) fn find(root: &Dir, search: &Search, cancel: &CancellationToken) -> Result<Found, MachineError> {
+pub(super) fn find(
+    root: &Dir,
+    search: &FileSearch,
+    cancel: &CancellationToken,
+) -> Result<FileSearchResult, MachineError> {
     let told = search.folder.to_string();
     let folder = root.open_dir(search.folder.as_str()).map_err(|error| plain(&error, &told))?;
-    let mut walk = Walk { search, cancel, rules: Vec::new(), visited: 0, found: Found::default() };
+    let mut walk =
+        FolderWalk { search, cancel, rules: Vec::new(), visited: 0, found: FileSearchResult::default() };
     walk.enter(&folder, "", 0)?;
     Ok(walk.found)
 }
 
-struct Walk<'a> {
-    search: &'a Search,
+struct FolderWalk<'a> {
+    search: &'a FileSearch,
     cancel: &'a CancellationToken,
     /// Rules of the folders from the top to where we are, each with its folder's path.
     rules: Vec<(String, Gitignore)>,
     visited: usize,
-    found: Found,
+    found: FileSearchResult,
 }
 
-impl Walk<'_> {
+impl FolderWalk<'_> {
     /// Walks one folder; `path` is its path below the searched one, empty or ending in `/`.
     fn enter(&mut self, folder: &Dir, path: &str, depth: usize) -> Result<(), MachineError> {
         // What cannot be read is passed over, as `find` does.
@@ -115,5 +120,5 @@ fn rules_in(folder: &Dir) -> Gitignore {
         let mut text = String::new();
         file.take(RULES_BYTES_MAX).read_to_string(&mut text).is_ok().then_some(text)
     });
-    rules(texts.iter().flatten().map(String::as_str))
+    parse_rules(texts.iter().flatten().map(String::as_str))
 }

@@ -15,15 +15,15 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::tree::Tree;
-use crate::guard::{Guard, Watch};
-use crate::machine::{End, Exec};
+use super::process_tree::ProcessTree;
+use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
-use crate::pipe::{narrow, read, read_away, widen};
-use crate::spawn::{Start, end_descriptor, spawn};
+use crate::pipe::{default_pipe, discard_output, grow, read};
+use crate::spawn::{SpawnSpec, open_pidfd, spawn};
+use crate::watchdog::{Watchdog, WatchedGroup};
 
 /// Commands that are over sooner are not put under the guard, which would cost them more than they take.
-const GUARD_AFTER: Duration = Duration::from_millis(100);
+const WATCHDOG_DELAY: Duration = Duration::from_millis(100);
 /// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
 const PIPE_BYTES: usize = 1024 * 1024;
 /// Who has printed so much at once prints a lot; the others do without the wide pipe, which takes time to make.
@@ -33,7 +33,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// How long programs have between the request to end and their end.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 /// How often it is looked whether all have ended in that time.
-const STOP_LOOK: Duration = Duration::from_millis(20);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long it is waited for a killed program; longer only where the system holds it in a call.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Programs left in the background whose output is read away, so that they do not die of a closed pipe.
@@ -41,22 +41,22 @@ const BACKGROUND_MAX: usize = 64;
 
 /// What all programs of a machine share.
 #[derive(Debug)]
-pub(super) struct Processes {
+pub(super) struct ProcessRunner {
     folder: CString,
-    guard_shell: CString,
-    guard: Guard,
+    watchdog_shell: CString,
+    watchdog: Watchdog,
     background: Arc<Semaphore>,
     /// Ends the reading for programs in the background.
     closed: CancellationToken,
 }
 
-impl Processes {
+impl ProcessRunner {
     /// Of a machine whose programs start in `folder`.
-    pub(super) fn new(folder: CString, guard_shell: CString) -> Self {
+    pub(super) fn new(folder: CString, watchdog_shell: CString) -> Self {
         Self {
             folder,
-            guard_shell,
-            guard: Guard::default(),
+            watchdog_shell,
+            watchdog: Watchdog::default(),
             background: Arc::new(Semaphore::new(BACKGROUND_MAX)),
             closed: CancellationToken::new(),
         }
@@ -71,22 +71,22 @@ impl Processes {
         limit: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
-    ) -> io::Result<Exec> {
+    ) -> io::Result<ExecResult> {
         let mut running = self.start(program, arguments, environment)?;
         let stopped = tokio::select! {
             ended = running.pump(capture) => {
                 let left_running = ended?;
                 let end = running.child.reap()?;
                 if left_running {
-                    self.read_away(running.pipe);
+                    self.discard_output(running.pipe);
                 }
-                return Ok(Exec { end, left_running });
+                return Ok(ExecResult { end, left_running });
             }
-            () = cancel.cancelled() => End::Cancelled,
-            () = sleep(limit) => End::TimedOut,
+            () = cancel.cancelled() => ExitReason::Cancelled,
+            () = sleep(limit) => ExitReason::TimedOut,
         };
         running.stop(capture).await;
-        Ok(Exec { end: stopped, left_running: false })
+        Ok(ExecResult { end: stopped, left_running: false })
     }
 
     fn start(
@@ -94,12 +94,12 @@ impl Processes {
         program: &CStr,
         arguments: &[CString],
         environment: &[CString],
-    ) -> io::Result<Running<'_>> {
+    ) -> io::Result<RunningProcess<'_>> {
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
         let marked = CString::new(format!("{mark}=1"))?;
-        let (pipe, write) = narrow()?;
+        let (pipe, write) = default_pipe()?;
         let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let pid = spawn(&Start {
+        let pid = spawn(&SpawnSpec {
             program,
             arguments,
             environment,
@@ -109,12 +109,12 @@ impl Processes {
             output: write.as_fd(),
             errors: write.as_fd(),
         })?;
-        let child = Child::new(pid, mark);
-        Ok(Running {
+        let child = ChildProcess::new(pid, mark);
+        Ok(RunningProcess {
             processes: self,
             child,
             watch: None,
-            watch_at: Instant::now() + GUARD_AFTER,
+            watch_at: Instant::now() + WATCHDOG_DELAY,
             pipe,
             wide: false,
             ended: false,
@@ -122,29 +122,29 @@ impl Processes {
     }
 
     /// Reads what a program in the background prints, to nowhere, as long as this machine is there.
-    fn read_away(&self, pipe: Receiver) {
+    fn discard_output(&self, pipe: Receiver) {
         let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else { return };
         let closed = self.closed.clone();
         tokio::spawn(async move {
             let _permit = permit;
             tokio::select! {
-                () = read_away(&pipe) => {}
+                () = discard_output(&pipe) => {}
                 () = closed.cancelled() => {}
             }
         });
     }
 }
 
-impl Drop for Processes {
+impl Drop for ProcessRunner {
     fn drop(&mut self) {
         self.closed.cancel();
     }
 }
 
-struct Running<'a> {
-    processes: &'a Processes,
-    child: Child,
-    watch: Option<Watch<'a>>,
+struct RunningProcess<'a> {
+    processes: &'a ProcessRunner,
+    child: ChildProcess,
+    watch: Option<WatchedGroup<'a>>,
     watch_at: Instant,
     pipe: Receiver,
     /// Whether it holds as much as it may.
@@ -153,7 +153,7 @@ struct Running<'a> {
     ended: bool,
 }
 
-impl Running<'_> {
+impl RunningProcess<'_> {
     /// Takes output until the program has ended and its output too, or nearly so; says whether something
     /// still holds the output. May be dropped and called again.
     async fn pump(&mut self, capture: &mut Capture<'_>) -> io::Result<bool> {
@@ -169,7 +169,7 @@ impl Running<'_> {
                     0 => self.ended = true,
                     bytes => {
                         if bytes >= MUCH_BYTES && !self.wide {
-                            widen(&self.pipe, PIPE_BYTES);
+                            grow(&self.pipe, PIPE_BYTES);
                             self.wide = true;
                         }
                         capture.filled(bytes);
@@ -183,8 +183,8 @@ impl Running<'_> {
                     capture.display();
                 }
                 () = sleep_until(self.watch_at), if self.watch.is_none() && drained.is_none() => {
-                    let Processes { guard, guard_shell, .. } = self.processes;
-                    self.watch = Some(guard.watch(guard_shell, self.child.pid));
+                    let ProcessRunner { watchdog, watchdog_shell, .. } = self.processes;
+                    self.watch = Some(watchdog.watch(watchdog_shell, self.child.pid));
                 }
                 () = sleep_until(drained.unwrap_or_else(Instant::now)), if drained.is_some() => {
                     return Ok(true);
@@ -196,14 +196,14 @@ impl Running<'_> {
     /// Asks the program and all that it started to end, takes what they still print, and ends them.
     async fn stop(mut self, capture: &mut Capture<'_>) {
         let tree = self.child.tree.clone();
-        in_background(tree.clone(), |tree| tree.terminate()).await;
+        run_blocking(tree.clone(), |tree| tree.terminate()).await;
         let until = Instant::now() + STOP_GRACE;
         // What is still printed is taken; that reading fails at this point changes nothing.
         let _ = timeout_at(until, self.pump(capture)).await;
-        while Instant::now() < until && in_background(tree.clone(), |tree| tree.is_alive()).await {
-            sleep(STOP_LOOK).await;
+        while Instant::now() < until && run_blocking(tree.clone(), |tree| tree.is_alive()).await {
+            sleep(STOP_POLL_INTERVAL).await;
         }
-        in_background(tree, |tree| tree.kill()).await;
+        run_blocking(tree, |tree| tree.kill()).await;
         if let Ok(Ok(())) = timeout(KILL_WAIT_MAX, self.child.ended()).await {
             let _ = self.child.reap();
         }
@@ -225,9 +225,9 @@ impl Running<'_> {
 }
 
 /// Looks at `/proc` away from the tasks: a process that hangs in the system can hold up who reads about it.
-async fn in_background<T: Default + Send + 'static>(
-    tree: Tree,
-    look: impl FnOnce(&Tree) -> T + Send + 'static,
+async fn run_blocking<T: Default + Send + 'static>(
+    tree: ProcessTree,
+    look: impl FnOnce(&ProcessTree) -> T + Send + 'static,
 ) -> T {
     let looking = tokio::task::spawn_blocking(move || look(&tree));
     match timeout(KILL_WAIT_MAX, looking).await {
@@ -237,35 +237,35 @@ async fn in_background<T: Default + Send + 'static>(
 }
 
 /// A started program. Dropped before it was reaped, it is killed with all that it started.
-struct Child {
+struct ChildProcess {
     pid: Pid,
-    tree: Tree,
-    waiter: Waiter,
+    tree: ProcessTree,
+    waiter: ExitWaiter,
     ended: bool,
     reaped: bool,
 }
 
-enum Waiter {
+enum ExitWaiter {
     Descriptor(AsyncFd<OwnedFd>),
     /// For kernels before 5.3.
     Thread(JoinHandle<io::Result<()>>),
 }
 
-impl Child {
+impl ChildProcess {
     fn new(pid: Pid, mark: String) -> Self {
-        let waiter = match end_descriptor(pid) {
-            Ok(descriptor) => Waiter::Descriptor(descriptor),
-            Err(_) => Waiter::on_thread(pid),
+        let waiter = match open_pidfd(pid) {
+            Ok(descriptor) => ExitWaiter::Descriptor(descriptor),
+            Err(_) => ExitWaiter::on_thread(pid),
         };
-        Self { pid, tree: Tree::new(pid, mark), waiter, ended: false, reaped: false }
+        Self { pid, tree: ProcessTree::new(pid, mark), waiter, ended: false, reaped: false }
     }
 
     /// Waits until it has ended; it keeps its number. May be dropped and called again.
     async fn ended(&mut self) -> io::Result<()> {
         if !self.ended {
             match &mut self.waiter {
-                Waiter::Descriptor(descriptor) => descriptor.readable().await.map(drop)?,
-                Waiter::Thread(thread) => thread.await.map_err(io::Error::other)??,
+                ExitWaiter::Descriptor(descriptor) => descriptor.readable().await.map(drop)?,
+                ExitWaiter::Thread(thread) => thread.await.map_err(io::Error::other)??,
             }
             self.ended = true;
         }
@@ -273,7 +273,7 @@ impl Child {
     }
 
     /// Takes the end of a program that has ended.
-    fn reap(&mut self) -> io::Result<End> {
+    fn reap(&mut self) -> io::Result<ExitReason> {
         let status = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?
             .ok_or_else(|| io::Error::other("the program has not ended"))?;
         self.reaped = true;
@@ -281,7 +281,7 @@ impl Child {
     }
 }
 
-impl Waiter {
+impl ExitWaiter {
     fn on_thread(pid: Pid) -> Self {
         Self::Thread(tokio::task::spawn_blocking(move || {
             waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
@@ -290,7 +290,7 @@ impl Waiter {
     }
 }
 
-impl Drop for Child {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         if self.reaped {
             return;
@@ -301,10 +301,10 @@ impl Drop for Child {
     }
 }
 
-fn end_of(status: &WaitIdStatus) -> io::Result<End> {
+fn end_of(status: &WaitIdStatus) -> io::Result<ExitReason> {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Ok(End::Exited(code)),
-        (None, Some(signal)) => Ok(End::Killed { signal }),
+        (Some(code), _) => Ok(ExitReason::Exited(code)),
+        (None, Some(signal)) => Ok(ExitReason::Killed { signal }),
         (None, None) => Err(io::Error::other("the program neither exited nor was killed")),
     }
 }

@@ -9,13 +9,13 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 
 /// By device and number, which no other folder gets while one of them is open.
-type Folders = HashMap<(u64, u64), Weak<Dir>>;
+type OpenRoots = HashMap<(u64, u64), Weak<Dir>>;
 
-static OPEN: Mutex<Option<Folders>> = Mutex::new(None);
+static OPEN: Mutex<Option<OpenRoots>> = Mutex::new(None);
 
 /// Opens a folder, or shares it with who has it open.
-pub(super) fn open(place: &Path) -> io::Result<Arc<Dir>> {
-    let opened = Dir::open_ambient_dir(place, ambient_authority())?;
+pub(super) fn open(path: &Path) -> io::Result<Arc<Dir>> {
+    let opened = Dir::open_ambient_dir(path, ambient_authority())?;
     let found = opened.dir_metadata()?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let open = open.get_or_insert_default();
@@ -39,19 +39,19 @@ mod tests {
     #[test]
     fn one_folder_is_open_once_whatever_it_is_called_and_another_is_another() {
         let home = tempfile::tempdir().unwrap();
-        let place = home.path().join("root");
-        fs::create_dir(&place).unwrap();
-        let first = open(&place).unwrap();
-        assert!(Arc::ptr_eq(&first, &open(&place).unwrap()));
+        let path = home.path().join("root");
+        fs::create_dir(&path).unwrap();
+        let first = open(&path).unwrap();
+        assert!(Arc::ptr_eq(&first, &open(&path).unwrap()));
         let link = home.path().join("link");
-        std::os::unix::fs::symlink(&place, &link).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(Arc::ptr_eq(&first, &open(&link).unwrap()));
         assert!(!Arc::ptr_eq(&first, &open(home.path()).unwrap()));
         // A new folder of the same name is not the one that was there.
-        fs::remove_dir(&place).unwrap();
-        fs::create_dir(&place).unwrap();
-        fs::write(place.join("new"), "").unwrap();
-        assert!(open(&place).unwrap().exists("new"));
+        fs::remove_dir(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("new"), "").unwrap();
+        assert!(open(&path).unwrap().exists("new"));
         assert!(!first.exists("new"));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct HeadTail {
     limits: OutputLimits,
     head: Vec<u8>,
     head_newlines: usize,
-    tail: Ring,
+    tail: RingBuffer,
     bytes: u64,
     newlines: u64,
     ends_in_line: bool,
@@ -44,7 +44,7 @@ impl HeadTail {
             limits,
             head: Vec::new(),
             head_newlines: 0,
-            tail: Ring::new(limits.bytes),
+            tail: RingBuffer::new(limits.bytes),
             bytes: 0,
             newlines: 0,
             ends_in_line: false,
@@ -148,7 +148,7 @@ impl HeadTail {
 
 /// The newest bytes of a stream, in a fixed amount of memory that is taken as it is needed.
 #[derive(Debug)]
-struct Ring {
+struct RingBuffer {
     buffer: Vec<u8>,
     bytes_max: usize,
     /// Where the oldest byte is, once the buffer is full.
@@ -156,7 +156,7 @@ struct Ring {
     total: u64,
 }
 
-impl Ring {
+impl RingBuffer {
     fn new(bytes_max: usize) -> Self {
         Self { buffer: Vec::new(), bytes_max, oldest: 0, total: 0 }
     }

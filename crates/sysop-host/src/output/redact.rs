@@ -78,17 +78,17 @@ impl std::fmt::Debug for Secrets {
 
 /// Takes the secrets out of one stream that comes in pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Redaction {
+pub(crate) struct StreamRedactor {
     /// The beginning of what may become a secret.
-    held: Vec<u8>,
+    pending: Vec<u8>,
 }
 
-impl Redaction {
+impl StreamRedactor {
     /// Takes the next piece; emits what is certain.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8], emit: impl FnMut(&[u8])) {
-        self.held.extend_from_slice(bytes);
-        let rest = scan(secrets, &self.held, false, emit).len();
-        self.held.drain(..self.held.len() - rest);
+        self.pending.extend_from_slice(bytes);
+        let rest = scan(secrets, &self.pending, false, emit).len();
+        self.pending.drain(..self.pending.len() - rest);
     }
 }
 
@@ -146,16 +146,16 @@ mod tests {
 
     fn streamed(secrets: &Secrets, chunks: &[&[u8]]) -> Vec<u8> {
         let mut clean = Vec::new();
-        let mut held = Vec::new();
+        let mut pending = Vec::new();
         for chunk in chunks {
-            held.extend_from_slice(chunk);
+            pending.extend_from_slice(chunk);
             let before = clean.len();
-            let rest = scan(secrets, &held, false, |piece| clean.extend_from_slice(piece)).to_vec();
-            let as_they_are = unchanged(secrets, &held).map(|count| &held[..count]);
+            let rest = scan(secrets, &pending, false, |piece| clean.extend_from_slice(piece)).to_vec();
+            let as_they_are = unchanged(secrets, &pending).map(|count| &pending[..count]);
             assert!(as_they_are.is_none_or(|bytes| *bytes == clean[before..]), "both must say the same");
-            held = rest;
+            pending = rest;
         }
-        scan(secrets, &held, true, |piece| clean.extend_from_slice(piece));
+        scan(secrets, &pending, true, |piece| clean.extend_from_slice(piece));
         clean
     }
 

@@ -7,17 +7,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 use std::time::Duration;
 
-use sysop_driver::people::People;
+use sysop_driver::prompter::Prompter;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use super::control_folder::ControlFolder;
 use super::error::{SshError, last_line};
-use super::folder::ControlFolder;
-use super::master::{Master, Patience, program};
+use super::master::{LoginPrompts, Master, program};
 use super::mux::is_alive;
-use super::script::Script;
+use super::running_script::{MachineInfo, ScriptOutput, run_script};
+use super::script::RemoteScript;
 use super::settings::{SshSettings, literal};
-use super::shell::{Facts, Ran, run_script};
 use crate::askpass::Askpass;
 use crate::settings::HostError;
 
@@ -36,18 +36,18 @@ pub(super) const SCRIPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// One multiplexed connection to one destination by the user's own `ssh`. Cheap to clone. Connects when it is
 /// first used, connects again when it was lost, and ends with its last clone.
 #[derive(Clone)]
-pub struct SshConnection(pub(super) Arc<Inner>);
+pub struct SshConnection(pub(super) Arc<ConnectionInner>);
 
 /// What the clones share.
-pub(super) struct Inner {
+pub(super) struct ConnectionInner {
     settings: SshSettings,
     folder: OnceLock<ControlFolder>,
     /// The master; held while one is started, so that there is one.
     master: Mutex<Option<Arc<Master>>>,
     sessions: Arc<Semaphore>,
     spare: Arc<Semaphore>,
-    facts: Lock<Option<Arc<Facts>>>,
-    people: Lock<Option<Arc<dyn People>>>,
+    facts: Lock<Option<Arc<MachineInfo>>>,
+    people: Lock<Option<Arc<dyn Prompter>>>,
     askpass: OnceLock<Askpass>,
     /// Changes when the connection is closed.
     closed: watch::Sender<()>,
@@ -57,7 +57,7 @@ impl SshConnection {
     /// Prepares a connection. Starts no process and creates no file.
     pub fn new(settings: SshSettings) -> Result<Self, HostError> {
         settings.check()?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(ConnectionInner {
             settings,
             folder: OnceLock::new(),
             master: Mutex::default(),
@@ -71,9 +71,9 @@ impl SshConnection {
     }
 
     /// Says who is asked for passwords and the like from now on, where the settings say so.
-    pub fn attend(&self, people: Arc<dyn People>) {
+    pub fn set_prompter(&self, people: Arc<dyn Prompter>) {
         if let Some(askpass) = self.0.askpass.get() {
-            askpass.attend(Arc::clone(&people));
+            askpass.set_prompter(Arc::clone(&people));
         }
         *self.0.people.lock().unwrap_or_else(PoisonError::into_inner) = Some(people);
     }
@@ -89,12 +89,12 @@ impl SshConnection {
     }
 
     /// What kind of machine it is; found out once.
-    pub async fn facts(&self) -> Result<Arc<Facts>, SshError> {
-        if let Some(facts) = self.0.known_facts() {
+    pub async fn machine_info(&self) -> Result<Arc<MachineInfo>, SshError> {
+        if let Some(facts) = self.0.known_machine_info() {
             return Ok(facts);
         }
-        run_script(&self.0, Script::new("true", &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
-        self.0.known_facts().ok_or_else(|| SshError::Failed {
+        run_script(&self.0, RemoteScript::new("true", &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
+        self.0.known_machine_info().ok_or_else(|| SshError::Failed {
             destination: self.destination().to_owned(),
             why: "it says nothing of itself".to_owned(),
         })
@@ -102,8 +102,8 @@ impl SshConnection {
 
     /// Runs a script with `sh` beside all else: its status, and what it printed on standard output.
     pub async fn exec_sh(&self, script: &str) -> Result<(i32, Vec<u8>), SshError> {
-        let Ran { status, output, .. } =
-            run_script(&self.0, Script::new(script, &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
+        let ScriptOutput { status, output, .. } =
+            run_script(&self.0, RemoteScript::new(script, &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
         Ok((status, output))
     }
 
@@ -118,8 +118,8 @@ impl SshConnection {
         let environment = settings.environment();
         let program = OsStr::from_bytes(program(&environment)?.to_bytes()).to_owned();
         let mut master = self.0.master().await?;
-        if !answers(&master).await {
-            self.0.forget(&master).await;
+        if !is_responsive(&master).await {
+            self.0.discard_master(&master).await;
             master = self.0.master().await?;
         }
         let mut arguments = settings.arguments();
@@ -151,7 +151,7 @@ impl SshConnection {
     }
 }
 
-async fn answers(master: &Master) -> bool {
+async fn is_responsive(master: &Master) -> bool {
     matches!(timeout(ALIVE_MAX, is_alive(master.socket())).await, Ok(true))
 }
 
@@ -161,13 +161,13 @@ impl std::fmt::Debug for SshConnection {
     }
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for ConnectionInner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Inner").field(&self.name()).finish()
     }
 }
 
-impl Inner {
+impl ConnectionInner {
     pub(super) fn name(&self) -> &str {
         &self.settings.destination
     }
@@ -205,19 +205,19 @@ impl Inner {
         if let Some(master) = &*master {
             return Ok(Arc::clone(master));
         }
-        let (settings, patience) = self.asking()?;
-        let started = Arc::new(Master::start(&settings, self.folder()?.socket(), patience).await?);
+        let (settings, prompts) = self.login_settings()?;
+        let started = Arc::new(Master::start(&settings, self.folder()?.socket(), prompts).await?);
         *master = Some(Arc::clone(&started));
         Ok(started)
     }
 
     /// The settings by which ssh asks the people of the session, where there are any; and who may be waited for.
-    fn asking(&self) -> Result<(Cow<'_, SshSettings>, Patience), SshError> {
+    fn login_settings(&self) -> Result<(Cow<'_, SshSettings>, LoginPrompts), SshError> {
         let people = self.people.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (Some(program), Some(people)) = (&self.settings.ask_people, people) else {
+        let (Some(program), Some(people)) = (&self.settings.askpass_helper, people) else {
             let asks = self.settings.askpass.is_some();
-            let patience = if asks { Patience::Unknown } else { Patience::Machine };
-            return Ok((Cow::Borrowed(&self.settings), patience));
+            let prompts = if asks { LoginPrompts::External } else { LoginPrompts::Never };
+            return Ok((Cow::Borrowed(&self.settings), prompts));
         };
         let askpass = match self.askpass.get() {
             Some(askpass) => askpass,
@@ -228,11 +228,11 @@ impl Inner {
                 self.askpass.get_or_init(|| listening)
             }
         };
-        askpass.attend(people);
+        askpass.set_prompter(people);
         let mut settings = self.settings.clone();
         settings.askpass = Some(program.clone());
         settings.askpass_env = vec![askpass.variable()];
-        Ok((Cow::Owned(settings), Patience::People(askpass.questions())))
+        Ok((Cow::Owned(settings), LoginPrompts::Session(askpass.questions())))
     }
 
     /// The master, where there is one.
@@ -241,7 +241,7 @@ impl Inner {
     }
 
     /// Lets go of a master that is of no use any more, so that another is started.
-    pub(super) async fn forget(&self, useless: &Arc<Master>) {
+    pub(super) async fn discard_master(&self, useless: &Arc<Master>) {
         let mut master = self.master.lock().await;
         if master.as_ref().is_some_and(|master| Arc::ptr_eq(master, useless)) {
             *master = None;
@@ -251,23 +251,23 @@ impl Inner {
     /// Whether a connection is there and its `ssh` answers.
     pub(super) async fn is_alive(&self) -> bool {
         match self.running_master().await {
-            Some(master) => answers(&master).await,
+            Some(master) => is_responsive(&master).await,
             None => false,
         }
     }
 
     /// Why a connection is gone.
-    pub(super) fn lost(&self, master: &Master, otherwise: &str) -> SshError {
+    pub(super) fn connection_lost(&self, master: &Master, otherwise: &str) -> SshError {
         let printed = last_line(&master.printed());
         let why = if printed.is_empty() { otherwise.to_owned() } else { printed };
         SshError::Dropped { destination: self.name().to_owned(), why }
     }
 
-    pub(super) fn known_facts(&self) -> Option<Arc<Facts>> {
+    pub(super) fn known_machine_info(&self) -> Option<Arc<MachineInfo>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn learn(&self, facts: Facts) {
+    pub(super) fn set_machine_info(&self, facts: MachineInfo) {
         let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         known.get_or_insert_with(|| Arc::new(facts));
     }

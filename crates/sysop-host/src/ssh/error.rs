@@ -3,7 +3,7 @@
 //!
 //! What ssh prints is read only to choose the words. Whether a command ran is never judged by it.
 
-use sysop_core::text::neutralise;
+use sysop_core::text::neutralize;
 
 /// The most characters of a text of ssh's that are told.
 const TOLD_CHARS_MAX: usize = 300;
@@ -61,7 +61,7 @@ pub enum SshError {
     /// The login shell did not run `sh`.
     #[error(
         "the login shell on {destination} did not run `sh`{}; commands need an account with a usual shell",
-        told(said)
+        spawn_hint(said)
     )]
     NoShell {
         /// As it was given.
@@ -115,7 +115,7 @@ pub enum SshError {
     },
 }
 
-fn told(said: &str) -> String {
+fn spawn_hint(said: &str) -> String {
     if said.is_empty() { String::new() } else { format!(" (it said: {said})") }
 }
 
@@ -179,7 +179,7 @@ pub(super) fn last_line(text: &str) -> String {
 pub(super) fn one_line(text: &str) -> String {
     let line: Vec<&str> = text.split_whitespace().collect();
     let short: String = line.join(" ").chars().take(TOLD_CHARS_MAX).collect();
-    neutralise(&short).into_owned()
+    neutralize(&short).into_owned()
 }
 
 #[cfg(test)]

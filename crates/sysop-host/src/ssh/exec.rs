@@ -8,16 +8,18 @@ use sysop_driver::port::CancellationToken;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::connection::Inner;
+use super::connection::ConnectionInner;
 use super::error::SshError;
-use super::script::{Script, quoted};
-use super::session::{Asked, SILENT};
-use super::shell::{END, FACTS, Over, RunError, Running, START, last_words, nonce};
-use super::stop::Tree;
-use crate::environment::{GIT_KEPT, GIT_VARIABLES};
-use crate::machine::{End, Exec};
+use super::process_tree::RemoteProcessTree;
+use super::running_script::{
+    END, MACHINE_INFO, RunError, RunningScript, START, ScriptEnd, drain_after_exit, nonce,
+};
+use super::script::{RemoteScript, quoted};
+use super::session::{PendingOpen, SILENT};
+use crate::environment::{GIT_VARIABLES, GIT_VARIABLES_ALLOWED};
+use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
-use crate::pipe::read_away;
+use crate::pipe::discard_output;
 
 /// How long the output is still taken after the shell has ended, where something else holds it.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -51,7 +53,7 @@ pub(super) fn shell_script(command: &str) -> (String, Vec<String>) {
 /// Git, away from all that configures it from outside but who commits and the person's own config. The same as on
 /// this machine.
 pub(super) fn git_script(arguments: &[String], settings: &[(String, String)]) -> (String, Vec<String>) {
-    let kept = GIT_KEPT.join("|");
+    let kept = GIT_VARIABLES_ALLOWED.join("|");
     let mut text = format!(
         r#"for v in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do case $v in {kept}) ;; *) unset "$v" ;; esac; done
 u=${{PWD%/*}}; export GIT_CEILING_DIRECTORIES="${{u:-/}}" GIT_WORK_TREE="$PWD" GIT_CONFIG_COUNT={}"#,
@@ -70,27 +72,27 @@ u=${{PWD%/*}}; export GIT_CEILING_DIRECTORIES="${{u:-/}}" GIT_WORK_TREE="$PWD" G
 
 /// What programs of one machine share.
 #[derive(Debug)]
-pub(super) struct Programs {
-    inner: Arc<Inner>,
+pub(super) struct RemotePrograms {
+    inner: Arc<ConnectionInner>,
     background: Arc<Semaphore>,
 }
 
 /// Why no session was opened.
-enum Failure {
+enum StartError {
     /// It was cancelled; nothing was run.
     Cancelled,
     Run(RunError),
 }
 
 /// What came of a program, and where it ran.
-pub(super) struct Done {
-    pub(super) exec: Exec,
+pub(super) struct ProgramResult {
+    pub(super) exec: ExecResult,
     /// The folder, where the program has begun.
     pub(super) folder: Option<String>,
 }
 
-impl Programs {
-    pub(super) fn new(inner: Arc<Inner>) -> Self {
+impl RemotePrograms {
+    pub(super) fn new(inner: Arc<ConnectionInner>) -> Self {
         Self { inner, background: Arc::new(Semaphore::new(BACKGROUND_MAX)) }
     }
 
@@ -102,92 +104,97 @@ impl Programs {
         limit: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Done, SshError> {
+    ) -> Result<ProgramResult, SshError> {
         let nonce = nonce();
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
-        let facts = if self.inner.known_facts().is_none() { FACTS } else { ":" };
+        let facts = if self.inner.known_machine_info().is_none() { MACHINE_INFO } else { ":" };
         let text = format!(
             r#"r=$2; export "$1=1"; shift 2; {ENVIRONMENT}; {ENTER}; {facts}; {START}; {text}; {END}"#
         );
         let arguments = [mark.clone(), root.to_owned()].into_iter().chain(arguments).collect();
-        let script = Script { text, arguments, input: None };
-        let without = |end| Ok(Done { exec: Exec { end, left_running: false }, folder: None });
+        let script = RemoteScript { text, arguments, input: None };
+        let without = |end| Ok(ProgramResult { exec: ExecResult { end, left_running: false }, folder: None });
         let running = match self.start(script, &nonce, cancel).await {
             Ok(running) => running,
-            Err(Failure::Cancelled) => return without(End::Cancelled),
-            Err(Failure::Run(RunError { error, may_have_run: false })) => return Err(error),
-            Err(Failure::Run(RunError { error, may_have_run: true })) => {
-                return without(End::Unknown { why: error.to_string() });
+            Err(StartError::Cancelled) => return without(ExitReason::Cancelled),
+            Err(StartError::Run(RunError { error, may_have_run: false })) => return Err(error),
+            Err(StartError::Run(RunError { error, may_have_run: true })) => {
+                return without(ExitReason::Unknown { why: error.to_string() });
             }
         };
-        let tree = Tree { inner: Arc::clone(&self.inner), mark, leader: None };
-        let mut program = Started { running, tree, is_over: false };
+        let tree = RemoteProcessTree { inner: Arc::clone(&self.inner), mark, leader: None };
+        let mut program = RunningProgram { running, tree, is_over: false };
         let end = tokio::select! {
             left_running = program.pump(capture) => {
                 return self.finish(root, program, left_running).await;
             }
-            () = cancel.cancelled() => End::Cancelled,
-            () = sleep_until(Instant::now() + limit) => End::TimedOut,
+            () = cancel.cancelled() => ExitReason::Cancelled,
+            () = sleep_until(Instant::now() + limit) => ExitReason::TimedOut,
         };
         let folder = program.folder();
         let end = program.stop(end, capture).await;
-        Ok(Done { exec: Exec { end, left_running: false }, folder })
+        Ok(ProgramResult { exec: ExecResult { end, left_running: false }, folder })
     }
 
     /// Opens the session. Cancelled while it is asked for, it may be there all the same: then it is waited for, so
     /// that what it runs can be stopped.
     async fn start(
         &self,
-        script: Script,
+        script: RemoteScript,
         nonce: &str,
         cancel: &CancellationToken,
-    ) -> Result<Running, Failure> {
-        let asked = Asked::default();
+    ) -> Result<RunningScript, StartError> {
+        let asked = PendingOpen::default();
         let master = {
-            let mut starting = pin!(Running::start(&self.inner, script, nonce, &asked));
+            let mut starting = pin!(RunningScript::start(&self.inner, script, nonce, &asked));
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                started = &mut starting => return started.map_err(Failure::Run),
+                started = &mut starting => return started.map_err(StartError::Run),
             }
             if !asked.is_open() {
-                return Err(Failure::Cancelled);
+                return Err(StartError::Cancelled);
             }
             if let Ok(started) = timeout_at(Instant::now() + BEGIN_MAX, starting).await {
-                return started.map_err(Failure::Run);
+                return started.map_err(StartError::Run);
             }
             asked.take()
         };
-        let Some(master) = master else { return Err(Failure::Cancelled) };
+        let Some(master) = master else { return Err(StartError::Cancelled) };
         // It may be busy with connecting again, and then has let go of this one.
-        let _ = timeout_at(Instant::now() + BEGIN_MAX, self.inner.forget(&master)).await;
-        Err(Failure::Run(RunError::unknown(self.inner.lost(&master, SILENT))))
+        let _ = timeout_at(Instant::now() + BEGIN_MAX, self.inner.discard_master(&master)).await;
+        Err(StartError::Run(RunError::unknown(self.inner.connection_lost(&master, SILENT))))
     }
 
-    async fn finish(&self, root: &str, mut program: Started, left_running: bool) -> Result<Done, SshError> {
-        let over = program.running.judge(&self.inner).await;
+    async fn finish(
+        &self,
+        root: &str,
+        mut program: RunningProgram,
+        left_running: bool,
+    ) -> Result<ProgramResult, SshError> {
+        let over = program.running.conclude(&self.inner).await;
         program.is_over = true;
         let folder = program.folder();
         let end = match over {
-            Over::Ended { status, signal: None } => End::Exited(status),
-            Over::Ended { signal: Some(signal), .. } => End::Killed { signal },
-            Over::NoRoot => {
+            ScriptEnd::Exited { status, signal: None } => ExitReason::Exited(status),
+            ScriptEnd::Exited { signal: Some(signal), .. } => ExitReason::Killed { signal },
+            ScriptEnd::NoRoot => {
                 return Err(SshError::root(self.inner.name(), root));
             }
-            Over::NotRun(error) => return Err(error),
-            Over::Unknown(why) => End::Unknown { why: why.to_string() },
+            ScriptEnd::NotRun(error) => return Err(error),
+            ScriptEnd::Unknown(why) => ExitReason::Unknown { why: why.to_string() },
         };
         if left_running {
-            self.read_away(program);
+            self.discard_output(program);
         }
-        Ok(Done { exec: Exec { end, left_running }, folder })
+        Ok(ProgramResult { exec: ExecResult { end, left_running }, folder })
     }
 
     /// Reads what programs in the background print, to nowhere, as long as the connection is there.
-    fn read_away(&self, program: Started) {
+    fn discard_output(&self, program: RunningProgram) {
         let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else { return };
         tokio::spawn(async move {
-            read_away(&program.running.session.output).await;
+            discard_output(&program.running.session.output).await;
             drop((program, permit));
         });
     }
@@ -195,13 +202,13 @@ impl Programs {
 
 /// A program that was asked for. Dropped before it is over, it is ended with all that it started.
 #[derive(Debug)]
-pub(super) struct Started {
-    pub(super) running: Running,
-    pub(super) tree: Tree,
+pub(super) struct RunningProgram {
+    pub(super) running: RunningScript,
+    pub(super) tree: RemoteProcessTree,
     pub(super) is_over: bool,
 }
 
-impl Started {
+impl RunningProgram {
     fn folder(&self) -> Option<String> {
         self.running.state.started.as_ref().map(|(_, folder)| folder.clone())
     }
@@ -221,10 +228,10 @@ impl Started {
             let display = capture.display_due();
             let taken = &mut |bytes: &[u8]| capture.take(bytes);
             tokio::select! {
-                () = self.running.step(taken) => continue,
+                () = self.running.read_next(taken) => continue,
                 () = sleep_until(display.unwrap_or_else(Instant::now)), if display.is_some() => {}
                 () = sleep_until(drained.unwrap_or_else(Instant::now)), if drained.is_some() => {
-                    last_words(&mut self.running, &mut |bytes: &[u8]| capture.take(bytes)).await;
+                    drain_after_exit(&mut self.running, &mut |bytes: &[u8]| capture.take(bytes)).await;
                     return self.running.is_open();
                 }
             }
@@ -233,12 +240,12 @@ impl Started {
     }
 
     /// Ends all of it, and takes what it still prints.
-    async fn stop(mut self, end: End, capture: &mut Capture<'_>) -> End {
+    async fn stop(mut self, end: ExitReason, capture: &mut Capture<'_>) -> ExitReason {
         let until = Instant::now() + BEGIN_MAX;
         let begin = timeout_at(until, async {
             while self.running.state.started.is_none() && !self.running.is_over() {
                 capture.settle().await;
-                self.running.step(&mut |bytes: &[u8]| capture.take(bytes)).await;
+                self.running.read_next(&mut |bytes: &[u8]| capture.take(bytes)).await;
             }
         });
         // What does not say its number is found by its mark.
@@ -253,13 +260,13 @@ impl Started {
             let taken = &mut |bytes: &[u8]| capture.take(bytes);
             tokio::select! {
                 ended = &mut ending => break ended,
-                () = self.running.step(taken), if open => {}
+                () = self.running.read_next(taken), if open => {}
             }
         };
         let rest = timeout_at(Instant::now() + DRAIN, async {
             while self.running.is_open() {
                 capture.settle().await;
-                self.running.step(&mut |bytes: &[u8]| capture.take(bytes)).await;
+                self.running.read_next(&mut |bytes: &[u8]| capture.take(bytes)).await;
             }
         });
         // What holds the output beyond that is not of the command.
@@ -267,16 +274,18 @@ impl Started {
         self.is_over = true;
         match ended {
             Ok(()) => end,
-            Err(error) => End::Unknown { why: format!("it was to be stopped, and may still run: {error}") },
+            Err(error) => {
+                ExitReason::Unknown { why: format!("it was to be stopped, and may still run: {error}") }
+            }
         }
     }
 }
 
-impl Drop for Started {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if !self.is_over {
             let leader = self.running.state.started.as_ref().map(|(number, _)| number.clone());
-            Tree { leader, ..self.tree.clone() }.end_later();
+            RemoteProcessTree { leader, ..self.tree.clone() }.end_in_background();
         }
     }
 }

@@ -15,11 +15,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::Inner;
+use super::connection::ConnectionInner;
 use super::error::SshError;
-use super::script::Script;
-use super::shell::{Ran, RunError, run_script};
-use crate::machine::{Before, FILE_BYTES_MAX, Kind, LIST_ENTRIES_MAX, Listing, MachineError, Stat};
+use super::running_script::{RunError, ScriptOutput, run_script};
+use super::script::RemoteScript;
+use crate::machine::{
+    FILE_BYTES_MAX, FileKind, FileStat, LIST_ENTRIES_MAX, Listing, MachineError, Precondition,
+};
 use crate::path::{RootPath, shown};
 
 /// How long a file may be on its way.
@@ -40,21 +42,22 @@ const FIND: &str = include_str!("find.sh");
 
 /// Files beneath a root that was resolved once.
 #[derive(Debug)]
-pub(super) struct Files<'a> {
-    pub(super) inner: &'a Arc<Inner>,
+pub(super) struct RemoteFiles<'a> {
+    pub(super) inner: &'a Arc<ConnectionInner>,
     /// The root's place, without links.
     pub(super) root: &'a str,
 }
 
-impl Files<'_> {
+impl RemoteFiles<'_> {
     pub(super) async fn read(&self, path: &RootPath) -> Result<Vec<u8>, MachineError> {
         let told = path.to_string();
         let Some((folder, name)) = path.split() else {
-            self.looking("enter \"$2\" ''; no folder", &[path.as_str()], 0, &told).await?;
-            return Err(MachineError::Folder(told));
+            self.run_read_only("enter \"$2\" ''; no folder", &[path.as_str()], 0, &told).await?;
+            return Err(MachineError::IsFolder(told));
         };
         let max = FILE_BYTES_MAX.to_string();
-        let bytes = self.looking(READ, &[folder, name, &max], FILE_BYTES_MAX as usize + 1, &told).await?;
+        let bytes =
+            self.run_read_only(READ, &[folder, name, &max], FILE_BYTES_MAX as usize + 1, &told).await?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(MachineError::TooLarge {
                 path: told,
@@ -69,38 +72,38 @@ impl Files<'_> {
         &self,
         path: &RootPath,
         bytes: &[u8],
-        before: &Before,
+        before: &Precondition,
     ) -> Result<(), MachineError> {
         let told = path.to_string();
-        let (folder, name) = path.split().ok_or_else(|| MachineError::Folder(told.clone()))?;
+        let (folder, name) = path.split().ok_or_else(|| MachineError::IsFolder(told.clone()))?;
         let fresh = format!(".sysop-{:016x}", rand::random::<u64>());
         let (kind, old) = expected(before);
         let (old_length, length) = (old.len().to_string(), bytes.len().to_string());
         let arguments = [folder, name, &fresh, kind, &old_length, &length];
-        self.changing(WRITE, &arguments, [old, bytes].concat(), &told).await
+        self.run_changing(WRITE, &arguments, [old, bytes].concat(), &told).await
     }
 
-    pub(super) async fn remove(&self, path: &RootPath, before: &Before) -> Result<(), MachineError> {
+    pub(super) async fn remove(&self, path: &RootPath, before: &Precondition) -> Result<(), MachineError> {
         let told = path.to_string();
-        let (folder, name) = path.split().ok_or_else(|| MachineError::Folder(told.clone()))?;
+        let (folder, name) = path.split().ok_or_else(|| MachineError::IsFolder(told.clone()))?;
         let (kind, old) = expected(before);
-        self.changing(REMOVE, &[folder, name, kind], old.to_vec(), &told).await
+        self.run_changing(REMOVE, &[folder, name, kind], old.to_vec(), &told).await
     }
 
     pub(super) async fn make_folder(&self, path: &RootPath) -> Result<(), MachineError> {
-        self.changing("enter \"$2\" 1", &[path.as_str()], Vec::new(), &path.to_string()).await
+        self.run_changing("enter \"$2\" 1", &[path.as_str()], Vec::new(), &path.to_string()).await
     }
 
-    pub(super) async fn stat(&self, path: &RootPath) -> Result<Stat, MachineError> {
+    pub(super) async fn stat(&self, path: &RootPath) -> Result<FileStat, MachineError> {
         let told = path.to_string();
         let (folder, name) = path.split().unwrap_or((path.as_str(), "."));
-        let said = self.looking(STAT, &[folder, name], LIST_BYTES_MAX, &told).await?;
+        let said = self.run_read_only(STAT, &[folder, name], LIST_BYTES_MAX, &told).await?;
         let said = String::from_utf8_lossy(&said).into_owned();
         read_stat(&said).ok_or_else(|| MachineError::Refused(format!("{told}: it cannot be told what it is")))
     }
 
     pub(super) async fn list(&self, path: &RootPath) -> Result<Listing, MachineError> {
-        let said = self.looking(LIST, &[path.as_str()], LIST_BYTES_MAX, &path.to_string()).await?;
+        let said = self.run_read_only(LIST, &[path.as_str()], LIST_BYTES_MAX, &path.to_string()).await?;
         let mut listing = Listing::default();
         let mut fields = said.split(|byte| *byte == 0).map(String::from_utf8_lossy);
         while let (Some(named), Some(target)) = (fields.next(), fields.next()) {
@@ -121,11 +124,11 @@ impl Files<'_> {
     /// What there is below a folder: files of rules, each name with its content, an empty field, the files.
     pub(super) async fn tree(&self, path: &RootPath) -> Result<Vec<u8>, MachineError> {
         let max = TREE_BYTES_MAX.to_string();
-        self.looking(FIND, &[path.as_str(), &max], LIST_BYTES_MAX, &path.to_string()).await
+        self.run_read_only(FIND, &[path.as_str(), &max], LIST_BYTES_MAX, &path.to_string()).await
     }
 
     /// Runs a script that changes nothing.
-    async fn looking(
+    async fn run_read_only(
         &self,
         text: &str,
         arguments: &[&str],
@@ -134,11 +137,11 @@ impl Files<'_> {
     ) -> Result<Vec<u8>, MachineError> {
         let ran = run_script(self.inner, self.script(text, arguments, None), bytes_max, FILE_MAX).await;
         let ran = ran.map_err(|RunError { error, .. }| MachineError::Unreachable(error))?;
-        self.done(ran, told)
+        self.checked_output(ran, told)
     }
 
     /// Runs a script that changes something.
-    async fn changing(
+    async fn run_changing(
         &self,
         text: &str,
         arguments: &[&str],
@@ -147,19 +150,19 @@ impl Files<'_> {
     ) -> Result<(), MachineError> {
         let script = self.script(text, arguments, Some(input));
         match run_script(self.inner, script, 64 * 1024, FILE_MAX).await {
-            Ok(ran) => self.done(ran, told).map(drop),
+            Ok(ran) => self.checked_output(ran, told).map(drop),
             Err(RunError { error, may_have_run: false }) => Err(MachineError::Unreachable(error)),
             Err(RunError { error, may_have_run: true }) => Err(MachineError::Unknown(error)),
         }
     }
 
-    fn script(&self, text: &str, arguments: &[&str], input: Option<Vec<u8>>) -> Script {
+    fn script(&self, text: &str, arguments: &[&str], input: Option<Vec<u8>>) -> RemoteScript {
         let arguments = [&[self.root], arguments].concat();
-        Script { input, ..Script::new(&format!("{PRELUDE}{text}"), &arguments) }
+        RemoteScript { input, ..RemoteScript::new(&format!("{PRELUDE}{text}"), &arguments) }
     }
 
     /// Statuses 40 and 41 are the scripts' own: a word of theirs, and a text of the system's.
-    fn done(&self, ran: Ran, told: &str) -> Result<Vec<u8>, MachineError> {
+    fn checked_output(&self, ran: ScriptOutput, told: &str) -> Result<Vec<u8>, MachineError> {
         match ran.status {
             0 => Ok(ran.output),
             40 => Err(self.refused(&ran.errors, told)),
@@ -180,11 +183,11 @@ impl Files<'_> {
         }
         match word {
             "missing" => MachineError::NotFound(told),
-            "outside" => MachineError::Outside(told),
-            "folder" => MachineError::Folder(told),
+            "outside" => MachineError::OutsideRoot(told),
+            "folder" => MachineError::IsFolder(told),
             "notdir" => MachineError::NotAFolder(told),
             "special" => MachineError::Special(told),
-            "dangling" => MachineError::Dangling(told),
+            "dangling" => MachineError::DanglingLink(told),
             "changed" => MachineError::Changed(told),
             "link" => MachineError::Refused(format!("{told} is a link; file tools do not remove links")),
             "loop" => MachineError::Refused(format!("{told} goes through too many links")),
@@ -197,11 +200,11 @@ impl Files<'_> {
 }
 
 /// What has to be there, as the scripts take it.
-fn expected(before: &Before) -> (&'static str, &[u8]) {
+fn expected(before: &Precondition) -> (&'static str, &[u8]) {
     match before {
-        Before::Any => ("any", &[]),
-        Before::Absent => ("absent", &[]),
-        Before::Bytes(bytes) => ("these", bytes),
+        Precondition::Any => ("any", &[]),
+        Precondition::Absent => ("absent", &[]),
+        Precondition::Bytes(bytes) => ("these", bytes),
     }
 }
 
@@ -222,21 +225,21 @@ fn system_said(errors: &str) -> String {
     said.map_or_else(last, |(_, told)| (*told).to_owned())
 }
 
-fn kind(letter: &str, target: &str) -> Kind {
+fn kind(letter: &str, target: &str) -> FileKind {
     match letter {
-        "f" => Kind::File,
-        "d" => Kind::Folder,
-        "l" => Kind::Link { target: target.to_owned() },
-        _ => Kind::Special,
+        "f" => FileKind::File,
+        "d" => FileKind::Folder,
+        "l" => FileKind::Link { target: target.to_owned() },
+        _ => FileKind::Special,
     }
 }
 
 /// Reads `kind size mode user group time`, and below it what a link points to.
-fn read_stat(said: &str) -> Option<Stat> {
+fn read_stat(said: &str) -> Option<FileStat> {
     let (line, target) = said.split_once('\n')?;
     let mut fields = line.split(' ');
     let kind = kind(fields.next()?, target.strip_suffix('\n').unwrap_or(target));
-    Some(Stat {
+    Some(FileStat {
         kind,
         bytes: fields.next()?.parse().ok()?,
         mode: u32::from_str_radix(fields.next()?, 8).ok()?,

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use ignore::gitignore::Gitignore;
 
-use crate::machine::{FIND_FILES_MAX, Found, Search};
-use crate::rules::{is_ignored, rules};
+use crate::ignore_rules::{is_ignored, parse_rules};
+use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult};
 
 /// `said` is names of files of rules, each with its content, then an empty field, then the files. Where it has
 /// `bytes_max` or more, it was cut.
-pub(super) fn choose(search: &Search, said: &[u8], bytes_max: usize) -> Found {
+pub(super) fn select_files(search: &FileSearch, said: &[u8], bytes_max: usize) -> FileSearchResult {
     // The names themselves are cut at their bound; the rules before them only make this true a little sooner.
     let cut = said.len() >= bytes_max;
     let whole = said.iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
@@ -21,7 +21,8 @@ pub(super) fn choose(search: &Search, said: &[u8], bytes_max: usize) -> Found {
         let (folder, file) = name.split_at(name.rfind('/').map_or(0, |at| at + 1));
         texts.entry(folder).or_default().push((file, content));
     }
-    let ignored = Ignored { rules: texts.into_iter().map(|(folder, files)| (folder, one(files))).collect() };
+    let ignored =
+        IgnoreRules { rules: texts.into_iter().map(|(folder, files)| (folder, one(files))).collect() };
     let mut paths: Vec<&str> = fields
         .flatten()
         .filter_map(|path| path.strip_prefix("./"))
@@ -38,28 +39,28 @@ pub(super) fn choose(search: &Search, said: &[u8], bytes_max: usize) -> Found {
     };
     paths.truncate(FIND_FILES_MAX);
     let paths = paths.into_iter().map(|path| search.folder.join(path).as_str().to_owned()).collect();
-    Found { paths, incomplete }
+    FileSearchResult { paths, incomplete }
 }
 
 /// The rules of one folder; `.gitignore` comes before `.ignore`.
 fn one(mut files: Vec<(&str, &str)>) -> Gitignore {
     files.sort_by_key(|(name, _)| *name == ".ignore");
-    rules(files.into_iter().map(|(_, text)| text))
+    parse_rules(files.into_iter().map(|(_, text)| text))
 }
 
-struct Ignored<'a> {
+struct IgnoreRules<'a> {
     /// By folder: empty, or ending in `/`.
     rules: HashMap<&'a str, Gitignore>,
 }
 
-impl Ignored<'_> {
+impl IgnoreRules<'_> {
     /// Whether the file or a folder that it is in is ignored.
     fn covers(&self, path: &str) -> bool {
         let ends = path.match_indices('/').map(|(at, _)| (at, true)).chain([(path.len(), false)]);
-        ends.into_iter().any(|(end, is_folder)| self.says(&path[..end], is_folder))
+        ends.into_iter().any(|(end, is_folder)| self.matches(&path[..end], is_folder))
     }
 
-    fn says(&self, path: &str, is_folder: bool) -> bool {
+    fn matches(&self, path: &str, is_folder: bool) -> bool {
         let above = path.match_indices('/').map(|(at, _)| &path[..=at]);
         let innermost_first = above.rev().chain([""]);
         let rules = innermost_first.filter_map(|folder| Some((folder, self.rules.get(folder)?)));
@@ -71,13 +72,13 @@ impl Ignored<'_> {
 mod tests {
     use globset::Glob;
 
-    use super::{Search, choose};
+    use super::{FileSearch, select_files};
     use crate::machine::FIND_FILES_MAX;
     use crate::path::RootPath;
 
-    fn search(glob: &str) -> Search {
+    fn search(glob: &str) -> FileSearch {
         let glob = Glob::new(glob).unwrap().compile_matcher();
-        Search { folder: RootPath::parse("sub", &[]).unwrap(), glob, by_name: true }
+        FileSearch { folder: RootPath::parse("sub", &[]).unwrap(), glob, by_name: true }
     }
 
     #[test]
@@ -85,7 +86,7 @@ mod tests {
         let said =
             b"./.gitignore\0*.log\ntarget/\n\0./a/.ignore\0secret\n\0\0./b.log\0./a/secret\0./secret\0\
             ./target/x\0./a/target/y\0./target-not\0";
-        let found = choose(&search("*"), said, 1_000);
+        let found = select_files(&search("*"), said, 1_000);
         assert_eq!(found.paths, ["sub/secret", "sub/target-not"]);
         assert_eq!(found.incomplete, None);
     }
@@ -98,7 +99,7 @@ mod tests {
             said.extend_from_slice(b"./file\0");
         }
         said.truncate(BYTES_MAX);
-        let found = choose(&search("f*"), &said, BYTES_MAX);
+        let found = select_files(&search("f*"), &said, BYTES_MAX);
         assert_eq!(found.incomplete, Some("there are too many files; search a subfolder"));
         assert_eq!(found.paths.len(), FIND_FILES_MAX);
         assert!(found.paths.iter().all(|path| path == "sub/file"));

@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::connection::{Inner, SshConnection};
+use super::connection::{ConnectionInner, SshConnection};
 use super::error::{SshError, last_line};
-use super::mux::{MuxError, Opened, open_forward};
+use super::mux::{MuxChannel, MuxError, open_forward};
 use super::session::SILENT;
-use crate::pipe::reading;
+use crate::pipe::sized_pipe;
 
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -33,19 +33,19 @@ const PIPE_BYTES: usize = 256 * 1024;
 
 /// A forwarded port. Dropped, it is closed, with all connections through it.
 #[derive(Debug)]
-pub struct Forward {
+pub struct PortForward {
     address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
-impl Forward {
+impl PortForward {
     /// Where to connect to, on this machine's loopback.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl Drop for Forward {
+impl Drop for PortForward {
     fn drop(&mut self) {
         self.serving.abort();
     }
@@ -53,12 +53,12 @@ impl Drop for Forward {
 
 /// `host:port` as the far machine is told it.
 #[derive(Debug, Clone)]
-struct Far {
+struct ForwardTarget {
     host: String,
     port: u16,
 }
 
-impl Far {
+impl ForwardTarget {
     fn parse(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -70,19 +70,19 @@ impl Far {
 impl SshConnection {
     /// Opens a port here for `far`, a `host:port` there. Fails where the far machine does not forward, or where
     /// nothing listens there now.
-    pub async fn forward(&self, far: &str) -> Result<Forward, SshError> {
+    pub async fn forward(&self, far: &str) -> Result<PortForward, SshError> {
         let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);
-        let to = Far::parse(far).ok_or_else(|| here(&"a forward leads to host:port"))?;
+        let to = ForwardTarget::parse(far).ok_or_else(|| here(&"a forward leads to host:port"))?;
         // The first channel only asks; it is closed at once.
-        drop(Channel::open(&self.0, &to).await?);
+        drop(ForwardChannel::open(&self.0, &to).await?);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|error| here(&error))?;
         let address = listener.local_addr().map_err(|error| here(&error))?;
         let serving = tokio::spawn(serve(Arc::clone(&self.0), listener, to));
-        Ok(Forward { address, serving })
+        Ok(PortForward { address, serving })
     }
 }
 
-async fn serve(inner: Arc<Inner>, listener: TcpListener, to: Far) {
+async fn serve(inner: Arc<ConnectionInner>, listener: TcpListener, to: ForwardTarget) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // Dropped with this task, they end their connections.
     let mut open = tokio::task::JoinSet::new();
@@ -92,8 +92,8 @@ async fn serve(inner: Arc<Inner>, listener: TcpListener, to: Far) {
         while open.try_join_next().is_some() {}
         let (inner, to) = (Arc::clone(&inner), to.clone());
         open.spawn(async move {
-            match Channel::open(&inner, &to).await {
-                Ok(channel) => channel.carry(stream).await,
+            match ForwardChannel::open(&inner, &to).await {
+                Ok(channel) => channel.copy_both_ways(stream).await,
                 Err(error) => tracing::debug!(%error, "a forwarded connection was refused"),
             }
             drop(permit);
@@ -102,47 +102,49 @@ async fn serve(inner: Arc<Inner>, listener: TcpListener, to: Far) {
 }
 
 /// One connection from the far machine.
-struct Channel {
-    opened: Opened,
-    to_far: Sender,
-    from_far: Receiver,
+struct ForwardChannel {
+    opened: MuxChannel,
+    to_remote: Sender,
+    from_remote: Receiver,
 }
 
-impl Channel {
-    async fn open(inner: &Inner, to: &Far) -> Result<Self, SshError> {
+impl ForwardChannel {
+    async fn open(inner: &ConnectionInner, to: &ForwardTarget) -> Result<Self, SshError> {
         let here = |error: io::Error| SshError::here(inner.name(), error);
         for _ in 0..2 {
             let master = inner.master().await?;
-            let (from_far, from_end) = reading(PIPE_BYTES).map_err(here)?;
-            let (to_end, to_far) = writing().map_err(here)?;
+            let (from_remote, from_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
+            let (to_end, to_remote) = writing().map_err(here)?;
             let printed = master.printed_bytes();
             let ends = [to_end.as_fd(), from_end.as_fd()];
             let opening = open_forward(master.socket(), &to.host, to.port, ends);
             match timeout(OPEN_MAX, opening).await {
-                Ok(Ok(opened)) => return Ok(Self { opened, to_far, from_far }),
+                Ok(Ok(opened)) => return Ok(Self { opened, to_remote, from_remote }),
                 Ok(Err(MuxError::Refused(why))) => {
                     let said = last_line(&master.printed_after(printed));
                     return Err(refused(inner, to, if said.is_empty() { why } else { said }));
                 }
-                Ok(Err(MuxError::Gone)) => inner.forget(&master).await,
-                Ok(Err(MuxError::Broken(error))) => return Err(inner.lost(&master, &error.to_string())),
-                Err(_) => return Err(inner.lost(&master, SILENT)),
+                Ok(Err(MuxError::Gone)) => inner.discard_master(&master).await,
+                Ok(Err(MuxError::Broken(error))) => {
+                    return Err(inner.connection_lost(&master, &error.to_string()));
+                }
+                Err(_) => return Err(inner.connection_lost(&master, SILENT)),
             }
         }
         Err(SshError::Dropped { destination: inner.name().to_owned(), why: "it ended at once".to_owned() })
     }
 
     /// Carries bytes until both sides have ended.
-    async fn carry(self, mut stream: TcpStream) {
-        let Self { opened, mut to_far, mut from_far } = self;
+    async fn copy_both_ways(self, mut stream: TcpStream) {
+        let Self { opened, mut to_remote, mut from_remote } = self;
         let (mut read, mut write) = stream.split();
         let forth = async {
             // An end or an error of one side is passed on as the end of that direction.
-            let _ = copy(&mut read, &mut to_far).await;
-            drop(to_far);
+            let _ = copy(&mut read, &mut to_remote).await;
+            drop(to_remote);
         };
         let back = async {
-            let _ = copy(&mut from_far, &mut write).await;
+            let _ = copy(&mut from_remote, &mut write).await;
             let _ = write.shutdown().await;
         };
         tokio::join!(forth, back);
@@ -150,7 +152,7 @@ impl Channel {
     }
 }
 
-fn refused(inner: &Inner, to: &Far, why: String) -> SshError {
+fn refused(inner: &ConnectionInner, to: &ForwardTarget, why: String) -> SshError {
     let destination = inner.name().to_owned();
     if why.contains("prohibited") {
         return SshError::ForwardRefused { destination, why };
@@ -167,11 +169,11 @@ fn writing() -> io::Result<(OwnedFd, Sender)> {
 
 #[cfg(test)]
 mod tests {
-    use super::Far;
+    use super::ForwardTarget;
 
     #[test]
     fn a_place_there_has_a_host_and_a_port() {
-        let far = |text: &str| Far::parse(text).map(|far| (far.host, far.port));
+        let far = |text: &str| ForwardTarget::parse(text).map(|far| (far.host, far.port));
         assert_eq!(far("127.0.0.1:11434"), Some(("127.0.0.1".to_owned(), 11434)));
         assert_eq!(far("[::1]:80"), Some(("::1".to_owned(), 80)));
         for odd in ["", "11434", ":80", "a:", "a:70000", "a b:80", "a\n:80"] {

@@ -6,15 +6,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sysop_driver::port::CancellationToken;
 
-use super::connection::{Inner, SCRIPT_MAX, SshConnection};
+use super::connection::{ConnectionInner, SCRIPT_MAX, SshConnection};
 use super::error::SshError;
-use super::exec::{Done, Programs, git_script, shell_script};
-use super::files::{Files, TREE_BYTES_MAX};
-use super::find::choose;
-use super::script::Script;
-use super::shell::{RunError, run_script};
+use super::exec::{ProgramResult, RemotePrograms, git_script, shell_script};
+use super::files::{RemoteFiles, TREE_BYTES_MAX};
+use super::find::select_files;
+use super::running_script::{RunError, run_script};
+use super::script::RemoteScript;
 use crate::machine::{
-    Before, Echo, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat, TerminalStart,
+    Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Listing, Machine, MachineError, Precondition,
+    Program, TerminalStart,
 };
 use crate::output::capture::Capture;
 use crate::path::RootPath;
@@ -30,12 +31,12 @@ const ECHO_MAX: Duration = Duration::from_secs(5);
 
 /// Files beneath one folder of another machine, and its shell.
 pub(crate) struct SshMachine {
-    inner: Arc<Inner>,
+    inner: Arc<ConnectionInner>,
     /// The root as it was given; empty for the home.
     given: String,
     /// The root's place, without links; known once something was done there.
-    place: OnceLock<String>,
-    programs: Programs,
+    resolved_root: OnceLock<String>,
+    programs: RemotePrograms,
 }
 
 impl SshMachine {
@@ -47,29 +48,30 @@ impl SshMachine {
             "~" | "~/" => "",
             root => root.strip_prefix("~/").unwrap_or(root),
         };
-        let programs = Programs::new(Arc::clone(&inner));
-        Self { inner, given: given.to_owned(), place: OnceLock::new(), programs }
+        let programs = RemotePrograms::new(Arc::clone(&inner));
+        Self { inner, given: given.to_owned(), resolved_root: OnceLock::new(), programs }
     }
 
     /// The root's place; looked up once.
-    async fn place(&self) -> Result<&str, MachineError> {
-        if let Some(place) = self.place.get() {
-            return Ok(place);
+    async fn resolved_root(&self) -> Result<&str, MachineError> {
+        if let Some(resolved_root) = self.resolved_root.get() {
+            return Ok(resolved_root);
         }
         let text = r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40; pwd -P"#;
-        let script = Script::new(text, &[&self.given]);
+        let script = RemoteScript::new(text, &[&self.given]);
         let ran = run_script(&self.inner, script, 8 * 1024, SCRIPT_MAX).await;
         let ran = ran.map_err(|RunError { error, .. }| MachineError::Unreachable(error))?;
-        let place = String::from_utf8(ran.output).ok().filter(|_| ran.status == 0);
-        let place = place.and_then(|place| place.strip_suffix('\n').map(str::to_owned));
-        let place = place.filter(|place| place.starts_with('/'));
-        let place =
-            place.ok_or_else(|| MachineError::Unreachable(SshError::root(self.inner.name(), &self.given)))?;
-        Ok(self.place.get_or_init(|| place))
+        let resolved_root = String::from_utf8(ran.output).ok().filter(|_| ran.status == 0);
+        let resolved_root =
+            resolved_root.and_then(|resolved_root| resolved_root.strip_suffix('\n').map(str::to_owned));
+        let resolved_root = resolved_root.filter(|resolved_root| resolved_root.starts_with('/'));
+        let resolved_root = resolved_root
+            .ok_or_else(|| MachineError::Unreachable(SshError::root(self.inner.name(), &self.given)))?;
+        Ok(self.resolved_root.get_or_init(|| resolved_root))
     }
 
-    async fn files(&self) -> Result<Files<'_>, MachineError> {
-        Ok(Files { inner: &self.inner, root: self.place().await? })
+    async fn files(&self) -> Result<RemoteFiles<'_>, MachineError> {
+        Ok(RemoteFiles { inner: &self.inner, root: self.resolved_root().await? })
     }
 }
 
@@ -91,9 +93,9 @@ impl Machine for SshMachine {
         if !text.starts_with('/') {
             return RootPath::parse(text, &[]);
         }
-        let place = self.place().await?.to_owned();
+        let resolved_root = self.resolved_root().await?.to_owned();
         let given = Some(self.given.clone()).filter(|given| given.starts_with('/'));
-        RootPath::parse(text, &given.into_iter().chain([place]).collect::<Vec<_>>())
+        RootPath::parse(text, &given.into_iter().chain([resolved_root]).collect::<Vec<_>>())
     }
 
     async fn exec(
@@ -102,7 +104,7 @@ impl Machine for SshMachine {
         timeout: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Exec, MachineError> {
+    ) -> Result<ExecResult, MachineError> {
         let piece = match &program {
             Program::Shell(command) => shell_script(command),
             Program::Git { arguments, settings } => git_script(arguments, settings),
@@ -111,11 +113,11 @@ impl Machine for SshMachine {
             let zero = "the command cannot be run: a command cannot hold a zero byte";
             return Err(MachineError::Refused(zero.to_owned()));
         }
-        let root = self.place.get().map_or(self.given.as_str(), String::as_str);
+        let root = self.resolved_root.get().map_or(self.given.as_str(), String::as_str);
         let done = self.programs.run(root, piece, timeout, capture, cancel).await;
-        let Done { exec, folder } = done.map_err(MachineError::Unreachable)?;
+        let ProgramResult { exec, folder } = done.map_err(MachineError::Unreachable)?;
         if let Some(folder) = folder.filter(|folder| folder.starts_with('/')) {
-            self.place.get_or_init(|| folder);
+            self.resolved_root.get_or_init(|| folder);
         }
         Ok(exec)
     }
@@ -124,11 +126,11 @@ impl Machine for SshMachine {
         until(cancel, async { self.files().await?.read(path).await }).await
     }
 
-    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Before) -> Result<(), MachineError> {
+    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Precondition) -> Result<(), MachineError> {
         self.files().await?.write(path, &bytes, &before).await
     }
 
-    async fn remove(&self, path: &RootPath, before: Before) -> Result<(), MachineError> {
+    async fn remove(&self, path: &RootPath, before: Precondition) -> Result<(), MachineError> {
         self.files().await?.remove(path, &before).await
     }
 
@@ -136,11 +138,11 @@ impl Machine for SshMachine {
         // Given up on the way there, but not once it is asked for: nobody would know whether it was done.
         let connecting = async { self.inner.master().await.map_err(MachineError::Unreachable) };
         until(cancel, connecting).await?;
-        until(cancel, self.place()).await?;
+        until(cancel, self.resolved_root()).await?;
         self.files().await?.make_folder(path).await
     }
 
-    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Stat, MachineError> {
+    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<FileStat, MachineError> {
         until(cancel, async { self.files().await?.stat(path).await }).await
     }
 
@@ -148,19 +150,23 @@ impl Machine for SshMachine {
         until(cancel, async { self.files().await?.list(path).await }).await
     }
 
-    async fn find(&self, search: Search, cancel: &CancellationToken) -> Result<Found, MachineError> {
+    async fn find(
+        &self,
+        search: FileSearch,
+        cancel: &CancellationToken,
+    ) -> Result<FileSearchResult, MachineError> {
         let said = until(cancel, async { self.files().await?.tree(&search.folder).await }).await?;
-        let choosing = tokio::task::spawn_blocking(move || choose(&search, &said, TREE_BYTES_MAX));
+        let choosing = tokio::task::spawn_blocking(move || select_files(&search, &said, TREE_BYTES_MAX));
         choosing.await.map_err(|error| MachineError::Refused(error.to_string()))
     }
 
     async fn terminal(&self) -> Result<TerminalStart, MachineError> {
-        let place = self.place().await?;
+        let resolved_root = self.resolved_root().await?;
         let unreachable = |error: SshError| MachineError::Unreachable(error);
         let connection = SshConnection(Arc::clone(&self.inner));
-        let facts = connection.facts().await.map_err(unreachable)?;
+        let facts = connection.machine_info().await.map_err(unreachable)?;
         // What no login shell passes on as a word would have to be typed; then it begins in the home.
-        let line = Script::new(LOGIN, &[place]).line();
+        let line = RemoteScript::new(LOGIN, &[resolved_root]).line();
         let (program, arguments, mut environment) =
             connection.terminal_command(line.as_deref()).await.map_err(unreachable)?;
         environment.retain(|(name, _)| name != "TERM");
@@ -170,19 +176,19 @@ impl Machine for SshMachine {
             arguments,
             environment,
             folder: "/".into(),
-            far: Some(self.inner.name().to_owned()),
+            remote_host: Some(self.inner.name().to_owned()),
             shell: ShellKind::of_program(&facts.login_shell),
         })
     }
 
     async fn echo(&self, tty: &str) -> Option<Echo> {
-        let script = Script::new(ECHO, &[tty]);
+        let script = RemoteScript::new(ECHO, &[tty]);
         let ran = run_script(&self.inner, script, 1024, ECHO_MAX).await.ok().filter(|ran| ran.status == 0)?;
         let modes = String::from_utf8_lossy(&ran.output).into_owned();
         let has = |mode: &str| modes.split([' ', ';', '\n']).any(|word| word == mode);
         if !has("icanon") && !has("-icanon") {
             return None;
         }
-        Some(if has("-echo") && has("icanon") { Echo::Hidden } else { Echo::Shown })
+        Some(if has("-echo") && has("icanon") { Echo::Off } else { Echo::On })
     }
 }

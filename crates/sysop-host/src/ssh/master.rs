@@ -19,11 +19,11 @@ use tokio::time::{interval, sleep, timeout};
 use super::error::SshError;
 use super::settings::{SshSettings, literal};
 use crate::environment::Environment;
-use crate::guard::Guard;
-use crate::spawn::{Start, end_descriptor, spawn};
+use crate::spawn::{SpawnSpec, open_pidfd, spawn};
+use crate::watchdog::Watchdog;
 
 /// How often it is looked whether the connection is there.
-const READY_LOOK: Duration = Duration::from_millis(1);
+const READY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// What ssh gets for all that its own timeout does not cover (jumps, slow logins) where nobody is asked.
 const LOGIN_MAX: Duration = Duration::from_secs(60);
 /// How long a person may take to answer one question of ssh's.
@@ -40,7 +40,7 @@ pub(super) struct Master {
     pid: Pid,
     printed: OwnedFd,
     /// Ends ssh if this process is killed.
-    guard: Guard,
+    watchdog: Watchdog,
 }
 
 impl Master {
@@ -49,7 +49,7 @@ impl Master {
     pub(super) async fn start(
         settings: &SshSettings,
         socket: PathBuf,
-        questions: Patience,
+        questions: LoginPrompts,
     ) -> Result<Self, SshError> {
         // What it says goes to us alone, and why a forward was refused is said at this level only.
         let mut line = settings.arguments_saying("INFO");
@@ -62,9 +62,9 @@ impl Master {
         let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let nothing = nothing.map_err(|error| here(error.into()))?;
         let pid = start(settings, line, [nothing.as_fd(), nothing.as_fd(), printed.as_fd()])?;
-        let master = Self { socket, pid, printed, guard: Guard::default() };
+        let master = Self { socket, pid, printed, watchdog: Watchdog::default() };
         // Now, because a person may take long to answer; ssh connects meanwhile.
-        master.guard.hold(c"/bin/sh", pid);
+        master.watchdog.watch_until_drop(c"/bin/sh", pid);
         match questions.wait(settings.connect_timeout + LOGIN_MAX, master.ready(settings)).await {
             Some(Ok(())) => Ok(master),
             Some(Err(error)) => Err(error),
@@ -97,7 +97,7 @@ impl Master {
     pub(super) async fn end(&self) {
         // It may have ended already.
         let _ = kill_process_group(self.pid, Signal::TERM);
-        let Ok(descriptor) = end_descriptor(self.pid) else { return };
+        let Ok(descriptor) = open_pidfd(self.pid) else { return };
         if timeout(END_MAX, descriptor.readable()).await.is_err() {
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
@@ -105,8 +105,8 @@ impl Master {
 
     async fn ready(&self, settings: &SshSettings) -> Result<(), SshError> {
         let descriptor =
-            end_descriptor(self.pid).map_err(|error| SshError::here(&settings.destination, error))?;
-        let mut look = interval(READY_LOOK);
+            open_pidfd(self.pid).map_err(|error| SshError::here(&settings.destination, error))?;
+        let mut look = interval(READY_POLL_INTERVAL);
         loop {
             tokio::select! {
                 _ = descriptor.readable() => return Err(SshError::read(&settings.destination, &self.printed())),
@@ -122,25 +122,25 @@ impl Master {
 
 /// What a login may wait for beside the machine.
 #[derive(Debug)]
-pub(super) enum Patience {
+pub(super) enum LoginPrompts {
     /// Nobody is asked.
-    Machine,
+    Never,
     /// A program of the caller's asks; nobody knows when.
-    Unknown,
+    External,
     /// People, while so many questions are open.
-    People(watch::Receiver<usize>),
+    Session(watch::Receiver<usize>),
 }
 
-impl Patience {
+impl LoginPrompts {
     /// Waits for a login, as long as the machine has for its part, and longer while a person is asked. After each
     /// answer the machine has its time anew.
     async fn wait<T>(mut self, machine: Duration, login: impl Future<Output = T>) -> Option<T> {
         let mut login = pin!(login);
         loop {
             let (limit, questions) = match &mut self {
-                Self::Machine => (machine, None),
-                Self::Unknown => (ANSWERS_MAX, None),
-                Self::People(open) => {
+                Self::Never => (machine, None),
+                Self::External => (ANSWERS_MAX, None),
+                Self::Session(open) => {
                     let limit = if *open.borrow_and_update() > 0 { ANSWERS_MAX } else { machine };
                     (limit, Some(open))
                 }
@@ -189,7 +189,7 @@ pub(super) fn start(
         .map(|word| CString::new(word.into_vec()))
         .collect::<Result<_, _>>()
         .map_err(|error| here(&error))?;
-    spawn(&Start {
+    spawn(&SpawnSpec {
         program: &program,
         arguments: &arguments,
         environment: &environment.entries(),
@@ -229,14 +229,14 @@ mod tests {
     use tokio::sync::watch;
     use tokio::time::{Instant, sleep};
 
-    use super::{ANSWERS_MAX, Patience};
+    use super::{ANSWERS_MAX, LoginPrompts};
 
     const MACHINE: Duration = Duration::from_secs(75);
 
     #[tokio::test(start_paused = true)]
     async fn a_login_that_hangs_is_given_up_where_nobody_is_asked() {
         let (_open, questions) = watch::channel(0);
-        for patience in [Patience::Machine, Patience::People(questions)] {
+        for patience in [LoginPrompts::Never, LoginPrompts::Session(questions)] {
             let started = Instant::now();
             assert_eq!(patience.wait(MACHINE, pending::<()>()).await, None);
             assert_eq!(started.elapsed(), MACHINE);
@@ -254,7 +254,7 @@ mod tests {
             open.send_modify(|open| *open -= 1);
             pending::<()>().await;
         };
-        assert_eq!(Patience::People(questions).wait(MACHINE, answering).await, None);
+        assert_eq!(LoginPrompts::Session(questions).wait(MACHINE, answering).await, None);
         assert_eq!(started.elapsed(), MACHINE / 2 + ANSWERS_MAX / 2 + MACHINE);
     }
 
@@ -262,7 +262,7 @@ mod tests {
     async fn a_question_is_not_open_for_ever() {
         let (open, questions) = watch::channel(1);
         let started = Instant::now();
-        assert_eq!(Patience::People(questions).wait(MACHINE, pending::<()>()).await, None);
+        assert_eq!(LoginPrompts::Session(questions).wait(MACHINE, pending::<()>()).await, None);
         assert_eq!(started.elapsed(), ANSWERS_MAX);
         drop(open);
     }

@@ -42,7 +42,7 @@ pub(super) enum MuxError {
 
 /// What was opened. It lasts until this is dropped.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct MuxChannel {
     _stream: UnixStream,
 }
 
@@ -51,8 +51,8 @@ pub(super) async fn open_session(
     socket: &Path,
     command: &str,
     ends: [BorrowedFd<'_>; 3],
-) -> Result<Opened, MuxError> {
-    let mut request = Packet::new(NEW_SESSION);
+) -> Result<MuxChannel, MuxError> {
+    let mut request = MuxPacket::new(NEW_SESSION);
     // Reserved; then terminal, X11, agent and subsystem: none.
     request.number(REQUEST).text("").number(0).number(0).number(0).number(0);
     request.number(NO_ESCAPE).text("").text(command);
@@ -65,8 +65,8 @@ pub(super) async fn open_forward(
     host: &str,
     port: u16,
     ends: [BorrowedFd<'_>; 2],
-) -> Result<Opened, MuxError> {
-    let mut request = Packet::new(NEW_STDIO_FORWARD);
+) -> Result<MuxChannel, MuxError> {
+    let mut request = MuxPacket::new(NEW_STDIO_FORWARD);
     request.number(REQUEST).text("").text(host).number(u32::from(port));
     open(socket, request, &ends).await
 }
@@ -75,7 +75,7 @@ pub(super) async fn open_forward(
 pub(super) async fn is_alive(socket: &Path) -> bool {
     let asked = async {
         let mut stream = UnixStream::connect(socket).await?;
-        let mut check = Packet::new(ALIVE_CHECK);
+        let mut check = MuxPacket::new(ALIVE_CHECK);
         check.number(REQUEST);
         stream.write_all(&[hello(), check.finish()].concat()).await?;
         while receive(&mut stream).await?.0 != ALIVE {}
@@ -84,7 +84,7 @@ pub(super) async fn is_alive(socket: &Path) -> bool {
     asked.await.is_ok()
 }
 
-async fn open(socket: &Path, request: Packet, ends: &[BorrowedFd<'_>]) -> Result<Opened, MuxError> {
+async fn open(socket: &Path, request: MuxPacket, ends: &[BorrowedFd<'_>]) -> Result<MuxChannel, MuxError> {
     let mut stream = UnixStream::connect(socket).await.map_err(|_| MuxError::Gone)?;
     // Its own hello is read with its answer: waiting for it first would cost a turn.
     stream.write_all(&[hello(), request.finish()].concat()).await.map_err(|_| MuxError::Gone)?;
@@ -95,7 +95,7 @@ async fn open(socket: &Path, request: Packet, ends: &[BorrowedFd<'_>]) -> Result
         let (kind, body) = receive(&mut stream).await.map_err(MuxError::Broken)?;
         match kind {
             HELLO => {}
-            SESSION_OPENED => return Ok(Opened { _stream: stream }),
+            SESSION_OPENED => return Ok(MuxChannel { _stream: stream }),
             PERMISSION_DENIED | FAILURE => return Err(MuxError::Refused(reason(&body))),
             other => {
                 let odd = format!("an unexpected answer {other:#x}");
@@ -139,14 +139,14 @@ fn reason(body: &[u8]) -> String {
 }
 
 fn hello() -> Vec<u8> {
-    let mut hello = Packet::new(HELLO);
+    let mut hello = MuxPacket::new(HELLO);
     hello.number(VERSION);
     hello.finish()
 }
 
-struct Packet(Vec<u8>);
+struct MuxPacket(Vec<u8>);
 
-impl Packet {
+impl MuxPacket {
     fn new(kind: u32) -> Self {
         let mut packet = Self(vec![0; 4]);
         packet.number(kind);

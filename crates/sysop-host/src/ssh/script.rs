@@ -25,7 +25,7 @@ const READ_SOME: &str = r#"s=; b=$(printf "\012."); b=${b%.}; while IFS= read -r
 
 /// A script with its arguments.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(super) struct RemoteScript {
     /// One line of text that a shell in single quotes leaves alone, or many lines of anything.
     pub(super) text: String,
     pub(super) arguments: Vec<String>,
@@ -35,12 +35,12 @@ pub(super) struct Script {
 
 /// What ssh is given.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Sent {
+pub(super) struct EncodedScript {
     pub(super) line: String,
     pub(super) input: Vec<u8>,
 }
 
-impl Script {
+impl RemoteScript {
     /// Without input.
     pub(super) fn new(text: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
@@ -70,11 +70,11 @@ impl Script {
     }
 
     /// Chooses the form. The script has `nonce` in `$n`, where it must not be seen by what the script runs.
-    pub(super) fn send(self, nonce: &str) -> Sent {
+    pub(super) fn encode(self, nonce: &str) -> EncodedScript {
         let mut bytes = format!("{nonce}\n").into_bytes();
         if let Some(line) = self.line_after(READ_NONCE) {
             bytes.extend(self.input.unwrap_or_default());
-            return Sent { line, input: bytes };
+            return EncodedScript { line, input: bytes };
         }
         let mut script = String::with_capacity(self.bytes() + 64);
         script.push_str("set --");
@@ -94,7 +94,7 @@ impl Script {
                 READ_SOME
             }
         };
-        Sent { line: format!("exec sh -c '{READ_NONCE}{read}'"), input: bytes }
+        EncodedScript { line: format!("exec sh -c '{READ_NONCE}{read}'"), input: bytes }
     }
 }
 
@@ -115,10 +115,10 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{READ_ALL, READ_NONCE, READ_SOME, Script, is_plain, quoted};
+    use super::{READ_ALL, READ_NONCE, READ_SOME, RemoteScript, is_plain, quoted};
 
-    fn script(argument: &str, input: Option<&[u8]>) -> Script {
-        Script {
+    fn script(argument: &str, input: Option<&[u8]>) -> RemoteScript {
+        RemoteScript {
             text: "echo \"$1\"".to_owned(),
             arguments: vec![argument.to_owned()],
             input: input.map(<[u8]>::to_vec),
@@ -130,10 +130,10 @@ mod tests {
         let plain = script("ls -la \"$HOME\" | wc -l", None);
         let rest = "echo \"$1\"' sh 'ls -la \"$HOME\" | wc -l'";
         assert_eq!(plain.line(), Some(format!("exec sh -c '{rest}")));
-        let sent = plain.send("X");
+        let sent = plain.encode("X");
         assert_eq!(sent.line, format!("exec sh -c '{READ_NONCE}{rest}"));
         assert_eq!(sent.input, b"X\n");
-        assert_eq!(script("a", Some(b"\0data\n")).send("X").input, b"X\n\0data\n");
+        assert_eq!(script("a", Some(b"\0data\n")).encode("X").input, b"X\n\0data\n");
         assert!(is_plain(READ_NONCE) && is_plain(READ_ALL) && is_plain(READ_SOME));
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let long = "x".repeat(3_000);
         for odd in ["it's", "a\nb", "hi!", "a\\b", "ü", "\t", long.as_str()] {
             assert_eq!(script(odd, None).line(), None, "{odd:?}");
-            let sent = script(odd, None).send("X");
+            let sent = script(odd, None).encode("X");
             assert_eq!(sent.line, format!("exec sh -c '{READ_NONCE}eval \"$(cat)\"'"), "{odd:?}");
             let expected = format!("X\nset -- {}\necho \"$1\"\n", quoted(odd));
             assert_eq!(String::from_utf8(sent.input).unwrap(), expected);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn input_follows_a_border() {
-        let sent = script("a'b", Some(b"\0data\n")).send("nonce");
+        let sent = script("a'b", Some(b"\0data\n")).encode("nonce");
         assert!(!sent.line.contains("nonce"), "{}", sent.line);
         assert_eq!(sent.input, b"nonce\nset -- 'a'\\''b'\necho \"$1\"\nnonce\n\0data\n");
     }

@@ -14,13 +14,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::connection::Inner;
+use super::connection::ConnectionInner;
 use super::error::SshError;
 use super::master::{Master, reap, start};
-use super::mux::{MuxError, Opened, open_session};
-use super::script::Sent;
-use super::shell::RunError;
-use crate::pipe::reading;
+use super::mux::{MuxChannel, MuxError, open_session};
+use super::running_script::RunError;
+use super::script::EncodedScript;
+use crate::pipe::sized_pipe;
 
 /// How long an answer to the request for a session is waited for; the network may be gone without a word.
 const OPEN_MAX: Duration = Duration::from_secs(15);
@@ -33,10 +33,10 @@ const PIPE_BYTES_LARGE: usize = 1024 * 1024;
 
 /// A session that was opened. Dropped, it is closed; what it started may live on.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct SshSession {
     pub(super) output: Receiver,
     pub(super) errors: Receiver,
-    _held: Held,
+    _transport: SessionTransport,
     writing: Option<JoinHandle<()>>,
     /// Kept as long as the session counts for the server.
     _permit: OwnedSemaphorePermit,
@@ -44,18 +44,18 @@ pub(super) struct Session {
 
 /// What keeps it open.
 #[derive(Debug)]
-enum Held {
+enum SessionTransport {
     /// By the shared connection.
-    Shared { _opened: Opened },
+    Multiplexed { _opened: MuxChannel },
     /// By a connection of its own, for servers that allow one session on each.
-    Own(Pid),
+    Dedicated(Pid),
 }
 
-impl Drop for Held {
+impl Drop for SessionTransport {
     fn drop(&mut self) {
         match self {
-            Self::Shared { .. } => {}
-            Self::Own(pid) => {
+            Self::Multiplexed { .. } => {}
+            Self::Dedicated(pid) => {
                 // It may have ended already.
                 let _ = kill_process_group(*pid, Signal::TERM);
                 reap(*pid);
@@ -64,7 +64,7 @@ impl Drop for Held {
     }
 }
 
-impl Drop for Session {
+impl Drop for SshSession {
     fn drop(&mut self) {
         if let Some(writing) = self.writing.take() {
             writing.abort();
@@ -73,73 +73,81 @@ impl Drop for Session {
 }
 
 /// The ends of a session's pipes.
-struct Ends {
+struct PipeEnds {
     input: OwnedFd,
     output: OwnedFd,
     errors: OwnedFd,
 }
 
-impl Session {
+impl SshSession {
     /// Opens one; connects first where there is no connection. Dropped while `asked` says nothing, nothing was
     /// started.
-    pub(super) async fn open(inner: &Inner, sent: Sent, asked: &Asked) -> Result<Self, RunError> {
+    pub(super) async fn open(
+        inner: &ConnectionInner,
+        sent: EncodedScript,
+        asked: &PendingOpen,
+    ) -> Result<Self, RunError> {
         let permit = inner.permit().await;
         let here = |error: io::Error| RunError::not_run(SshError::here(inner.name(), error));
-        let (output, output_end) = reading(PIPE_BYTES_LARGE).map_err(here)?;
-        let (errors, errors_end) = reading(PIPE_BYTES).map_err(here)?;
+        let (output, output_end) = sized_pipe(PIPE_BYTES_LARGE).map_err(here)?;
+        let (errors, errors_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
         let (input, writing) = input(sent.input).map_err(here)?;
-        let ends = Ends { input, output: output_end, errors: errors_end };
-        let held = match open_shared(inner, &sent.line, &ends, asked).await {
-            Ok(opened) => Held::Shared { _opened: opened },
-            Err(Why::Refused(why)) => {
+        let ends = PipeEnds { input, output: output_end, errors: errors_end };
+        let held = match open_multiplexed(inner, &sent.line, &ends, asked).await {
+            Ok(opened) => SessionTransport::Multiplexed { _opened: opened },
+            Err(SessionOpenError::Refused(why)) => {
                 tracing::debug!(why, "no session on the shared connection; opening one of its own");
-                Held::Own(open_own(inner, sent.line, &ends).map_err(RunError::not_run)?)
+                SessionTransport::Dedicated(
+                    open_dedicated(inner, sent.line, &ends).map_err(RunError::not_run)?,
+                )
             }
-            Err(Why::Failed(error)) => {
+            Err(SessionOpenError::Failed(error)) => {
                 if let Some(writing) = writing {
                     writing.abort();
                 }
                 return Err(error);
             }
         };
-        Ok(Self { output, errors, _held: held, writing, _permit: permit })
+        Ok(Self { output, errors, _transport: held, writing, _permit: permit })
     }
 
     /// Opens one on a connection that is there, with a spare permit: for what must not wait for other work.
-    pub(super) async fn open_beside(
-        inner: &Inner,
+    pub(super) async fn open_spare(
+        inner: &ConnectionInner,
         master: &Master,
         permit: OwnedSemaphorePermit,
-        sent: Sent,
+        sent: EncodedScript,
     ) -> Result<Self, SshError> {
         let here = |error: io::Error| SshError::here(inner.name(), error);
-        let (output, output_end) = reading(PIPE_BYTES).map_err(here)?;
-        let (errors, errors_end) = reading(PIPE_BYTES).map_err(here)?;
+        let (output, output_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
+        let (errors, errors_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
         let (input, writing) = input(sent.input).map_err(here)?;
-        let ends = Ends { input, output: output_end, errors: errors_end };
+        let ends = PipeEnds { input, output: output_end, errors: errors_end };
         let opening = open_session(master.socket(), &sent.line, ends.borrowed());
         let held = match timeout(OPEN_MAX, opening).await {
-            Ok(Ok(opened)) => Held::Shared { _opened: opened },
-            Ok(Err(MuxError::Refused(_))) => Held::Own(open_own(inner, sent.line, &ends)?),
-            Ok(Err(MuxError::Gone)) => return Err(inner.lost(master, "it ended")),
-            Ok(Err(MuxError::Broken(error))) => return Err(inner.lost(master, &error.to_string())),
-            Err(_) => return Err(inner.lost(master, SILENT)),
+            Ok(Ok(opened)) => SessionTransport::Multiplexed { _opened: opened },
+            Ok(Err(MuxError::Refused(_))) => {
+                SessionTransport::Dedicated(open_dedicated(inner, sent.line, &ends)?)
+            }
+            Ok(Err(MuxError::Gone)) => return Err(inner.connection_lost(master, "it ended")),
+            Ok(Err(MuxError::Broken(error))) => return Err(inner.connection_lost(master, &error.to_string())),
+            Err(_) => return Err(inner.connection_lost(master, SILENT)),
         };
-        Ok(Self { output, errors, _held: held, writing, _permit: permit })
+        Ok(Self { output, errors, _transport: held, writing, _permit: permit })
     }
 
     /// Whether it runs on a connection of its own.
-    pub(super) fn is_own(&self) -> bool {
-        matches!(self._held, Held::Own(_))
+    pub(super) fn is_dedicated(&self) -> bool {
+        matches!(self._transport, SessionTransport::Dedicated(_))
     }
 }
 
 /// The connection that was asked for a session and has not answered; as long as there is one, the session may
 /// have been opened.
 #[derive(Debug, Default)]
-pub(super) struct Asked(Mutex<Option<Arc<Master>>>);
+pub(super) struct PendingOpen(Mutex<Option<Arc<Master>>>);
 
-impl Asked {
+impl PendingOpen {
     /// The connection; none where nothing was asked.
     pub(super) fn take(&self) -> Option<Arc<Master>> {
         self.set(None)
@@ -154,40 +162,46 @@ impl Asked {
     }
 }
 
-enum Why {
+enum SessionOpenError {
     Refused(String),
     Failed(RunError),
 }
 
-async fn open_shared(inner: &Inner, line: &str, ends: &Ends, asked: &Asked) -> Result<Opened, Why> {
+async fn open_multiplexed(
+    inner: &ConnectionInner,
+    line: &str,
+    ends: &PipeEnds,
+    asked: &PendingOpen,
+) -> Result<MuxChannel, SessionOpenError> {
     // A connection that ended since it was used last is found out here, and then made anew, once.
     for _ in 0..2 {
-        let master = inner.master().await.map_err(|error| Why::Failed(RunError::not_run(error)))?;
+        let master =
+            inner.master().await.map_err(|error| SessionOpenError::Failed(RunError::not_run(error)))?;
         asked.set(Some(Arc::clone(&master)));
         let answer = timeout(OPEN_MAX, open_session(master.socket(), line, ends.borrowed())).await;
         asked.set(None);
         let why = match answer {
             Ok(Ok(opened)) => return Ok(opened),
-            Ok(Err(MuxError::Refused(why))) => return Err(Why::Refused(why)),
+            Ok(Err(MuxError::Refused(why))) => return Err(SessionOpenError::Refused(why)),
             Ok(Err(MuxError::Gone)) => {
-                inner.forget(&master).await;
+                inner.discard_master(&master).await;
                 continue;
             }
             // It was asked, and nobody knows what it did.
             Ok(Err(MuxError::Broken(error))) => error.to_string(),
             Err(_) => SILENT.to_owned(),
         };
-        inner.forget(&master).await;
-        return Err(Why::Failed(RunError::unknown(inner.lost(&master, &why))));
+        inner.discard_master(&master).await;
+        return Err(SessionOpenError::Failed(RunError::unknown(inner.connection_lost(&master, &why))));
     }
-    Err(Why::Failed(RunError::not_run(SshError::Dropped {
+    Err(SessionOpenError::Failed(RunError::not_run(SshError::Dropped {
         destination: inner.name().to_owned(),
         why: "it ended as soon as it was made".to_owned(),
     })))
 }
 
 /// Starts an `ssh` for this session alone.
-fn open_own(inner: &Inner, line: String, ends: &Ends) -> Result<Pid, SshError> {
+fn open_dedicated(inner: &ConnectionInner, line: String, ends: &PipeEnds) -> Result<Pid, SshError> {
     let settings = inner.settings();
     let mut arguments = settings.arguments();
     arguments.extend(["-oControlMaster=no", "-oControlPath=none", "-oRequestTTY=no"].map(Into::into));
@@ -196,7 +210,7 @@ fn open_own(inner: &Inner, line: String, ends: &Ends) -> Result<Pid, SshError> {
     start(settings, arguments, ends.borrowed())
 }
 
-impl Ends {
+impl PipeEnds {
     fn borrowed(&self) -> [std::os::fd::BorrowedFd<'_>; 3] {
         [self.input.as_fd(), self.output.as_fd(), self.errors.as_fd()]
     }

@@ -31,7 +31,7 @@ pub struct SshSettings {
     pub askpass_env: Vec<(String, String)>,
     /// A program that does [`run_as_askpass`](crate::run_as_askpass) first: by it ssh asks the people of the
     /// session, once there are any.
-    pub ask_people: Option<PathBuf>,
+    pub askpass_helper: Option<PathBuf>,
     /// How long the machine has to answer; people are waited for without it.
     pub connect_timeout: Duration,
 }
@@ -59,7 +59,7 @@ impl SshSettings {
             control_folder: control_folder.into(),
             askpass: None,
             askpass_env: Vec::new(),
-            ask_people: None,
+            askpass_helper: None,
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
         }
     }

@@ -11,13 +11,15 @@ use sysop_core::question::QuestionKind;
 use sysop_driver::port::CancellationToken;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::live::{KILL_LINE, Live};
-use super::looks::{is_pager, is_question, opens_shell};
-use super::open::{ask_and_set_up, is_prompt, kind_of_process, quiet, set_up, set_up_again};
-use super::secret::{Attended, ENTERED, OPEN_FOR, OpenPrompt, secret_prompt};
+use super::heuristics::{is_pager, is_question, opens_shell};
+use super::incomplete_command::incomplete_command;
+use super::live_shell::{KILL_LINE, LiveShell};
+use super::secret::{ENTERED, OPEN_FOR, SecretPrompt, SecretPromptOutcome, secret_prompt};
+use super::shell_setup::{identify_and_set_up, is_prompt, kind_of_process, quiet, set_up, set_up_again};
 use super::shells::{self, ShellKind};
-use super::state::{Capturing, Done, Ended, Hidden, Inner, Until, random_key};
-use super::unfinished::unfinished;
+use super::state::{
+    CommandCapture, CommandEnd, HiddenInput, HiddenUntil, ShellEnd, TerminalState, random_key,
+};
 use super::{SharedTerminal, keys};
 use crate::machine::{Echo, MachineError};
 use crate::output::capture::Capture;
@@ -48,13 +50,13 @@ const PROGRAM_QUIET: Duration = Duration::from_millis(400);
 const QUESTION_QUIET: Duration = Duration::from_secs(3);
 /// How long a shell is silent whose commands have no marks.
 const BLIND_QUIET: Duration = Duration::from_millis(500);
-/// How often in a row, each `LOOK`, it is seen silent after a command. Looks and no time: on a busy
+/// How often in a row, each `POLL_INTERVAL`, it is seen silent after a command. Looks and no time: on a busy
 /// machine much time may pass in which neither that shell nor this process gets to run.
-const BLIND_LOOKS: u32 = 25;
+const BLIND_POLLS: u32 = 25;
 /// What ends a paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// How often it is looked at what tells of no change by itself.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a call ended.
 #[derive(Debug)]
@@ -67,12 +69,12 @@ pub(crate) struct CallEnd {
 
 /// Why a call did nothing.
 #[derive(Debug)]
-pub(crate) enum Answered {
+pub(crate) enum CallError {
     Machine(MachineError),
     Refused(String),
 }
 
-impl From<MachineError> for Answered {
+impl From<MachineError> for CallError {
     fn from(error: MachineError) -> Self {
         Self::Machine(error)
     }
@@ -91,17 +93,17 @@ impl CallEnd {
 
 /// Whether the shell took a line of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
-    Yes,
-    No,
+enum LineAcceptance {
+    Accepted,
+    Rejected,
     /// It said nothing in time: the line may be on its way to it.
     Unknown,
 }
 
 /// One call's use of the terminal.
-struct Use<'a> {
+struct TerminalCall<'a> {
     terminal: &'a SharedTerminal,
-    live: &'a Live,
+    live: &'a LiveShell,
     call: &'a CallId,
     cancel: &'a CancellationToken,
     /// A prompt that a person said is none for a secret.
@@ -109,11 +111,11 @@ struct Use<'a> {
 }
 
 /// Ends a capture whose call was dropped, and what it captured.
-struct Open<'a>(&'a Live);
+struct CaptureGuard<'a>(&'a LiveShell);
 
-impl Drop for Open<'_> {
+impl Drop for CaptureGuard<'_> {
     fn drop(&mut self) {
-        if self.0.inner().capture.is_some() {
+        if self.0.state().capture.is_some() {
             self.0.end_capture();
             self.0.send(vec![0x03]);
         }
@@ -129,22 +131,22 @@ impl SharedTerminal {
         capture: &mut Capture<'_>,
         call: &CallId,
         cancel: &CancellationToken,
-    ) -> Result<CallEnd, Answered> {
+    ) -> Result<CallEnd, CallError> {
         let begin = async {
-            let turn = self.turn.lock().await;
+            let call_lock = self.call_lock.lock().await;
             let live = self.open().await?;
-            Ok::<_, MachineError>((turn, live))
+            Ok::<_, MachineError>((call_lock, live))
         };
         let (_turn, live) = until_cancelled(cancel, begin).await??;
-        let mut using = Use { terminal: self, live: &live, call, cancel, no_secret: None };
+        let mut using = TerminalCall { terminal: self, live: &live, call, cancel, no_secret: None };
         using.prepare(capture).await?;
-        using.at_prompt().await?;
-        let _open = Open(&live);
-        let kind = live.inner().shell_kind();
+        using.ensure_prompt().await?;
+        let _open = CaptureGuard(&live);
+        let kind = live.state().shell_kind();
         if kind.is_some_and(|kind| kind != ShellKind::Fish)
-            && let Some(what) = unfinished(command)
+            && let Some(what) = incomplete_command(command)
         {
-            return Err(Answered::Refused(format!("incomplete command: {what}; nothing was run")));
+            return Err(CallError::Refused(format!("incomplete command: {what}; nothing was run")));
         }
         let blind = kind.is_none();
         let end = if blind {
@@ -152,12 +154,12 @@ impl SharedTerminal {
             using.follow_blind(limit, capture).await
         } else {
             match using.type_command(command).await {
-                Taken::Yes => using.follow(command, limit, capture).await,
-                Taken::No => CallEnd::new(
+                LineAcceptance::Accepted => using.follow(command, limit, capture).await,
+                LineAcceptance::Rejected => CallEnd::new(
                     Status::Unknown,
                     "the shell did not take the command; look at the screen with send_keys",
                 ),
-                Taken::Unknown => CallEnd::new(
+                LineAcceptance::Unknown => CallEnd::new(
                     Status::Unknown,
                     "nobody knows whether the shell took the command; it may still run. It was sent Ctrl+C; look at \
                      what it has done before you run it again",
@@ -175,18 +177,18 @@ impl SharedTerminal {
         capture: &mut Capture<'_>,
         call: &CallId,
         cancel: &CancellationToken,
-    ) -> Result<CallEnd, Answered> {
+    ) -> Result<CallEnd, CallError> {
         let begin = async {
-            let turn = self.turn.lock().await;
+            let call_lock = self.call_lock.lock().await;
             let live = self.open().await?;
-            Ok::<_, MachineError>((turn, live))
+            Ok::<_, MachineError>((call_lock, live))
         };
         let (_turn, live) = until_cancelled(cancel, begin).await??;
-        let mut using = Use { terminal: self, live: &live, call, cancel, no_secret: None };
+        let mut using = TerminalCall { terminal: self, live: &live, call, cancel, no_secret: None };
         using.prepare(capture).await?;
-        let mut notes = using.press(keys).await?;
+        let mut notes = using.press_keys(keys).await?;
         using.show_screen(capture);
-        notes.push(using.standing());
+        notes.push(using.screen_as_line());
         let status = if cancel.is_cancelled() { Status::Cancelled } else { Status::Ok };
         Ok(CallEnd { status, exit_code: None, notes })
     }
@@ -202,34 +204,36 @@ async fn until_cancelled<T>(
     }
 }
 
-impl Use<'_> {
+impl TerminalCall<'_> {
     /// Waits for the control and tells what happened since the last call. Refuses where a secret is asked for.
-    async fn prepare(&mut self, capture: &mut Capture<'_>) -> Result<(), Answered> {
+    async fn prepare(&mut self, capture: &mut Capture<'_>) -> Result<(), CallError> {
         let free = async {
             while self.terminal.holder().is_some() {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         until_cancelled(self.cancel, free).await?;
-        for news in [self.terminal.news().await, self.terminal.typed_news()].into_iter().flatten() {
+        for news in
+            [self.terminal.take_notice().await, self.terminal.take_typed_notice()].into_iter().flatten()
+        {
             capture.take(format!("[{news}]\n").as_bytes());
         }
-        self.live.until(PROMPT_WAIT, |inner| (!inner.is_between()).then_some(())).await;
-        if let Some(open) = self.guarding().await {
+        self.live.until(PROMPT_WAIT, |inner| (!inner.awaits_prompt()).then_some(())).await;
+        if let Some(open) = self.open_secret_prompt().await {
             let prompt = open.prompt.clone();
-            let told = match self.terminal.attend_secret(self.live, open, self.call, self.cancel).await {
-                Attended::Cancelled => return Err(MachineError::Cancelled.into()),
-                Attended::NoSecret => {
+            let told = match self.terminal.ask_for_secret(self.live, open, self.call, self.cancel).await {
+                SecretPromptOutcome::Cancelled => return Err(MachineError::Cancelled.into()),
+                SecretPromptOutcome::NotASecret => {
                     self.no_secret = Some(prompt);
                     return Ok(());
                 }
-                Attended::Refused => "nobody entered it; it was stopped with Ctrl+C",
-                Attended::Over { entered: true } => ENTERED,
-                Attended::Over { entered: false } => "that is over",
+                SecretPromptOutcome::Refused => "nobody entered it; it was stopped with Ctrl+C",
+                SecretPromptOutcome::Closed { entered: true } => ENTERED,
+                SecretPromptOutcome::Closed { entered: false } => "that is over",
             };
             self.settle(false).await;
-            let screen = self.live.inner().screen.text();
-            return Err(Answered::Refused(format!(
+            let screen = self.live.state().screen.text();
+            return Err(CallError::Refused(format!(
                 "nothing was typed: a program waited for a secret, which only a person may enter ({told}). The screen \
                  now:\n{screen}"
             )));
@@ -240,17 +244,17 @@ impl Use<'_> {
     /// A prompt for a secret to which nothing may be typed now. One that has just come is waited out: it may be a
     /// program's that only turns the echo off for a moment. A far terminal is asked at once: what is typed into it
     /// while it is silent would be gone.
-    async fn guarding(&self) -> Option<OpenPrompt> {
+    async fn open_secret_prompt(&self) -> Option<SecretPrompt> {
         let mut hidden_since = None;
         loop {
             let mut open = self.terminal.open_secret(self.live).await;
             let mut waits = secret_prompt(self.live).is_some();
-            if open.is_none() && self.terminal.far_echo(self.live).await == Some(Echo::Hidden) {
+            if open.is_none() && self.terminal.remote_echo(self.live).await == Some(Echo::Off) {
                 let since = *hidden_since.get_or_insert_with(Instant::now);
                 waits = true;
-                open = (since.elapsed() >= OPEN_FOR).then(|| OpenPrompt {
+                open = (since.elapsed() >= OPEN_FOR).then(|| SecretPrompt {
                     kind: QuestionKind::Secret,
-                    prompt: self.live.inner().screen.line_to_cursor().trim().to_owned(),
+                    prompt: self.live.state().screen.line_to_cursor().trim().to_owned(),
                 });
             }
             if let Some(open) = open {
@@ -260,23 +264,23 @@ impl Use<'_> {
             if !waits || self.cancel.is_cancelled() {
                 return None;
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Makes sure that a shell reads.
-    async fn at_prompt(&self) -> Result<(), Answered> {
+    async fn ensure_prompt(&self) -> Result<(), CallError> {
         let live = self.live;
-        let is_ready = |inner: &mut Inner| (inner.ready && !inner.dirty).then_some(());
+        let is_ready = |inner: &mut TerminalState| (inner.ready && !inner.dirty).then_some(());
         let wait = |limit| live.until(limit, is_ready);
-        let interrupted = live.inner().dirty;
+        let interrupted = live.state().dirty;
         if interrupted {
             // Half a line of somebody's stands there; it must not become a part of the command.
-            live.inner().ready = false;
+            live.state().ready = false;
             live.send(vec![0x03]);
             if wait(PROMPT_WAIT).await.is_none() {
                 // An interrupt may have thrown away the end of a paste, and what comes then is taken for more of it.
-                if live.inner().screen.takes_paste() {
+                if live.state().screen.takes_paste() {
                     live.send(PASTE_END.to_vec());
                     sleep(SETTLED).await;
                 }
@@ -284,8 +288,8 @@ impl Use<'_> {
                 live.send(vec![0x03]);
             }
         }
-        if live.inner().shells.is_empty() {
-            let at_rest = |inner: &mut Inner| self.is_blind_end(inner).then_some(());
+        if live.state().shells.is_empty() {
+            let at_rest = |inner: &mut TerminalState| self.is_blind_end(inner).then_some(());
             if live.until(PROMPT_WAIT, at_rest).await.is_some() {
                 return Ok(());
             }
@@ -293,11 +297,11 @@ impl Use<'_> {
         }
         if wait(PROMPT_WAIT).await.is_some() {
             if interrupted {
-                self.silence().await;
+                self.wait_for_silence().await;
             }
             return Ok(());
         }
-        if self.is_lost() && set_up_again(live).await {
+        if self.has_lost_marks() && set_up_again(live).await {
             return Ok(());
         }
         if self.enter_nested(None).await.is_some() {
@@ -308,10 +312,10 @@ impl Use<'_> {
 
     /// Waits until the shell is silent: each interrupt brings a prompt of its own, and one that comes late would look
     /// like the answer to the command that is typed next.
-    async fn silence(&self) {
+    async fn wait_for_silence(&self) {
         let begun = Instant::now();
         while begun.elapsed() < PROMPT_WAIT {
-            let left = SETTLED.saturating_sub(self.live.inner().printed.elapsed());
+            let left = SETTLED.saturating_sub(self.live.state().printed.elapsed());
             if left.is_zero() {
                 return;
             }
@@ -319,55 +323,61 @@ impl Use<'_> {
         }
     }
 
-    fn busy(&self) -> Answered {
-        let screen = self.live.inner().screen.text();
-        Answered::Refused(format!(
+    fn busy(&self) -> CallError {
+        let screen = self.live.state().screen.text();
+        CallError::Refused(format!(
             "nothing was run: a program still runs in the terminal. Answer it or end it with send_keys (as in Ctrl+C or \
              q), then run the command. The screen now:\n{screen}"
         ))
     }
 
     /// Types a command; says whether the shell took it. What is still on its way is followed by what stops it.
-    async fn type_command(&self, command: &str) -> Taken {
+    async fn type_command(&self, command: &str) -> LineAcceptance {
         let nonce = random_key();
         let (key, kind) = {
-            let mut inner = self.live.inner();
-            let Some(shell) = inner.shells.last() else { return Taken::No };
+            let mut inner = self.live.state();
+            let Some(shell) = inner.shells.last() else { return LineAcceptance::Rejected };
             let found = (shell.key.clone(), shell.kind);
-            inner.capture = Some(Capturing::new(Some(nonce.clone())));
+            inner.capture = Some(CommandCapture::new(Some(nonce.clone())));
             found
         };
         let mut lines = shells::lines(kind, &nonce, command);
         let last = lines.pop().unwrap_or_default();
         for line in lines {
-            self.live.type_line(&line, Hidden { until: Until::Ready(key.clone()), shown: String::new() });
+            self.live.type_line(
+                &line,
+                HiddenInput { until: HiddenUntil::PromptReady(key.clone()), shown: String::new() },
+            );
             let taken = self.live.until(TAKEN_WAIT_MAX, |inner| inner.ready.then_some(())).await;
             if taken.is_none() {
-                self.take_back();
-                return Taken::Unknown;
+                self.retract_line();
+                return LineAcceptance::Unknown;
             }
         }
-        self.live.type_line(&last, Hidden { until: Until::Begun(nonce), shown: command.to_owned() });
+        self.live.type_line(
+            &last,
+            HiddenInput { until: HiddenUntil::CommandStarted(nonce), shown: command.to_owned() },
+        );
         let begun = self.live.until(TAKEN_WAIT_MAX, |inner| {
             let begun = inner.capture.as_ref().is_some_and(|capture| capture.begun);
             (begun || inner.ready || inner.ended.is_some()).then_some(begun || inner.ended.is_some())
         });
         match begun.await {
-            Some(true) => return Taken::Yes,
+            Some(true) => return LineAcceptance::Accepted,
             Some(false) => {}
             None => {
-                self.take_back();
-                return Taken::Unknown;
+                self.retract_line();
+                return LineAcceptance::Unknown;
             }
         }
-        self.live.inner().hidden = None;
-        Taken::No
+        self.live.state().hidden = None;
+        LineAcceptance::Rejected
     }
 
     /// Sends after a line of ours what interrupts it, or takes it away where it was not read.
-    fn take_back(&self) {
+    fn retract_line(&self) {
         {
-            let mut inner = self.live.inner();
+            let mut inner = self.live.state();
             inner.hidden = None;
             // Half of it may stand there when the next command is to be typed.
             inner.dirty = true;
@@ -388,7 +398,7 @@ impl Use<'_> {
             capture.take(&taken);
             capture.settle().await;
             if let Some(end) = self.ended() {
-                let mut end = self.with_shell(end).await;
+                let mut end = self.after_shell_exit(end).await;
                 end.notes.splice(0..0, noted);
                 return end;
             }
@@ -397,13 +407,13 @@ impl Use<'_> {
             }
             match self.secret(&mut noted).await {
                 None => {}
-                Some(Attended::Cancelled) => return self.stop().await,
+                Some(SecretPromptOutcome::Cancelled) => return self.stop().await,
                 Some(_) => {
                     looked = Instant::now();
                     continue;
                 }
             }
-            if let Some(end) = self.handed_over(command, capture).await {
+            if let Some(end) = self.detect_handover(command, capture).await {
                 return end;
             }
             let now = Instant::now();
@@ -420,7 +430,7 @@ impl Use<'_> {
 
     /// Waits for a change, a while at most, and displays what is due.
     async fn wait(&self, changes: &mut tokio::sync::watch::Receiver<u64>, capture: &mut Capture<'_>) {
-        let look = Instant::now() + LOOK;
+        let look = Instant::now() + POLL_INTERVAL;
         let due = capture.display_due();
         tokio::select! {
             () = self.cancel.cancelled() => {}
@@ -433,8 +443,8 @@ impl Use<'_> {
     }
 
     /// fish tells the end of `exit` as that of any command, before its own.
-    async fn with_shell(&self, end: CallEnd) -> CallEnd {
-        if self.live.inner().shell_kind() == Some(ShellKind::Fish) {
+    async fn after_shell_exit(&self, end: CallEnd) -> CallEnd {
+        if self.live.state().shell_kind() == Some(ShellKind::Fish) {
             self.live
                 .until(FISH_WAIT_MAX, |inner| (inner.ready || inner.ended.is_some()).then_some(()))
                 .await;
@@ -444,12 +454,14 @@ impl Use<'_> {
 
     /// How the command ended, if it has.
     fn ended(&self) -> Option<CallEnd> {
-        let inner = self.live.inner();
+        let inner = self.live.state();
         let Some(ended) = inner.ended else {
             return Some(match inner.capture.as_ref()?.done? {
-                Done::Code(code) => CallEnd::exited(code),
-                Done::Lost => CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost"),
-                Done::Left => CallEnd::new(
+                CommandEnd::Exited(code) => CallEnd::exited(code),
+                CommandEnd::MarkLost => {
+                    CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost")
+                }
+                CommandEnd::ShellLeft => CallEnd::new(
                     Status::Unknown,
                     "the inner shell ended; commands now go to the one around it",
                 ),
@@ -457,46 +469,46 @@ impl Use<'_> {
         };
         let next = format!("{ended}; the next call opens a new one");
         Some(match ended {
-            Ended::Exited(255) if self.live.far.is_some() => {
+            ShellEnd::Exited(255) if self.live.remote_host.is_some() => {
                 CallEnd::new(Status::Unknown, format!("the connection ended; {next}"))
             }
-            Ended::Exited(code) => CallEnd { notes: vec![next], ..CallEnd::exited(code) },
-            Ended::Killed(_) => CallEnd::new(Status::Failed, next),
-            Ended::Unknown => CallEnd::new(Status::Unknown, next),
+            ShellEnd::Exited(code) => CallEnd { notes: vec![next], ..CallEnd::exited(code) },
+            ShellEnd::Killed(_) => CallEnd::new(Status::Failed, next),
+            ShellEnd::Unknown => CallEnd::new(Status::Unknown, next),
         })
     }
 
     /// Sees to a prompt for a secret, where one is open.
-    async fn secret(&mut self, noted: &mut Option<String>) -> Option<Attended> {
+    async fn secret(&mut self, noted: &mut Option<String>) -> Option<SecretPromptOutcome> {
         let open = self.terminal.open_secret(self.live).await?;
         if self.no_secret.as_ref() == Some(&open.prompt) {
             return None;
         }
         let prompt = open.prompt.clone();
-        let attended = self.terminal.attend_secret(self.live, open, self.call, self.cancel).await;
+        let attended = self.terminal.ask_for_secret(self.live, open, self.call, self.cancel).await;
         match attended {
-            Attended::NoSecret => self.no_secret = Some(prompt),
-            Attended::Refused => {
+            SecretPromptOutcome::NotASecret => self.no_secret = Some(prompt),
+            SecretPromptOutcome::Refused => {
                 *noted = Some("nobody entered the secret that it asked for; stopped with Ctrl+C".to_owned());
-                let refused = |inner: &mut Inner| {
+                let refused = |inner: &mut TerminalState| {
                     let done = inner.capture.as_ref().is_none_or(|capture| capture.done.is_some());
                     (done || inner.ended.is_some()).then_some(())
                 };
                 self.live.until(2 * INTERRUPT_WAIT, refused).await;
             }
-            Attended::Over { .. } | Attended::Cancelled => {}
+            SecretPromptOutcome::Closed { .. } | SecretPromptOutcome::Cancelled => {}
         }
         Some(attended)
     }
 
     /// Whether the terminal is somebody else's before the command has ended: a full-screen program's, another
     /// shell's, one's that waits for an answer.
-    async fn handed_over(&self, command: &str, capture: &mut Capture<'_>) -> Option<CallEnd> {
+    async fn detect_handover(&self, command: &str, capture: &mut Capture<'_>) -> Option<CallEnd> {
         if self.terminal.holder().is_some() {
             return None;
         }
         let (full, line, column, still) = {
-            let inner = self.live.inner();
+            let inner = self.live.state();
             let still = Instant::now().saturating_duration_since(inner.printed);
             // Looking at the screen while much is printed would hold that up.
             if still < FULL_SCREEN_QUIET {
@@ -510,7 +522,7 @@ impl Use<'_> {
             return None;
         } else if is_pager(&line) {
             "a pager still shows its output; page with send_keys (Space), end it with q"
-        } else if self.is_lost() {
+        } else if self.has_lost_marks() {
             set_up_again(self.live).await;
             return self.ended().or_else(|| {
                 Some(CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost"))
@@ -555,8 +567,8 @@ impl Use<'_> {
     }
 
     /// Whether the shell is at its prompt without having told so: something took our marks away.
-    fn is_lost(&self) -> bool {
-        let inner = self.live.inner();
+    fn has_lost_marks(&self) -> bool {
+        let inner = self.live.state();
         let Some(kind) = inner.shell_kind() else { return false };
         let outermost = inner.shells.len() == 1;
         let prompt = inner.screen.takes_paste() || is_prompt(&inner.screen.line_to_cursor());
@@ -567,27 +579,27 @@ impl Use<'_> {
             && at_rest
             && prompt
             && self.live.shell_in_front() == Some(true)
-            && (!kind.edits() || self.live.is_raw())
+            && (!kind.has_line_editor() || self.live.is_raw())
     }
 
     /// Makes a shell tell that was started inside the one before, where one is at its prompt.
     async fn enter_nested(&self, command: Option<&str>) -> Option<ShellKind> {
         let (prompt, paste) = {
-            let inner = self.live.inner();
+            let inner = self.live.state();
             if inner.ready || inner.hidden.is_some() || inner.ended.is_some() || inner.screen.is_full() {
                 return None;
             }
             (is_prompt(&inner.screen.line_to_cursor()), inner.screen.takes_paste())
         };
-        if self.live.far.is_none()
+        if self.live.remote_host.is_none()
             && let Some(kind) = interactive_shell(self.live)
         {
-            let reads = if kind.edits() { self.live.is_raw() && (paste || prompt) } else { prompt };
+            let reads = if kind.has_line_editor() { self.live.is_raw() && (paste || prompt) } else { prompt };
             return if reads && set_up(self.live, kind).await { Some(kind) } else { None };
         }
         let asks_shell =
-            command.is_some_and(opens_shell) && prompt && quiet(&self.live.inner(), 2 * PROGRAM_QUIET);
-        if asks_shell { ask_and_set_up(self.live).await } else { None }
+            command.is_some_and(opens_shell) && prompt && quiet(&self.live.state(), 2 * PROGRAM_QUIET);
+        if asks_shell { identify_and_set_up(self.live).await } else { None }
     }
 
     /// Types a command into a shell that cannot tell of it.
@@ -595,8 +607,8 @@ impl Use<'_> {
         let mut bytes = command.replace("\r\n", "\r").replace('\n', "\r").into_bytes();
         bytes.push(b'\r');
         {
-            let mut inner = self.live.inner();
-            inner.capture = Some(Capturing::new(None));
+            let mut inner = self.live.state();
+            inner.capture = Some(CommandCapture::new(None));
             inner.printed = Instant::now();
         }
         self.live.send(bytes);
@@ -617,12 +629,14 @@ impl Use<'_> {
             if let Some(end) = self.ended() {
                 return end;
             }
-            if self.cancel.is_cancelled() || self.secret(&mut noted).await == Some(Attended::Cancelled) {
+            if self.cancel.is_cancelled()
+                || self.secret(&mut noted).await == Some(SecretPromptOutcome::Cancelled)
+            {
                 return self.stop().await;
             }
             let waits = self.live.shell_waits();
-            looks = if is_blind_rest(&self.live.inner(), waits, LOOK) { looks + 1 } else { 0 };
-            if looks > if waits.is_some() { BLIND_LOOKS } else { 2 * BLIND_LOOKS } {
+            looks = if is_blind_rest(&self.live.state(), waits, POLL_INTERVAL) { looks + 1 } else { 0 };
+            if looks > if waits.is_some() { BLIND_POLLS } else { 2 * BLIND_POLLS } {
                 let note = "exit code unknown: this shell cannot tell it";
                 return CallEnd {
                     notes: noted.into_iter().chain([note.to_owned()]).collect(),
@@ -637,39 +651,39 @@ impl Use<'_> {
     }
 
     /// Whether a shell without marks seems to be at its prompt.
-    fn is_blind_end(&self, inner: &Inner) -> bool {
+    fn is_blind_end(&self, inner: &TerminalState) -> bool {
         let waits = self.live.shell_waits();
         is_blind_rest(inner, waits, if waits.is_some() { BLIND_QUIET } else { 2 * BLIND_QUIET })
     }
 
     /// Presses keys one line at a time, so that none goes to a prompt for a secret that one of them opens.
-    async fn press(&mut self, keys: &str) -> Result<Vec<String>, Answered> {
+    async fn press_keys(&mut self, keys: &str) -> Result<Vec<String>, CallError> {
         let strokes = keys::parse(keys);
         if strokes.is_empty() {
-            return Err(Answered::Refused("there is no key in `keys`".to_owned()));
+            return Err(CallError::Refused("there is no key in `keys`".to_owned()));
         }
         let mut notes = Vec::new();
         let mut at_shell = false;
-        let lines: Vec<_> = strokes.split_inclusive(is_enter).collect();
+        let lines: Vec<_> = strokes.split_inclusive(keys::is_enter).collect();
         for (index, line) in lines.iter().enumerate() {
             let mode = {
-                let inner = self.live.inner();
-                at_shell |= inner.ready && line.last().is_some_and(is_enter);
+                let inner = self.live.state();
+                at_shell |= inner.ready && line.last().is_some_and(keys::is_enter);
                 inner.screen.key_mode()
             };
             let bytes: Vec<u8> = line.iter().flat_map(|stroke| keys::encode(stroke, mode)).collect();
-            self.live.inner().typed(&bytes);
+            self.live.state().typed(&bytes);
             self.live.send(bytes);
             let last = index + 1 == lines.len();
             let entered = self.settle(at_shell && last).await;
             if at_shell && !last {
-                self.left_the_editor().await;
+                self.wait_for_line_taken().await;
             }
             notes.extend(entered.into_iter().map(str::to_owned));
             if self.cancel.is_cancelled() {
                 break;
             }
-            if !last && (entered.is_some() || self.guarding().await.is_some()) {
+            if !last && (entered.is_some() || self.open_secret_prompt().await.is_some()) {
                 notes.push("the keys after that were not pressed: a program asked for a secret".to_owned());
                 break;
             }
@@ -679,8 +693,8 @@ impl Use<'_> {
 
     /// Waits until the shell has begun with the line that it was given: what its command does with the terminal is
     /// seen only then.
-    async fn left_the_editor(&self) {
-        let begun = |inner: &mut Inner| {
+    async fn wait_for_line_taken(&self) {
+        let begun = |inner: &mut TerminalState| {
             let edits = self.live.is_raw() && self.live.shell_in_front() == Some(true);
             (inner.ready || inner.screen.is_full() || inner.ended.is_some() || !edits).then_some(())
         };
@@ -690,13 +704,13 @@ impl Use<'_> {
     /// Waits until the screen has settled, and sees to a prompt for a secret; says what came of that one.
     async fn settle(&mut self, command: bool) -> Option<&'static str> {
         let begun = Instant::now();
-        let prints = self.live.inner().prints;
+        let prints = self.live.state().prints;
         let mut waited = Duration::ZERO;
         let mut told = None;
         let mut changes = self.live.changes();
         loop {
             let silent = {
-                let inner = self.live.inner();
+                let inner = self.live.state();
                 let since = inner.printed.max(begun + waited);
                 let at_rest = !command || inner.ready || inner.screen.is_full() || inner.ended.is_some();
                 let enough = match at_rest || (self.live.is_raw() && self.live.shell_in_front() != Some(true))
@@ -711,13 +725,17 @@ impl Use<'_> {
             let mut noted = None;
             match self.secret(&mut noted).await {
                 None => {}
-                Some(Attended::Cancelled) => return told,
+                Some(SecretPromptOutcome::Cancelled) => return told,
                 Some(attended) => {
                     waited += asked.elapsed();
                     told = match attended {
-                        Attended::Over { entered: true } => Some(ENTERED),
-                        Attended::Refused => Some("nobody entered the secret; stopped with Ctrl+C"),
-                        Attended::Over { entered: false } | Attended::NoSecret | Attended::Cancelled => told,
+                        SecretPromptOutcome::Closed { entered: true } => Some(ENTERED),
+                        SecretPromptOutcome::Refused => {
+                            Some("nobody entered the secret; stopped with Ctrl+C")
+                        }
+                        SecretPromptOutcome::Closed { entered: false }
+                        | SecretPromptOutcome::NotASecret
+                        | SecretPromptOutcome::Cancelled => told,
                     };
                     continue;
                 }
@@ -728,7 +746,7 @@ impl Use<'_> {
             tokio::select! {
                 () = self.cancel.cancelled() => {}
                 _ = changes.changed() => {}
-                () = sleep(LOOK) => {}
+                () = sleep(POLL_INTERVAL) => {}
             }
         }
     }
@@ -737,13 +755,13 @@ impl Use<'_> {
         let mut taken = Vec::new();
         self.live.captured(&mut taken);
         capture.take(&taken);
-        let screen = self.live.inner().screen.text();
+        let screen = self.live.state().screen.text();
         capture.take(format!("{screen}\n").as_bytes());
     }
 
     /// What stands on the screen, in one line.
-    fn standing(&self) -> String {
-        let inner = self.live.inner();
+    fn screen_as_line(&self) -> String {
+        let inner = self.live.state();
         let (row, column) = inner.screen.cursor();
         let what = match (&inner.ended, inner.ready, inner.screen.is_full()) {
             (Some(ended), ..) => return format!("{ended}; the next call opens a new one"),
@@ -756,18 +774,14 @@ impl Use<'_> {
     }
 }
 
-fn is_enter(stroke: &keys::Stroke) -> bool {
-    keys::encode(stroke, keys::KeyMode::default()).ends_with(b"\r")
-}
-
 /// Whether a shell without marks was silent so long, and is at its prompt as far as can be seen; `waits` is what the
 /// system says of it.
-fn is_blind_rest(inner: &Inner, waits: Option<bool>, silent: Duration) -> bool {
+fn is_blind_rest(inner: &TerminalState, waits: Option<bool>, silent: Duration) -> bool {
     quiet(inner, silent) && waits.unwrap_or_else(|| is_prompt(&inner.screen.line_to_cursor()))
 }
 
 /// The interactive shell that is in the foreground of a terminal of this machine, where it is not the first one.
-fn interactive_shell(live: &Live) -> Option<ShellKind> {
+fn interactive_shell(live: &LiveShell) -> Option<ShellKind> {
     let front = live.foreground()?;
     if Some(front) == live.pid() {
         return None;

@@ -12,11 +12,11 @@ pub(crate) struct KeyMode {
 
 /// What stands for one key, or for one piece of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stroke {
+pub(crate) enum KeyStroke {
     /// Text, typed as it is.
     Text(String),
     /// A key without a letter, with what is held beside it.
-    Special(Special, Held),
+    Key(SpecialKey, Modifiers),
     /// A control character.
     Control(u8),
     /// Escape, and then the text in the same write.
@@ -25,7 +25,7 @@ pub(crate) enum Stroke {
 
 /// Keys without a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Special {
+pub(crate) enum SpecialKey {
     Enter,
     Tab,
     BackTab,
@@ -46,13 +46,13 @@ pub(crate) enum Special {
 
 /// Keys that are held while another is pressed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct Modifiers {
     shift: bool,
     alt: bool,
     control: bool,
 }
 
-impl Held {
+impl Modifiers {
     /// The parameter by which xterm tells of them: 1 and a bit for each.
     fn parameter(self) -> u8 {
         1 + u8::from(self.shift) + 2 * u8::from(self.alt) + 4 * u8::from(self.control)
@@ -61,19 +61,19 @@ impl Held {
 
 /// Reads keys as a model writes them. Tokens are split on spaces; a space is typed as `Space` or inside a token
 /// in double quotes; what is no key's name is typed as it is. Nothing fails.
-pub(crate) fn parse(keys: &str) -> Vec<Stroke> {
+pub(crate) fn parse(keys: &str) -> Vec<KeyStroke> {
     let mut strokes = Vec::new();
     let mut rest = keys.trim_start_matches(' ');
     while !rest.is_empty() {
         let quoted = rest.strip_prefix('"').and_then(|inside| inside.split_once('"'));
         let (token, after) = quoted.or_else(|| rest.split_once(' ')).unwrap_or((rest, ""));
         let stroke = match quoted {
-            Some(_) => Stroke::Text(token.to_owned()),
-            None => named(token).unwrap_or_else(|| Stroke::Text(token.to_owned())),
+            Some(_) => KeyStroke::Text(token.to_owned()),
+            None => named(token).unwrap_or_else(|| KeyStroke::Text(token.to_owned())),
         };
         match (strokes.last_mut(), stroke) {
-            (_, Stroke::Text(text)) if text.is_empty() => {}
-            (Some(Stroke::Text(before)), Stroke::Text(text)) => before.push_str(&text),
+            (_, KeyStroke::Text(text)) if text.is_empty() => {}
+            (Some(KeyStroke::Text(before)), KeyStroke::Text(text)) => before.push_str(&text),
             (_, stroke) => strokes.push(stroke),
         }
         rest = after.trim_start_matches(' ');
@@ -82,12 +82,12 @@ pub(crate) fn parse(keys: &str) -> Vec<Stroke> {
 }
 
 /// The bytes of one stroke.
-pub(crate) fn encode(stroke: &Stroke, mode: KeyMode) -> Vec<u8> {
+pub(crate) fn encode(stroke: &KeyStroke, mode: KeyMode) -> Vec<u8> {
     match stroke {
-        Stroke::Text(text) => typed(text),
-        Stroke::Control(byte) => vec![*byte],
-        Stroke::Alt(text) => [b"\x1b".as_slice(), text.as_bytes()].concat(),
-        Stroke::Special(special, held) => special_bytes(*special, *held, mode),
+        KeyStroke::Text(text) => typed(text),
+        KeyStroke::Control(byte) => vec![*byte],
+        KeyStroke::Alt(text) => [b"\x1b".as_slice(), text.as_bytes()].concat(),
+        KeyStroke::Key(special, modifiers) => special_bytes(*special, *modifiers, mode),
     }
 }
 
@@ -96,59 +96,59 @@ fn typed(text: &str) -> Vec<u8> {
     text.replace("\r\n", "\r").replace('\n', "\r").into_bytes()
 }
 
-fn named(token: &str) -> Option<Stroke> {
+fn named(token: &str) -> Option<KeyStroke> {
     if let Some(special) = special(token) {
-        return Some(Stroke::Special(special, Held::default()));
+        return Some(KeyStroke::Key(special, Modifiers::default()));
     }
     if token.eq_ignore_ascii_case("space") {
-        return Some(Stroke::Text(" ".to_owned()));
+        return Some(KeyStroke::Text(" ".to_owned()));
     }
-    let (held, key) = modifiers(token)?;
-    combined(held, key)
+    let (modifiers, key) = parse_modifiers(token)?;
+    combined(modifiers, key)
 }
 
 /// The modifiers at the front of a token: `Ctrl+`, `Alt-`, `C-`, `^`.
-fn modifiers(token: &str) -> Option<(Held, &str)> {
-    let mut held = Held::default();
+fn parse_modifiers(token: &str) -> Option<(Modifiers, &str)> {
+    let mut modifiers = Modifiers::default();
     let mut rest = token;
     if let Some(key) = rest.strip_prefix('^').filter(|key| key.chars().count() == 1) {
-        held.control = true;
-        return Some((held, key));
+        modifiers.control = true;
+        return Some((modifiers, key));
     }
     while let Some(at) = rest.find(['+', '-']).filter(|&at| at > 0 && at + 1 < rest.len()) {
         let name = rest[..at].to_ascii_lowercase();
         // `C-x` is an old name of a key; `C+x` and `c-x` are more likely to be text.
         let short = name == "c" && !rest.starts_with("C-");
         match name.as_str() {
-            "ctrl" | "control" => held.control = true,
-            "c" if !short => held.control = true,
-            "alt" | "meta" | "option" => held.alt = true,
-            "shift" => held.shift = true,
+            "ctrl" | "control" => modifiers.control = true,
+            "c" if !short => modifiers.control = true,
+            "alt" | "meta" | "option" => modifiers.alt = true,
+            "shift" => modifiers.shift = true,
             _ => break,
         }
         rest = &rest[at + 1..];
     }
-    (held != Held::default()).then_some((held, rest))
+    (modifiers != Modifiers::default()).then_some((modifiers, rest))
 }
 
-fn combined(held: Held, key: &str) -> Option<Stroke> {
+fn combined(modifiers: Modifiers, key: &str) -> Option<KeyStroke> {
     if let Some(special) = special(key) {
-        return Some(match (special, held) {
-            (Special::Tab, Held { shift: true, alt: false, control: false }) => {
-                Stroke::Special(Special::BackTab, Held::default())
+        return Some(match (special, modifiers) {
+            (SpecialKey::Tab, Modifiers { shift: true, alt: false, control: false }) => {
+                KeyStroke::Key(SpecialKey::BackTab, Modifiers::default())
             }
-            _ => Stroke::Special(special, held),
+            _ => KeyStroke::Key(special, modifiers),
         });
     }
     let key = if key.eq_ignore_ascii_case("space") { " " } else { key };
     let mut letters = key.chars();
     let (letter, None) = (letters.next()?, letters.next()) else { return None };
-    if !held.control {
-        let text = if held.shift { letter.to_uppercase().collect() } else { letter.to_string() };
-        return Some(if held.alt { Stroke::Alt(text) } else { Stroke::Text(text) });
+    if !modifiers.control {
+        let text = if modifiers.shift { letter.to_uppercase().collect() } else { letter.to_string() };
+        return Some(if modifiers.alt { KeyStroke::Alt(text) } else { KeyStroke::Text(text) });
     }
     let byte = control(letter)?;
-    Some(if held.alt { Stroke::Alt(char::from(byte).to_string()) } else { Stroke::Control(byte) })
+    Some(if modifiers.alt { KeyStroke::Alt(char::from(byte).to_string()) } else { KeyStroke::Control(byte) })
 }
 
 /// The control character of a key; none where the key has none.
@@ -166,35 +166,35 @@ fn control(letter: char) -> Option<u8> {
     })
 }
 
-fn special(token: &str) -> Option<Special> {
+fn special(token: &str) -> Option<SpecialKey> {
     let name = token.to_ascii_lowercase();
     Some(match name.as_str() {
-        "enter" | "return" => Special::Enter,
-        "tab" => Special::Tab,
-        "backtab" | "btab" => Special::BackTab,
-        "escape" | "esc" => Special::Escape,
-        "backspace" | "bspace" => Special::Backspace,
-        "insert" | "ins" => Special::Insert,
-        "delete" | "del" => Special::Delete,
-        "home" => Special::Home,
-        "end" => Special::End,
-        "pageup" | "pgup" => Special::PageUp,
-        "pagedown" | "pgdn" | "pgdown" => Special::PageDown,
-        "up" => Special::Up,
-        "down" => Special::Down,
-        "left" => Special::Left,
-        "right" => Special::Right,
+        "enter" | "return" => SpecialKey::Enter,
+        "tab" => SpecialKey::Tab,
+        "backtab" | "btab" => SpecialKey::BackTab,
+        "escape" | "esc" => SpecialKey::Escape,
+        "backspace" | "bspace" => SpecialKey::Backspace,
+        "insert" | "ins" => SpecialKey::Insert,
+        "delete" | "del" => SpecialKey::Delete,
+        "home" => SpecialKey::Home,
+        "end" => SpecialKey::End,
+        "pageup" | "pgup" => SpecialKey::PageUp,
+        "pagedown" | "pgdn" | "pgdown" => SpecialKey::PageDown,
+        "up" => SpecialKey::Up,
+        "down" => SpecialKey::Down,
+        "left" => SpecialKey::Left,
+        "right" => SpecialKey::Right,
         _ => {
             let number: u8 = name.strip_prefix('f')?.parse().ok()?;
             let plain = name.len() == 1 + if number < 10 { 1 } else { 2 };
-            return ((1..=12).contains(&number) && plain).then_some(Special::Function(number));
+            return ((1..=12).contains(&number) && plain).then_some(SpecialKey::Function(number));
         }
     })
 }
 
-fn special_bytes(special: Special, held: Held, mode: KeyMode) -> Vec<u8> {
-    let alone = held == Held::default();
-    let parameter = held.parameter();
+fn special_bytes(special: SpecialKey, modifiers: Modifiers, mode: KeyMode) -> Vec<u8> {
+    let alone = modifiers == Modifiers::default();
+    let parameter = modifiers.parameter();
     let letter = |last: char| match (alone, mode.application_cursor) {
         (true, true) => format!("\x1bO{last}"),
         (true, false) => format!("\x1b[{last}"),
@@ -203,28 +203,28 @@ fn special_bytes(special: Special, held: Held, mode: KeyMode) -> Vec<u8> {
     let number = |number: u8| {
         if alone { format!("\x1b[{number}~") } else { format!("\x1b[{number};{parameter}~") }
     };
-    let plain = |text: &str| if held.alt { format!("\x1b{text}") } else { text.to_owned() };
+    let plain = |text: &str| if modifiers.alt { format!("\x1b{text}") } else { text.to_owned() };
     let text = match special {
-        Special::Enter => plain("\r"),
-        Special::Tab => plain("\t"),
-        Special::Escape => plain("\x1b"),
-        Special::Backspace => plain(if held.control { "\x08" } else { "\x7f" }),
-        Special::BackTab => "\x1b[Z".to_owned(),
-        Special::Insert => number(2),
-        Special::Delete => number(3),
-        Special::PageUp => number(5),
-        Special::PageDown => number(6),
-        Special::Home => letter('H'),
-        Special::End => letter('F'),
-        Special::Up => letter('A'),
-        Special::Down => letter('B'),
-        Special::Right => letter('C'),
-        Special::Left => letter('D'),
-        Special::Function(index @ 1..=4) => {
+        SpecialKey::Enter => plain("\r"),
+        SpecialKey::Tab => plain("\t"),
+        SpecialKey::Escape => plain("\x1b"),
+        SpecialKey::Backspace => plain(if modifiers.control { "\x08" } else { "\x7f" }),
+        SpecialKey::BackTab => "\x1b[Z".to_owned(),
+        SpecialKey::Insert => number(2),
+        SpecialKey::Delete => number(3),
+        SpecialKey::PageUp => number(5),
+        SpecialKey::PageDown => number(6),
+        SpecialKey::Home => letter('H'),
+        SpecialKey::End => letter('F'),
+        SpecialKey::Up => letter('A'),
+        SpecialKey::Down => letter('B'),
+        SpecialKey::Right => letter('C'),
+        SpecialKey::Left => letter('D'),
+        SpecialKey::Function(index @ 1..=4) => {
             let last = char::from(b'P' + index - 1);
             if alone { format!("\x1bO{last}") } else { format!("\x1b[1;{parameter}{last}") }
         }
-        Special::Function(index) => number(FUNCTION_NUMBERS[usize::from(index.clamp(5, 12) - 5)]),
+        SpecialKey::Function(index) => number(FUNCTION_NUMBERS[usize::from(index.clamp(5, 12) - 5)]),
     };
     text.into_bytes()
 }
@@ -269,26 +269,26 @@ const ESCAPES: [(&str, &str); 31] = [
 
 /// What was typed, cut into keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
-    Letter(char),
+pub(super) enum TypedKey {
+    Char(char),
     /// A letter with Alt, by its name.
-    Held(String),
+    AltKey(String),
     /// By its name.
     Key(String),
 }
 
-impl Piece {
+impl TypedKey {
     /// Of keys that are no letters, none.
     pub(super) fn letter(&self) -> Option<char> {
         match self {
-            Self::Letter(letter) => Some(*letter),
-            Self::Held(_) | Self::Key(_) => None,
+            Self::Char(letter) => Some(*letter),
+            Self::AltKey(_) | Self::Key(_) => None,
         }
     }
 }
 
 /// Cuts what was typed into keys. Control sequences that are no known key are left out.
-pub(super) fn pieces(bytes: &[u8]) -> Vec<Piece> {
+pub(super) fn typed_keys(bytes: &[u8]) -> Vec<TypedKey> {
     let text = String::from_utf8_lossy(bytes);
     let mut pieces = Vec::new();
     let mut rest = text.as_ref();
@@ -303,9 +303,9 @@ pub(super) fn pieces(bytes: &[u8]) -> Vec<Piece> {
         };
         match name {
             None if letter.is_control() => {}
-            None => pieces.push(Piece::Letter(letter)),
-            Some(name) if name.starts_with("Alt+") => pieces.push(Piece::Held(name)),
-            Some(name) => pieces.push(Piece::Key(name)),
+            None => pieces.push(TypedKey::Char(letter)),
+            Some(name) if name.starts_with("Alt+") => pieces.push(TypedKey::AltKey(name)),
+            Some(name) => pieces.push(TypedKey::Key(name)),
         }
     }
     pieces
@@ -313,18 +313,18 @@ pub(super) fn pieces(bytes: &[u8]) -> Vec<Piece> {
 
 /// The names of what was typed, for the log and the model: text as it is, keys by their names, with a space
 /// between.
-pub(crate) fn names(bytes: &[u8]) -> String {
+pub(crate) fn key_names(bytes: &[u8]) -> String {
     let mut told = String::new();
     let mut in_text = false;
-    for piece in pieces(bytes) {
+    for piece in typed_keys(bytes) {
         let is_letter = piece.letter().is_some();
         let follows = in_text && is_letter;
         if !follows && !told.is_empty() {
             told.push(' ');
         }
         match piece {
-            Piece::Letter(letter) => told.push(letter),
-            Piece::Held(name) | Piece::Key(name) => told.push_str(&name),
+            TypedKey::Char(letter) => told.push(letter),
+            TypedKey::AltKey(name) | TypedKey::Key(name) => told.push_str(&name),
         }
         in_text = is_letter;
     }
@@ -358,11 +358,16 @@ fn control_name(letter: char) -> Option<String> {
     })
 }
 
+/// Returns true if the key ends a line.
+pub(super) fn is_enter(stroke: &KeyStroke) -> bool {
+    encode(stroke, KeyMode::default()).ends_with(b"\r")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 
-    use super::{KeyMode, encode, names, parse};
+    use super::{KeyMode, encode, key_names, parse};
 
     fn bytes(keys: &str) -> String {
         in_mode(keys, KeyMode::default())
@@ -455,10 +460,10 @@ mod tests {
 
     #[test]
     fn typed_bytes_have_names() {
-        assert_eq!(names(b"ls -la\r"), "ls -la Enter");
-        assert_eq!(names(b"a\x03b\x1b[A\x1bOB\x1bx\x1b"), "a Ctrl+C b Up Down Alt+x Escape");
-        assert_eq!(names("grün\t\x7f\x1b[200~x\x1b[201~".as_bytes()), "grün Tab Backspace x");
-        assert_eq!(names(b"\x1b[38;5;1mx\x1b["), "x");
+        assert_eq!(key_names(b"ls -la\r"), "ls -la Enter");
+        assert_eq!(key_names(b"a\x03b\x1b[A\x1bOB\x1bx\x1b"), "a Ctrl+C b Up Down Alt+x Escape");
+        assert_eq!(key_names("grün\t\x7f\x1b[200~x\x1b[201~".as_bytes()), "grün Tab Backspace x");
+        assert_eq!(key_names(b"\x1b[38;5;1mx\x1b["), "x");
     }
 
     proptest! {
@@ -485,7 +490,7 @@ mod tests {
 
         #[test]
         fn names_are_a_line_without_controls(typed in proptest::collection::vec(proptest::num::u8::ANY, 0..60)) {
-            prop_assert!(!names(&typed).chars().any(char::is_control));
+            prop_assert!(!key_names(&typed).chars().any(char::is_control));
         }
     }
 }

@@ -6,11 +6,11 @@ use std::io::{self, BufWriter, Write};
 use std::time::Instant;
 
 use sysop_core::id::SessionId;
-use sysop_driver::people::TerminalSize;
+use sysop_driver::prompter::TerminalSize;
 
-use crate::output::artefacts::Artefacts;
-use crate::output::forget::recording_name;
-use crate::output::redact::{Redaction, Secrets};
+use crate::output::artifacts::Artifacts;
+use crate::output::purge_session::recording_name;
+use crate::output::redact::{Secrets, StreamRedactor};
 
 /// The most bytes of one recording.
 const RECORDING_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -20,7 +20,7 @@ pub(super) struct Recording {
     file: BufWriter<File>,
     started: Instant,
     room: u64,
-    redaction: Redaction,
+    redaction: StreamRedactor,
     /// What is to be written, without secrets; between calls the beginning of a character that is not whole yet.
     clean: Vec<u8>,
     /// The line that is being made.
@@ -28,18 +28,18 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Begins one beside the artefacts, for its owner alone.
+    /// Begins one beside the artifacts, for its owner alone.
     pub(super) fn begin(
-        artefacts: &Artefacts,
+        artifacts: &Artifacts,
         session: Option<&SessionId>,
         size: TerminalSize,
     ) -> io::Result<Self> {
-        let file = artefacts.create(&recording_name(session))?;
+        let file = artifacts.create(&recording_name(session))?;
         let mut recording = Self {
             file: BufWriter::new(file),
             started: Instant::now(),
             room: RECORDING_BYTES_MAX,
-            redaction: Redaction::default(),
+            redaction: StreamRedactor::default(),
             clean: Vec::new(),
             line: Vec::new(),
         };

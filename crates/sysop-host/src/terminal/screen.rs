@@ -12,7 +12,7 @@ use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Term, TermMode};
 use alacritty_terminal::vte::ansi::{Color, NamedColor, Processor, Rgb, StdSyncHandler};
-use sysop_driver::people::TerminalSize;
+use sysop_driver::prompter::TerminalSize;
 
 use super::keys::KeyMode;
 
@@ -37,14 +37,14 @@ const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The screen. Plain text is put into the model only when somebody looks: of a flood, most has gone through the
 /// scrollback by then, and the model would be what holds the program up.
-pub(super) struct Screen {
-    model: RefCell<Model>,
+pub(super) struct TerminalScreen {
+    model: RefCell<ScreenModel>,
     size: TerminalSize,
 }
 
 /// The model of the terminal.
-struct Model {
-    term: Term<Replies>,
+struct ScreenModel {
+    term: Term<ReplyListener>,
     parser: Processor<StdSyncHandler>,
     replies: Receiver<Event>,
     /// Plain text that came after all that is in the model.
@@ -53,18 +53,18 @@ struct Model {
     has_region: bool,
 }
 
-impl Model {
+impl ScreenModel {
     /// Puts all into the model that waits and can still be seen.
     fn settle(&mut self, rows: u16) {
         if !self.waiting.is_empty() {
-            let seen = self.seen(rows).unwrap_or(0);
+            let seen = self.visible_from(rows).unwrap_or(0);
             self.parser.advance(&mut self.term, &self.waiting[seen..]);
             self.waiting.clear();
         }
     }
 
     /// Shows what a program that has the whole screen will leave.
-    fn beneath(&mut self, look: impl FnOnce(&Term<Replies>)) {
+    fn draw_primary_screen(&mut self, look: impl FnOnce(&Term<ReplyListener>)) {
         let kept = self.term.grid().clone();
         self.term.swap_alt();
         look(&self.term);
@@ -73,15 +73,15 @@ impl Model {
     }
 
     /// Drops what would have left the scrollback before anybody could see it.
-    fn thin(&mut self, rows: u16) {
-        match self.seen(rows) {
+    fn trim_pending(&mut self, rows: u16) {
+        match self.visible_from(rows) {
             Some(seen) => drop(self.waiting.drain(..seen)),
             None => self.settle(rows),
         }
     }
 
     /// Where in the waiting text that begins which would not have left the scrollback at its end.
-    fn seen(&self, rows: u16) -> Option<usize> {
+    fn visible_from(&self, rows: u16) -> Option<usize> {
         if self.has_region || self.term.mode().contains(TermMode::ALT_SCREEN) {
             return None;
         }
@@ -92,18 +92,18 @@ impl Model {
 }
 
 /// Takes what the model wants to tell.
-struct Replies(Sender<Event>);
+struct ReplyListener(Sender<Event>);
 
-impl EventListener for Replies {
+impl EventListener for ReplyListener {
     fn send_event(&self, event: Event) {
         // The receiver lives as long as the model does.
         let _ = self.0.send(event);
     }
 }
 
-struct Cells(TerminalSize);
+struct GridSize(TerminalSize);
 
-impl Dimensions for Cells {
+impl Dimensions for GridSize {
     fn total_lines(&self) -> usize {
         usize::from(self.0.rows)
     }
@@ -117,30 +117,36 @@ impl Dimensions for Cells {
     }
 }
 
-impl Screen {
+impl TerminalScreen {
     pub(super) fn new(size: TerminalSize) -> Self {
         let (sender, replies) = channel();
         let config = Config { scrolling_history: SCROLLBACK_ROWS, ..Config::default() };
-        let term = Term::new(config, &Cells(size), Replies(sender));
+        let term = Term::new(config, &GridSize(size), ReplyListener(sender));
         let parser = Processor::new();
         Self {
-            model: RefCell::new(Model { term, parser, replies, waiting: Vec::new(), has_region: false }),
+            model: RefCell::new(ScreenModel {
+                term,
+                parser,
+                replies,
+                waiting: Vec::new(),
+                has_region: false,
+            }),
             size,
         }
     }
 
     /// The model, with all in it that came.
-    fn model(&self) -> RefMut<'_, Model> {
+    fn model(&self) -> RefMut<'_, ScreenModel> {
         let mut model = self.model.borrow_mut();
         model.settle(self.size.rows);
         model
     }
 
     /// Takes output that is text, tabs and ends of lines, and nothing else.
-    pub(super) fn text_came(&mut self, text: &[u8]) {
+    pub(super) fn push_text(&mut self, text: &[u8]) {
         let model = self.model.get_mut();
         if model.waiting.len() + text.len() > WAITING_BYTES_MAX {
-            model.thin(self.size.rows);
+            model.trim_pending(self.size.rows);
         }
         model.waiting.extend_from_slice(text);
     }
@@ -184,7 +190,7 @@ impl Screen {
 
     pub(super) fn resize(&mut self, size: TerminalSize) {
         let mut model = self.model();
-        model.term.resize(Cells(size));
+        model.term.resize(GridSize(size));
         // The model takes the whole screen again.
         model.has_region = false;
         drop(model);
@@ -252,7 +258,7 @@ impl Screen {
         let mode = *model.term.mode();
         let is_full = mode.contains(TermMode::ALT_SCREEN);
         if is_full && scrollback_rows > 0 {
-            model.beneath(|term| draw(term, scrollback_rows, &mut out));
+            model.draw_primary_screen(|term| draw(term, scrollback_rows, &mut out));
         }
         if is_full {
             out.push_str("\x1b[?1049h");
@@ -280,7 +286,7 @@ impl Screen {
 }
 
 /// Draws what the model shows now, with so many rows above it, on an empty screen.
-fn draw(term: &Term<Replies>, scrollback_rows: usize, out: &mut String) {
+fn draw(term: &Term<ReplyListener>, scrollback_rows: usize, out: &mut String) {
     let rows = i32::try_from(term.screen_lines()).unwrap_or(i32::MAX);
     let first = first_row(term, scrollback_rows);
     // Rows follow each other as they were printed, so that what was broken by the width alone can be joined again.
@@ -288,7 +294,7 @@ fn draw(term: &Term<Replies>, scrollback_rows: usize, out: &mut String) {
     if scrollback_rows > 0 {
         out.push_str("\x1b[3J"); // where some terminals have just put what was on the screen
     }
-    let mut pen = Pen::default();
+    let mut pen = CellPen::default();
     let mut joined = false;
     for row in first..rows {
         joined = pen.draw(&term.grid()[Line(row)], joined, out);
@@ -301,13 +307,13 @@ fn draw(term: &Term<Replies>, scrollback_rows: usize, out: &mut String) {
 }
 
 /// The topmost row that is drawn: of those above the screen, as many of the latest as are wanted and as there is room for.
-fn first_row(term: &Term<Replies>, wanted: usize) -> i32 {
+fn first_row(term: &Term<ReplyListener>, wanted: usize) -> i32 {
     let above = wanted.min(term.history_size());
     let mut row_bytes = String::new();
     let mut bytes = 0;
     let fits = |up: &usize| {
         row_bytes.clear();
-        Pen::default().draw(&term.grid()[Line(-i32::try_from(*up).unwrap_or(0))], false, &mut row_bytes);
+        CellPen::default().draw(&term.grid()[Line(-i32::try_from(*up).unwrap_or(0))], false, &mut row_bytes);
         bytes += row_bytes.len() + "\r\n".len();
         bytes <= PICTURE_SCROLLBACK_BYTES_MAX
     };
@@ -317,11 +323,11 @@ fn first_row(term: &Term<Replies>, wanted: usize) -> i32 {
 
 /// Draws cells; says how they look where that changes.
 #[derive(Default)]
-struct Pen {
+struct CellPen {
     look: Option<(Flags, Color, Color)>,
 }
 
-impl Pen {
+impl CellPen {
     /// Draws a row without its blank end; `joined` to the one before where only the width broke them. Gives whether the
     /// next one is joined to it.
     fn draw(&mut self, cells: &Row<Cell>, joined: bool, out: &mut String) -> bool {
@@ -338,7 +344,7 @@ impl Pen {
             let look = (cell.flags & STYLES, cell.fg, cell.bg);
             if self.look != Some(look) {
                 self.look = Some(look);
-                out.push_str(&look_of(cell));
+                out.push_str(&sgr_of(cell));
             }
             push_letters(out, cell);
         }
@@ -379,7 +385,7 @@ fn push_letters(text: &mut String, cell: &Cell) {
     text.extend(cell.zerowidth().unwrap_or_default());
 }
 
-fn look_of(cell: &Cell) -> String {
+fn sgr_of(cell: &Cell) -> String {
     const CODES: [(Flags, &str); 8] = [
         (Flags::BOLD, ";1"),
         (Flags::DIM, ";2"),
@@ -427,12 +433,12 @@ mod tests {
     use alacritty_terminal::grid::Dimensions;
     use alacritty_terminal::index::{Column, Line};
     use alacritty_terminal::term::cell::Flags;
-    use sysop_driver::people::TerminalSize;
+    use sysop_driver::prompter::TerminalSize;
 
-    use super::{Screen, push_letters, sets_region};
+    use super::{TerminalScreen, push_letters, sets_region};
 
-    fn screen(output: &str) -> Screen {
-        let mut screen = Screen::new(TerminalSize { columns: 20, rows: 5 });
+    fn screen(output: &str) -> TerminalScreen {
+        let mut screen = TerminalScreen::new(TerminalSize { columns: 20, rows: 5 });
         screen.advance(output.as_bytes());
         screen
     }
@@ -449,19 +455,19 @@ mod tests {
     fn a_flood_leaves_the_screen_that_it_would_have_left() {
         let line = |number: usize| format!("line {number} {}\r\n", "x".repeat(number % 50));
         let size = TerminalSize { columns: 20, rows: 5 };
-        let (mut flooded, mut drawn) = (Screen::new(size), Screen::new(size));
+        let (mut flooded, mut drawn) = (TerminalScreen::new(size), TerminalScreen::new(size));
         for screen in [&mut flooded, &mut drawn] {
             screen.advance(b"\x1b[31mbegun");
         }
         for number in 0..200_000 {
-            flooded.text_came(line(number).as_bytes());
+            flooded.push_text(line(number).as_bytes());
             if number >= 150_000 {
                 drawn.advance(line(number).as_bytes());
             }
         }
         assert!(flooded.model.borrow().waiting.len() <= super::WAITING_BYTES_MAX);
         assert_eq!(flooded.picture(0), drawn.picture(0));
-        let rows = |screen: &Screen| screen.model().term.grid().history_size();
+        let rows = |screen: &TerminalScreen| screen.model().term.grid().history_size();
         assert_eq!(rows(&flooded), super::SCROLLBACK_ROWS);
     }
 
@@ -480,10 +486,10 @@ mod tests {
             assert_eq!(sets_region(sequences.as_bytes(), 5), has_region, "{sequences:?}");
             let mut screen = screen(sequences);
             for _ in 0..super::WAITING_BYTES_MAX / 10 {
-                screen.text_came(b"a line\r\n");
+                screen.push_text(b"a line\r\n");
             }
             let waiting = screen.model.get_mut().waiting.len();
-            screen.text_came(&vec![b'x'; super::WAITING_BYTES_MAX - waiting + 1]);
+            screen.push_text(&vec![b'x'; super::WAITING_BYTES_MAX - waiting + 1]);
             let thinned = screen.model.get_mut().waiting.starts_with(b"a line");
             assert_eq!(thinned, has_region != Some(true), "{sequences:?}");
         }
@@ -507,7 +513,7 @@ mod tests {
             "\x1b[?1002;1006hmouse",
         ] {
             let first = screen(output);
-            let mut second = Screen::new(first.size());
+            let mut second = TerminalScreen::new(first.size());
             second.advance(&first.picture(0));
             assert_eq!(second.text(), first.text());
             assert_eq!(second.cursor(), first.cursor());
@@ -518,7 +524,7 @@ mod tests {
     }
 
     /// All rows that are kept, those above the screen too, as a person would copy them.
-    fn all_rows(screen: &Screen) -> Vec<String> {
+    fn all_rows(screen: &TerminalScreen) -> Vec<String> {
         let model = screen.model();
         let grid = model.term.grid();
         let above = i32::try_from(grid.history_size()).unwrap();
@@ -577,8 +583,8 @@ mod tests {
 
     #[test]
     fn what_was_above_is_bounded() {
-        let colours: String = (0..20).map(|number| format!("\x1b[38;2;1;2;{number}mx")).collect();
-        let screen = screen(&(colours + "\r\n").repeat(5_000));
+        let colors: String = (0..20).map(|number| format!("\x1b[38;2;1;2;{number}mx")).collect();
+        let screen = screen(&(colors + "\r\n").repeat(5_000));
         let picture = screen.picture(usize::MAX);
         assert!(picture.len() < super::PICTURE_SCROLLBACK_BYTES_MAX + 10_000, "{}", picture.len());
         assert!(picture.len() > super::PICTURE_SCROLLBACK_BYTES_MAX / 2, "{}", picture.len());

@@ -10,13 +10,13 @@ use regex::Regex;
 use secrecy::ExposeSecret;
 use sysop_core::id::CallId;
 use sysop_core::question::QuestionKind;
-use sysop_driver::people::{Answer, Asked};
 use sysop_driver::port::CancellationToken;
+use sysop_driver::prompter::{PromptReply, PromptRequest};
 
 use super::SharedTerminal;
-use super::live::Live;
-use super::open::quiet;
-use super::state::Inner;
+use super::live_shell::LiveShell;
+use super::shell_setup::quiet;
+use super::state::TerminalState;
 use crate::machine::Echo;
 
 /// How long a prompt is open before anybody is asked: programs also turn the echo off for a moment.
@@ -34,7 +34,7 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) const ENTERED: &str = "[password entered]";
 
 /// What prompts for secrets look like, where nothing better tells.
-static SHAPE: LazyLock<Regex> = LazyLock::new(|| {
+static SECRET_PROMPT: LazyLock<Regex> = LazyLock::new(|| {
     // The last words are also parts of the names of machines and folders, which stand in prompts of shells.
     Regex::new(concat!(
         r"(?i)((password|pass ?phrase|passcode|passwort|kennwort|contraseña|mot de passe|\bpin\b|\botp\b",
@@ -45,7 +45,7 @@ static SHAPE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// A prompt that is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OpenPrompt {
+pub(super) struct SecretPrompt {
     pub(super) kind: QuestionKind,
     /// As the program wrote it.
     pub(super) prompt: String,
@@ -53,102 +53,106 @@ pub(super) struct OpenPrompt {
 
 /// What came of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attended {
+pub(super) enum SecretPromptOutcome {
     /// Somebody answered, or typed into the terminal, or the program went on by itself.
-    Over {
+    Closed {
         entered: bool,
     },
     /// Somebody says that it is no prompt for a secret.
-    NoSecret,
+    NotASecret,
     /// Nobody answers; the program was interrupted.
     Refused,
     Cancelled,
 }
 
 /// Whether the terminal waits for a secret now, as far as it tells by itself.
-pub(super) fn secret_prompt(live: &Live) -> Option<OpenPrompt> {
+pub(super) fn secret_prompt(live: &LiveShell) -> Option<SecretPrompt> {
     let echo = live.echo();
-    let inner = live.inner();
+    let inner = live.state();
     if inner.ready || inner.ended.is_some() || inner.hidden.is_some() {
         return None;
     }
     // Looking at the screen while much is printed would hold that up.
     let prompt = || inner.screen.line_to_cursor().trim().to_owned();
-    if inner.asked || echo == Some(Echo::Hidden) {
-        return Some(OpenPrompt { kind: QuestionKind::Secret, prompt: prompt() });
+    if inner.asked || echo == Some(Echo::Off) {
+        return Some(SecretPrompt { kind: QuestionKind::Secret, prompt: prompt() });
     }
     if echo.is_some() || !quiet(&inner, OPEN_FOR) {
         return None;
     }
     let prompt = prompt();
-    let perhaps = !inner.screen.is_full() && SHAPE.is_match(&prompt);
-    perhaps.then_some(OpenPrompt { kind: QuestionKind::PerhapsSecret, prompt })
+    let perhaps = !inner.screen.is_full() && SECRET_PROMPT.is_match(&prompt);
+    perhaps.then_some(SecretPrompt { kind: QuestionKind::PerhapsSecret, prompt })
 }
 
 impl SharedTerminal {
     /// A prompt for a secret that has been open long enough. On a far machine it is asked there, beside the
     /// terminal, where that is possible.
-    pub(super) async fn open_secret(&self, live: &Live) -> Option<OpenPrompt> {
-        let is_quiet = |time| quiet(&live.inner(), time);
+    pub(super) async fn open_secret(&self, live: &LiveShell) -> Option<SecretPrompt> {
+        let is_quiet = |time| quiet(&live.state(), time);
         let open = secret_prompt(live).filter(|_| is_quiet(OPEN_FOR));
-        if live.far.is_none() {
+        if live.remote_host.is_none() {
             let silent = open.as_ref().is_some_and(|open| open.prompt.is_empty());
-            let entered = live.inner().entered;
+            let entered = live.state().entered;
             return open.filter(|_| !silent || is_quiet(if entered { CHECKED_FOR } else { SILENT_FOR }));
         }
         if open.as_ref().is_some_and(|open| open.kind == QuestionKind::Secret) || !is_quiet(OPEN_FOR) {
             return open;
         }
-        let prompt = live.inner().screen.line_to_cursor().trim().to_owned();
+        let prompt = live.state().screen.line_to_cursor().trim().to_owned();
         if open.is_none() && (prompt.is_empty() || !is_quiet(SILENT_FOR)) {
             return None;
         }
-        match self.far_echo(live).await {
-            Some(Echo::Hidden) => Some(OpenPrompt { kind: QuestionKind::Secret, prompt }),
-            Some(Echo::Shown) | None => open,
+        match self.remote_echo(live).await {
+            Some(Echo::Off) => Some(SecretPrompt { kind: QuestionKind::Secret, prompt }),
+            Some(Echo::On) | None => open,
         }
     }
 
     /// Whether the terminal on a far machine hides what is typed into it, asked there at once; none where nobody can
     /// tell, or the shell is at its prompt.
-    pub(super) async fn far_echo(&self, live: &Live) -> Option<Echo> {
+    pub(super) async fn remote_echo(&self, live: &LiveShell) -> Option<Echo> {
         let tty = {
-            let inner = live.inner();
+            let inner = live.state();
             let waits = !inner.ready && inner.hidden.is_none() && inner.ended.is_none();
-            inner.tty().filter(|_| waits && live.far.is_some())?.to_owned()
+            inner.tty().filter(|_| waits && live.remote_host.is_some())?.to_owned()
         };
         self.machine.echo(&tty).await
     }
 
     /// Asks people for the secret and gives their answer to the program.
-    pub(super) async fn attend_secret(
+    pub(super) async fn ask_for_secret(
         &self,
-        live: &Live,
-        open: OpenPrompt,
+        live: &LiveShell,
+        open: SecretPrompt,
         call: &CallId,
         cancel: &CancellationToken,
-    ) -> Attended {
-        let prints = live.inner().prints;
-        let asked =
-            Asked { kind: open.kind, from: asker(live), prompt: open.prompt, call: Some(call.clone()) };
+    ) -> SecretPromptOutcome {
+        let prints = live.state().prints;
+        let asked = PromptRequest {
+            kind: open.kind,
+            from: asking_program(live),
+            prompt: open.prompt,
+            call: Some(call.clone()),
+        };
         let people = self.people();
         let answer = tokio::select! {
             answer = people.ask(asked) => answer,
-            () = went_on(live, prints) => return Attended::Over { entered: false },
-            () = cancel.cancelled() => return Attended::Cancelled,
+            () = program_continued(live, prints) => return SecretPromptOutcome::Closed { entered: false },
+            () = cancel.cancelled() => return SecretPromptOutcome::Cancelled,
         };
         match answer {
-            Answer::Given { text, .. } => {
+            PromptReply::Given { text, .. } => {
                 let mut bytes = text.expose_secret().as_bytes().to_vec();
                 bytes.push(b'\r');
                 // What is not at its prompt any more would show it, or run it.
-                let still =
-                    secret_prompt(live).is_some() || (live.far.is_some() && live.inner().prints == prints);
+                let still = secret_prompt(live).is_some()
+                    || (live.remote_host.is_some() && live.state().prints == prints);
                 if !still {
-                    return Attended::Over { entered: false };
+                    return SecretPromptOutcome::Closed { entered: false };
                 }
                 {
-                    let mut inner = live.inner();
+                    let mut inner = live.state();
                     inner.typed(&bytes);
                     inner.entered = true;
                     if let Some(capture) = &mut inner.capture {
@@ -157,12 +161,12 @@ impl SharedTerminal {
                 }
                 live.send(bytes);
                 live.until(TAKEN_WAIT_MAX, |inner| (inner.prints != prints).then_some(())).await;
-                Attended::Over { entered: true }
+                SecretPromptOutcome::Closed { entered: true }
             }
-            Answer::NoSecret => Attended::NoSecret,
-            Answer::Refused => {
+            PromptReply::NoSecret => SecretPromptOutcome::NotASecret,
+            PromptReply::Refused => {
                 live.send(vec![0x03]);
-                Attended::Refused
+                SecretPromptOutcome::Refused
             }
         }
     }
@@ -170,16 +174,16 @@ impl SharedTerminal {
 
 /// Waits until the program has gone on without an answer from here: the terminal shows again what is typed, or,
 /// where that cannot be seen, something was printed.
-async fn went_on(live: &Live, prints: u64) {
-    let hidden = live.echo() == Some(Echo::Hidden);
+async fn program_continued(live: &LiveShell, prints: u64) {
+    let hidden = live.echo() == Some(Echo::Off);
     // Stars come for what somebody types.
-    let line = |inner: &Inner| inner.screen.line_to_cursor().trim_end_matches('*').to_owned();
+    let line = |inner: &TerminalState| inner.screen.line_to_cursor().trim_end_matches('*').to_owned();
     let asked = {
-        let inner = live.inner();
+        let inner = live.state();
         inner.asked.then(|| line(&inner))
     };
-    let over = |inner: &Inner| match &asked {
-        _ if hidden => live.echo() != Some(Echo::Hidden),
+    let over = |inner: &TerminalState| match &asked {
+        _ if hidden => live.echo() != Some(Echo::Off),
         Some(asked) => !inner.asked || (inner.prints != prints && line(inner) != *asked),
         None => inner.prints != prints,
     };
@@ -187,10 +191,10 @@ async fn went_on(live: &Live, prints: u64) {
 }
 
 /// Which program asks, and where.
-fn asker(live: &Live) -> String {
-    let place = live.far.as_deref().unwrap_or("this machine");
-    let asked = live.inner().asked;
-    let program = match &live.far {
+fn asking_program(live: &LiveShell) -> String {
+    let place = live.remote_host.as_deref().unwrap_or("this machine");
+    let asked = live.state().asked;
+    let program = match &live.remote_host {
         _ if asked => Some("sudo".to_owned()),
         None => live.foreground().and_then(|group| {
             let name = std::fs::read_to_string(format!("/proc/{}/comm", group.as_raw_nonzero())).ok()?;
@@ -203,7 +207,7 @@ fn asker(live: &Live) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::SHAPE;
+    use super::SECRET_PROMPT;
 
     #[test]
     fn prompts_for_secrets_have_a_shape() {
@@ -222,7 +226,7 @@ mod tests {
             "Secret access key:",
             "Token (will be hidden): ",
         ] {
-            assert!(SHAPE.is_match(prompt), "{prompt}");
+            assert!(SECRET_PROMPT.is_match(prompt), "{prompt}");
         }
         for other in [
             "$ ",
@@ -233,7 +237,7 @@ mod tests {
             "secret-garden:~> ",
             "token> ",
         ] {
-            assert!(!SHAPE.is_match(other), "{other}");
+            assert!(!SECRET_PROMPT.is_match(other), "{other}");
         }
     }
 }

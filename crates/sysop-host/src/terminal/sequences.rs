@@ -10,18 +10,18 @@ const STRING_BYTES_MAX: usize = 8 * 1024;
 
 /// A piece of the stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum StreamToken<'a> {
     /// Text with tabs, carriage returns and newlines in it; a character may be cut at its ends.
     Text(&'a [u8]),
     /// Any other control character.
     Control(u8),
     /// A whole sequence from its `ESC` to its end.
-    Sequence(Kind, &'a [u8]),
+    Sequence(SequenceKind, &'a [u8]),
 }
 
 /// Kinds of sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SequenceKind {
     /// `ESC` and a letter, or an intermediate and a letter.
     Escape,
     /// `ESC [` …
@@ -33,39 +33,39 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ParserState {
     Ground,
     Escape,
     Csi,
-    String(Kind),
+    String(SequenceKind),
     /// An `ESC` came inside a string.
-    StringEscape(Kind),
+    StringEscape(SequenceKind),
 }
 
 /// The state of one stream.
 #[derive(Debug)]
-pub(super) struct Sequences {
-    state: State,
-    held: Vec<u8>,
+pub(super) struct SequenceParser {
+    state: ParserState,
+    pending: Vec<u8>,
     /// Whether the sequence is too long and is only waited out.
     dropped: bool,
 }
 
-impl Default for Sequences {
+impl Default for SequenceParser {
     fn default() -> Self {
-        Self { state: State::Ground, held: Vec::new(), dropped: false }
+        Self { state: ParserState::Ground, pending: Vec::new(), dropped: false }
     }
 }
 
-impl Sequences {
+impl SequenceParser {
     /// Takes the next bytes and gives what they complete.
-    pub(super) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Token<'_>)) {
+    pub(super) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(StreamToken<'_>)) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            if self.state == State::Ground {
+            if self.state == ParserState::Ground {
                 let run = text_run(rest);
                 if run > 0 {
-                    take(Token::Text(&rest[..run]));
+                    take(StreamToken::Text(&rest[..run]));
                     rest = &rest[run..];
                     continue;
                 }
@@ -77,30 +77,30 @@ impl Sequences {
 
     /// Whether the next bytes would be one text.
     pub(super) fn is_text(&self, bytes: &[u8]) -> bool {
-        self.state == State::Ground && text_run(bytes) == bytes.len()
+        self.state == ParserState::Ground && text_run(bytes) == bytes.len()
     }
 
-    fn step(&mut self, byte: u8, take: &mut impl FnMut(Token<'_>)) {
+    fn step(&mut self, byte: u8, take: &mut impl FnMut(StreamToken<'_>)) {
         match (self.state, byte) {
-            (State::Ground, 0x1b) => self.begin(),
-            (State::Ground, _) => take(Token::Control(byte)),
+            (ParserState::Ground, 0x1b) => self.begin(),
+            (ParserState::Ground, _) => take(StreamToken::Control(byte)),
             // CAN and SUB end any sequence without an effect.
-            (_, 0x18 | 0x1a) => self.state = State::Ground,
-            (State::Escape | State::Csi, 0x1b) => self.begin(),
-            (State::Escape | State::Csi, 0x00..=0x1f) => take(control_token(&[byte])),
-            (State::Escape, _) => self.escape(byte, take),
-            (State::Csi, 0x20..=0x3f) => self.hold(byte, SEQUENCE_BYTES_MAX),
-            (State::Csi, 0x40..=0x7e) => self.end(Kind::Csi, byte, take),
-            (State::Csi, 0x7f) => {}
-            (State::Csi, _) => self.state = State::Ground,
-            (State::String(Kind::Osc), 0x07) => self.end(Kind::Osc, byte, take),
-            (State::String(kind), 0x1b) => self.state = State::StringEscape(kind),
-            (State::String(_), _) => self.hold(byte, STRING_BYTES_MAX),
-            (State::StringEscape(kind), b'\\') => {
-                self.hold(0x1b, STRING_BYTES_MAX);
+            (_, 0x18 | 0x1a) => self.state = ParserState::Ground,
+            (ParserState::Escape | ParserState::Csi, 0x1b) => self.begin(),
+            (ParserState::Escape | ParserState::Csi, 0x00..=0x1f) => take(control_token(&[byte])),
+            (ParserState::Escape, _) => self.escape(byte, take),
+            (ParserState::Csi, 0x20..=0x3f) => self.push_pending(byte, SEQUENCE_BYTES_MAX),
+            (ParserState::Csi, 0x40..=0x7e) => self.end(SequenceKind::Csi, byte, take),
+            (ParserState::Csi, 0x7f) => {}
+            (ParserState::Csi, _) => self.state = ParserState::Ground,
+            (ParserState::String(SequenceKind::Osc), 0x07) => self.end(SequenceKind::Osc, byte, take),
+            (ParserState::String(kind), 0x1b) => self.state = ParserState::StringEscape(kind),
+            (ParserState::String(_), _) => self.push_pending(byte, STRING_BYTES_MAX),
+            (ParserState::StringEscape(kind), b'\\') => {
+                self.push_pending(0x1b, STRING_BYTES_MAX);
                 self.end(kind, byte, take);
             }
-            (State::StringEscape(_), _) => {
+            (ParserState::StringEscape(_), _) => {
                 // The string was never ended; another sequence begins.
                 self.begin();
                 self.step(byte, take);
@@ -108,45 +108,45 @@ impl Sequences {
         }
     }
 
-    fn escape(&mut self, byte: u8, take: &mut impl FnMut(Token<'_>)) {
-        let first = self.held.len() == 1;
+    fn escape(&mut self, byte: u8, take: &mut impl FnMut(StreamToken<'_>)) {
+        let first = self.pending.len() == 1;
         let next = match byte {
-            b'[' if first => Some(State::Csi),
-            b']' if first => Some(State::String(Kind::Osc)),
-            b'P' | b'X' | b'^' | b'_' if first => Some(State::String(Kind::Other)),
+            b'[' if first => Some(ParserState::Csi),
+            b']' if first => Some(ParserState::String(SequenceKind::Osc)),
+            b'P' | b'X' | b'^' | b'_' if first => Some(ParserState::String(SequenceKind::Other)),
             _ => None,
         };
         match (next, byte) {
             (Some(state), _) => {
-                self.hold(byte, SEQUENCE_BYTES_MAX);
+                self.push_pending(byte, SEQUENCE_BYTES_MAX);
                 self.state = state;
             }
-            (None, 0x20..=0x2f) => self.hold(byte, SEQUENCE_BYTES_MAX),
-            (None, 0x30..=0x7e) => self.end(Kind::Escape, byte, take),
-            (None, _) => self.state = State::Ground,
+            (None, 0x20..=0x2f) => self.push_pending(byte, SEQUENCE_BYTES_MAX),
+            (None, 0x30..=0x7e) => self.end(SequenceKind::Escape, byte, take),
+            (None, _) => self.state = ParserState::Ground,
         }
     }
 
     fn begin(&mut self) {
-        self.held.clear();
-        self.held.push(0x1b);
+        self.pending.clear();
+        self.pending.push(0x1b);
         self.dropped = false;
-        self.state = State::Escape;
+        self.state = ParserState::Escape;
     }
 
-    fn hold(&mut self, byte: u8, bytes_max: usize) {
-        if self.held.len() < bytes_max {
-            self.held.push(byte);
+    fn push_pending(&mut self, byte: u8, bytes_max: usize) {
+        if self.pending.len() < bytes_max {
+            self.pending.push(byte);
         } else {
             self.dropped = true;
         }
     }
 
-    fn end(&mut self, kind: Kind, byte: u8, take: &mut impl FnMut(Token<'_>)) {
-        self.state = State::Ground;
+    fn end(&mut self, kind: SequenceKind, byte: u8, take: &mut impl FnMut(StreamToken<'_>)) {
+        self.state = ParserState::Ground;
         if !self.dropped {
-            self.held.push(byte);
-            take(Token::Sequence(kind, &self.held));
+            self.pending.push(byte);
+            take(StreamToken::Sequence(kind, &self.pending));
         }
     }
 }
@@ -170,8 +170,8 @@ fn text_run(bytes: &[u8]) -> usize {
     run
 }
 
-fn control_token(byte: &[u8; 1]) -> Token<'_> {
-    if is_control(byte[0]) { Token::Control(byte[0]) } else { Token::Text(byte) }
+fn control_token(byte: &[u8; 1]) -> StreamToken<'_> {
+    if is_control(byte[0]) { StreamToken::Control(byte[0]) } else { StreamToken::Text(byte) }
 }
 
 /// What is between the introducer and the end of a string.
@@ -184,21 +184,21 @@ pub(super) fn string_body(bytes: &[u8]) -> &[u8] {
 mod tests {
     use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 
-    use super::{STRING_BYTES_MAX, Sequences, Token};
+    use super::{STRING_BYTES_MAX, SequenceParser, StreamToken};
 
     fn told(chunks: &[&[u8]]) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        let mut sequences = Sequences::default();
+        let mut sequences = SequenceParser::default();
         for chunk in chunks {
             sequences.push(chunk, |token| {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
                 match token {
-                    Token::Text(bytes) => match all.last_mut() {
+                    StreamToken::Text(bytes) => match all.last_mut() {
                         Some(last) if last.starts_with("text ") => last.push_str(&text(bytes)),
                         _ => all.push(format!("text {}", text(bytes))),
                     },
-                    Token::Control(byte) => all.push(format!("control {byte:#04x}")),
-                    Token::Sequence(kind, bytes) => all.push(format!("{kind:?} {}", text(bytes))),
+                    StreamToken::Control(byte) => all.push(format!("control {byte:#04x}")),
+                    StreamToken::Sequence(kind, bytes) => all.push(format!("{kind:?} {}", text(bytes))),
                 }
             });
         }

@@ -60,12 +60,12 @@ impl ShellKind {
     }
 
     /// Whether it can tell the end of a command.
-    pub(super) fn marks(self) -> bool {
+    pub(super) fn reports_commands(self) -> bool {
         self != Self::Csh
     }
 
     /// Whether it takes a line in raw mode, so that the terminal shows when it is ready.
-    pub(super) fn edits(self) -> bool {
+    pub(super) fn has_line_editor(self) -> bool {
         self != Self::Posix
     }
 
@@ -85,39 +85,39 @@ impl ShellKind {
 
 /// What a mark says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum ShellMark {
     /// A command begins to run.
-    Begun(String),
+    CommandStarted(String),
     /// A command ended; the nonce is empty where a person typed it.
     /// A prompt that is only drawn again has the count of the one before, where there is one.
-    Done { nonce: String, code: i32, count: Option<u64> },
+    CommandEnded { nonce: String, code: i32, count: Option<u64> },
     /// The prompt is there; the shell reads.
-    Ready,
+    PromptReady,
     /// Which program the shell is, which terminal it has, and on which machine.
-    Known { program: String, tty: String, machine: String },
+    Identified { program: String, tty: String, machine: String },
     /// A program asks for a password: what follows is its prompt.
-    Secret,
+    SecretRequested,
 }
 
 /// Reads a mark: its key and what it says. None where it is none of ours.
-pub(super) fn read(sequence: &[u8]) -> Option<(String, Mark)> {
+pub(super) fn read(sequence: &[u8]) -> Option<(String, ShellMark)> {
     let text = std::str::from_utf8(string_body(sequence).strip_prefix(MARK)?).ok()?;
     let mut parts = text.split(';');
     let key = parts.next()?.to_owned();
     let mark = match parts.next()? {
-        "C" => Mark::Begun(parts.next()?.to_owned()),
-        "D" => Mark::Done {
+        "C" => ShellMark::CommandStarted(parts.next()?.to_owned()),
+        "D" => ShellMark::CommandEnded {
             nonce: parts.next()?.to_owned(),
             code: parts.next()?.parse().ok()?,
             count: parts.next().and_then(|count| count.parse().ok()),
         },
-        "B" => Mark::Ready,
-        "K" => Mark::Known {
+        "B" => ShellMark::PromptReady,
+        "K" => ShellMark::Identified {
             program: parts.next()?.to_owned(),
             tty: parts.next()?.to_owned(),
             machine: parts.next()?.to_owned(),
         },
-        "S" => Mark::Secret,
+        "S" => ShellMark::SecretRequested,
         _ => return None,
     };
     Some((key, mark))
@@ -129,7 +129,7 @@ pub(super) fn is_mark(sequence: &[u8]) -> bool {
 }
 
 /// The line that asks any shell which program it is: its own words are those of all shells.
-pub(super) fn ask_kind(key: &str) -> String {
+pub(super) fn identify_command(key: &str) -> String {
     format!(
         " sh -c 'printf \"\\033]7717;{key};K;%s;%s;%s\\007\" \"$(readlink /proc/$PPID/exe || ps -o comm= -p $PPID)\" \"$(tty)\" \"$(uname -n)\"'"
     )
@@ -293,7 +293,7 @@ mod tests {
 
     use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 
-    use super::{Mark, PLAIN_LINE_BYTES_MAX, ShellKind, escaped, lines, read, setup};
+    use super::{PLAIN_LINE_BYTES_MAX, ShellKind, ShellMark, escaped, lines, read, setup};
 
     #[test]
     fn shells_are_known_by_their_programs() {
@@ -307,10 +307,10 @@ mod tests {
     #[test]
     fn marks_are_read_and_others_are_not() {
         let mark = |text: &str| read(format!("\x1b]{text}\x07").as_bytes());
-        assert_eq!(mark("7717;k;C;n"), Some(("k".to_owned(), Mark::Begun("n".to_owned()))));
-        let done = Mark::Done { nonce: "n".to_owned(), code: 3, count: None };
+        assert_eq!(mark("7717;k;C;n"), Some(("k".to_owned(), ShellMark::CommandStarted("n".to_owned()))));
+        let done = ShellMark::CommandEnded { nonce: "n".to_owned(), code: 3, count: None };
         assert_eq!(mark("7717;k;D;n;3"), Some(("k".to_owned(), done)));
-        assert_eq!(mark("7717;k;B"), Some(("k".to_owned(), Mark::Ready)));
+        assert_eq!(mark("7717;k;B"), Some(("k".to_owned(), ShellMark::PromptReady)));
         for other in ["7717;k;D;n", "7717;k;D;n;x", "7717;k", "7717", "133;D;0", "7717;k;Z"] {
             assert_eq!(mark(other), None, "{other}");
         }

@@ -5,41 +5,41 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use bytes::Bytes;
-use sysop_core::text::neutralise_line;
-use sysop_driver::people::{TerminalOutput, TerminalSize};
+use sysop_core::text::neutralize_line;
+use sysop_driver::prompter::{TerminalOutput, TerminalSize};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::plain::Plain;
+use super::output_filter::OutputFilter;
+use super::plain_text::PlainText;
 use super::recording::Recording;
-use super::screen::Screen;
-use super::sequences::{Kind, Sequences, Token};
-use super::shells::{self, Mark, ShellKind};
-use super::view::View;
+use super::screen::TerminalScreen;
+use super::sequences::{SequenceKind, SequenceParser, StreamToken};
+use super::shells::{self, ShellKind, ShellMark};
 use crate::output::redact::Secrets;
 
 /// The state of a terminal.
-pub(super) struct Inner {
-    sequences: Sequences,
-    pub(super) screen: Screen,
-    view: View,
+pub(super) struct TerminalState {
+    sequences: SequenceParser,
+    pub(super) screen: TerminalScreen,
+    view: OutputFilter,
     recording: Option<Recording>,
     outputs: broadcast::Sender<TerminalOutput>,
     /// The shells that tell of their commands, each inside the one before.
-    pub(super) shells: Vec<Shell>,
+    pub(super) shells: Vec<NestedShell>,
     /// Our own typing, which nobody is shown.
-    pub(super) hidden: Option<Hidden>,
+    pub(super) hidden: Option<HiddenInput>,
     /// Whether the innermost shell reads at its prompt.
     pub(super) ready: bool,
     /// Whether something was typed at that prompt that is no command yet.
     pub(super) dirty: bool,
     /// Whether a whole command was typed before the prompt was there that will take it.
     ahead: bool,
-    pub(super) capture: Option<Capturing>,
+    pub(super) capture: Option<CommandCapture>,
     /// Which program the shell is that was asked, as it has said.
     pub(super) known: Option<String>,
     /// Where the innermost shell is that was asked.
-    place: Option<Place>,
+    place: Option<TtyLocation>,
     /// The machine of the first shell that was asked.
     machine: Option<String>,
     /// Whether a program has asked for a password by its mark, and no line was ended since.
@@ -52,19 +52,19 @@ pub(super) struct Inner {
     pub(super) printed: Instant,
     /// How many times something was printed.
     pub(super) prints: u64,
-    pub(super) ended: Option<Ended>,
+    pub(super) ended: Option<ShellEnd>,
 }
 
 /// A terminal, by its name and that of its machine.
 #[derive(Debug, Clone)]
-struct Place {
+struct TtyLocation {
     tty: String,
     machine: String,
 }
 
 /// A shell that tells of its commands.
 #[derive(Debug)]
-pub(super) struct Shell {
+pub(super) struct NestedShell {
     pub(super) key: String,
     pub(super) kind: ShellKind,
     /// The nonce of the command that runs in it.
@@ -74,53 +74,59 @@ pub(super) struct Shell {
     /// Whether a command ended and its prompt was not seen yet.
     ended: bool,
     /// Where it is, if it was asked.
-    place: Option<Place>,
+    place: Option<TtyLocation>,
 }
 
 /// Until when nothing is shown.
 #[derive(Debug)]
-pub(super) struct Hidden {
-    pub(super) until: Until,
+pub(super) struct HiddenInput {
+    pub(super) until: HiddenUntil,
     /// What is shown in its place when it is over.
     pub(super) shown: String,
 }
 
 /// What ends the hiding.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum HiddenUntil {
     /// A prompt of the shell with this key.
-    Ready(String),
+    PromptReady(String),
     /// The beginning of the command with this nonce.
-    Begun(String),
+    CommandStarted(String),
     /// The answer to which shell it is, with this key.
-    Known(String),
+    Identified(String),
 }
 
 /// What a call captures.
-pub(super) struct Capturing {
+pub(super) struct CommandCapture {
     nonce: String,
-    plain: Plain,
+    plain: PlainText,
     pub(super) out: Vec<u8>,
     pub(super) begun: bool,
-    pub(super) done: Option<Done>,
+    pub(super) done: Option<CommandEnd>,
 }
 
 /// How a captured command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Done {
+pub(super) enum CommandEnd {
     /// By itself.
-    Code(i32),
+    Exited(i32),
     /// The shell is at its prompt again, but the mark did not come through.
-    Lost,
+    MarkLost,
     /// With the shell that ran it, which was inside another.
-    Left,
+    ShellLeft,
 }
 
-impl Capturing {
+impl CommandCapture {
     /// Of the command with this nonce, from its beginning; or, without one, of all from now on.
     pub(super) fn new(nonce: Option<String>) -> Self {
         let begun = nonce.is_none();
-        Self { nonce: nonce.unwrap_or_default(), plain: Plain::default(), out: Vec::new(), begun, done: None }
+        Self {
+            nonce: nonce.unwrap_or_default(),
+            plain: PlainText::default(),
+            out: Vec::new(),
+            begun,
+            done: None,
+        }
     }
 
     /// Adds a line of ours.
@@ -136,13 +142,13 @@ impl Capturing {
 
 /// How the shell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ShellEnd {
     Exited(i32),
     Killed(i32),
     Unknown,
 }
 
-impl Ended {
+impl ShellEnd {
     pub(super) fn of(status: Option<ExitStatus>) -> Self {
         match status.map(|status| (status.code(), status.signal())) {
             Some((Some(code), _)) => Self::Exited(code),
@@ -152,7 +158,7 @@ impl Ended {
     }
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for ShellEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Exited(code) => write!(f, "the shell ended with exit code {code}"),
@@ -162,16 +168,16 @@ impl std::fmt::Display for Ended {
     }
 }
 
-impl Inner {
+impl TerminalState {
     pub(super) fn new(
         size: TerminalSize,
         outputs: broadcast::Sender<TerminalOutput>,
         recording: Option<Recording>,
     ) -> Self {
         Self {
-            sequences: Sequences::default(),
-            screen: Screen::new(size),
-            view: View::default(),
+            sequences: SequenceParser::default(),
+            screen: TerminalScreen::new(size),
+            view: OutputFilter::default(),
             recording,
             outputs,
             shells: Vec::new(),
@@ -203,7 +209,7 @@ impl Inner {
     }
 
     /// Whether a command has ended whose prompt is on its way.
-    pub(super) fn is_between(&self) -> bool {
+    pub(super) fn awaits_prompt(&self) -> bool {
         !self.ready
             && self.hidden.is_none()
             && self.ended.is_none()
@@ -213,7 +219,7 @@ impl Inner {
     /// A shell that was made to tell, inside those that are known.
     pub(super) fn enter(&mut self, key: String, kind: ShellKind) {
         let place = self.place.clone();
-        self.shells.push(Shell { key, kind, running: None, count: None, ended: true, place });
+        self.shells.push(NestedShell { key, kind, running: None, count: None, ended: true, place });
     }
 
     /// The terminal of the innermost shell, where it is on the machine of the first one.
@@ -223,7 +229,7 @@ impl Inner {
     }
 
     /// Shows nothing from now on, until the next prompt at the earliest.
-    pub(super) fn hide(&mut self, hidden: Hidden) {
+    pub(super) fn hide(&mut self, hidden: HiddenInput) {
         self.ready = false;
         self.dirty = false;
         self.entered = false;
@@ -238,7 +244,7 @@ impl Inner {
         if self.ready {
             self.ready = !ends;
             self.dirty = !ends;
-        } else if self.is_between() {
+        } else if self.awaits_prompt() {
             self.ahead |= ends;
             self.dirty = !ends;
         }
@@ -256,12 +262,12 @@ impl Inner {
         let mut sequences = std::mem::take(&mut self.sequences);
         let mut plain = true;
         sequences.push(chunk, |token| {
-            plain &= matches!(token, Token::Text(_));
+            plain &= matches!(token, StreamToken::Text(_));
             self.token(&token, &mut raw, &mut shown);
         });
         self.sequences = sequences;
         let reply = if plain {
-            self.screen.text_came(&raw);
+            self.screen.push_text(&raw);
             Vec::new()
         } else {
             self.screen.advance(&raw)
@@ -272,15 +278,15 @@ impl Inner {
 
     /// The same for what is nothing but text, as most of a flood is: without a copy for each that looks.
     fn take_text(&mut self, text: &[u8], secrets: &Secrets) {
-        self.screen.text_came(text);
+        self.screen.push_text(text);
         if self.view.passes(text) {
             self.show(text, secrets);
         } else {
             let mut shown = Vec::with_capacity(text.len());
-            self.view.push(&Token::Text(text), &mut shown);
+            self.view.push(&StreamToken::Text(text), &mut shown);
             self.show(&shown, secrets);
         }
-        self.capture(&Token::Text(text));
+        self.capture(&StreamToken::Text(text));
     }
 
     /// Gives watchers and the recording what they may see.
@@ -301,7 +307,7 @@ impl Inner {
     }
 
     /// What a watcher begins with, of what is above the screen so many rows, and all that comes after it.
-    pub(super) fn watched(&self, scrollback_rows: usize) -> (Bytes, broadcast::Receiver<TerminalOutput>) {
+    pub(super) fn subscribe(&self, scrollback_rows: usize) -> (Bytes, broadcast::Receiver<TerminalOutput>) {
         (Bytes::from(self.screen.picture(scrollback_rows)), self.outputs.subscribe())
     }
 
@@ -311,7 +317,7 @@ impl Inner {
         let _ = self.outputs.send(TerminalOutput::Resized(size));
     }
 
-    pub(super) fn end(&mut self, ended: Ended) {
+    pub(super) fn end(&mut self, ended: ShellEnd) {
         self.ended = Some(ended);
         self.ready = false;
         self.hidden = None;
@@ -329,8 +335,8 @@ impl Inner {
         }
     }
 
-    fn token(&mut self, token: &Token<'_>, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
-        if let Token::Sequence(Kind::Osc, bytes) = token
+    fn token(&mut self, token: &StreamToken<'_>, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
+        if let StreamToken::Sequence(SequenceKind::Osc, bytes) = token
             && shells::is_mark(bytes)
         {
             if let Some((key, mark)) = shells::read(bytes) {
@@ -339,8 +345,8 @@ impl Inner {
             return;
         }
         let bytes = match token {
-            Token::Text(bytes) | Token::Sequence(_, bytes) => *bytes,
-            Token::Control(byte) => std::slice::from_ref(byte),
+            StreamToken::Text(bytes) | StreamToken::Sequence(_, bytes) => *bytes,
+            StreamToken::Control(byte) => std::slice::from_ref(byte),
         };
         if self.hidden.is_some() {
             if concerns_the_keyboard(token) {
@@ -354,7 +360,7 @@ impl Inner {
         self.capture(token);
     }
 
-    fn capture(&mut self, token: &Token<'_>) {
+    fn capture(&mut self, token: &StreamToken<'_>) {
         if let Some(capture) = &mut self.capture
             && capture.begun
             && capture.done.is_none()
@@ -363,33 +369,33 @@ impl Inner {
         }
     }
 
-    fn mark(&mut self, key: &str, mark: Mark, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
+    fn mark(&mut self, key: &str, mark: ShellMark, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
         match mark {
-            Mark::Secret => {
+            ShellMark::SecretRequested => {
                 self.asked |= key == self.secret_key;
                 return;
             }
-            Mark::Known { program, tty, machine } => {
-                if self.is_hidden_until(&Until::Known(key.to_owned())) {
+            ShellMark::Identified { program, tty, machine } => {
+                if self.is_hidden_until(&HiddenUntil::Identified(key.to_owned())) {
                     self.machine.get_or_insert_with(|| machine.clone());
-                    self.place = Some(Place { tty, machine });
+                    self.place = Some(TtyLocation { tty, machine });
                     self.known = Some(program);
                 }
                 return;
             }
-            Mark::Begun(_) | Mark::Done { .. } | Mark::Ready => {}
+            ShellMark::CommandStarted(_) | ShellMark::CommandEnded { .. } | ShellMark::PromptReady => {}
         }
         let Some(place) = self.shells.iter().position(|shell| shell.key == key) else { return };
         if place + 1 < self.shells.len() {
             self.shells.truncate(place + 1);
-            self.captured(Done::Left);
+            self.captured(CommandEnd::ShellLeft);
         }
         if let Some(place) = &self.shells[place].place {
             self.place = Some(place.clone());
         }
         match mark {
-            Mark::Begun(nonce) => self.begun(place, nonce, raw, shown),
-            Mark::Done { nonce, code, count } => {
+            ShellMark::CommandStarted(nonce) => self.begun(place, nonce, raw, shown),
+            ShellMark::CommandEnded { nonce, code, count } => {
                 let shell = &mut self.shells[place];
                 if count.is_some() && count == shell.count {
                     return;
@@ -399,32 +405,32 @@ impl Inner {
                 self.dirty = false;
                 if self.shells[place].running.take_if(|running| *running == nonce).is_some() {
                     let ours = self.capture.as_ref().is_some_and(|capture| capture.nonce == nonce);
-                    self.captured(if ours { Done::Code(code) } else { Done::Left });
+                    self.captured(if ours { CommandEnd::Exited(code) } else { CommandEnd::ShellLeft });
                 }
             }
             // An editor that draws its prompt again is where it was.
-            Mark::Ready if !std::mem::take(&mut self.shells[place].ended) => {}
-            Mark::Ready => {
-                if self.is_hidden_until(&Until::Ready(key.to_owned())) {
+            ShellMark::PromptReady if !std::mem::take(&mut self.shells[place].ended) => {}
+            ShellMark::PromptReady => {
+                if self.is_hidden_until(&HiddenUntil::PromptReady(key.to_owned())) {
                     self.hidden = None;
                 }
                 if self.hidden.is_none() && self.shells[place].running.take().is_some() {
-                    self.captured(Done::Lost);
+                    self.captured(CommandEnd::MarkLost);
                 }
                 self.ready = !std::mem::take(&mut self.ahead);
                 self.asked = false;
             }
-            Mark::Secret | Mark::Known { .. } => {}
+            ShellMark::SecretRequested | ShellMark::Identified { .. } => {}
         }
     }
 
     fn begun(&mut self, place: usize, nonce: String, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
-        if !self.is_hidden_until(&Until::Begun(nonce.clone())) {
+        if !self.is_hidden_until(&HiddenUntil::CommandStarted(nonce.clone())) {
             return;
         }
         if let Some(hidden) = self.hidden.take() {
             for line in hidden.shown.lines() {
-                let line = neutralise_line(line);
+                let line = neutralize_line(line);
                 for bytes in [line.as_bytes(), b"\r\n"] {
                     raw.extend_from_slice(bytes);
                     shown.extend_from_slice(bytes);
@@ -437,13 +443,13 @@ impl Inner {
         self.shells[place].running = Some(nonce);
     }
 
-    fn is_hidden_until(&self, until: &Until) -> bool {
+    fn is_hidden_until(&self, until: &HiddenUntil) -> bool {
         self.hidden.as_ref().is_some_and(|hidden| hidden.until == *until)
     }
 
-    fn captured(&mut self, done: Done) {
+    fn captured(&mut self, done: CommandEnd) {
         let Some(capture) = self.capture.as_mut().filter(|capture| capture.begun) else { return };
-        if capture.done.is_none() || done == Done::Left {
+        if capture.done.is_none() || done == CommandEnd::ShellLeft {
             capture.done = Some(done);
         }
     }
@@ -455,14 +461,14 @@ pub(super) fn random_key() -> String {
 }
 
 /// Whether a sequence changes how keys are sent, or wants an answer: it counts also where nothing is shown.
-fn concerns_the_keyboard(token: &Token<'_>) -> bool {
-    let Token::Sequence(kind, bytes) = token else { return false };
+fn concerns_the_keyboard(token: &StreamToken<'_>) -> bool {
+    let StreamToken::Sequence(kind, bytes) = token else { return false };
     match (kind, bytes.last()) {
-        (Kind::Csi, Some(b'n' | b'c')) => true,
-        (Kind::Csi, Some(b'h' | b'l')) => {
+        (SequenceKind::Csi, Some(b'n' | b'c')) => true,
+        (SequenceKind::Csi, Some(b'h' | b'l')) => {
             matches!(bytes.get(2..bytes.len() - 1), Some(b"?1" | b"?2004" | b"?25"))
         }
-        (Kind::Escape, Some(b'=' | b'>')) => true,
+        (SequenceKind::Escape, Some(b'=' | b'>')) => true,
         _ => false,
     }
 }

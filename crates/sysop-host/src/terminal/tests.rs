@@ -6,20 +6,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sysop_core::event::Typed;
+use sysop_core::event::TypedInput;
 use sysop_core::id::CallId;
 use sysop_core::outcome::Status;
 use sysop_core::question::QuestionKind;
-use sysop_driver::people::{Answer, Asked, People};
 use sysop_driver::port::{CancellationToken, DeltaSink};
+use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 
 use super::{CallEnd, SharedTerminal};
 use crate::local::LocalMachine;
 use crate::machine::{
-    Before, Echo, Exec, Found, Listing, Machine, MachineError, Program, Search, Stat, TerminalStart,
+    Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Listing, Machine, MachineError, Precondition,
+    Program, TerminalStart,
 };
 use crate::output::OutputLimits;
-use crate::output::artefacts::Artefacts;
+use crate::output::artifacts::Artifacts;
 use crate::output::capture::Capture;
 use crate::output::redact::Secrets;
 use crate::path::RootPath;
@@ -27,17 +28,17 @@ use crate::path::RootPath;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A machine whose terminal is behind another.
-struct Far {
+struct RemoteMachine {
     machine: LocalMachine,
     shell: &'static str,
     /// Whether the terminal can be asked about beside its connection.
     beside: bool,
     /// How often it was.
-    looks: AtomicU32,
+    echo_queries: AtomicU32,
 }
 
 #[async_trait]
-impl Machine for Far {
+impl Machine for RemoteMachine {
     async fn path(&self, text: &str) -> Result<RootPath, MachineError> {
         self.machine.path(text).await
     }
@@ -48,7 +49,7 @@ impl Machine for Far {
         timeout: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Exec, MachineError> {
+    ) -> Result<ExecResult, MachineError> {
         self.machine.exec(program, timeout, capture, cancel).await
     }
 
@@ -56,11 +57,11 @@ impl Machine for Far {
         self.machine.read(path, cancel).await
     }
 
-    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Before) -> Result<(), MachineError> {
+    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Precondition) -> Result<(), MachineError> {
         self.machine.write(path, bytes, before).await
     }
 
-    async fn remove(&self, path: &RootPath, before: Before) -> Result<(), MachineError> {
+    async fn remove(&self, path: &RootPath, before: Precondition) -> Result<(), MachineError> {
         self.machine.remove(path, before).await
     }
 
@@ -68,7 +69,7 @@ impl Machine for Far {
         self.machine.make_folder(path, cancel).await
     }
 
-    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Stat, MachineError> {
+    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<FileStat, MachineError> {
         self.machine.stat(path, cancel).await
     }
 
@@ -76,7 +77,11 @@ impl Machine for Far {
         self.machine.list(path, cancel).await
     }
 
-    async fn find(&self, search: Search, cancel: &CancellationToken) -> Result<Found, MachineError> {
+    async fn find(
+        &self,
+        search: FileSearch,
+        cancel: &CancellationToken,
+    ) -> Result<FileSearchResult, MachineError> {
         self.machine.find(search, cancel).await
     }
 
@@ -85,29 +90,29 @@ impl Machine for Far {
         Ok(TerminalStart {
             program: "/usr/bin/script".into(),
             arguments: ["-qec", self.shell, "/dev/null"].map(Into::into).to_vec(),
-            far: Some("web1".to_owned()),
+            remote_host: Some("web1".to_owned()),
             ..start
         })
     }
 
     async fn echo(&self, tty: &str) -> Option<Echo> {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.echo_queries.fetch_add(1, Ordering::Relaxed);
         if self.beside { self.machine.echo(tty).await } else { None }
     }
 }
 
 /// People who answer everything, and remember what they were asked.
 #[derive(Default)]
-struct Answering(Mutex<Vec<Asked>>, Mutex<Vec<Typed>>);
+struct AnsweringPrompter(Mutex<Vec<PromptRequest>>, Mutex<Vec<TypedInput>>);
 
 #[async_trait]
-impl People for Answering {
-    async fn ask(&self, asked: Asked) -> Answer {
+impl Prompter for AnsweringPrompter {
+    async fn ask(&self, asked: PromptRequest) -> PromptReply {
         self.0.lock().unwrap().push(asked);
-        Answer::Given { by: "ann".to_owned(), text: "correct horse".into() }
+        PromptReply::Given { by: "ann".to_owned(), text: "correct horse".into() }
     }
 
-    fn typed(&self, _: &str, typed: Typed) {
+    fn typed(&self, _: &str, typed: TypedInput) {
         self.1.lock().unwrap().push(typed);
     }
 
@@ -116,30 +121,30 @@ impl People for Answering {
     fn notice(&self, _: &str) {}
 }
 
-struct Desk {
+struct Rig {
     terminal: Arc<SharedTerminal>,
-    people: Arc<Answering>,
-    far: Arc<Far>,
-    artefacts: Artefacts,
+    people: Arc<AnsweringPrompter>,
+    remote_host: Arc<RemoteMachine>,
+    artifacts: Artifacts,
     _home: tempfile::TempDir,
 }
 
-fn desk(shell: &'static str, beside: bool) -> Desk {
+fn rig(shell: &'static str, beside: bool) -> Rig {
     let home = tempfile::tempdir().unwrap();
     let machine = LocalMachine::open(home.path(), &[], &Secrets::default()).unwrap();
-    let artefacts = Artefacts::new(home.path().join("artefacts"), 1024 * 1024);
-    let far = Arc::new(Far { machine, shell, beside, looks: AtomicU32::new(0) });
-    let machine = Arc::clone(&far) as Arc<dyn Machine>;
-    let terminal = SharedTerminal::new(machine, artefacts.clone(), Arc::default());
-    let people = Arc::new(Answering::default());
-    terminal.attend(Arc::clone(&people) as Arc<dyn People>);
-    Desk { terminal, people, far, artefacts, _home: home }
+    let artifacts = Artifacts::new(home.path().join("artefacts"), 1024 * 1024);
+    let remote_host = Arc::new(RemoteMachine { machine, shell, beside, echo_queries: AtomicU32::new(0) });
+    let machine = Arc::clone(&remote_host) as Arc<dyn Machine>;
+    let terminal = SharedTerminal::new(machine, artifacts.clone(), Arc::default());
+    let people = Arc::new(AnsweringPrompter::default());
+    terminal.set_prompter(Arc::clone(&people) as Arc<dyn Prompter>);
+    Rig { terminal, people, remote_host, artifacts, _home: home }
 }
 
-impl Desk {
+impl Rig {
     async fn run(&self, command: &str) -> (CallEnd, String) {
         let secrets = Secrets::default();
-        let mut capture = Capture::new(OutputLimits::default(), &secrets, &self.artefacts, DeltaSink::none());
+        let mut capture = Capture::new(OutputLimits::default(), &secrets, &self.artifacts, DeltaSink::none());
         let (call, cancel) = (CallId::new("call"), CancellationToken::new());
         let run = self.terminal.run_command(command, DEADLINE, &mut capture, &call, &cancel);
         let end = tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time").unwrap();
@@ -148,7 +153,7 @@ impl Desk {
 
     async fn keys(&self, keys: &str) -> (Result<CallEnd, String>, String) {
         let secrets = Secrets::default();
-        let mut capture = Capture::new(OutputLimits::default(), &secrets, &self.artefacts, DeltaSink::none());
+        let mut capture = Capture::new(OutputLimits::default(), &secrets, &self.artifacts, DeltaSink::none());
         let (call, cancel) = (CallId::new("call"), CancellationToken::new());
         let press = self.terminal.send_keys(keys, &mut capture, &call, &cancel);
         let end = tokio::time::timeout(DEADLINE, press).await.expect("the call ends in time");
@@ -159,14 +164,14 @@ impl Desk {
     async fn shows(&self, text: &str) {
         let live = self.terminal.current().unwrap();
         let shown = live.until(DEADLINE, |inner| (inner.screen.line_to_cursor() == text).then_some(()));
-        assert!(shown.await.is_some(), "no {text:?} in {}", live.inner().screen.text());
+        assert!(shown.await.is_some(), "no {text:?} in {}", live.state().screen.text());
     }
 
     /// Waits until the shell is at its prompt.
     async fn ready(&self) {
         let live = self.terminal.current().unwrap();
         let ready = live.until(DEADLINE, |inner| inner.ready.then_some(())).await;
-        assert!(ready.is_some(), "a program still runs: {}", live.inner().screen.text());
+        assert!(ready.is_some(), "a program still runs: {}", live.state().screen.text());
     }
 
     /// A person types, one key after another.
@@ -177,7 +182,7 @@ impl Desk {
     }
 
     /// What the log was told since the last time.
-    fn told(&self) -> Vec<Typed> {
+    fn told(&self) -> Vec<TypedInput> {
         std::mem::take(&mut self.people.1.lock().unwrap())
     }
 
@@ -194,111 +199,111 @@ const ASKS: &str =
 #[tokio::test]
 async fn every_shell_on_a_far_machine_tells_of_its_commands() {
     for shell in ["bash --norc", "zsh -f", "fish -N", "dash", "busybox ash"] {
-        let desk = desk(shell, true);
-        desk.is("echo a; sh -c 'exit 3'", "a\n", 3).await;
-        desk.is("cd /; sh -c pwd", "/\n", 0).await;
-        let (end, _) = desk.run("exit 5").await;
+        let rig = rig(shell, true);
+        rig.is("echo a; sh -c 'exit 3'", "a\n", 3).await;
+        rig.is("cd /; sh -c pwd", "/\n", 0).await;
+        let (end, _) = rig.run("exit 5").await;
         assert_eq!((end.status, end.exit_code), (Status::Failed, Some(5)), "{shell}: {end:?}");
     }
 }
 
 #[tokio::test]
 async fn a_lost_connection_is_no_exit_code() {
-    let desk = desk("bash --norc", true);
-    let (end, _) = desk.run("exit 255").await;
+    let rig = rig("bash --norc", true);
+    let (end, _) = rig.run("exit 255").await;
     assert_eq!(end.status, Status::Unknown);
     assert!(end.notes[0].starts_with("the connection ended"), "{end:?}");
 }
 
 #[tokio::test]
 async fn a_far_terminal_is_asked_whether_it_hides_what_is_typed() {
-    let desk = desk("bash --norc", true);
-    desk.is(&ASKS.replace("WORD", "word"), "Say the word: [password entered]\n14\n", 0).await;
-    let asked = desk.people.0.lock().unwrap().clone();
+    let rig = rig("bash --norc", true);
+    rig.is(&ASKS.replace("WORD", "word"), "Say the word: [password entered]\n14\n", 0).await;
+    let asked = rig.people.0.lock().unwrap().clone();
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "a program on web1"));
 }
 
 #[tokio::test]
 async fn where_nobody_can_tell_the_person_decides() {
-    let desk = desk("bash --norc", false);
-    desk.is(&ASKS.replace("WORD", "password"), "Say the password: [password entered]\n14\n", 0).await;
-    let asked = desk.people.0.lock().unwrap().clone();
+    let rig = rig("bash --norc", false);
+    rig.is(&ASKS.replace("WORD", "password"), "Say the password: [password entered]\n14\n", 0).await;
+    let asked = rig.people.0.lock().unwrap().clone();
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert_eq!((asked[0].kind, asked[0].prompt.as_str()), (QuestionKind::PerhapsSecret, "Say the password:"));
 }
 
 #[tokio::test]
 async fn the_mark_of_sudo_is_enough() {
-    let desk = desk("bash --norc", false);
-    desk.is(
+    let rig = rig("bash --norc", false);
+    rig.is(
         "printf \"${SUDO_PROMPT%\\[*}word, \"; read -rs word; echo; echo ${#word}",
         "word, [password entered]\n13\n",
         0,
     )
     .await;
-    let asked = desk.people.0.lock().unwrap().clone();
+    let asked = rig.people.0.lock().unwrap().clone();
     assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "sudo on web1"));
 }
 
-fn keys(text: &str) -> Typed {
-    Typed::Keys { text: text.to_owned() }
+fn keys(text: &str) -> TypedInput {
+    TypedInput::Keys { text: text.to_owned() }
 }
 
-fn secret(prompt: &str) -> Typed {
-    Typed::Secret { prompt: prompt.to_owned() }
+fn secret(prompt: &str) -> TypedInput {
+    TypedInput::Secret { prompt: prompt.to_owned() }
 }
 
 #[tokio::test]
 async fn what_a_far_terminal_does_not_show_is_told_to_nobody() {
     for shell in ["bash --norc", "zsh -f"] {
-        let desk = desk(shell, true);
-        desk.is("ask() { printf %s \"$1\"; read -rs word; echo; echo ${#word}; }", "", 0).await;
+        let rig = rig(shell, true);
+        rig.is("ask() { printf %s \"$1\"; read -rs word; echo; echo ${#word}; }", "", 0).await;
         for prompt in ["Say it ", "Token (will be hidden): ", "Enter PEM pass phrase:"] {
             for paste in [false, true] {
                 let command = format!("ask '{prompt}'");
-                desk.types(&format!("{command}\r"));
-                desk.shows(prompt).await;
+                rig.types(&format!("{command}\r"));
+                rig.shows(prompt).await;
                 if paste {
-                    desk.terminal.typed("ann", b"hunter2\r");
+                    rig.terminal.typed("ann", b"hunter2\r");
                 } else {
-                    desk.types("hunter2\r");
+                    rig.types("hunter2\r");
                 }
-                desk.ready().await;
+                rig.ready().await;
                 let expected = [keys(&format!("{command} Enter")), secret(prompt.trim())];
-                assert_eq!(desk.told(), expected, "{shell}: {prompt}, {paste}");
+                assert_eq!(rig.told(), expected, "{shell}: {prompt}, {paste}");
             }
         }
-        let news = desk.terminal.typed_news().unwrap();
+        let news = rig.terminal.take_typed_notice().unwrap();
         assert!(news.contains("ann entered a password") && !news.contains("hunter2"), "{news}");
     }
 }
 
 #[tokio::test]
 async fn a_pause_in_a_secret_tells_nothing_of_it() {
-    let desk = desk("bash --norc", true);
-    desk.is("true", "", 0).await;
-    desk.types("read -rsp 'Say it ' word\r");
-    desk.shows("Say it ").await;
-    desk.types("hun");
-    let news = desk.terminal.typed_news().unwrap();
+    let rig = rig("bash --norc", true);
+    rig.is("true", "", 0).await;
+    rig.types("read -rsp 'Say it ' word\r");
+    rig.shows("Say it ").await;
+    rig.types("hun");
+    let news = rig.terminal.take_typed_notice().unwrap();
     assert!(news.ends_with("word Enter"), "{news}");
-    desk.types("ter2\x7f\r");
-    desk.ready().await;
-    assert_eq!(desk.told(), [keys("read -rsp 'Say it ' word Enter"), secret("Say it")]);
+    rig.types("ter2\x7f\r");
+    rig.ready().await;
+    assert_eq!(rig.told(), [keys("read -rsp 'Say it ' word Enter"), secret("Say it")]);
 }
 
 #[tokio::test]
 async fn what_a_far_terminal_shows_is_told() {
-    let desk = desk("bash --norc", true);
-    desk.is("true", "", 0).await;
-    desk.types("read -rp 'Name ' word\r");
-    desk.shows("Name ").await;
-    desk.types("ann");
-    desk.shows("Name ann").await;
-    desk.types("\r");
-    desk.ready().await;
-    assert_eq!(desk.told(), [keys("read -rp 'Name ' word Enter"), keys("ann Enter")]);
+    let rig = rig("bash --norc", true);
+    rig.is("true", "", 0).await;
+    rig.types("read -rp 'Name ' word\r");
+    rig.shows("Name ").await;
+    rig.types("ann");
+    rig.shows("Name ann").await;
+    rig.types("\r");
+    rig.ready().await;
+    assert_eq!(rig.told(), [keys("read -rp 'Name ' word Enter"), keys("ann Enter")]);
 }
 
 /// What a program does that shows a star for each letter of a secret.
@@ -306,124 +311,124 @@ const MASKS: &str = "mask() { stty -echo -icanon; printf %b \"$1\"; local c; whi
 
 #[tokio::test]
 async fn a_masked_secret_is_told_to_nobody() {
-    let desk = desk("bash --norc", false);
-    desk.is(MASKS, "", 0).await;
+    let rig = rig("bash --norc", false);
+    rig.is(MASKS, "", 0).await;
     for (command, prompt) in [
         ("mask 'Say it '", "Say it "),
         ("mask \"${SUDO_PROMPT%\\[*}word \"", "word "),
         ("mask Password:", "Password:"),
     ] {
-        desk.types(&format!("{command}\r"));
-        desk.shows(prompt).await;
-        desk.told();
+        rig.types(&format!("{command}\r"));
+        rig.shows(prompt).await;
+        rig.told();
         for typed in 1..=7 {
-            desk.types("hunter2".get(typed - 1..typed).unwrap());
-            desk.shows(&format!("{prompt}{}", "*".repeat(typed))).await;
+            rig.types("hunter2".get(typed - 1..typed).unwrap());
+            rig.shows(&format!("{prompt}{}", "*".repeat(typed))).await;
         }
-        desk.types("\r");
-        desk.ready().await;
-        assert_eq!(desk.told(), [secret(prompt.trim())], "{command}");
+        rig.types("\r");
+        rig.ready().await;
+        assert_eq!(rig.told(), [secret(prompt.trim())], "{command}");
     }
 }
 
 #[tokio::test]
 async fn nobody_but_a_person_types_into_a_masked_prompt_that_has_begun() {
-    let desk = desk("bash --norc", false);
-    desk.is(MASKS, "", 0).await;
-    desk.types("mask \"${SUDO_PROMPT%\\[*}word \"\r");
-    desk.shows("word ").await;
-    desk.types("h");
-    desk.shows("word *").await;
-    desk.terminal.released("ann");
-    let (end, _) = desk.keys("guess Enter").await;
+    let rig = rig("bash --norc", false);
+    rig.is(MASKS, "", 0).await;
+    rig.types("mask \"${SUDO_PROMPT%\\[*}word \"\r");
+    rig.shows("word ").await;
+    rig.types("h");
+    rig.shows("word *").await;
+    rig.terminal.user_released("ann");
+    let (end, _) = rig.keys("guess Enter").await;
     assert!(end.unwrap_err().contains("only a person may enter"));
 }
 
 #[tokio::test]
 async fn keys_after_a_line_that_asks_for_a_secret_stay_away() {
-    let desk = desk("bash --norc", true);
-    desk.is("true", "", 0).await;
-    let (end, text) = desk.keys("\"read -rsp 'Say it ' word\" Enter hunter2 Enter").await;
+    let rig = rig("bash --norc", true);
+    rig.is("true", "", 0).await;
+    let (end, text) = rig.keys("\"read -rsp 'Say it ' word\" Enter hunter2 Enter").await;
     let notes = end.unwrap().notes.join("\n");
     assert!(notes.contains("the keys after that were not pressed"), "{notes}: {text}");
     // Nobody has answered yet; the next call sees to that, and types nothing.
-    let (end, _) = desk.keys("guess Enter").await;
+    let (end, _) = rig.keys("guess Enter").await;
     assert!(end.unwrap_err().contains("password entered"));
-    desk.ready().await;
-    desk.is("echo ${#word}", "13\n", 0).await;
+    rig.ready().await;
+    rig.is("echo ${#word}", "13\n", 0).await;
 }
 
 #[tokio::test]
 async fn neither_keys_nor_commands_go_into_a_far_prompt_that_has_just_come() {
-    let desk = desk("bash --norc", true);
-    desk.is("true", "", 0).await;
+    let rig = rig("bash --norc", true);
+    rig.is("true", "", 0).await;
     for tool in ["keys", "command"] {
-        desk.types("read -rsp 'Say it ' word\r");
-        desk.shows("Say it ").await;
-        desk.terminal.released("ann");
+        rig.types("read -rsp 'Say it ' word\r");
+        rig.shows("Say it ").await;
+        rig.terminal.user_released("ann");
         if tool == "keys" {
-            let (end, _) = desk.keys("guess Enter").await;
+            let (end, _) = rig.keys("guess Enter").await;
             assert!(end.unwrap_err().contains("only a person may enter"));
         } else {
             let secrets = Secrets::default();
             let mut capture =
-                Capture::new(OutputLimits::default(), &secrets, &desk.artefacts, DeltaSink::none());
+                Capture::new(OutputLimits::default(), &secrets, &rig.artifacts, DeltaSink::none());
             let (call, cancel) = (CallId::new("call"), CancellationToken::new());
-            let end = desk.terminal.run_command("echo guess", DEADLINE, &mut capture, &call, &cancel).await;
+            let end = rig.terminal.run_command("echo guess", DEADLINE, &mut capture, &call, &cancel).await;
             assert!(format!("{:?}", end.unwrap_err()).contains("only a person may enter"));
         }
-        desk.ready().await;
-        desk.is("echo ${#word}", "13\n", 0).await;
+        rig.ready().await;
+        rig.is("echo ${#word}", "13\n", 0).await;
     }
 }
 
 #[tokio::test]
 async fn a_line_that_may_still_be_on_its_way_is_taken_back() {
-    let desk = desk("bash --norc", true);
-    desk.is("true", "", 0).await;
-    desk.ready().await;
-    let link = desk.terminal.current().unwrap().pid().unwrap();
+    let rig = rig("bash --norc", true);
+    rig.is("true", "", 0).await;
+    rig.ready().await;
+    let link = rig.terminal.current().unwrap().pid().unwrap();
     rustix::process::kill_process(link, rustix::process::Signal::STOP).unwrap();
-    let (end, _) = desk.run("sleep 5; echo ran >ran").await;
+    let (end, _) = rig.run("sleep 5; echo ran >ran").await;
     rustix::process::kill_process(link, rustix::process::Signal::CONT).unwrap();
     assert_eq!((end.status, end.exit_code), (Status::Unknown, None));
     assert!(end.notes[0].contains("nobody knows whether the shell took the command"), "{end:?}");
-    desk.is("cat ran 2>/dev/null || echo not run", "not run\n", 0).await;
+    rig.is("cat ran 2>/dev/null || echo not run", "not run\n", 0).await;
 }
 
 #[tokio::test]
 async fn half_a_line_on_a_far_machine_is_no_question() {
-    let desk = desk("bash --norc", true);
-    desk.is("printf 'wait '; sleep 3.5; echo over", "wait over\n", 0).await;
-    let (end, text) = desk.keys("\"sleep 0.7; echo $((40+2))\" Enter").await;
+    let rig = rig("bash --norc", true);
+    rig.is("printf 'wait '; sleep 3.5; echo over", "wait over\n", 0).await;
+    let (end, text) = rig.keys("\"sleep 0.7; echo $((40+2))\" Enter").await;
     assert!(end.is_ok() && text.contains("\n42\n"), "{text}");
 }
 
 #[tokio::test]
 async fn the_terminal_of_another_machine_is_not_asked_about() {
-    let desk = desk("bash --norc", true);
-    desk.is("mkdir bin; printf '#!/bin/sh\necho db1\n' >bin/uname; chmod +x bin/uname", "", 0).await;
-    let looks = || desk.far.looks.swap(0, Ordering::Relaxed);
+    let rig = rig("bash --norc", true);
+    rig.is("mkdir bin; printf '#!/bin/sh\necho db1\n' >bin/uname; chmod +x bin/uname", "", 0).await;
+    let echo_queries = || rig.remote_host.echo_queries.swap(0, Ordering::Relaxed);
     let slow = "printf 'wait '; sleep 1.5; echo";
-    desk.is(slow, "wait \n", 0).await;
-    assert!(looks() > 0);
-    let (end, _) = desk.run("env PATH=\"$PWD/bin:$PATH\" bash --norc").await;
+    rig.is(slow, "wait \n", 0).await;
+    assert!(echo_queries() > 0);
+    let (end, _) = rig.run("env PATH=\"$PWD/bin:$PATH\" bash --norc").await;
     assert!(end.notes[0].contains("another shell"), "{end:?}");
-    looks();
-    desk.is(slow, "wait \n", 0).await;
-    assert_eq!(looks(), 0);
-    desk.run("exit").await;
-    desk.is(slow, "wait \n", 0).await;
-    assert!(looks() > 0);
+    echo_queries();
+    rig.is(slow, "wait \n", 0).await;
+    assert_eq!(echo_queries(), 0);
+    rig.run("exit").await;
+    rig.is(slow, "wait \n", 0).await;
+    assert!(echo_queries() > 0);
 }
 
 #[tokio::test]
 async fn who_types_outside_of_any_runtime_gives_the_control_back_too() {
-    let desk = desk("bash --norc", true);
-    desk.is("true", "", 0).await;
-    let terminal = Arc::clone(&desk.terminal);
+    let rig = rig("bash --norc", true);
+    rig.is("true", "", 0).await;
+    let terminal = Arc::clone(&rig.terminal);
     std::thread::spawn(move || terminal.typed("ann", b" ")).join().unwrap();
-    let live = desk.terminal.current().unwrap();
-    let over = live.until(DEADLINE, |_| desk.terminal.holder().is_none().then_some(())).await;
+    let live = rig.terminal.current().unwrap();
+    let over = live.until(DEADLINE, |_| rig.terminal.holder().is_none().then_some(())).await;
     assert!(over.is_some(), "the lease ends by itself");
 }

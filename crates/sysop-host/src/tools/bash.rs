@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use sysop_core::catalogue::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
+use sysop_core::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
 
-use super::{Answer, Call, ToolError, Toolbox, ended};
+use super::{CallContext, ToolError, ToolOutcome, Toolbox, ended};
 use crate::machine::Program;
 
 /// The longest command in bytes: what Linux takes as one argument of a program.
@@ -23,7 +23,7 @@ pub(super) struct Bash {
 }
 
 impl Toolbox {
-    pub(super) async fn bash(&self, arguments: Bash, call: &Call<'_>) -> Answer {
+    pub(super) async fn bash(&self, arguments: Bash, call: &CallContext<'_>) -> ToolOutcome {
         let seconds = arguments.timeout_s.unwrap_or(BASH_TIMEOUT_S_DEFAULT);
         if !(1..=BASH_TIMEOUT_S_MAX).contains(&seconds) {
             let wrong = format!("wrong argument `timeout_s`: {seconds} is not 1 to {BASH_TIMEOUT_S_MAX}");

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use serde::Deserialize;
-use sysop_core::catalogue::CHUNKS_MAX;
+use sysop_core::catalog::CHUNKS_MAX;
 use sysop_core::outcome::Outcome;
 
-use super::{Answer, Call, ToolError, Toolbox};
+use super::{CallContext, ToolError, ToolOutcome, Toolbox};
 use crate::machine::FILE_BYTES_MAX;
 
 /// The most files that are being put together at a time; the one that was not touched longest gives way.
@@ -26,12 +26,12 @@ pub(super) struct WriteFileChunk {
 /// Files that are being put together, by path.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkedFiles {
-    files: HashMap<String, Pieces>,
+    files: HashMap<String, PartialFile>,
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Pieces {
+struct PartialFile {
     text: String,
     /// Where the newest piece begins in the text.
     newest: usize,
@@ -42,14 +42,14 @@ struct Pieces {
 
 /// What a piece led to.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
-    Waiting { received: u64, total: u64 },
-    Whole(String),
+enum ChunkProgress {
+    Incomplete { received: u64, total: u64 },
+    Complete(String),
 }
 
 impl ChunkedFiles {
     /// Takes the next piece. Piece 0 forgets what came before; the newest piece may come again.
-    fn take(&mut self, path: &str, piece: WriteFileChunk) -> Result<Step, String> {
+    fn take(&mut self, path: &str, piece: WriteFileChunk) -> Result<ChunkProgress, String> {
         let WriteFileChunk { content, index, total, .. } = piece;
         if total == 0 || total > CHUNKS_MAX || index >= total {
             return Err(format!("index is 0 to total - 1, and total is 1 to {CHUNKS_MAX}"));
@@ -58,7 +58,7 @@ impl ChunkedFiles {
         let touched = self.clock;
         if index == 0 {
             self.make_room(path);
-            let empty = Pieces { text: String::new(), newest: 0, count: 0, total, touched };
+            let empty = PartialFile { text: String::new(), newest: 0, count: 0, total, touched };
             self.files.insert(path.to_owned(), empty);
         }
         let Some(pieces) = self.files.get_mut(path) else {
@@ -88,9 +88,9 @@ impl ChunkedFiles {
             pieces.count += 1;
         }
         if pieces.count < total {
-            return Ok(Step::Waiting { received: pieces.count, total });
+            return Ok(ChunkProgress::Incomplete { received: pieces.count, total });
         }
-        Ok(Step::Whole(self.files.remove(path).map(|pieces| pieces.text).unwrap_or_default()))
+        Ok(ChunkProgress::Complete(self.files.remove(path).map(|pieces| pieces.text).unwrap_or_default()))
     }
 
     fn make_room(&mut self, path: &str) {
@@ -105,24 +105,28 @@ impl ChunkedFiles {
 }
 
 impl Toolbox {
-    pub(super) async fn write_file_chunk(&self, arguments: WriteFileChunk, call: &Call<'_>) -> Answer {
+    pub(super) async fn write_file_chunk(
+        &self,
+        arguments: WriteFileChunk,
+        call: &CallContext<'_>,
+    ) -> ToolOutcome {
         let path = self.path(&arguments.path, call).await?;
         let step = {
             let mut files = self.chunked.lock().unwrap_or_else(PoisonError::into_inner);
             files.take(path.as_str(), arguments)
         };
         match step.map_err(|why| ToolError::Refused(format!("{path}: {why}")))? {
-            Step::Waiting { received, total } => Ok(Outcome::ok(format!(
+            ChunkProgress::Incomplete { received, total } => Ok(Outcome::ok(format!(
                 "OK, {received} of {total} pieces; nothing is written before the last"
             ))),
-            Step::Whole(content) => self.put(&path, content, call).await,
+            ChunkProgress::Complete(content) => self.write_whole(&path, content, call).await,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ChunkedFiles, FILE_BYTES_MAX, FILES_MAX, Step, WriteFileChunk};
+    use super::{ChunkProgress, ChunkedFiles, FILE_BYTES_MAX, FILES_MAX, WriteFileChunk};
 
     fn send(
         files: &mut ChunkedFiles,
@@ -130,7 +134,7 @@ mod tests {
         content: &str,
         index: u64,
         total: u64,
-    ) -> Result<Step, String> {
+    ) -> Result<ChunkProgress, String> {
         let piece = WriteFileChunk { path: path.to_owned(), content: content.to_owned(), index, total };
         files.take(path, piece)
     }
@@ -138,9 +142,9 @@ mod tests {
     #[test]
     fn pieces_in_order_make_the_file() {
         let mut files = ChunkedFiles::default();
-        assert_eq!(send(&mut files, "f", "a", 0, 3), Ok(Step::Waiting { received: 1, total: 3 }));
-        assert_eq!(send(&mut files, "f", "b", 1, 3), Ok(Step::Waiting { received: 2, total: 3 }));
-        assert_eq!(send(&mut files, "f", "c", 2, 3), Ok(Step::Whole("abc".to_owned())));
+        assert_eq!(send(&mut files, "f", "a", 0, 3), Ok(ChunkProgress::Incomplete { received: 1, total: 3 }));
+        assert_eq!(send(&mut files, "f", "b", 1, 3), Ok(ChunkProgress::Incomplete { received: 2, total: 3 }));
+        assert_eq!(send(&mut files, "f", "c", 2, 3), Ok(ChunkProgress::Complete("abc".to_owned())));
         assert!(files.files.is_empty());
     }
 
@@ -149,9 +153,9 @@ mod tests {
         let mut files = ChunkedFiles::default();
         send(&mut files, "f", "a", 0, 3).unwrap();
         send(&mut files, "f", "b", 1, 3).unwrap();
-        assert_eq!(send(&mut files, "f", "b", 1, 3), Ok(Step::Waiting { received: 2, total: 3 }));
+        assert_eq!(send(&mut files, "f", "b", 1, 3), Ok(ChunkProgress::Incomplete { received: 2, total: 3 }));
         assert!(send(&mut files, "f", "B", 1, 3).unwrap_err().contains("piece 2 is next"));
-        assert_eq!(send(&mut files, "f", "c", 2, 3), Ok(Step::Whole("abc".to_owned())));
+        assert_eq!(send(&mut files, "f", "c", 2, 3), Ok(ChunkProgress::Complete("abc".to_owned())));
     }
 
     #[test]
@@ -171,7 +175,7 @@ mod tests {
         let mut files = ChunkedFiles::default();
         send(&mut files, "f", "old", 0, 2).unwrap();
         send(&mut files, "f", "new", 0, 2).unwrap();
-        assert_eq!(send(&mut files, "f", "!", 1, 2), Ok(Step::Whole("new!".to_owned())));
+        assert_eq!(send(&mut files, "f", "!", 1, 2), Ok(ChunkProgress::Complete("new!".to_owned())));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) enum EditError {
     Empty,
     #[error("old_string and new_string are the same; nothing would change")]
     Same,
-    #[error("old_string was not found{}", nearest.as_ref().map(told).unwrap_or_default())]
+    #[error("old_string was not found{}", nearest.as_ref().map(nearest_hint).unwrap_or_default())]
     NotFound {
         /// The line of the file that is most like the first line of what was looked for, and its number.
         nearest: Option<(usize, String)>,
@@ -31,7 +31,7 @@ pub(crate) enum EditError {
     Ambiguous { count: usize, lines: Vec<usize> },
 }
 
-fn told((number, line): &(usize, String)) -> String {
+fn nearest_hint((number, line): &(usize, String)) -> String {
     format!("; the nearest is line {number}: {line}")
 }
 

@@ -10,8 +10,8 @@ use sysop_core::outcome::{FileChange, Outcome, Status};
 use sysop_core::text::strip_controls;
 
 use super::edit::{edit, has_crlf_lines, with_crlf};
-use super::{Answer, Call, ToolError, Toolbox};
-use crate::machine::{Before, MachineError};
+use super::{CallContext, ToolError, ToolOutcome, Toolbox};
+use crate::machine::{MachineError, Precondition};
 use crate::output::capture::joined;
 use crate::output::head_tail::HeadTail;
 use crate::output::{counted, grouped};
@@ -34,7 +34,7 @@ pub(super) struct ReadFile {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OnePath {
+pub(super) struct PathArguments {
     pub(super) path: String,
 }
 
@@ -54,14 +54,14 @@ pub(super) struct EditFile {
 }
 
 /// What a change came to.
-pub(super) struct Changed {
+pub(super) struct ChangeRecord {
     pub(super) change: Option<FileChange>,
     /// Why it cannot be taken back.
     pub(super) note: Option<String>,
 }
 
 impl Toolbox {
-    pub(super) async fn read_file(&self, arguments: ReadFile, call: &Call<'_>) -> Answer {
+    pub(super) async fn read_file(&self, arguments: ReadFile, call: &CallContext<'_>) -> ToolOutcome {
         let path = self.path(&arguments.path, call).await?;
         let bytes = self.machine.read(&path, call.cancel).await?;
         if bytes[..bytes.len().min(BINARY_LOOK_BYTES)].contains(&0) {
@@ -70,45 +70,50 @@ impl Toolbox {
         }
         let (first, range) = lines(&bytes, arguments.start_line, arguments.end_line)
             .map_err(|why| ToolError::Refused(format!("{path} {why}")))?;
-        Ok(self.shown(range, first))
+        Ok(self.excerpt_outcome(range, first))
     }
 
-    pub(super) async fn cat(&self, arguments: OnePath, call: &Call<'_>) -> Answer {
+    pub(super) async fn cat(&self, arguments: PathArguments, call: &CallContext<'_>) -> ToolOutcome {
         let whole = ReadFile { path: arguments.path, start_line: None, end_line: None };
         self.read_file(whole, call).await
     }
 
-    pub(super) async fn write_file(&self, arguments: WriteFile, call: &Call<'_>) -> Answer {
+    pub(super) async fn write_file(&self, arguments: WriteFile, call: &CallContext<'_>) -> ToolOutcome {
         let path = self.path(&arguments.path, call).await?;
         let content = arguments.content;
-        self.put(&path, content, call).await
+        self.write_whole(&path, content, call).await
     }
 
     /// Writes a whole file; where all lines of the file that is there end in CRLF, the new ones do too.
-    pub(super) async fn put(&self, path: &RootPath, content: String, call: &Call<'_>) -> Answer {
+    pub(super) async fn write_whole(
+        &self,
+        path: &RootPath,
+        content: String,
+        call: &CallContext<'_>,
+    ) -> ToolOutcome {
         let content_bytes = content.len();
         let before = match self.machine.read(path, call.cancel).await {
             Ok(bytes) => Some(bytes),
             Err(MachineError::NotFound(_)) => None,
             Err(MachineError::TooLarge { .. }) => {
-                return self.put_over_large(path, content).await;
+                return self.write_over_large(path, content).await;
             }
             Err(error) => return Err(error.into()),
         };
         let crlf = before.as_deref().is_some_and(has_crlf_lines);
         let after = if crlf { with_crlf(&content) } else { content };
         let changed = self.change(path, before, after.into_bytes()).await?;
-        Ok(said(format!("OK, {} written", counted(content_bytes as u64, "byte")), changed))
+        Ok(change_outcome(format!("OK, {} written", counted(content_bytes as u64, "byte")), changed))
     }
 
-    async fn put_over_large(&self, path: &RootPath, content: String) -> Answer {
+    async fn write_over_large(&self, path: &RootPath, content: String) -> ToolOutcome {
         let bytes = counted(content.len() as u64, "byte");
-        self.machine.write(path, content.into_bytes(), Before::Any).await?;
+        self.machine.write(path, content.into_bytes(), Precondition::Any).await?;
         let note = Some("the file that was there is too large to be kept".to_owned());
-        Ok(said(format!("OK, {bytes} written"), Changed { change: None, note }))
+        Ok(change_outcome(format!("OK, {bytes} written"), ChangeRecord { change: None, note }))
     }
 
-    pub(super) async fn edit_file(&self, arguments: EditFile, call: &Call<'_>) -> Answer {
+    pub(super) async fn edit_file(&self, arguments: EditFile, call: &CallContext<'_>) -> ToolOutcome {
         let path = self.path(&arguments.path, call).await?;
         let before = self.machine.read(&path, call.cancel).await?;
         let EditFile { old_string, new_string, .. } = arguments;
@@ -119,17 +124,17 @@ impl Toolbox {
         let (before, after) = editing.await.map_err(|error| ToolError::Refused(error.to_string()))?;
         let after = after.map_err(|error| ToolError::Refused(format!("{path}: {error}")))?;
         let changed = self.change(&path, Some(before), after).await?;
-        Ok(said("OK".to_owned(), changed))
+        Ok(change_outcome("OK".to_owned(), changed))
     }
 
-    pub(super) async fn delete_file(&self, arguments: OnePath, call: &Call<'_>) -> Answer {
+    pub(super) async fn delete_file(&self, arguments: PathArguments, call: &CallContext<'_>) -> ToolOutcome {
         let path = self.path(&arguments.path, call).await?;
         let before = self.machine.read(&path, call.cancel).await?;
         let before = Arc::new(before);
-        let guard = Before::of(Some(Arc::clone(&before)));
-        let kept = self.keep(before).await;
-        self.machine.remove(&path, guard).await?;
-        Ok(said("OK, deleted".to_owned(), recorded(&path, kept.map(Some), GONE.to_owned())))
+        let precondition = Precondition::of(Some(Arc::clone(&before)));
+        let kept = self.store_preimage(before).await;
+        self.machine.remove(&path, precondition).await?;
+        Ok(change_outcome("OK, deleted".to_owned(), change_record(&path, kept.map(Some), GONE.to_owned())))
     }
 
     /// Replaces what was read by what is to be there.
@@ -138,25 +143,28 @@ impl Toolbox {
         path: &RootPath,
         before: Option<Vec<u8>>,
         after: Vec<u8>,
-    ) -> Result<Changed, ToolError> {
+    ) -> Result<ChangeRecord, ToolError> {
         if before.as_ref() == Some(&after) {
-            return Ok(Changed { change: None, note: Some("the file was like this already".to_owned()) });
+            return Ok(ChangeRecord {
+                change: None,
+                note: Some("the file was like this already".to_owned()),
+            });
         }
         let before = before.map(Arc::new);
-        let guard = Before::of(before.clone());
+        let precondition = Precondition::of(before.clone());
         let hash = blake3::hash(&after).to_hex().to_string();
         let kept = match before {
-            Some(bytes) => self.keep(bytes).await.map(Some),
+            Some(bytes) => self.store_preimage(bytes).await.map(Some),
             None => Ok(None),
         };
-        self.machine.write(path, after, guard).await?;
-        Ok(recorded(path, kept, hash))
+        self.machine.write(path, after, precondition).await?;
+        Ok(change_record(path, kept, hash))
     }
 
     /// Keeps the bytes of a file for undo.
-    async fn keep(&self, bytes: Arc<Vec<u8>>) -> Result<String, String> {
-        let artefacts = self.artefacts.clone();
-        let keeping = tokio::task::spawn_blocking(move || artefacts.keep_preimage(&bytes));
+    async fn store_preimage(&self, bytes: Arc<Vec<u8>>) -> Result<String, String> {
+        let artifacts = self.artifacts.clone();
+        let keeping = tokio::task::spawn_blocking(move || artifacts.store_preimage(&bytes));
         match keeping.await {
             Ok(Ok(name)) => Ok(name),
             Ok(Err(error)) => Err(format!("what was there could not be kept: {error}")),
@@ -164,8 +172,8 @@ impl Toolbox {
         }
     }
 
-    /// File contents within the limits; the whole needs no artefact, it is the file.
-    fn shown(&self, bytes: &[u8], first_line: u64) -> Outcome {
+    /// File contents within the limits; the whole needs no artifact, it is the file.
+    fn excerpt_outcome(&self, bytes: &[u8], first_line: u64) -> Outcome {
         let text = String::from_utf8_lossy(bytes);
         let lossy = matches!(text, std::borrow::Cow::Owned(_));
         let redacted = self.secrets.redact(&text);
@@ -223,17 +231,17 @@ fn lines(bytes: &[u8], start: Option<u64>, end: Option<u64>) -> Result<(u64, &[u
     from.map(|from| (first, &bytes[from..to])).ok_or_else(|| format!("has {}", counted(count, "line")))
 }
 
-fn recorded(path: &RootPath, kept: Result<Option<String>, String>, after_hash: String) -> Changed {
+fn change_record(path: &RootPath, kept: Result<Option<String>, String>, after_hash: String) -> ChangeRecord {
     match kept {
         Ok(before) => {
             let path = path.as_str().to_owned();
-            Changed { change: Some(FileChange { path, before, after_hash }), note: None }
+            ChangeRecord { change: Some(FileChange { path, before, after_hash }), note: None }
         }
-        Err(why) => Changed { change: None, note: Some(format!("this cannot be undone: {why}")) },
+        Err(why) => ChangeRecord { change: None, note: Some(format!("this cannot be undone: {why}")) },
     }
 }
 
-fn said(text: String, changed: Changed) -> Outcome {
+fn change_outcome(text: String, changed: ChangeRecord) -> Outcome {
     let text = match changed.note {
         Some(note) => format!("{text} ({note})"),
         None => text,

@@ -8,10 +8,10 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use sysop_core::catalogue::{GIT_LOG_COMMITS_DEFAULT, GIT_LOG_COMMITS_MAX};
+use sysop_core::catalog::{GIT_LOG_COMMITS_DEFAULT, GIT_LOG_COMMITS_MAX};
 
-use super::{Answer, Call, ToolError, Toolbox, ended, unless_empty};
-use crate::machine::{End, MachineError, Program};
+use super::{CallContext, ToolError, ToolOutcome, Toolbox, ended, unless_empty};
+use crate::machine::{ExitReason, MachineError, Program};
 use crate::output::capture::Capture;
 
 /// How long git may take.
@@ -50,7 +50,7 @@ const PLAIN_DIFF: [&str; 5] =
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(super) struct NoArguments {}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,13 +102,13 @@ struct Repository {
 }
 
 impl Toolbox {
-    pub(super) async fn git_status(&self, _: Nothing, call: &Call<'_>) -> Answer {
+    pub(super) async fn git_status(&self, _: NoArguments, call: &CallContext<'_>) -> ToolOutcome {
         let arguments =
             ["status", "--short", "--branch", "--untracked-files=normal", "--ignore-submodules=dirty"];
         self.git(strings(&arguments), call).await
     }
 
-    pub(super) async fn git_diff(&self, arguments: GitDiff, call: &Call<'_>) -> Answer {
+    pub(super) async fn git_diff(&self, arguments: GitDiff, call: &CallContext<'_>) -> ToolOutcome {
         let mut line = strings(&["diff"]);
         line.extend(strings(&PLAIN_DIFF));
         if arguments.staged {
@@ -118,7 +118,7 @@ impl Toolbox {
         self.git(line, call).await
     }
 
-    pub(super) async fn git_log(&self, arguments: GitLog, call: &Call<'_>) -> Answer {
+    pub(super) async fn git_log(&self, arguments: GitLog, call: &CallContext<'_>) -> ToolOutcome {
         let limit = arguments.limit.unwrap_or(GIT_LOG_COMMITS_DEFAULT).clamp(1, GIT_LOG_COMMITS_MAX);
         let mut line = strings(&["log", "--no-patch", "--no-show-signature", "--date=short"]);
         line.extend(strings(&PLAIN_DIFF));
@@ -128,14 +128,14 @@ impl Toolbox {
         self.git(line, call).await
     }
 
-    pub(super) async fn git_show(&self, arguments: GitShow, call: &Call<'_>) -> Answer {
+    pub(super) async fn git_show(&self, arguments: GitShow, call: &CallContext<'_>) -> ToolOutcome {
         let mut line = strings(&["show", "--no-show-signature", "--format=medium", "--date=iso-strict"]);
         line.extend(strings(&PLAIN_DIFF));
         self.limit(&mut line, Some(arguments.revision), None, call).await?;
         self.git(line, call).await
     }
 
-    pub(super) async fn git_add(&self, arguments: GitAdd, call: &Call<'_>) -> Answer {
+    pub(super) async fn git_add(&self, arguments: GitAdd, call: &CallContext<'_>) -> ToolOutcome {
         if arguments.paths.is_empty() {
             return Err(ToolError::Arguments("wrong argument `paths`: name at least one".to_owned()));
         }
@@ -154,7 +154,7 @@ impl Toolbox {
         self.git_in(&repository, line, call).await
     }
 
-    pub(super) async fn git_commit(&self, arguments: GitCommit, call: &Call<'_>) -> Answer {
+    pub(super) async fn git_commit(&self, arguments: GitCommit, call: &CallContext<'_>) -> ToolOutcome {
         let mut line = strings(&["commit", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace"]);
         line.push(format!("--message={}", arguments.message));
         self.git(line, call).await
@@ -166,7 +166,7 @@ impl Toolbox {
         line: &mut Vec<String>,
         revision: Option<String>,
         path: Option<String>,
-        call: &Call<'_>,
+        call: &CallContext<'_>,
     ) -> Result<(), ToolError> {
         if let Some(revision) = revision {
             let odd = revision.is_empty() || revision.starts_with('-') || revision.contains(char::is_control);
@@ -182,12 +182,17 @@ impl Toolbox {
         Ok(())
     }
 
-    async fn git(&self, line: Vec<String>, call: &Call<'_>) -> Answer {
+    async fn git(&self, line: Vec<String>, call: &CallContext<'_>) -> ToolOutcome {
         let repository = self.repository(call).await?;
         self.git_in(&repository, line, call).await
     }
 
-    async fn git_in(&self, repository: &Repository, line: Vec<String>, call: &Call<'_>) -> Answer {
+    async fn git_in(
+        &self,
+        repository: &Repository,
+        line: Vec<String>,
+        call: &CallContext<'_>,
+    ) -> ToolOutcome {
         let mut arguments = strings(&["--no-pager"]);
         if !repository.filters.is_empty() {
             // The filters are off by name; without attributes none is asked for in the first place.
@@ -204,19 +209,19 @@ impl Toolbox {
     }
 
     /// Reads the names in the repository's own config; that runs nothing.
-    async fn repository(&self, call: &Call<'_>) -> Result<Repository, ToolError> {
+    async fn repository(&self, call: &CallContext<'_>) -> Result<Repository, ToolError> {
         let arguments = strings(&["--no-pager", "config", "--list", "--show-scope", "--null"]);
-        let mut capture = Capture::unseen(CONFIG_BYTES_MAX);
+        let mut capture = Capture::for_tool(CONFIG_BYTES_MAX);
         let program = Program::Git { arguments, settings: settings() };
         let exec = self.machine.exec(program, GIT_TIMEOUT, &mut capture, call.cancel).await?;
         let bytes = capture.into_bytes();
         match (exec.end, bytes) {
-            (End::Exited(0), Some(bytes)) => {
+            (ExitReason::Exited(0), Some(bytes)) => {
                 parse(&bytes).map_err(|why| ToolError::Refused(format!("the repository's config {why}")))
             }
-            (End::Cancelled, _) => Err(MachineError::Cancelled.into()),
-            (End::Unknown { why }, _) => Err(ToolError::Refused(why)),
-            (End::Exited(_) | End::Killed { .. } | End::TimedOut, Some(bytes)) => {
+            (ExitReason::Cancelled, _) => Err(MachineError::Cancelled.into()),
+            (ExitReason::Unknown { why }, _) => Err(ToolError::Refused(why)),
+            (ExitReason::Exited(_) | ExitReason::Killed { .. } | ExitReason::TimedOut, Some(bytes)) => {
                 let said = String::from_utf8_lossy(&bytes);
                 Err(ToolError::Refused(format!("the repository's config cannot be read: {}", said.trim())))
             }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use sysop_core::catalogue::{RUN_COMMAND_TIMEOUT_S_DEFAULT, RUN_COMMAND_TIMEOUT_S_MAX};
+use sysop_core::catalog::{RUN_COMMAND_TIMEOUT_S_DEFAULT, RUN_COMMAND_TIMEOUT_S_MAX};
 
-use super::{Answer, Call, ToolError, Toolbox, outcome};
-use crate::output::capture::Captured;
-use crate::terminal::{Answered, CallEnd};
+use super::{CallContext, ToolError, ToolOutcome, Toolbox, outcome};
+use crate::output::capture::CapturedOutput;
+use crate::terminal::{CallEnd, CallError};
 
 /// The longest command in bytes. It is typed in pieces; what is longer belongs into a file.
 const COMMAND_BYTES_MAX: usize = 64 * 1024;
@@ -33,17 +33,17 @@ pub(super) struct SendKeys {
     _reasoning: Option<String>,
 }
 
-impl From<Answered> for ToolError {
-    fn from(answered: Answered) -> Self {
+impl From<CallError> for ToolError {
+    fn from(answered: CallError) -> Self {
         match answered {
-            Answered::Machine(error) => Self::Machine(error),
-            Answered::Refused(why) => Self::Refused(why),
+            CallError::Machine(error) => Self::Machine(error),
+            CallError::Refused(why) => Self::Refused(why),
         }
     }
 }
 
 impl Toolbox {
-    pub(super) async fn run_command(&self, arguments: RunCommand, call: &Call<'_>) -> Answer {
+    pub(super) async fn run_command(&self, arguments: RunCommand, call: &CallContext<'_>) -> ToolOutcome {
         let RunCommand { command, timeout_s, .. } = arguments;
         let seconds = timeout_s.unwrap_or(RUN_COMMAND_TIMEOUT_S_DEFAULT);
         if !(1..=RUN_COMMAND_TIMEOUT_S_MAX).contains(&seconds) {
@@ -64,17 +64,17 @@ impl Toolbox {
         let mut capture = self.capture(call.sink.clone());
         let limit = Duration::from_secs(seconds);
         let end = self.terminal.run_command(&command, limit, &mut capture, call.id, call.cancel).await?;
-        Ok(told(end, capture.finish().await))
+        Ok(terminal_outcome(end, capture.finish().await))
     }
 
-    pub(super) async fn send_keys(&self, arguments: SendKeys, call: &Call<'_>) -> Answer {
+    pub(super) async fn send_keys(&self, arguments: SendKeys, call: &CallContext<'_>) -> ToolOutcome {
         if arguments.keys.len() > KEYS_BYTES_MAX {
             let long = format!("more than {KEYS_BYTES_MAX} bytes of keys cannot be pressed at once");
             return Err(ToolError::Arguments(long));
         }
         let mut capture = self.capture(call.sink.clone());
         let end = self.terminal.send_keys(&arguments.keys, &mut capture, call.id, call.cancel).await?;
-        Ok(told(end, capture.finish().await))
+        Ok(terminal_outcome(end, capture.finish().await))
     }
 }
 
@@ -90,7 +90,7 @@ const INCOMPLETE: [&str; 8] = [
     "Missing end to balance",
 ];
 
-fn told(mut end: CallEnd, captured: Captured) -> sysop_core::outcome::Outcome {
+fn terminal_outcome(mut end: CallEnd, captured: CapturedOutput) -> sysop_core::outcome::Outcome {
     if end.exit_code.is_some_and(|code| code != 0)
         && INCOMPLETE.iter().any(|said| captured.text.contains(said))
     {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use sysop_core::outcome::{FileChange, Outcome};
 
 use super::files::GONE;
-use super::{Answer, Call, ToolError, Toolbox};
-use crate::machine::{Before, FILE_BYTES_MAX, MachineError};
+use super::{CallContext, ToolError, ToolOutcome, Toolbox};
+use crate::machine::{FILE_BYTES_MAX, MachineError, Precondition};
 use crate::output::counted;
 use crate::path::RootPath;
 
@@ -28,11 +28,11 @@ struct Restoration {
     /// Its bytes before all changes; none where it was not there.
     bytes: Option<Vec<u8>>,
     /// What it has to be now.
-    guard: Before,
+    precondition: Precondition,
 }
 
 impl Toolbox {
-    pub(super) async fn undo(&self, arguments: Undo, call: &Call<'_>) -> Answer {
+    pub(super) async fn undo(&self, arguments: Undo, call: &CallContext<'_>) -> ToolOutcome {
         if arguments.changes.is_empty() {
             return Err(ToolError::Refused("there is nothing to undo".to_owned()));
         }
@@ -57,7 +57,7 @@ impl Toolbox {
     }
 
     /// Checks that a file is as the last change left it, and finds its bytes from before. Changes nothing.
-    async fn prepare(&self, change: FileChange, call: &Call<'_>) -> Result<Restoration, ToolError> {
+    async fn prepare(&self, change: FileChange, call: &CallContext<'_>) -> Result<Restoration, ToolError> {
         let path = self.path(&change.path, call).await?;
         let now = match self.machine.read(&path, call.cancel).await {
             Ok(bytes) => Some(bytes),
@@ -74,12 +74,12 @@ impl Toolbox {
             Some(name) => Some(self.preimage(name, &path).await?),
             None => None,
         };
-        Ok(Restoration { path, bytes, guard: Before::of(now.map(Arc::new)) })
+        Ok(Restoration { path, bytes, precondition: Precondition::of(now.map(Arc::new)) })
     }
 
     async fn preimage(&self, name: String, path: &RootPath) -> Result<Vec<u8>, ToolError> {
-        let artefacts = self.artefacts.clone();
-        let reading = tokio::task::spawn_blocking(move || artefacts.preimage(&name, FILE_BYTES_MAX));
+        let artifacts = self.artifacts.clone();
+        let reading = tokio::task::spawn_blocking(move || artifacts.preimage(&name, FILE_BYTES_MAX));
         let read = reading.await.map_err(|error| ToolError::Refused(error.to_string()))?;
         read.map_err(|error| {
             ToolError::Refused(format!(
@@ -89,11 +89,11 @@ impl Toolbox {
     }
 
     async fn restore(&self, restoration: Restoration) -> Result<(), MachineError> {
-        let Restoration { path, bytes, guard } = restoration;
+        let Restoration { path, bytes, precondition } = restoration;
         match bytes {
-            Some(bytes) => self.machine.write(&path, bytes, guard).await,
-            None if guard == Before::Absent => Ok(()),
-            None => self.machine.remove(&path, guard).await,
+            Some(bytes) => self.machine.write(&path, bytes, precondition).await,
+            None if precondition == Precondition::Absent => Ok(()),
+            None => self.machine.remove(&path, precondition).await,
         }
     }
 }

@@ -12,7 +12,7 @@ conformance_of_shells!(
     every_exit_code_is_told_as_it_is,
     death_by_a_signal_is_stated,
     every_command_arrives_as_it_is,
-    colours_are_kept_beside_the_text,
+    colors_are_kept_beside_the_text,
     the_longest_command_runs,
     nothing_can_be_read_and_there_is_no_terminal,
     commands_start_in_the_root_and_in_a_session_of_their_own,
@@ -35,7 +35,7 @@ async fn output_and_errors_come_combined_and_in_order(factory: &impl Factory) {
         world.call("bash", json!({ "command": "echo a; echo b >&2; echo c", "reason": "to see" })).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)));
     assert_eq!(outcome.output, "a\nb\nc\n[exit code 0]");
-    assert!(!outcome.truncated && outcome.artefact.is_none());
+    assert!(!outcome.truncated && outcome.artifact.is_none());
 }
 
 async fn exit_codes_are_stated(factory: &impl Factory) {
@@ -87,26 +87,26 @@ async fn every_command_arrives_as_it_is(factory: &impl Factory) {
     }
 }
 
-async fn colours_are_kept_beside_the_text(factory: &impl Factory) {
+async fn colors_are_kept_beside_the_text(factory: &impl Factory) {
     let world = factory.full();
     let command = "printf 'a\\033[1;31mred\\033[0m\\033]0;t\\007\\033[2J b\\n'; exit 3";
     let outcome = world.call("bash", json!({ "command": command })).await;
     assert_eq!(outcome.output, "ared b\n[exit code 3]");
     let pieces: Vec<(&str, String)> =
-        outcome.looks.pieces(&outcome.output).map(|(piece, look)| (piece, look.parameters())).collect();
+        outcome.styles.runs(&outcome.output).map(|(piece, look)| (piece, look.to_sgr())).collect();
     let plain = String::new;
     assert_eq!(pieces, [("a", plain()), ("red", "1;31".to_owned()), (" b\n[exit code 3]", plain())]);
     // Head and tail have their own, what is said between them has none.
     let flood = "for i in $(seq 2000); do printf '\\033[32m%s\\033[0m\\n' $i; done";
     let outcome = world.call("bash", json!({ "command": flood })).await;
-    let looks: Vec<(&str, String)> =
-        outcome.looks.pieces(&outcome.output).map(|(piece, look)| (piece, look.parameters())).collect();
+    let styles: Vec<(&str, String)> =
+        outcome.styles.runs(&outcome.output).map(|(piece, look)| (piece, look.to_sgr())).collect();
     assert!(outcome.truncated);
-    // The name of the artefact, which is told between them, may hold any number.
+    // The name of the artifact, which is told between them, may hold any number.
     let (said, _) =
-        looks.iter().find(|(piece, _)| piece.contains("left out")).expect("it says what is missing");
+        styles.iter().find(|(piece, _)| piece.contains("left out")).expect("it says what is missing");
     let look_of =
-        |wanted: &str| looks.iter().find(|(piece, _)| *piece == wanted).map(|(_, look)| look.as_str());
+        |wanted: &str| styles.iter().find(|(piece, _)| *piece == wanted).map(|(_, look)| look.as_str());
     assert_eq!((look_of("1"), look_of(said), look_of("2000")), (Some("32"), Some(""), Some("32")));
 }
 

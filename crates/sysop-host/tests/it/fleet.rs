@@ -2,7 +2,7 @@
 
 mod canary;
 mod files;
-mod people;
+mod prompter;
 mod text;
 
 use std::future::Future;
@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use sysop_core::catalogue::{self, Profile};
+use sysop_core::catalog::{self, Profile};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_driver::people::People;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_driver::prompter::Prompter;
 use sysop_host::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
 use tokio::time::{Instant, sleep};
 
@@ -31,7 +31,7 @@ type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 struct Fake {
     tools: Vec<ToolSpec>,
     act: Box<dyn Fn(ToolCall, DeltaSink, CancellationToken) -> Running + Send + Sync>,
-    people: Arc<Mutex<Option<Arc<dyn People>>>>,
+    people: Arc<Mutex<Option<Arc<dyn Prompter>>>>,
 }
 
 #[async_trait]
@@ -44,7 +44,7 @@ impl Host for Fake {
         (self.act)(call, sink, cancel).await
     }
 
-    fn attend(&self, people: Arc<dyn People>) {
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
         *self.people.lock().unwrap() = Some(people);
     }
 }
@@ -54,7 +54,7 @@ where
     F: Future<Output = Outcome> + Send + 'static,
 {
     Fake {
-        tools: catalogue::tools(Profile::Full),
+        tools: catalog::tools(Profile::Full),
         act: Box::new(move |call, sink, cancel| Box::pin(act(call, sink, cancel))),
         people: Arc::default(),
     }
@@ -109,18 +109,17 @@ fn by_host(outcome: &Outcome) -> Vec<String> {
 
 #[test]
 fn the_tools_are_those_of_all_without_the_terminal() {
-    let terminal =
-        |name: &str, effect| ToolSpec { name: name.to_owned(), effect, ..catalogue::delete_file() };
+    let terminal = |name: &str, effect| ToolSpec { name: name.to_owned(), effect, ..catalog::delete_file() };
     let with = |more: &[ToolSpec]| {
         let mut host = ends(Outcome::ok(""));
-        host.tools = catalogue::tools(Profile::Coder);
+        host.tools = catalog::tools(Profile::Coder);
         host.tools.extend(more.iter().cloned());
         host
     };
     let hands = [terminal("run_command", ToolEffect::Command), terminal("send_keys", ToolEffect::Keys)];
     let end = terminal("task_complete", ToolEffect::Completes);
     let both = [&hands[..], std::slice::from_ref(&end)].concat();
-    let more = [&both[..], &[catalogue::delete_file()]].concat();
+    let more = [&both[..], &[catalog::delete_file()]].concat();
     let fleet = fleet([("web1", with(&more)), ("web2", with(&both))]);
     let names: Vec<&str> = fleet.tools().iter().map(|spec| spec.name.as_str()).collect();
     assert_eq!(

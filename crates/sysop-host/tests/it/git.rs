@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use sysop_core::catalogue::Profile;
+use sysop_core::catalog::Profile;
 use sysop_core::outcome::{Outcome, Status};
 
 use crate::world::{Factory, Setup, World, conformance};

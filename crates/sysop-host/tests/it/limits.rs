@@ -27,8 +27,8 @@ fn small() -> Setup {
     Setup { limits: OutputLimits { bytes: 2_000, lines: 40 }, ..Setup::default() }
 }
 
-fn artefact(world: &World, name: Option<&str>) -> Vec<u8> {
-    std::fs::read(world.home().join("artefacts").join(name.expect("an artefact"))).unwrap()
+fn artifact(world: &World, name: Option<&str>) -> Vec<u8> {
+    std::fs::read(world.home().join("artefacts").join(name.expect("an artifact"))).unwrap()
 }
 
 async fn head_and_tail_stay_and_the_whole_is_kept(factory: &impl Factory) {
@@ -39,8 +39,8 @@ async fn head_and_tail_stay_and_the_whole_is_kept(factory: &impl Factory) {
     assert!(outcome.output.starts_with("1\n2\n3\n"));
     assert!(outcome.output.ends_with("\n199999\n200000\n[exit code 5]"));
     let whole: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
-    assert_eq!(artefact(&world, outcome.artefact.as_deref()), whole.as_bytes());
-    let name = outcome.artefact.unwrap();
+    assert_eq!(artifact(&world, outcome.artifact.as_deref()), whole.as_bytes());
+    let name = outcome.artifact.unwrap();
     let gap = outcome.output.lines().find(|line| line.starts_with('…')).unwrap();
     let shown: u64 = outcome.output.lines().filter(|line| line.parse::<u64>().is_ok()).count() as u64;
     let left_out = 200_000 - shown;
@@ -53,7 +53,7 @@ async fn head_and_tail_stay_and_the_whole_is_kept(factory: &impl Factory) {
             .sum::<usize>();
     assert_eq!(
         gap.replace(',', ""),
-        format!("… [{left_out} lines {bytes} bytes left out; whole output: artefact {name}] …")
+        format!("… [{left_out} lines {bytes} bytes left out; whole output: artifact {name}] …")
     );
     let file = world.home().join("artefacts").join(&name);
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -68,7 +68,7 @@ async fn many_lines_are_too_much_as_well(factory: &impl Factory) {
     assert!(outcome.output.starts_with(&(expected + "… [1 line, 3 bytes left out;")), "{}", outcome.output);
     assert!(outcome.output.contains("] …\n22\n23\n"), "{}", outcome.output);
     let outcome = world.call("bash", json!({ "command": "seq 1 40" })).await;
-    assert!(!outcome.truncated && outcome.artefact.is_none());
+    assert!(!outcome.truncated && outcome.artifact.is_none());
 }
 
 async fn one_endless_line_is_cut(factory: &impl Factory) {
@@ -91,7 +91,7 @@ async fn no_character_is_split(factory: &impl Factory) {
     let outcome = world.call("bash", json!({ "command": "head -c 1500 /dev/zero | tr '\\0' '\\377'" })).await;
     assert!(outcome.truncated, "what is no text costs what stands for it");
     assert!(outcome.output.len() <= 2_100, "{}", outcome.output.len());
-    assert_eq!(artefact(&world, outcome.artefact.as_deref()), vec![0xFF; 1500]);
+    assert_eq!(artifact(&world, outcome.artifact.as_deref()), vec![0xFF; 1500]);
 }
 
 async fn what_fits_is_told_whole(factory: &impl Factory) {
@@ -104,22 +104,22 @@ async fn what_fits_is_told_whole(factory: &impl Factory) {
 }
 
 async fn the_kept_whole_is_bounded(factory: &impl Factory) {
-    let world = factory.open(Setup { artefact_bytes_max: 10_000, ..small() });
+    let world = factory.open(Setup { artifact_bytes_max: 10_000, ..small() });
     let outcome = world.call("bash", json!({ "command": "seq 1 1000000" })).await;
-    assert!(outcome.output.contains("left out; first 10,000 bytes: artefact "), "{}", outcome.output);
-    let kept = artefact(&world, outcome.artefact.as_deref());
+    assert!(outcome.output.contains("left out; first 10,000 bytes: artifact "), "{}", outcome.output);
+    let kept = artifact(&world, outcome.artifact.as_deref());
     assert_eq!(kept.len(), 10_000);
     assert!(kept.starts_with(b"1\n2\n3\n"));
 }
 
 async fn where_nothing_can_be_kept_the_rest_goes_on(factory: &impl Factory) {
     let world = factory.open(Setup {
-        artefacts: "a-file/artefacts",
+        artifacts: "a-file/artefacts",
         prepare: |home| std::fs::write(home.join("a-file"), "").unwrap(),
         ..small()
     });
     let outcome = world.call("bash", json!({ "command": "seq 1 1000000" })).await;
-    assert_eq!((outcome.status, outcome.truncated, outcome.artefact), (Status::Ok, true, None));
+    assert_eq!((outcome.status, outcome.truncated, outcome.artifact), (Status::Ok, true, None));
     assert!(outcome.output.contains("left out; the whole could not be kept: "), "{}", outcome.output);
     assert!(outcome.output.ends_with("\n1000000\n[exit code 0]"));
 }
@@ -147,7 +147,7 @@ async fn secrets_are_nowhere(factory: &impl Factory) {
     let call = world.tool_call("bash", json!({ "command": command }));
     let outcome = world.host.run(call, display.sink(), CancellationToken::new()).await;
     assert!(outcome.truncated);
-    let kept = String::from_utf8(artefact(&world, outcome.artefact.as_deref())).unwrap();
+    let kept = String::from_utf8(artifact(&world, outcome.artifact.as_deref())).unwrap();
     assert_eq!(kept, "line [redacted]\n".repeat(300));
     for text in [&outcome.output, &display.text()] {
         assert!(text.contains("line [redacted]\n") && !text.contains("hunter22"), "{text}");
@@ -164,7 +164,7 @@ async fn a_long_file_names_the_lines_left_out(factory: &impl Factory) {
     let text: String = (1..=1_000).map(|number| format!("{number}\n")).collect();
     world.put("f", &text);
     let outcome = world.call("read_file", json!({ "path": "f" })).await;
-    assert!(outcome.truncated && outcome.artefact.is_none());
+    assert!(outcome.truncated && outcome.artifact.is_none());
     let notice =
         "\n20\n… [lines 21 to 980 left out (3,761 bytes); read them with start_line and end_line] …\n981\n";
     assert!(outcome.output.contains(notice), "{}", outcome.output);
@@ -184,7 +184,7 @@ async fn a_long_list_is_an_output_too(factory: &impl Factory) {
     assert!(outcome.truncated);
     assert!(outcome.output.starts_with("file-000\n") && outcome.output.ends_with("file-099\n"));
     assert_eq!(
-        artefact(&world, outcome.artefact.as_deref()).iter().filter(|byte| **byte == b'\n').count(),
+        artifact(&world, outcome.artifact.as_deref()).iter().filter(|byte| **byte == b'\n').count(),
         100
     );
 }

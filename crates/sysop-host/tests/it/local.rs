@@ -25,7 +25,7 @@ fn what_looks_here_need_not_wait_but_what_is_typed_in_sight_does() {
     let host = LocalHost::open(LocalSettings::new(home.path(), home.path().join("artefacts"))).unwrap();
     let may = |name: &str| {
         let arguments = Arguments::Object(serde_json::Map::new());
-        host.may_look_ahead(&ToolCall {
+        host.can_start_early(&ToolCall {
             id: CallId::new("c"),
             wire_id: None,
             name: name.to_owned(),

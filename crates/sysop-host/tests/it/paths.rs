@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
-use sysop_core::catalogue::Profile;
+use sysop_core::catalog::Profile;
 use sysop_core::outcome::Status;
 
 use crate::world::{DEADLINE, Factory, Setup, World, conformance};

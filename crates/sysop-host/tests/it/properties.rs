@@ -66,12 +66,12 @@ proptest! {
             is_truncated_well(&world, &outcome, &text, limits)?;
         } else {
             prop_assert!(outcome.output.starts_with(&text));
-            prop_assert_eq!(outcome.artefact, None);
+            prop_assert_eq!(outcome.artifact, None);
         }
     }
 
     #[test]
-    fn whatever_bytes_come_the_output_is_bounded_and_the_artefact_exact(
+    fn whatever_bytes_come_the_output_is_bounded_and_the_artifact_exact(
         bytes in proptest::collection::vec(any::<u8>(), 0..4_000),
         limit in 1_usize..2_000,
     ) {
@@ -81,7 +81,7 @@ proptest! {
         let notices = 160;
         prop_assert!(outcome.output.len() <= limit + notices, "{} > {limit}", outcome.output.len());
         prop_assert!(outcome.truncated || bytes.len() <= limit);
-        if let Some(name) = outcome.artefact {
+        if let Some(name) = outcome.artifact {
             prop_assert_eq!(std::fs::read(world.home().join("artefacts").join(name)).unwrap(), bytes);
         }
     }
@@ -94,7 +94,7 @@ fn is_truncated_well(
     text: &str,
     limits: OutputLimits,
 ) -> Result<(), TestCaseError> {
-    let name = outcome.artefact.as_deref().expect("the whole is kept");
+    let name = outcome.artifact.as_deref().expect("the whole is kept");
     let kept = std::fs::read_to_string(world.home().join("artefacts").join(name)).unwrap();
     prop_assert_eq!(&kept, text);
     let body = outcome.output.strip_suffix("[exit code 0]").expect("the exit code is last");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sysop_core::catalogue::Profile;
+use sysop_core::catalog::Profile;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -26,8 +26,8 @@ pub(crate) fn host(connection: &SshConnection) -> SshHost {
     rooted(connection, None, "/nowhere".into())
 }
 
-pub(crate) fn rooted(connection: &SshConnection, root: Option<String>, artefacts: PathBuf) -> SshHost {
-    SshHost::open(RemoteSettings::new(connection.clone(), root, artefacts)).unwrap()
+pub(crate) fn rooted(connection: &SshConnection, root: Option<String>, artifacts: PathBuf) -> SshHost {
+    SshHost::open(RemoteSettings::new(connection.clone(), root, artifacts)).unwrap()
 }
 
 fn tool_call(tool: &str, arguments: Value) -> ToolCall {
@@ -42,7 +42,7 @@ fn tool_call(tool: &str, arguments: Value) -> ToolCall {
 
 pub(crate) async fn call(host: &SshHost, tool: &str, arguments: Value) -> Outcome {
     let call = tool_call(tool, arguments);
-    assert!(!host.may_look_ahead(&call), "it may have to connect first, and to ask");
+    assert!(!host.can_start_early(&call), "it may have to connect first, and to ask");
     let run = host.run(call, DeltaSink::none(), CancellationToken::new());
     tokio::time::timeout(DEADLINE * 2, run).await.expect("the call ends in time")
 }
@@ -84,11 +84,11 @@ pub(crate) fn end_all(output: &str) {
 
 #[tokio::test]
 async fn a_machine_says_what_it_is() {
-    let facts = shared(Login::Zsh).facts().await.unwrap();
+    let facts = shared(Login::Zsh).machine_info().await.unwrap();
     assert_eq!((facts.system.as_str(), facts.architecture.as_str()), ("Linux", std::env::consts::ARCH));
     assert!(facts.bash.as_deref().is_some_and(|bash| bash.ends_with("/bash")), "{facts:?}");
     assert!(facts.login_shell.starts_with('/') && facts.home.ends_with("/home"), "{facts:?}");
-    assert!(shared(Login::Ash).facts().await.unwrap().bash.is_none());
+    assert!(shared(Login::Ash).machine_info().await.unwrap().bash.is_none());
 }
 
 #[tokio::test]
@@ -646,7 +646,7 @@ async fn run_terminal_command(
 async fn a_terminal_connects_again_and_only_as_all_else_does() {
     let server = Sshd::start(Login::Own);
     let connection = server.connection();
-    connection.facts().await.unwrap();
+    connection.machine_info().await.unwrap();
     for pid in masters(&server) {
         let process = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();

@@ -26,8 +26,7 @@ async fn change(world: &World, tool: &str, arguments: Value) -> Vec<FileChange> 
 }
 
 async fn changed_files_come_back_and_new_ones_go(factory: &impl Factory) {
-    let world =
-        factory.open(Setup { profile: sysop_core::catalogue::Profile::Workspace, ..Setup::default() });
+    let world = factory.open(Setup { profile: sysop_core::catalog::Profile::Workspace, ..Setup::default() });
     world.put("old", "before\r\n");
     let mut changes = change(&world, "write_file", json!({ "path": "old", "content": "after\n" })).await;
     changes.extend(change(&world, "write_file", json!({ "path": "a/new", "content": "x" })).await);
@@ -119,7 +118,7 @@ async fn a_change_that_changes_nothing_records_nothing(factory: &impl Factory) {
 
 async fn what_cannot_be_kept_is_said(factory: &impl Factory) {
     let world = factory.open(Setup {
-        artefacts: "a-file/artefacts",
+        artifacts: "a-file/artefacts",
         prepare: |home| std::fs::write(home.join("a-file"), "").unwrap(),
         ..Setup::default()
     });

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
-use sysop_core::catalogue::{Profile, tools};
+use sysop_core::catalog::{Profile, tools};
 use sysop_core::outcome::Status;
 
 use crate::world::{Factory, Setup, World, conformance_with_busybox};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
-use sysop_core::catalogue::Profile;
+use sysop_core::catalog::Profile;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::Outcome;
@@ -86,11 +86,11 @@ pub(crate) trait Factory {
 pub(crate) struct Setup {
     pub(crate) profile: Profile,
     pub(crate) limits: OutputLimits,
-    pub(crate) artefact_bytes_max: u64,
+    pub(crate) artifact_bytes_max: u64,
     pub(crate) secrets: Vec<String>,
     pub(crate) allow_delete: bool,
-    /// Where the artefacts are to go, below the home of the world.
-    pub(crate) artefacts: &'static str,
+    /// Where the artifacts are to go, below the home of the world.
+    pub(crate) artifacts: &'static str,
     /// Which folder below the home of the world is the root.
     pub(crate) root: &'static str,
     /// Prepares the home before the host is opened.
@@ -102,10 +102,10 @@ impl Default for Setup {
         Self {
             profile: Profile::Full,
             limits: OutputLimits::default(),
-            artefact_bytes_max: 64 * 1024 * 1024,
+            artifact_bytes_max: 64 * 1024 * 1024,
             secrets: Vec::new(),
             allow_delete: false,
-            artefacts: "artefacts",
+            artifacts: "artefacts",
             root: "root",
             prepare: |_| {},
         }
@@ -121,10 +121,10 @@ impl Factory for Local {
         fs::create_dir(home.path().join("root")).unwrap();
         (setup.prepare)(home.path());
         let mut settings =
-            LocalSettings::new(home.path().join(setup.root), home.path().join(setup.artefacts));
+            LocalSettings::new(home.path().join(setup.root), home.path().join(setup.artifacts));
         settings.profile = setup.profile;
         settings.limits = setup.limits;
-        settings.artefact_bytes_max = setup.artefact_bytes_max;
+        settings.artifact_bytes_max = setup.artifact_bytes_max;
         settings.secrets = setup.secrets.into_iter().map(Into::into).collect();
         settings.allow_delete = setup.allow_delete;
         let host = Arc::new(LocalHost::open(settings).unwrap());
@@ -145,11 +145,11 @@ impl Factory for Ssh {
         let mut settings = RemoteSettings::new(
             shared(self.0),
             Some(root.to_str().unwrap().to_owned()),
-            home.path().join(setup.artefacts),
+            home.path().join(setup.artifacts),
         );
         settings.profile = setup.profile;
         settings.limits = setup.limits;
-        settings.artefact_bytes_max = setup.artefact_bytes_max;
+        settings.artifact_bytes_max = setup.artifact_bytes_max;
         settings.secrets = setup.secrets.into_iter().map(Into::into).collect();
         settings.allow_delete = setup.allow_delete;
         let host = Arc::new(SshHost::open(settings).unwrap());
@@ -233,7 +233,7 @@ impl World {
         tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time")
     }
 
-    /// Everything in the home but root and artefacts, with links as links: to see that nothing changed.
+    /// Everything in the home but root and artifacts, with links as links: to see that nothing changed.
     pub(crate) fn outside(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
         snapshot(self.home(), &["root", "artefacts"].map(|name| self.home().join(name)), &mut seen);

@@ -30,7 +30,7 @@ pub(crate) enum Mode {
 pub(crate) const MODES: [Mode; 2] = [Mode::Whole, Mode::Streamed];
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Called {
+pub(crate) struct CalledTool {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: Value,
@@ -40,7 +40,7 @@ pub(crate) struct Called {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
-    pub(crate) calls: Vec<Called>,
+    pub(crate) calls: Vec<CalledTool>,
     pub(crate) finish: String,
     pub(crate) tokens: (u64, u64),
     pub(crate) message: Value,
@@ -118,7 +118,7 @@ impl Api {
     }
 
     /// The messages that answer calls.
-    pub(crate) fn results(self, calls: &[Called], output: &str) -> Vec<Value> {
+    pub(crate) fn results(self, calls: &[CalledTool], output: &str) -> Vec<Value> {
         let each = calls.iter();
         match self {
             Self::OpenAi => each
@@ -248,13 +248,13 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
-fn openai_calls(calls: &Value) -> Vec<Called> {
+fn openai_calls(calls: &Value) -> Vec<CalledTool> {
     let calls = calls.as_array().map_or(&[][..], Vec::as_slice);
     calls
         .iter()
         .map(|call| {
             assert_eq!(call["type"], "function");
-            Called {
+            CalledTool {
                 id: text(&call["id"]),
                 name: text(&call["function"]["name"]),
                 arguments: serde_json::from_str(call["function"]["arguments"].as_str().unwrap()).unwrap(),
@@ -337,7 +337,11 @@ fn gemini(chunks: &[Value]) -> Reply {
             reply.text.push_str(part["text"].as_str().unwrap_or_default());
             if let Some(call) = part.get("functionCall") {
                 let id = call["id"].as_str().unwrap_or_default().to_owned();
-                reply.calls.push(Called { id, name: text(&call["name"]), arguments: call["args"].clone() });
+                reply.calls.push(CalledTool {
+                    id,
+                    name: text(&call["name"]),
+                    arguments: call["args"].clone(),
+                });
             }
             if part["text"] != "" {
                 reply.message["parts"].as_array_mut().unwrap().push(part.clone());
@@ -366,7 +370,7 @@ fn ollama(lines: &[Value]) -> Reply {
     let calls = raw_calls.iter().enumerate().map(|(index, call)| {
         assert_eq!(call["function"]["index"], json!(index));
         assert!(call["function"]["arguments"].is_object());
-        Called {
+        CalledTool {
             id: text(&call["id"]),
             name: text(&call["function"]["name"]),
             arguments: call["function"]["arguments"].clone(),
@@ -397,7 +401,7 @@ fn anthropic_whole(body: &Value) -> Reply {
     for block in body["content"].as_array().unwrap() {
         match block["type"].as_str().unwrap() {
             "text" => reply.text.push_str(block["text"].as_str().unwrap()),
-            "tool_use" => reply.calls.push(Called {
+            "tool_use" => reply.calls.push(CalledTool {
                 id: text(&block["id"]),
                 name: text(&block["name"]),
                 arguments: block["input"].clone(),

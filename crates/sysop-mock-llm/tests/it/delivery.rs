@@ -5,7 +5,7 @@ use std::time::Instant;
 use futures::StreamExt as _;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sysop_mock_llm::{MockServer, REQUESTS_KEPT_MAX, Scenarios, serve};
+use sysop_mock_llm::{MockServer, RECORDED_REQUESTS_MAX, Scenarios, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
@@ -251,13 +251,13 @@ async fn requests_are_kept_and_bounded() {
     let server = server(json!({"content": "x"})).await;
     let client = http();
     let url = format!("{}/v1/chat/completions?a=b", server.url());
-    for number in 0..REQUESTS_KEPT_MAX + 1 {
+    for number in 0..RECORDED_REQUESTS_MAX + 1 {
         let body = json!({"messages": [{"role": "user", "content": number.to_string()}]});
         let response = client.post(&url).bearer_auth("sk-1").json(&body).send().await.unwrap();
         assert_eq!(response.status(), 200);
     }
     let requests = server.requests();
-    assert_eq!(requests.len(), REQUESTS_KEPT_MAX);
+    assert_eq!(requests.len(), RECORDED_REQUESTS_MAX);
     let oldest = &requests[0];
     assert_eq!(
         (oldest.method.as_str(), oldest.path.as_str(), oldest.query.as_str()),

@@ -5,7 +5,7 @@
 mod client;
 mod conversation;
 mod delivery;
-mod judge_anthropic;
-mod judge_gemini;
-mod judge_ollama;
-mod judge_openai;
+mod validate_anthropic;
+mod validate_gemini;
+mod validate_ollama;
+mod validate_openai;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use sysop_core::id::CallId;
-use sysop_core::message::{Arguments, FailureKind, Finish, ModelRef, RawReply, Reply, ToolCall, Usage};
+use sysop_core::message::{Arguments, FailureKind, FinishReason, ModelRef, RawReply, Reply, ToolCall, Usage};
 use sysop_driver::port::ModelEvent;
 
 use super::encode::{input_of, is_thinking};
-use super::refuse::ApiError;
-use crate::server_text::words;
-use crate::wire::{Decoder, FrameError};
+use super::errors::AnthropicError;
+use crate::api::{FrameError, ReplyDecoder};
+use crate::server_text::quote_server_text;
 
 /// Most bytes of one response.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -19,7 +19,7 @@ const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const BLOCKS_MAX: usize = 4_096;
 
 /// One content block, as far as it has come.
-enum Block {
+enum ContentBlock {
     Text(String),
     /// `thinking`, with its signature.
     Thinking(Map<String, Value>),
@@ -32,7 +32,7 @@ enum Block {
 
 /// Tokens as the server counts them; each count replaces the one before.
 #[derive(Default)]
-struct Counts {
+struct TokenCounts {
     input: u64,
     output: u64,
     cache_written: u64,
@@ -40,24 +40,24 @@ struct Counts {
 }
 
 /// One response.
-pub(super) struct Stream {
+pub(super) struct AnthropicDecoder {
     model: ModelRef,
     key: Option<SecretString>,
-    blocks: BTreeMap<u64, Block>,
-    counts: Counts,
+    blocks: BTreeMap<u64, ContentBlock>,
+    counts: TokenCounts,
     stop: Option<String>,
     details: Value,
     bytes: usize,
 }
 
-impl Stream {
+impl AnthropicDecoder {
     /// Reads what `model` says.
     pub(super) fn new(model: ModelRef, key: Option<SecretString>) -> Self {
         Self {
             model,
             key,
             blocks: BTreeMap::new(),
-            counts: Counts::default(),
+            counts: TokenCounts::default(),
             stop: None,
             details: Value::Null,
             bytes: 0,
@@ -66,23 +66,23 @@ impl Stream {
 
     fn start(&mut self, frame: &Value, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
         if self.blocks.len() >= BLOCKS_MAX {
-            return Err(FrameError::Garbage(format!("a reply of more than {BLOCKS_MAX} blocks")));
+            return Err(FrameError::Malformed(format!("a reply of more than {BLOCKS_MAX} blocks")));
         }
         let block = frame["content_block"].as_object().cloned().unwrap_or_default();
         let text_of = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let block = match text_of("type").as_str() {
             "text" => {
                 let text = text_of("text");
-                show(out, ModelEvent::Text, &text);
-                Block::Text(text)
+                emit(out, ModelEvent::Text, &text);
+                ContentBlock::Text(text)
             }
             "thinking" => {
-                show(out, ModelEvent::Reasoning, &text_of("thinking"));
-                Block::Thinking(block)
+                emit(out, ModelEvent::Reasoning, &text_of("thinking"));
+                ContentBlock::Thinking(block)
             }
-            "redacted_thinking" => Block::Redacted(block),
-            "tool_use" => Block::Call(block, String::new()),
-            _ => Block::Unknown,
+            "redacted_thinking" => ContentBlock::Redacted(block),
+            "tool_use" => ContentBlock::Call(block, String::new()),
+            _ => ContentBlock::Unknown,
         };
         self.blocks.insert(index_of(frame)?, block);
         Ok(())
@@ -90,30 +90,34 @@ impl Stream {
 
     fn delta(&mut self, frame: &Value, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
         let Some(block) = self.blocks.get_mut(&index_of(frame)?) else {
-            return Err(FrameError::Garbage("a piece of a block that never began".to_owned()));
+            return Err(FrameError::Malformed("a piece of a block that never began".to_owned()));
         };
         let delta = &frame["delta"];
         let piece = |name: &str| delta[name].as_str().unwrap_or_default();
         match (block, delta["type"].as_str().unwrap_or_default()) {
-            (Block::Text(text), "text_delta") => {
+            (ContentBlock::Text(text), "text_delta") => {
                 text.push_str(piece("text"));
-                show(out, ModelEvent::Text, piece("text"));
+                emit(out, ModelEvent::Text, piece("text"));
             }
-            (Block::Thinking(block), "thinking_delta") => {
+            (ContentBlock::Thinking(block), "thinking_delta") => {
                 match block.get_mut("thinking") {
                     Some(Value::String(text)) => text.push_str(piece("thinking")),
                     Some(_) | None => {
                         block.insert("thinking".to_owned(), json!(piece("thinking")));
                     }
                 }
-                show(out, ModelEvent::Reasoning, piece("thinking"));
+                emit(out, ModelEvent::Reasoning, piece("thinking"));
             }
-            (Block::Thinking(block), "signature_delta") => {
+            (ContentBlock::Thinking(block), "signature_delta") => {
                 block.insert("signature".to_owned(), json!(piece("signature")));
             }
-            (Block::Call(_, input), "input_json_delta") => input.push_str(piece("partial_json")),
+            (ContentBlock::Call(_, input), "input_json_delta") => input.push_str(piece("partial_json")),
             (
-                Block::Text(_) | Block::Thinking(_) | Block::Redacted(_) | Block::Call(..) | Block::Unknown,
+                ContentBlock::Text(_)
+                | ContentBlock::Thinking(_)
+                | ContentBlock::Redacted(_)
+                | ContentBlock::Call(..)
+                | ContentBlock::Unknown,
                 _,
             ) => {}
         }
@@ -133,8 +137,8 @@ impl Stream {
     }
 
     fn error(&self, frame: &Value) -> FrameError {
-        let error = ApiError::of(&frame["error"])
-            .unwrap_or_else(|| ApiError { code: String::new(), message: frame.to_string() });
+        let error = AnthropicError::of(&frame["error"])
+            .unwrap_or_else(|| AnthropicError { code: String::new(), message: frame.to_string() });
         let kind = if error.is_overflow() {
             FailureKind::ContextOverflow
         } else {
@@ -147,8 +151,12 @@ impl Stream {
             }
         };
         let retry = matches!(kind, FailureKind::RateLimited | FailureKind::Unreachable) && !error.is_spent();
-        let said = words(&error.message, self.key.as_ref());
-        FrameError::InStream { message: format!("{said} ({})", words(&error.code, None)), retry, kind }
+        let said = quote_server_text(&error.message, self.key.as_ref());
+        FrameError::InStream {
+            message: format!("{said} ({})", quote_server_text(&error.code, None)),
+            retry,
+            kind,
+        }
     }
 
     fn usage(&self) -> Usage {
@@ -161,9 +169,9 @@ impl Stream {
     }
 
     /// What the reply is where the model would not speak; what it said before must not be kept.
-    fn refusal(&self) -> Reply {
-        let category = words(self.details["category"].as_str().unwrap_or_default(), None);
-        let said = words(self.details["explanation"].as_str().unwrap_or_default(), None);
+    fn refused_reply(&self) -> Reply {
+        let category = quote_server_text(self.details["category"].as_str().unwrap_or_default(), None);
+        let said = quote_server_text(self.details["explanation"].as_str().unwrap_or_default(), None);
         let mut text = match (said.is_empty(), category.is_empty()) {
             (false, _) => said,
             (true, false) => format!("Anthropic's safety rules about {category} forbid an answer"),
@@ -172,36 +180,36 @@ impl Stream {
         if category == "cyber" {
             text.push_str(" (such rules can hit harmless administration; say it in other words)");
         }
-        Reply { text, finish: Finish::Refused, usage: self.usage(), ..Reply::default() }
+        Reply { text, finish: FinishReason::Refused, usage: self.usage(), ..Reply::default() }
     }
 
-    fn reply(&self, finish: Finish) -> Reply {
+    fn reply(&self, finish: FinishReason) -> Reply {
         let mut reply = Reply { finish, usage: self.usage(), ..Reply::default() };
         let mut raw = Vec::new();
         let last = self.blocks.keys().last();
         for (index, block) in &self.blocks {
             match block {
-                Block::Text(text) => {
+                ContentBlock::Text(text) => {
                     reply.text.push_str(text);
                     if !text.trim().is_empty() {
                         raw.push(json!({"type": "text", "text": text}));
                     }
                 }
-                Block::Thinking(block) => {
+                ContentBlock::Thinking(block) => {
                     let text = block.get("thinking").and_then(Value::as_str);
                     reply.reasoning.push_str(text.unwrap_or_default());
                     raw.push(Value::Object(block.clone()));
                 }
-                Block::Redacted(block) => raw.push(Value::Object(block.clone())),
-                Block::Call(..) if finish == Finish::Length && Some(index) == last => {}
-                Block::Call(block, input) => {
+                ContentBlock::Redacted(block) => raw.push(Value::Object(block.clone())),
+                ContentBlock::Call(..) if finish == FinishReason::Length && Some(index) == last => {}
+                ContentBlock::Call(block, input) => {
                     let call = call_of(block, input);
                     let mut block = block.clone();
                     block.insert("input".to_owned(), input_of(&call.arguments));
                     raw.push(Value::Object(block));
                     reply.calls.push(call);
                 }
-                Block::Unknown => {}
+                ContentBlock::Unknown => {}
             }
         }
         // The API takes no message that ends in thinking.
@@ -215,14 +223,19 @@ impl Stream {
     }
 }
 
-impl Decoder for Stream {
-    fn frame(&mut self, _event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<bool, FrameError> {
+impl ReplyDecoder for AnthropicDecoder {
+    fn decode_frame(
+        &mut self,
+        _event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<bool, FrameError> {
         self.bytes += data.len();
         if self.bytes > RESPONSE_BYTES_MAX {
-            return Err(FrameError::Garbage(format!("a reply of more than {RESPONSE_BYTES_MAX} bytes")));
+            return Err(FrameError::Malformed(format!("a reply of more than {RESPONSE_BYTES_MAX} bytes")));
         }
         let frame: Value = serde_json::from_str(data)
-            .map_err(|error| FrameError::Garbage(format!("an event that is no JSON: {error}")))?;
+            .map_err(|error| FrameError::Malformed(format!("an event that is no JSON: {error}")))?;
         match frame["type"].as_str().unwrap_or_default() {
             "message_start" => self.count(&frame["message"]["usage"]),
             "content_block_start" => self.start(&frame, out)?,
@@ -250,10 +263,10 @@ impl Decoder for Stream {
             });
         };
         match stop {
-            "refusal" => Ok(self.refusal()),
-            "max_tokens" => Ok(self.reply(Finish::Length)),
+            "refusal" => Ok(self.refused_reply()),
+            "max_tokens" => Ok(self.reply(FinishReason::Length)),
             "model_context_window_exceeded" => {
-                let reply = self.reply(Finish::Length);
+                let reply = self.reply(FinishReason::Length);
                 if reply.text.trim().is_empty() && reply.calls.is_empty() {
                     return Err(FrameError::InStream {
                         message: "the prompt is too long: it fills the model's window".to_owned(),
@@ -264,16 +277,16 @@ impl Decoder for Stream {
                 Ok(reply)
             }
             // `pause_turn` belongs to tools that run at the server, of which none is ever offered: what came is all.
-            _ => Ok(self.reply(Finish::Stop)),
+            _ => Ok(self.reply(FinishReason::Stop)),
         }
     }
 }
 
 fn index_of(frame: &Value) -> Result<u64, FrameError> {
-    frame["index"].as_u64().ok_or_else(|| FrameError::Garbage("a content block without index".to_owned()))
+    frame["index"].as_u64().ok_or_else(|| FrameError::Malformed("a content block without index".to_owned()))
 }
 
-fn show(out: &mut Vec<ModelEvent>, event: fn(String) -> ModelEvent, piece: &str) {
+fn emit(out: &mut Vec<ModelEvent>, event: fn(String) -> ModelEvent, piece: &str) {
     if !piece.is_empty() {
         out.push(event(piece.to_owned()));
     }

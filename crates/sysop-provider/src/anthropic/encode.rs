@@ -4,12 +4,14 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
-use sysop_core::message::{Arguments, Finish, HistoryMessage, Message, ModelRequest, Reply, ToolResult};
+use sysop_core::message::{
+    Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolResult,
+};
 
-use crate::wire::Attempt;
+use crate::api::ModelQuirks;
 
-/// Names in `Attempt::without`: what the server was found not to take.
-pub(super) mod lesson {
+/// Names in `ModelQuirks::unsupported_params`: what the server was found not to take.
+pub(super) mod quirk {
     /// The whole `thinking` parameter.
     pub(crate) const THINKING: &str = "thinking";
     /// `thinking.display`.
@@ -43,88 +45,88 @@ pub(super) const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
 /// In which form a message goes out; each is a function of the message alone, so it may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum AnthropicEncoding {
     /// The server's own blocks, verbatim.
     Echo,
     /// The same without thinking.
     EchoWithoutThinking,
     /// Text and calls, written afresh: another model said them.
-    Afresh,
+    Rebuilt,
 }
 
-impl Form {
-    fn wire(self) -> &'static str {
+impl AnthropicEncoding {
+    fn cache_key(self) -> &'static str {
         match self {
             Self::Echo => "anthropic",
             Self::EchoWithoutThinking => "anthropic without thinking",
-            Self::Afresh => "anthropic afresh",
+            Self::Rebuilt => "anthropic afresh",
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum MessageRole {
     User,
     Assistant,
 }
 
 /// One message of the API: a role and encoded content blocks, never none.
-struct Turn<'a> {
-    role: Role,
+struct AnthropicMessage<'a> {
+    role: MessageRole,
     blocks: Vec<Cow<'a, str>>,
 }
 
 /// The request's body.
-pub(super) fn body(request: &ModelRequest, attempt: &Attempt) -> String {
+pub(super) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     let mut head = Map::new();
     head.insert("model".to_owned(), json!(request.model.name));
-    head.insert("max_tokens".to_owned(), json!(max_tokens(request, attempt)));
+    head.insert("max_tokens".to_owned(), json!(max_tokens(request, quirks)));
     head.insert("stream".to_owned(), json!(true));
     if !request.system.trim().is_empty() {
         let block = json!({"type": "text", "text": &*request.system, "cache_control": {"type": "ephemeral"}});
         head.insert("system".to_owned(), json!([block]));
     }
     insert_tools(&mut head, request);
-    if let Some(thinking) = thinking(request, attempt) {
+    if let Some(thinking) = thinking(request, quirks) {
         head.insert("thinking".to_owned(), thinking);
     }
     let mut body = Value::Object(head).to_string();
     body.pop();
     body.push_str(",\"messages\":[");
-    push_turns(&mut body, &turns(request, attempt));
+    push_turns(&mut body, &turns(request, quirks));
     body.push_str("]}");
     body
 }
 
 /// Whether the server is asked to drop thinking whose conversation has changed.
-pub(super) fn drops_unbound_thinking(request: &ModelRequest, attempt: &Attempt) -> bool {
-    (request.trimmed || attempt.without.contains(&lesson::STRICT_BINDING))
-        && thinks_adaptively(request, attempt)
-        && !attempt.without.contains(&lesson::BLOCK_BINDING)
+pub(super) fn drops_unbound_thinking(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
+    (request.trimmed || quirks.unsupported_params.contains(&quirk::STRICT_BINDING))
+        && thinks_adaptively(request, quirks)
+        && !quirks.unsupported_params.contains(&quirk::BLOCK_BINDING)
 }
 
-fn thinks_adaptively(request: &ModelRequest, attempt: &Attempt) -> bool {
-    is_adaptive(&request.model.name) && !attempt.without.contains(&lesson::THINKING)
+fn thinks_adaptively(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
+    is_adaptive(&request.model.name) && !quirks.unsupported_params.contains(&quirk::THINKING)
 }
 
-fn thinking(request: &ModelRequest, attempt: &Attempt) -> Option<Value> {
-    if !thinks_adaptively(request, attempt) {
+fn thinking(request: &ModelRequest, quirks: &ModelQuirks) -> Option<Value> {
+    if !thinks_adaptively(request, quirks) {
         return None;
     }
     let mut thinking = json!({"type": "adaptive"});
-    if !attempt.without.contains(&lesson::DISPLAY) {
+    if !quirks.unsupported_params.contains(&quirk::DISPLAY) {
         thinking["display"] = json!("summarized");
     }
-    if drops_unbound_thinking(request, attempt) {
+    if drops_unbound_thinking(request, quirks) {
         thinking["block_binding"] = json!({"prefix_mismatch_behavior": "drop_block"});
     }
     Some(thinking)
 }
 
 /// Whether thinking blocks must stay at home.
-fn strips_thinking(request: &ModelRequest, attempt: &Attempt) -> bool {
-    attempt.without.contains(&lesson::THINKING_BLOCKS)
-        || (request.trimmed && !drops_unbound_thinking(request, attempt))
+fn strips_thinking(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
+    quirks.unsupported_params.contains(&quirk::THINKING_BLOCKS)
+        || (request.trimmed && !drops_unbound_thinking(request, quirks))
 }
 
 /// Whether a model of this name takes `thinking: adaptive`; names that do not say their generation do not.
@@ -141,15 +143,17 @@ fn is_adaptive(model: &str) -> bool {
     number().is_some_and(|major| (major, number().unwrap_or(0)) >= ADAPTIVE_SINCE)
 }
 
-fn max_tokens(request: &ModelRequest, attempt: &Attempt) -> u32 {
-    let most =
-        if request.model.name.starts_with("claude-3-") || attempt.without.contains(&lesson::LONG_ANSWERS) {
-            SHORT_ANSWER_TOKENS
-        } else {
-            u32::MAX
-        };
-    let usual = request.usual.output_tokens.filter(|_| !is_adaptive(&request.model.name));
-    request.max_output_tokens.or(usual).unwrap_or(ANSWER_TOKENS).min(most).max(1)
+fn max_tokens(request: &ModelRequest, quirks: &ModelQuirks) -> u32 {
+    let most = if request.model.name.starts_with("claude-3-")
+        || quirks.unsupported_params.contains(&quirk::LONG_ANSWERS)
+    {
+        SHORT_ANSWER_TOKENS
+    } else {
+        u32::MAX
+    };
+    let sampling_defaults =
+        request.sampling_defaults.output_tokens.filter(|_| !is_adaptive(&request.model.name));
+    request.max_output_tokens.or(sampling_defaults).unwrap_or(ANSWER_TOKENS).min(most).max(1)
 }
 
 /// Writes the tools, with a cache mark on the last. Where none may be called but the history holds calls, the API
@@ -191,72 +195,76 @@ fn called_names(request: &ModelRequest) -> Vec<String> {
     names
 }
 
-fn turns<'a>(request: &'a ModelRequest, attempt: &Attempt) -> Vec<Turn<'a>> {
-    let strips = strips_thinking(request, attempt);
+fn turns<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Vec<AnthropicMessage<'a>> {
+    let strips = strips_thinking(request, quirks);
     let mut turns = Vec::new();
-    let mut answered = Form::Echo;
+    let mut answered = AnthropicEncoding::Echo;
     for message in &request.messages {
         let (role, form) = match message.message() {
-            Message::User { .. } => (Role::User, Form::Echo),
+            Message::User { .. } => (MessageRole::User, AnthropicEncoding::Echo),
             Message::Assistant { reply } => {
                 let form = form_of(reply, request, strips);
-                answered = if form == Form::Afresh { Form::Afresh } else { Form::Echo };
-                (Role::Assistant, form)
+                answered = if form == AnthropicEncoding::Rebuilt {
+                    AnthropicEncoding::Rebuilt
+                } else {
+                    AnthropicEncoding::Echo
+                };
+                (MessageRole::Assistant, form)
             }
-            Message::ToolResults { .. } => (Role::User, answered),
+            Message::ToolResults { .. } => (MessageRole::User, answered),
         };
         push_turn(&mut turns, role, encoded(message, form));
     }
-    if turns.first().is_some_and(|turn| turn.role == Role::Assistant) {
-        turns.insert(0, Turn { role: Role::User, blocks: vec![Cow::Borrowed(CONTINUE)] });
+    if turns.first().is_some_and(|turn| turn.role == MessageRole::Assistant) {
+        turns.insert(0, AnthropicMessage { role: MessageRole::User, blocks: vec![Cow::Borrowed(CONTINUE)] });
     }
-    if turns.last().is_none_or(|turn| turn.role == Role::Assistant) {
-        push_turn(&mut turns, Role::User, Cow::Borrowed(CONTINUE));
+    if turns.last().is_none_or(|turn| turn.role == MessageRole::Assistant) {
+        push_turn(&mut turns, MessageRole::User, Cow::Borrowed(CONTINUE));
     }
     turns
 }
 
-fn form_of(reply: &Reply, request: &ModelRequest, strips: bool) -> Form {
+fn form_of(reply: &Reply, request: &ModelRequest, strips: bool) -> AnthropicEncoding {
     match &reply.raw {
         Some(raw) if raw.model == request.model && raw.value.is_array() => {
             if strips {
-                Form::EchoWithoutThinking
+                AnthropicEncoding::EchoWithoutThinking
             } else {
-                Form::Echo
+                AnthropicEncoding::Echo
             }
         }
-        Some(_) | None => Form::Afresh,
+        Some(_) | None => AnthropicEncoding::Rebuilt,
     }
 }
 
-fn encoded(message: &HistoryMessage, form: Form) -> Cow<'_, str> {
-    match message.encoded(form.wire(), |message| blocks_of(message, form)) {
+fn encoded(message: &HistoryMessage, form: AnthropicEncoding) -> Cow<'_, str> {
+    match message.encoded(form.cache_key(), |message| blocks_of(message, form)) {
         Some(blocks) => Cow::Borrowed(blocks),
         None => Cow::Owned(blocks_of(message.message(), form)),
     }
 }
 
 /// Adds blocks to the conversation; consecutive messages of one role become one.
-fn push_turn<'a>(turns: &mut Vec<Turn<'a>>, role: Role, blocks: Cow<'a, str>) {
+fn push_turn<'a>(turns: &mut Vec<AnthropicMessage<'a>>, role: MessageRole, blocks: Cow<'a, str>) {
     if blocks.is_empty() {
         return;
     }
     match turns.last_mut() {
         Some(turn) if turn.role == role => turn.blocks.push(blocks),
-        Some(_) | None => turns.push(Turn { role, blocks: vec![blocks] }),
+        Some(_) | None => turns.push(AnthropicMessage { role, blocks: vec![blocks] }),
     }
 }
 
-fn push_turns(body: &mut String, turns: &[Turn<'_>]) {
-    let users = turns.iter().filter(|turn| turn.role == Role::User).count();
+fn push_turns(body: &mut String, turns: &[AnthropicMessage<'_>]) {
+    let users = turns.iter().filter(|turn| turn.role == MessageRole::User).count();
     let mut user = 0;
     for (index, turn) in turns.iter().enumerate() {
         if index > 0 {
             body.push(',');
         }
         let role = match turn.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
+            MessageRole::User => "user",
+            MessageRole::Assistant => "assistant",
         };
         body.push_str(r#"{"role":""#);
         body.push_str(role);
@@ -267,7 +275,7 @@ fn push_turns(body: &mut String, turns: &[Turn<'_>]) {
             }
             body.push_str(blocks);
         }
-        if turn.role == Role::User {
+        if turn.role == MessageRole::User {
             user += 1;
             if user + MARKED_TURNS > users {
                 body.pop();
@@ -279,7 +287,7 @@ fn push_turns(body: &mut String, turns: &[Turn<'_>]) {
 }
 
 /// The content blocks of a message, commas between them; empty where there is nothing to say.
-fn blocks_of(message: &Message, form: Form) -> String {
+fn blocks_of(message: &Message, form: AnthropicEncoding) -> String {
     let blocks: Vec<Value> = match message {
         Message::User { text } => text_block(text).into_iter().collect(),
         Message::Assistant { reply } => reply_blocks(reply, form),
@@ -295,17 +303,18 @@ fn text_block(text: &str) -> Option<Value> {
     (!text.is_empty()).then(|| json!({"type": "text", "text": text}))
 }
 
-fn reply_blocks(reply: &Reply, form: Form) -> Vec<Value> {
-    if reply.finish == Finish::Refused {
+fn reply_blocks(reply: &Reply, form: AnthropicEncoding) -> Vec<Value> {
+    if reply.finish == FinishReason::Refused {
         return Vec::new(); // what was refused must not come back
     }
     let raw = reply.raw.as_ref().and_then(|raw| raw.value.as_array());
     match (form, raw) {
-        (Form::Echo, Some(blocks)) => blocks.clone(),
-        (Form::EchoWithoutThinking, Some(blocks)) => {
+        (AnthropicEncoding::Echo, Some(blocks)) => blocks.clone(),
+        (AnthropicEncoding::EchoWithoutThinking, Some(blocks)) => {
             blocks.iter().filter(|block| !is_thinking(block)).cloned().collect()
         }
-        (Form::Echo | Form::EchoWithoutThinking, None) | (Form::Afresh, _) => fresh_blocks(reply),
+        (AnthropicEncoding::Echo | AnthropicEncoding::EchoWithoutThinking, None)
+        | (AnthropicEncoding::Rebuilt, _) => fresh_blocks(reply),
     }
 }
 
@@ -335,10 +344,10 @@ pub(super) fn input_of(arguments: &Arguments) -> Value {
 }
 
 /// Under the server's own id where its call is echoed, under ours (unique in the session) where it is not.
-fn result_block(result: &ToolResult, form: Form) -> Value {
+fn result_block(result: &ToolResult, form: AnthropicEncoding) -> Value {
     let id = match form {
-        Form::Echo | Form::EchoWithoutThinking => result.wire_id().to_owned(),
-        Form::Afresh => tool_id(result.call.as_str()),
+        AnthropicEncoding::Echo | AnthropicEncoding::EchoWithoutThinking => result.wire_id().to_owned(),
+        AnthropicEncoding::Rebuilt => tool_id(result.call.as_str()),
     };
     let mut block = json!({"type": "tool_result", "tool_use_id": id});
     if !result.output.trim().is_empty() {

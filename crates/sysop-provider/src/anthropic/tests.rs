@@ -6,17 +6,17 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sysop_core::id::CallId;
 use sysop_core::message::{
-    Arguments, FailureKind, Finish, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
+    Arguments, FailureKind, FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
     ToolCall, ToolProtocol, ToolResult, Usage,
 };
-use sysop_core::mode::{Mode, Usual};
+use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::ModelEvent;
 
 use super::Anthropic;
-use super::encode::lesson;
+use super::encode::quirk;
+use crate::api::{ErrorAction, FrameError, Framing, ModelApi as _, ModelQuirks};
 use crate::settings::Endpoint;
-use crate::wire::{Attempt, FrameError, Framing, Refusal, Wire as _};
 
 const KEY: &str = "sk-ant-api03-canary";
 
@@ -24,7 +24,7 @@ fn model() -> ModelRef {
     ModelRef::new("anthropic", "claude-sonnet-5-5")
 }
 
-fn wire() -> Anthropic {
+fn api() -> Anthropic {
     Anthropic::new(&Endpoint { api_key: Some(SecretString::from(KEY)), ..Endpoint::default() })
 }
 
@@ -77,20 +77,20 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         max_output_tokens: None,
         temperature: Some(0.5),
         mode: Mode::Agent,
-        usual: Usual::default(),
+        sampling_defaults: SamplingDefaults::default(),
     }
 }
 
-fn written(request: &ModelRequest, attempt: &Attempt) -> Value {
-    serde_json::from_str(&wire().build(request, attempt).unwrap().body).unwrap()
+fn written(request: &ModelRequest, quirks: &ModelQuirks) -> Value {
+    serde_json::from_str(&api().build(request, quirks).unwrap().body).unwrap()
 }
 
 fn body(request: &ModelRequest) -> Value {
-    written(request, &Attempt::default())
+    written(request, &ModelQuirks::default())
 }
 
-fn without(lessons: &[&'static str]) -> Attempt {
-    Attempt { without: lessons.to_vec(), ..Attempt::default() }
+fn unsupported_params(lessons: &[&'static str]) -> ModelQuirks {
+    ModelQuirks { unsupported_params: lessons.to_vec(), ..ModelQuirks::default() }
 }
 
 fn named<'a>(model: &str, request: &'a mut ModelRequest) -> &'a ModelRequest {
@@ -99,16 +99,16 @@ fn named<'a>(model: &str, request: &'a mut ModelRequest) -> &'a ModelRequest {
 }
 
 fn headers(endpoint: &Endpoint, request: &ModelRequest) -> Vec<(String, String)> {
-    let built = Anthropic::new(endpoint).build(request, &Attempt::default()).unwrap();
+    let built = Anthropic::new(endpoint).build(request, &ModelQuirks::default()).unwrap();
     built.headers.into_iter().map(|(name, value)| (name, value.expose_secret().to_owned())).collect()
 }
 
 /// Feeds frames; stops at the first error.
 fn read(frames: &[Value]) -> (Vec<ModelEvent>, Result<Reply, FrameError>) {
-    let mut decoder = wire().decoder(&request(vec![user("hi")]), &Attempt::default());
+    let mut decoder = api().decoder(&request(vec![user("hi")]), &ModelQuirks::default());
     let mut out = Vec::new();
     for frame in frames {
-        match decoder.frame(frame["type"].as_str().unwrap_or_default(), &frame.to_string(), &mut out) {
+        match decoder.decode_frame(frame["type"].as_str().unwrap_or_default(), &frame.to_string(), &mut out) {
             Ok(ended) => assert_eq!(ended, frame["type"] == "message_stop"),
             Err(error) => return (out, Err(error)),
         }
@@ -153,14 +153,14 @@ fn end(reason: &str) -> [Value; 2] {
     ]
 }
 
-fn refused(status: u16, code: &str, message: &str, attempt: &mut Attempt) -> Option<Refusal> {
+fn classify_error(status: u16, code: &str, message: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
     let body = json!({"type": "error", "error": {"type": code, "message": message}});
-    wire().refused(status, &body.to_string(), attempt)
+    api().classify_error(status, &body.to_string(), quirks)
 }
 
 fn failed(status: u16, code: &str, message: &str) -> (FailureKind, String) {
-    match refused(status, code, message, &mut Attempt::default()) {
-        Some(Refusal::Fail(failure)) => (failure.kind, failure.message),
+    match classify_error(status, code, message, &mut ModelQuirks::default()) {
+        Some(ErrorAction::Fail(failure)) => (failure.kind, failure.message),
         other => panic!("expected a failure, got {other:?}"),
     }
 }
@@ -171,7 +171,7 @@ mod request_form {
     #[test]
     fn a_missing_key_is_named() {
         let failure = Anthropic::new(&Endpoint::default())
-            .build(&request(vec![user("hi")]), &Attempt::default())
+            .build(&request(vec![user("hi")]), &ModelQuirks::default())
             .err()
             .unwrap();
         assert_eq!(failure.kind, FailureKind::Auth);
@@ -210,7 +210,7 @@ mod request_form {
                 ..Endpoint::default()
             };
             let built =
-                Anthropic::new(&endpoint).build(&request(vec![user("hi")]), &Attempt::default()).unwrap();
+                Anthropic::new(&endpoint).build(&request(vec![user("hi")]), &ModelQuirks::default()).unwrap();
             assert_eq!(built.url, "http://h:1/x/v1/messages");
             assert_eq!(built.framing, Framing::Sse);
         }
@@ -229,7 +229,7 @@ mod request_form {
     fn max_tokens_is_always_there() {
         let mut request = request(vec![user("hi")]);
         assert_eq!(body(&request)["max_tokens"], 16_000);
-        assert_eq!(written(&request, &without(&[lesson::LONG_ANSWERS]))["max_tokens"], 4_096);
+        assert_eq!(written(&request, &unsupported_params(&[quirk::LONG_ANSWERS]))["max_tokens"], 4_096);
         request.max_output_tokens = Some(100);
         assert_eq!(body(&request)["max_tokens"], 100);
         request.max_output_tokens = None;
@@ -240,7 +240,7 @@ mod request_form {
     fn a_chats_answer_is_limited_where_no_thoughts_would_count() {
         for (name, limit) in [("claude-sonnet-4-5", 4_096), ("claude-sonnet-5-5", 16_000)] {
             let mut chat = request(vec![user("hi")]);
-            (chat.mode, chat.usual) = (Mode::Chat, Usual::CHAT);
+            (chat.mode, chat.sampling_defaults) = (Mode::Chat, SamplingDefaults::CHAT);
             let body = body(named(name, &mut chat));
             assert_eq!(body["max_tokens"], limit, "{name}");
             assert!(body.get("temperature").is_none(), "{name}");
@@ -381,7 +381,7 @@ mod request_form {
             echoed(blocks.clone(), vec![made]),
             Message::ToolResults { results: vec![answer] },
         ]);
-        let built = wire().build(&request, &Attempt::default()).unwrap().body;
+        let built = api().build(&request, &ModelQuirks::default()).unwrap().body;
         assert!(built.contains(blocks.to_string().trim_matches(['[', ']'])), "{built}");
         let body: Value = serde_json::from_str(&built).unwrap();
         assert_eq!(body["messages"][2]["content"][0]["tool_use_id"], "toolu_1");
@@ -407,7 +407,7 @@ mod request_form {
 
     #[test]
     fn what_was_refused_never_comes_back() {
-        let reply = Reply { text: "no".to_owned(), finish: Finish::Refused, ..Reply::default() };
+        let reply = Reply { text: "no".to_owned(), finish: FinishReason::Refused, ..Reply::default() };
         let body = body(&request(vec![user("hi"), Message::Assistant { reply }, user("please")]));
         assert_eq!(body["messages"].as_array().unwrap().len(), 1);
     }
@@ -415,12 +415,12 @@ mod request_form {
     #[test]
     fn a_message_is_encoded_once() {
         let request = request(vec![user("hi"), said("hello"), user("more")]);
-        let first = wire().build(&request, &Attempt::default()).unwrap().body;
+        let first = api().build(&request, &ModelQuirks::default()).unwrap().body;
         for (message, form) in request.messages.iter().zip(["anthropic", "anthropic afresh", "anthropic"]) {
             let kept = message.encoded(form, |_| panic!("encoded again"));
             assert!(first.contains(kept.unwrap().trim_end_matches('}')));
         }
-        assert_eq!(first, wire().build(&request, &Attempt::default()).unwrap().body);
+        assert_eq!(first, api().build(&request, &ModelQuirks::default()).unwrap().body);
     }
 
     #[test]
@@ -453,7 +453,7 @@ mod request_form {
         assert_eq!(bound["thinking"]["block_binding"]["prefix_mismatch_behavior"], "drop_block");
         assert_eq!(bound["messages"][1]["content"][0]["signature"], "sig");
         assert!(headers(&endpoint, &request).contains(&beta));
-        let stripped = written(&request, &without(&[lesson::BLOCK_BINDING]));
+        let stripped = written(&request, &unsupported_params(&[quirk::BLOCK_BINDING]));
         assert!(stripped["thinking"].get("block_binding").is_none());
         assert_eq!(stripped["messages"][1]["content"][0]["type"], "tool_use");
         let old = body(named("claude-haiku-4-5", &mut request));
@@ -481,7 +481,7 @@ mod stream {
         let (out, reply) = read(&frames);
         let reply = reply.unwrap();
         assert_eq!(out, [ModelEvent::Text("Hel".to_owned()), ModelEvent::Text("lo".to_owned())]);
-        assert_eq!((reply.text.as_str(), reply.finish), ("Hello", Finish::Stop));
+        assert_eq!((reply.text.as_str(), reply.finish), ("Hello", FinishReason::Stop));
         assert_eq!(reply.protocol, ToolProtocol::Native);
         assert_eq!(reply.raw.unwrap().value, json!([{"type": "text", "text": "Hello"}]));
     }
@@ -569,7 +569,7 @@ mod stream {
         frames.extend(use_of(1, "toolu_2", &["{\"command\": \"rm -rf /tm"]));
         frames.extend(end("max_tokens"));
         let reply = read(&frames).1.unwrap();
-        assert_eq!(reply.finish, Finish::Length);
+        assert_eq!(reply.finish, FinishReason::Length);
         assert_eq!(reply.calls.len(), 1);
         assert_eq!(reply.raw.unwrap().value.as_array().unwrap().len(), 1);
         let mut frames = use_of(0, "toolu_1", &[]);
@@ -586,7 +586,7 @@ mod stream {
             "stop_details": {"type": "refusal", "category": "cyber", "explanation": null}}}));
         frames.push(json!({"type": "message_stop"}));
         let reply = read(&frames).1.unwrap();
-        assert_eq!(reply.finish, Finish::Refused);
+        assert_eq!(reply.finish, FinishReason::Refused);
         assert_eq!((reply.calls.len(), &reply.raw), (0, &None));
         assert!(reply.text.contains("cyber") && !reply.text.contains("Sure"), "{}", reply.text);
     }
@@ -604,7 +604,7 @@ mod stream {
     fn a_paused_turn_ends_with_what_came() {
         let frames: Vec<Value> = text(0, "so far").into_iter().chain(end("pause_turn")).collect();
         let reply = read(&frames).1.unwrap();
-        assert_eq!((reply.text.as_str(), reply.finish), ("so far", Finish::Stop));
+        assert_eq!((reply.text.as_str(), reply.finish), ("so far", FinishReason::Stop));
     }
 
     #[test]
@@ -617,7 +617,7 @@ mod stream {
         assert_eq!((retry, kind), (false, FailureKind::ContextOverflow));
         let frames: Vec<Value> =
             text(0, "so").into_iter().chain(end("model_context_window_exceeded")).collect();
-        assert_eq!(read(&frames).1.unwrap().finish, Finish::Length);
+        assert_eq!(read(&frames).1.unwrap().finish, FinishReason::Length);
     }
 
     #[test]
@@ -649,18 +649,18 @@ mod stream {
 
     #[test]
     fn what_is_no_event_is_garbage() {
-        let mut decoder = wire().decoder(&request(vec![user("hi")]), &Attempt::default());
+        let mut decoder = api().decoder(&request(vec![user("hi")]), &ModelQuirks::default());
         let mut out = Vec::new();
-        assert!(matches!(decoder.frame("", "<html>", &mut out), Err(FrameError::Garbage(_))));
+        assert!(matches!(decoder.decode_frame("", "<html>", &mut out), Err(FrameError::Malformed(_))));
         let stray = delta(3, json!({"type": "text_delta", "text": "x"})).to_string();
-        assert!(matches!(decoder.frame("", &stray, &mut out), Err(FrameError::Garbage(_))));
+        assert!(matches!(decoder.decode_frame("", &stray, &mut out), Err(FrameError::Malformed(_))));
     }
 
     #[test]
     fn a_reply_of_too_many_blocks_is_given_up() {
         let frames: Vec<Value> =
             (0..5_000).map(|index| start(index, json!({"type": "text", "text": ""}))).collect();
-        assert!(matches!(read(&frames).1, Err(FrameError::Garbage(_))));
+        assert!(matches!(read(&frames).1, Err(FrameError::Malformed(_))));
     }
 
     #[test]
@@ -703,16 +703,20 @@ mod refusals {
         assert_eq!(failed(403, "permission_error", "no").0, FailureKind::Auth);
         assert_eq!(failed(404, "not_found_error", "model: claude-9").0, FailureKind::UnknownModel);
         assert_eq!(failed(400, "invalid_request_error", "messages: odd").0, FailureKind::BadRequest);
-        let html = wire().refused(413, "<html>too large</html>", &mut Attempt::default());
-        assert!(matches!(html, Some(Refusal::Fail(failure)) if failure.kind == FailureKind::ContextOverflow));
+        let html = api().classify_error(413, "<html>too large</html>", &mut ModelQuirks::default());
+        assert!(
+            matches!(html, Some(ErrorAction::Fail(failure)) if failure.kind == FailureKind::ContextOverflow)
+        );
     }
 
     #[test]
     fn words_that_are_no_error_of_the_api_are_left_to_the_rules_for_all() {
-        let refuse = |body: &str| wire().refused(400, body, &mut Attempt::default());
+        let refuse = |body: &str| api().classify_error(400, body, &mut ModelQuirks::default());
         assert_eq!(refuse("<html>bad request</html>"), None);
         let full = refuse("the prompt is too long: it fills the model's window");
-        assert!(matches!(full, Some(Refusal::Fail(failure)) if failure.kind == FailureKind::ContextOverflow));
+        assert!(
+            matches!(full, Some(ErrorAction::Fail(failure)) if failure.kind == FailureKind::ContextOverflow)
+        );
     }
 
     #[test]
@@ -722,15 +726,17 @@ mod refusals {
         assert_eq!(failed(402, "billing_error", "pay").0, FailureKind::BadRequest);
         let body = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "spent",
             "details": {"error_code": "workspace_spend_limit_reached"}}});
-        let refusal = wire().refused(429, &body.to_string(), &mut Attempt::default());
-        assert!(matches!(refusal, Some(Refusal::Fail(failure)) if failure.kind == FailureKind::RateLimited));
+        let refusal = api().classify_error(429, &body.to_string(), &mut ModelQuirks::default());
+        assert!(
+            matches!(refusal, Some(ErrorAction::Fail(failure)) if failure.kind == FailureKind::RateLimited)
+        );
     }
 
     #[test]
     fn overload_waits_and_a_plain_rate_limit_is_left_to_the_rules_for_all() {
-        let refuse = |status, code| refused(status, code, "Overloaded", &mut Attempt::default());
-        assert_eq!(refuse(529, "overloaded_error"), Some(Refusal::Later(None)));
-        assert_eq!(refuse(409, "conflict_error"), Some(Refusal::Later(None)));
+        let refuse = |status, code| classify_error(status, code, "Overloaded", &mut ModelQuirks::default());
+        assert_eq!(refuse(529, "overloaded_error"), Some(ErrorAction::RetryAfter(None)));
+        assert_eq!(refuse(409, "conflict_error"), Some(ErrorAction::RetryAfter(None)));
         assert_eq!(refuse(429, "rate_limit_error"), None);
         assert_eq!(refuse(500, "api_error"), None);
     }
@@ -748,29 +754,29 @@ mod refusals {
     fn what_is_refused_is_left_out_and_asked_again_once() {
         let bound = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a \
                      different conversation. Remove the block, or set thinking.block_binding.prefix_mismatch_behavior";
-        for (message, lesson) in [
-            ("adaptive thinking is not supported on this model", lesson::THINKING),
-            ("thinking.adaptive.display: Extra inputs are not permitted", lesson::DISPLAY),
+        for (message, quirk) in [
+            ("adaptive thinking is not supported on this model", quirk::THINKING),
+            ("thinking.adaptive.display: Extra inputs are not permitted", quirk::DISPLAY),
             (
                 "Unexpected value(s) `thinking-binding-controls-2026-08-01` for the `anthropic-beta` header",
-                lesson::BLOCK_BINDING,
+                quirk::BLOCK_BINDING,
             ),
-            ("messages.1.content.0: Invalid `signature` in `thinking` block", lesson::THINKING_BLOCKS),
-            ("Expected `thinking` or `redacted_thinking`, but found `tool_use`", lesson::THINKING_BLOCKS),
+            ("messages.1.content.0: Invalid `signature` in `thinking` block", quirk::THINKING_BLOCKS),
+            ("Expected `thinking` or `redacted_thinking`, but found `tool_use`", quirk::THINKING_BLOCKS),
             (
                 "max_tokens: 16000 > 8192, which is the maximum allowed number of output tokens",
-                lesson::LONG_ANSWERS,
+                quirk::LONG_ANSWERS,
             ),
-            (bound, lesson::STRICT_BINDING),
+            (bound, quirk::STRICT_BINDING),
         ] {
-            let mut attempt = Attempt::default();
-            let refusal = refused(400, "invalid_request_error", message, &mut attempt);
-            assert_eq!(refusal, Some(Refusal::Again), "{message}");
-            assert_eq!(attempt.without, [lesson], "{message}");
+            let mut quirks = ModelQuirks::default();
+            let refusal = classify_error(400, "invalid_request_error", message, &mut quirks);
+            assert_eq!(refusal, Some(ErrorAction::RetryNow), "{message}");
+            assert_eq!(quirks.unsupported_params, [quirk], "{message}");
         }
-        let mut attempt = without(&[lesson::THINKING]);
-        let again = refused(400, "invalid_request_error", "thinking is not supported", &mut attempt);
-        assert!(matches!(again, Some(Refusal::Fail(_))), "{again:?}");
+        let mut quirks = unsupported_params(&[quirk::THINKING]);
+        let again = classify_error(400, "invalid_request_error", "thinking is not supported", &mut quirks);
+        assert!(matches!(again, Some(ErrorAction::Fail(_))), "{again:?}");
     }
 
     #[test]
@@ -780,15 +786,15 @@ mod refusals {
             {"type": "thinking", "thinking": "hm", "signature": "sig"}, {"type": "text", "text": "so"},
         ]);
         let request = request(vec![user("hi"), echoed(blocks, vec![]), user("more")]);
-        let mut attempt = Attempt::default();
-        assert!(written(&request, &attempt)["thinking"].get("block_binding").is_none());
-        refused(400, "invalid_request_error", bound, &mut attempt).unwrap();
-        let first = written(&request, &attempt);
+        let mut quirks = ModelQuirks::default();
+        assert!(written(&request, &quirks)["thinking"].get("block_binding").is_none());
+        classify_error(400, "invalid_request_error", bound, &mut quirks).unwrap();
+        let first = written(&request, &quirks);
         assert_eq!(first["thinking"]["block_binding"]["prefix_mismatch_behavior"], "drop_block");
         assert!(first.to_string().contains("sig"));
-        refused(400, "invalid_request_error", bound, &mut attempt).unwrap();
-        assert!(!written(&request, &attempt)["messages"].to_string().contains("sig"));
-        let last = refused(400, "invalid_request_error", bound, &mut attempt);
-        assert!(matches!(last, Some(Refusal::Fail(_))));
+        classify_error(400, "invalid_request_error", bound, &mut quirks).unwrap();
+        assert!(!written(&request, &quirks)["messages"].to_string().contains("sig"));
+        let last = classify_error(400, "invalid_request_error", bound, &mut quirks);
+        assert!(matches!(last, Some(ErrorAction::Fail(_))));
     }
 }

@@ -5,13 +5,14 @@ use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use sysop_core::id::CallId;
 use sysop_core::message::{
-    Arguments, FailureKind, Finish, ModelRef, ModelRequest, RawReply, Reply, ToolCall, ToolProtocol, Usage,
+    Arguments, FailureKind, FinishReason, ModelRef, ModelRequest, RawReply, Reply, ToolCall, ToolProtocol,
+    Usage,
 };
 use sysop_driver::port::ModelEvent;
 
-use super::refuse::ApiError;
-use crate::server_text::words;
-use crate::wire::{Attempt, Decoder, FrameError};
+use super::errors::GeminiError;
+use crate::api::{FrameError, ModelQuirks, ReplyDecoder};
+use crate::server_text::quote_server_text;
 
 /// Most bytes of one response.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -20,7 +21,7 @@ const PARTS_MAX: usize = 4_096;
 
 /// Tokens as the server counts them; each count replaces the one before.
 #[derive(Default)]
-struct Counts {
+struct TokenCounts {
     prompt: u64,
     tool_prompt: u64,
     said: u64,
@@ -29,7 +30,7 @@ struct Counts {
 }
 
 /// One response.
-pub(crate) struct Stream {
+pub(crate) struct GeminiDecoder {
     model: ModelRef,
     key: Option<SecretString>,
     protocol: ToolProtocol,
@@ -37,20 +38,20 @@ pub(crate) struct Stream {
     text: String,
     reasoning: String,
     calls: Vec<ToolCall>,
-    counts: Counts,
+    counts: TokenCounts,
     finish: Option<String>,
     finish_message: String,
     block: Option<String>,
     bytes: usize,
 }
 
-impl Stream {
+impl GeminiDecoder {
     /// Reads the answer to `request`.
-    pub(crate) fn new(request: &ModelRequest, attempt: &Attempt, key: Option<SecretString>) -> Self {
+    pub(crate) fn new(request: &ModelRequest, quirks: &ModelQuirks, key: Option<SecretString>) -> Self {
         Self {
             model: request.model.clone(),
             key,
-            protocol: if attempt.for_request(request).text_protocol {
+            protocol: if quirks.for_request(request).text_protocol {
                 ToolProtocol::Text
             } else {
                 ToolProtocol::Native
@@ -59,7 +60,7 @@ impl Stream {
             text: String::new(),
             reasoning: String::new(),
             calls: Vec::new(),
-            counts: Counts::default(),
+            counts: TokenCounts::default(),
             finish: None,
             finish_message: String::new(),
             block: None,
@@ -68,7 +69,7 @@ impl Stream {
     }
 
     fn chunk(&mut self, chunk: &Value, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
-        if let Some(error) = ApiError::of(&chunk["error"]) {
+        if let Some(error) = GeminiError::of(&chunk["error"]) {
             return Err(self.error(&error));
         }
         self.count(&chunk["usageMetadata"]);
@@ -123,7 +124,7 @@ impl Stream {
 
     fn keep(&mut self, part: &Map<String, Value>) -> Result<(), FrameError> {
         if self.parts.len() >= PARTS_MAX {
-            return Err(FrameError::Garbage(format!("a reply of more than {PARTS_MAX} parts")));
+            return Err(FrameError::Malformed(format!("a reply of more than {PARTS_MAX} parts")));
         }
         let mut part = part.clone();
         if part.keys().all(|name| matches!(name.as_str(), "thought" | "thoughtSignature")) {
@@ -155,7 +156,7 @@ impl Stream {
         }
     }
 
-    fn error(&self, error: &ApiError) -> FrameError {
+    fn error(&self, error: &GeminiError) -> FrameError {
         let kind = match (error.status.as_str(), error.code) {
             _ if error.is_overflow() => FailureKind::ContextOverflow,
             ("RESOURCE_EXHAUSTED", _) | (_, 429) => FailureKind::RateLimited,
@@ -165,8 +166,8 @@ impl Stream {
             _ => FailureKind::Unreachable,
         };
         let retry = matches!(kind, FailureKind::RateLimited | FailureKind::Unreachable) && !error.is_spent();
-        let said = words(&error.message, self.key.as_ref());
-        let status = words(&error.status, None);
+        let said = quote_server_text(&error.message, self.key.as_ref());
+        let status = quote_server_text(&error.status, None);
         FrameError::InStream {
             message: format!("Google broke off its reply: {said} ({status})"),
             retry,
@@ -174,17 +175,17 @@ impl Stream {
         }
     }
 
-    fn refused(&self, sentence: String) -> Reply {
+    fn refused_reply(&self, sentence: String) -> Reply {
         Reply {
             text: sentence,
-            finish: Finish::Refused,
+            finish: FinishReason::Refused,
             protocol: self.protocol,
             usage: self.usage(),
             ..Reply::default()
         }
     }
 
-    fn reply(self, finish: Finish) -> Reply {
+    fn reply(self, finish: FinishReason) -> Reply {
         let usage = self.usage();
         let whole = |call: &ToolCall| !call.name.is_empty() && matches!(call.arguments, Arguments::Object(_));
         // A call that the API would not take back is written afresh.
@@ -200,34 +201,39 @@ impl Stream {
         }
     }
 
-    fn again(&self, what: &str) -> FrameError {
+    fn retryable_error(&self, what: &str) -> FrameError {
         FrameError::InStream { message: self.with_reason(what), retry: true, kind: FailureKind::Protocol }
     }
 
-    fn ended_badly(&self, what: &str) -> FrameError {
+    fn final_error(&self, what: &str) -> FrameError {
         FrameError::InStream { message: self.with_reason(what), retry: false, kind: FailureKind::Protocol }
     }
 
     fn with_reason(&self, what: &str) -> String {
-        let said = words(&self.finish_message, self.key.as_ref());
+        let said = quote_server_text(&self.finish_message, self.key.as_ref());
         if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") }
     }
 }
 
-impl Decoder for Stream {
-    fn frame(&mut self, _event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<bool, FrameError> {
+impl ReplyDecoder for GeminiDecoder {
+    fn decode_frame(
+        &mut self,
+        _event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<bool, FrameError> {
         self.bytes += data.len();
         if self.bytes > RESPONSE_BYTES_MAX {
-            return Err(FrameError::Garbage(format!("a reply of more than {RESPONSE_BYTES_MAX} bytes")));
+            return Err(FrameError::Malformed(format!("a reply of more than {RESPONSE_BYTES_MAX} bytes")));
         }
         match serde_json::from_str::<Value>(data) {
             Ok(Value::Array(chunks)) => chunks.iter().try_for_each(|chunk| self.chunk(chunk, out))?,
             Ok(chunk @ Value::Object(_)) => self.chunk(&chunk, out)?,
             Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
-                return Err(FrameError::Garbage("an event that is no object".to_owned()));
+                return Err(FrameError::Malformed("an event that is no object".to_owned()));
             }
             Err(error) => {
-                return Err(FrameError::Garbage(format!("an event that is no JSON: {error}")));
+                return Err(FrameError::Malformed(format!("an event that is no JSON: {error}")));
             }
         }
         Ok(false)
@@ -235,8 +241,10 @@ impl Decoder for Stream {
 
     fn finish(self: Box<Self>) -> Result<Reply, FrameError> {
         if let Some(reason) = &self.block {
-            let reason = words(reason, None);
-            return Ok(self.refused(format!("Google blocked the prompt ({reason}); say it in other words")));
+            let reason = quote_server_text(reason, None);
+            return Ok(
+                self.refused_reply(format!("Google blocked the prompt ({reason}); say it in other words"))
+            );
         }
         let Some(reason) = self.finish.clone() else {
             return Err(FrameError::InStream {
@@ -247,18 +255,20 @@ impl Decoder for Stream {
         };
         let nothing = self.text.trim().is_empty() && self.calls.is_empty();
         match reason.as_str() {
-            "STOP" | "FINISH_REASON_UNSPECIFIED" if nothing => Err(self.again("the model said nothing")),
-            "STOP" | "FINISH_REASON_UNSPECIFIED" => Ok(self.reply(Finish::Stop)),
-            "MAX_TOKENS" | "CONTINUATION" => Ok(self.reply(Finish::Length)),
-            "TOO_MANY_TOOL_CALLS" if !nothing => Ok(self.reply(Finish::Stop)),
-            "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => {
-                Err(self.again("the model wrote a broken tool call"))
+            "STOP" | "FINISH_REASON_UNSPECIFIED" if nothing => {
+                Err(self.retryable_error("the model said nothing"))
             }
-            "MISSING_THOUGHT_SIGNATURE" => Err(self.ended_badly("a thought_signature is missing")),
-            "TOO_MANY_TOOL_CALLS" => Err(self.ended_badly("the model called too many tools")),
+            "STOP" | "FINISH_REASON_UNSPECIFIED" => Ok(self.reply(FinishReason::Stop)),
+            "MAX_TOKENS" | "CONTINUATION" => Ok(self.reply(FinishReason::Length)),
+            "TOO_MANY_TOOL_CALLS" if !nothing => Ok(self.reply(FinishReason::Stop)),
+            "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => {
+                Err(self.retryable_error("the model wrote a broken tool call"))
+            }
+            "MISSING_THOUGHT_SIGNATURE" => Err(self.final_error("a thought_signature is missing")),
+            "TOO_MANY_TOOL_CALLS" => Err(self.final_error("the model called too many tools")),
             _ => {
-                let reason = words(&reason, None);
-                Ok(self.refused(format!("Google stopped the reply ({reason}); say it in other words")))
+                let reason = quote_server_text(&reason, None);
+                Ok(self.refused_reply(format!("Google stopped the reply ({reason}); say it in other words")))
             }
         }
     }

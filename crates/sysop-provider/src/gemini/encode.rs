@@ -4,15 +4,17 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
-use sysop_core::message::{Arguments, Finish, HistoryMessage, Message, ModelRequest, Reply, ToolResult};
-use sysop_core::text_protocol::{self, WrittenCall};
+use sysop_core::message::{
+    Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolResult,
+};
+use sysop_core::text_protocol::{self, TextToolCall};
 
 use super::bare;
-use crate::json::short;
-use crate::wire::Attempt;
+use crate::api::ModelQuirks;
+use crate::json::short_float;
 
-/// Names in `Attempt::without`: what the server was found not to take.
-pub(crate) mod lesson {
+/// Names in `ModelQuirks::unsupported_params`: what the server was found not to take.
+pub(crate) mod quirk {
     /// Signatures of thoughts; a word that stands for one goes instead.
     pub(crate) const SIGNATURES: &str = "thought signatures";
     /// `thinkingConfig`.
@@ -34,7 +36,7 @@ const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
 /// In which form a message goes out; each is a function of the message alone, so it may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum GeminiEncoding {
     /// The server's own parts, verbatim; results with the ids that it gave.
     Echo,
     /// The same of a server that gave no ids.
@@ -44,51 +46,51 @@ enum Form {
     /// The same for models that know no signatures.
     Unsigned,
     /// Calls and results as text, for models without tools.
-    Written,
+    TextProtocol,
 }
 
-impl Form {
-    fn wire(self) -> &'static str {
+impl GeminiEncoding {
+    fn cache_key(self) -> &'static str {
         match self {
             Self::Echo => "gemini",
             Self::EchoWithoutIds => "gemini without ids",
             Self::Signed => "gemini afresh",
             Self::Unsigned => "gemini afresh without signature",
-            Self::Written => "gemini in text",
+            Self::TextProtocol => "gemini in text",
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum ContentRole {
     User,
     Model,
 }
 
 /// One content of the API: a role and encoded parts, never none.
-struct Turn<'a> {
-    role: Role,
+struct GeminiContent<'a> {
+    role: ContentRole,
     parts: Vec<Cow<'a, str>>,
 }
 
 /// The request's body.
-pub(crate) fn body(request: &ModelRequest, attempt: &Attempt) -> String {
-    let attempt = &*attempt.for_request(request);
-    let mut turns = turns(request, attempt);
+pub(crate) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
+    let quirks = &*quirks.for_request(request);
+    let mut turns = turns(request, quirks);
     let mut body = String::from("{");
-    let system = system(request, attempt);
+    let system = system(request, quirks);
     if !system.trim().is_empty() {
         let part = json!({"text": &*system}).to_string();
-        if attempt.without.contains(&lesson::SYSTEM) {
+        if quirks.unsupported_params.contains(&quirk::SYSTEM) {
             turns[0].parts.insert(0, Cow::Owned(part));
         } else {
             body.push_str(&format!(r#""systemInstruction":{{"parts":[{part}]}},"#));
         }
     }
-    if let Some(tools) = tools(request).filter(|_| !attempt.text_protocol) {
+    if let Some(tools) = tools(request).filter(|_| !quirks.text_protocol) {
         body.push_str(&format!(r#""tools":{tools},"#));
     }
-    let options = options(request, attempt);
+    let options = options(request, quirks);
     if !options.is_empty() {
         body.push_str(&format!(r#""generationConfig":{},"#, Value::Object(options)));
     }
@@ -123,8 +125,8 @@ fn never_thinks(model: &str) -> bool {
         || generation(model).is_some_and(|number| number < 2)
 }
 
-fn system<'a>(request: &'a ModelRequest, attempt: &Attempt) -> Cow<'a, str> {
-    if attempt.text_protocol {
+fn system<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Cow<'a, str> {
+    if quirks.text_protocol {
         let contract = text_protocol::instructions(&request.tools);
         return Cow::Owned(format!("{}\n\n{contract}", request.system));
     }
@@ -147,89 +149,95 @@ fn tools(request: &ModelRequest) -> Option<Value> {
     (!functions.is_empty()).then(|| json!([{ "functionDeclarations": functions }]))
 }
 
-fn options(request: &ModelRequest, attempt: &Attempt) -> Map<String, Value> {
+fn options(request: &ModelRequest, quirks: &ModelQuirks) -> Map<String, Value> {
     let model = &request.model.name;
     let mut options = Map::new();
-    let usual = request.usual;
-    if let Some(tokens) = request.max_output_tokens.or(usual.output_tokens.filter(|_| never_thinks(model))) {
+    let sampling_defaults = request.sampling_defaults;
+    if let Some(tokens) =
+        request.max_output_tokens.or(sampling_defaults.output_tokens.filter(|_| never_thinks(model)))
+    {
         options.insert("maxOutputTokens".to_owned(), json!(tokens));
     }
-    if let Some(temperature) = request.temperature.or(usual.temperature).filter(|_| is_old(model)) {
-        options.insert("temperature".to_owned(), short(temperature));
+    if let Some(temperature) = request.temperature.or(sampling_defaults.temperature).filter(|_| is_old(model))
+    {
+        options.insert("temperature".to_owned(), short_float(temperature));
     }
-    if shows_thoughts(model) && !attempt.without.contains(&lesson::THINKING) {
+    if shows_thoughts(model) && !quirks.unsupported_params.contains(&quirk::THINKING) {
         options.insert("thinkingConfig".to_owned(), json!({"includeThoughts": true}));
     }
     options
 }
 
-fn turns<'a>(request: &'a ModelRequest, attempt: &Attempt) -> Vec<Turn<'a>> {
+fn turns<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Vec<GeminiContent<'a>> {
     let mut turns = Vec::new();
-    let mut answered = Form::Unsigned;
+    let mut answered = GeminiEncoding::Unsigned;
     for message in &request.messages {
         let (role, form) = match message.message() {
-            Message::User { .. } => (Role::User, Form::Echo),
+            Message::User { .. } => (ContentRole::User, GeminiEncoding::Echo),
             Message::Assistant { reply } => {
-                answered = form_of(reply, request, attempt);
+                answered = form_of(reply, request, quirks);
                 // The model's own parts are the same with and without ids: only results differ.
-                (Role::Model, if answered == Form::EchoWithoutIds { Form::Echo } else { answered })
+                (
+                    ContentRole::Model,
+                    if answered == GeminiEncoding::EchoWithoutIds { GeminiEncoding::Echo } else { answered },
+                )
             }
-            Message::ToolResults { .. } => (Role::User, answered),
+            Message::ToolResults { .. } => (ContentRole::User, answered),
         };
         push_turn(&mut turns, role, encoded(message, form));
     }
-    if turns.first().is_none_or(|turn| turn.role == Role::Model) {
-        turns.insert(0, Turn { role: Role::User, parts: vec![Cow::Borrowed(CONTINUE)] });
+    if turns.first().is_none_or(|turn| turn.role == ContentRole::Model) {
+        turns.insert(0, GeminiContent { role: ContentRole::User, parts: vec![Cow::Borrowed(CONTINUE)] });
     }
-    if turns.last().is_some_and(|turn| turn.role == Role::Model) {
-        push_turn(&mut turns, Role::User, Cow::Borrowed(CONTINUE));
+    if turns.last().is_some_and(|turn| turn.role == ContentRole::Model) {
+        push_turn(&mut turns, ContentRole::User, Cow::Borrowed(CONTINUE));
     }
     turns
 }
 
-fn form_of(reply: &Reply, request: &ModelRequest, attempt: &Attempt) -> Form {
-    let distrusted = attempt.without.contains(&lesson::SIGNATURES);
-    if attempt.text_protocol {
-        return Form::Written;
+fn form_of(reply: &Reply, request: &ModelRequest, quirks: &ModelQuirks) -> GeminiEncoding {
+    let distrusted = quirks.unsupported_params.contains(&quirk::SIGNATURES);
+    if quirks.text_protocol {
+        return GeminiEncoding::TextProtocol;
     }
     match &reply.raw {
         Some(raw) if raw.model == request.model && raw.value.is_array() && !distrusted => {
             let mut calls =
                 raw.value.as_array().into_iter().flatten().filter_map(|part| part.get("functionCall"));
             let named = calls.all(|call| call["id"].as_str().is_some_and(|id| !id.is_empty()));
-            if named { Form::Echo } else { Form::EchoWithoutIds }
+            if named { GeminiEncoding::Echo } else { GeminiEncoding::EchoWithoutIds }
         }
-        Some(_) | None if is_old(&request.model.name) && !distrusted => Form::Unsigned,
-        Some(_) | None => Form::Signed,
+        Some(_) | None if is_old(&request.model.name) && !distrusted => GeminiEncoding::Unsigned,
+        Some(_) | None => GeminiEncoding::Signed,
     }
 }
 
-fn encoded(message: &HistoryMessage, form: Form) -> Cow<'_, str> {
-    match message.encoded(form.wire(), |message| parts_of(message, form)) {
+fn encoded(message: &HistoryMessage, form: GeminiEncoding) -> Cow<'_, str> {
+    match message.encoded(form.cache_key(), |message| parts_of(message, form)) {
         Some(parts) => Cow::Borrowed(parts),
         None => Cow::Owned(parts_of(message.message(), form)),
     }
 }
 
 /// Adds parts to the conversation; consecutive messages of one role become one.
-fn push_turn<'a>(turns: &mut Vec<Turn<'a>>, role: Role, parts: Cow<'a, str>) {
+fn push_turn<'a>(turns: &mut Vec<GeminiContent<'a>>, role: ContentRole, parts: Cow<'a, str>) {
     if parts.is_empty() {
         return;
     }
     match turns.last_mut() {
         Some(turn) if turn.role == role => turn.parts.push(parts),
-        Some(_) | None => turns.push(Turn { role, parts: vec![parts] }),
+        Some(_) | None => turns.push(GeminiContent { role, parts: vec![parts] }),
     }
 }
 
-fn push_turns(body: &mut String, turns: &[Turn<'_>]) {
+fn push_turns(body: &mut String, turns: &[GeminiContent<'_>]) {
     for (index, turn) in turns.iter().enumerate() {
         if index > 0 {
             body.push(',');
         }
         body.push_str(match turn.role {
-            Role::User => r#"{"role":"user","parts":["#,
-            Role::Model => r#"{"role":"model","parts":["#,
+            ContentRole::User => r#"{"role":"user","parts":["#,
+            ContentRole::Model => r#"{"role":"model","parts":["#,
         });
         for (place, parts) in turn.parts.iter().enumerate() {
             if place > 0 {
@@ -242,12 +250,12 @@ fn push_turns(body: &mut String, turns: &[Turn<'_>]) {
 }
 
 /// The parts of a message, commas between them; empty where there is nothing to say.
-fn parts_of(message: &Message, form: Form) -> String {
+fn parts_of(message: &Message, form: GeminiEncoding) -> String {
     let parts: Vec<Value> = match message {
         Message::User { text } => text_part(text).into_iter().collect(),
         Message::Assistant { reply } => reply_parts(reply, form),
-        Message::ToolResults { results } if form == Form::Written => {
-            text_part(&text_protocol::results(results)).into_iter().collect()
+        Message::ToolResults { results } if form == GeminiEncoding::TextProtocol => {
+            text_part(&text_protocol::render_results(results)).into_iter().collect()
         }
         Message::ToolResults { results } => results.iter().map(|result| result_part(result, form)).collect(),
     };
@@ -259,16 +267,18 @@ fn text_part(text: &str) -> Option<Value> {
     (!text.is_empty()).then(|| json!({ "text": text }))
 }
 
-fn reply_parts(reply: &Reply, form: Form) -> Vec<Value> {
-    if reply.finish == Finish::Refused {
+fn reply_parts(reply: &Reply, form: GeminiEncoding) -> Vec<Value> {
+    if reply.finish == FinishReason::Refused {
         return Vec::new(); // what was refused must not come back
     }
     let raw = reply.raw.as_ref().and_then(|raw| raw.value.as_array());
     match (form, raw) {
-        (Form::Echo | Form::EchoWithoutIds, Some(parts)) => parts.clone(),
-        (Form::Echo | Form::EchoWithoutIds | Form::Unsigned, _) => fresh_parts(reply, false),
-        (Form::Signed, _) => fresh_parts(reply, true),
-        (Form::Written, _) => text_part(&written(reply)).into_iter().collect(),
+        (GeminiEncoding::Echo | GeminiEncoding::EchoWithoutIds, Some(parts)) => parts.clone(),
+        (GeminiEncoding::Echo | GeminiEncoding::EchoWithoutIds | GeminiEncoding::Unsigned, _) => {
+            fresh_parts(reply, false)
+        }
+        (GeminiEncoding::Signed, _) => fresh_parts(reply, true),
+        (GeminiEncoding::TextProtocol, _) => text_part(&render_call(reply)).into_iter().collect(),
     }
 }
 
@@ -288,22 +298,27 @@ fn fresh_parts(reply: &Reply, signed: bool) -> Vec<Value> {
     text_part(&reply.text).into_iter().chain(calls).collect()
 }
 
-fn written(reply: &Reply) -> String {
+fn render_call(reply: &Reply) -> String {
     let calls = reply.calls.iter().map(|call| {
-        text_protocol::written(&WrittenCall { name: call.name.clone(), arguments: call.arguments.clone() })
+        text_protocol::render_call(&TextToolCall {
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        })
     });
     let said = (!reply.text.is_empty()).then(|| reply.text.clone());
     said.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
 }
 
-fn result_part(result: &ToolResult, form: Form) -> Value {
+fn result_part(result: &ToolResult, form: GeminiEncoding) -> Value {
     let name = match form {
-        Form::Echo | Form::EchoWithoutIds => result.name.clone(),
-        Form::Signed | Form::Unsigned | Form::Written => function_name(&result.name),
+        GeminiEncoding::Echo | GeminiEncoding::EchoWithoutIds => result.name.clone(),
+        GeminiEncoding::Signed | GeminiEncoding::Unsigned | GeminiEncoding::TextProtocol => {
+            function_name(&result.name)
+        }
     };
     let key = if result.is_error { "error" } else { "output" };
     let mut response = json!({"name": name, "response": { key: result.output }});
-    if form == Form::Echo {
+    if form == GeminiEncoding::Echo {
         response["id"] = json!(result.wire_id());
     }
     json!({ "functionResponse": response })

@@ -7,17 +7,17 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sysop_core::id::CallId;
 use sysop_core::message::{
-    Arguments, FailureKind, Finish, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
+    Arguments, FailureKind, FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
     ToolCall, ToolProtocol, ToolResult, Usage,
 };
-use sysop_core::mode::{Mode, Usual};
+use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::ModelEvent;
 
 use super::Gemini;
-use super::encode::lesson;
+use super::encode::quirk;
+use crate::api::{ErrorAction, FrameError, ModelApi as _, ModelQuirks};
 use crate::settings::Endpoint;
-use crate::wire::{Attempt, FrameError, Refusal, Wire as _};
 
 mod round_trip;
 
@@ -32,7 +32,7 @@ fn endpoint() -> Endpoint {
     Endpoint { api_key: Some(SecretString::from(KEY)), ..Endpoint::default() }
 }
 
-fn wire() -> Gemini {
+fn api() -> Gemini {
     Gemini::new(&endpoint())
 }
 
@@ -87,20 +87,20 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         max_output_tokens: None,
         temperature: Some(0.5),
         mode: Mode::Agent,
-        usual: Usual::default(),
+        sampling_defaults: SamplingDefaults::default(),
     }
 }
 
-fn written(request: &ModelRequest, attempt: &Attempt) -> Value {
-    serde_json::from_str(&wire().build(request, attempt).unwrap().body).unwrap()
+fn written(request: &ModelRequest, quirks: &ModelQuirks) -> Value {
+    serde_json::from_str(&api().build(request, quirks).unwrap().body).unwrap()
 }
 
 fn body(request: &ModelRequest) -> Value {
-    written(request, &Attempt::default())
+    written(request, &ModelQuirks::default())
 }
 
-fn without(lessons: &[&'static str]) -> Attempt {
-    Attempt { without: lessons.to_vec(), ..Attempt::default() }
+fn unsupported_params(lessons: &[&'static str]) -> ModelQuirks {
+    ModelQuirks { unsupported_params: lessons.to_vec(), ..ModelQuirks::default() }
 }
 
 fn named(model: &str, mut request: ModelRequest) -> ModelRequest {
@@ -125,10 +125,10 @@ fn signed_step(id: Option<&str>) -> ModelRequest {
 
 /// Feeds frames; stops at the first error.
 fn read(frames: &[Value]) -> (Vec<ModelEvent>, Result<Reply, FrameError>) {
-    let mut decoder = wire().decoder(&request(vec![user("hi")]), &Attempt::default());
+    let mut decoder = api().decoder(&request(vec![user("hi")]), &ModelQuirks::default());
     let mut out = Vec::new();
     for frame in frames {
-        match decoder.frame("", &frame.to_string(), &mut out) {
+        match decoder.decode_frame("", &frame.to_string(), &mut out) {
             Ok(ended) => assert!(!ended, "the API has no end marker"),
             Err(error) => return (out, Err(error)),
         }
@@ -156,15 +156,15 @@ fn error(code: u16, status: &str, message: &str, details: Value) -> Value {
     json!({"error": {"code": code, "status": status, "message": message, "details": details}})
 }
 
-fn refused(body: &Value, attempt: &mut Attempt) -> Option<Refusal> {
+fn classify_error(body: &Value, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
     let first = body.get(0).unwrap_or(body);
     let status = u16::try_from(first["error"]["code"].as_u64().unwrap()).unwrap();
-    wire().refused(status, &body.to_string(), attempt)
+    api().classify_error(status, &body.to_string(), quirks)
 }
 
 fn failed(body: &Value) -> (FailureKind, String) {
-    match refused(body, &mut Attempt::default()) {
-        Some(Refusal::Fail(failure)) => (failure.kind, failure.message),
+    match classify_error(body, &mut ModelQuirks::default()) {
+        Some(ErrorAction::Fail(failure)) => (failure.kind, failure.message),
         other => panic!("expected a failure, got {other:?}"),
     }
 }
@@ -174,7 +174,8 @@ mod request_form {
 
     #[test]
     fn a_missing_key_is_named() {
-        let build = Gemini::new(&Endpoint::default()).build(&request(vec![user("hi")]), &Attempt::default());
+        let build =
+            Gemini::new(&Endpoint::default()).build(&request(vec![user("hi")]), &ModelQuirks::default());
         let failure = build.err().unwrap();
         assert_eq!(failure.kind, FailureKind::Auth);
         assert!(failure.message.contains("GEMINI_API_KEY"));
@@ -182,7 +183,7 @@ mod request_form {
 
     #[test]
     fn the_key_is_a_header_and_never_in_the_address() {
-        let built = wire().build(&request(vec![user("hi")]), &Attempt::default()).unwrap();
+        let built = api().build(&request(vec![user("hi")]), &ModelQuirks::default()).unwrap();
         assert_eq!(
             built.url,
             "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
@@ -196,7 +197,7 @@ mod request_form {
         let address = |base: &str| {
             let endpoint = Endpoint { base_url: Some(base.to_owned()), ..endpoint() };
             let request = named("models/gemini-3.8-flash", request(vec![user("hi")]));
-            Gemini::new(&endpoint).build(&request, &Attempt::default()).map(|built| built.url)
+            Gemini::new(&endpoint).build(&request, &ModelQuirks::default()).map(|built| built.url)
         };
         let tail = "models/gemini-3.8-flash:streamGenerateContent?alt=sse";
         assert_eq!(address("http://h:1").unwrap(), format!("http://h:1/v1beta/{tail}"));
@@ -209,7 +210,7 @@ mod request_form {
     #[test]
     fn a_name_of_a_model_cannot_leave_its_segment() {
         let request = named("../../evil?key=1#x", request(vec![user("hi")]));
-        let url = wire().build(&request, &Attempt::default()).unwrap().url;
+        let url = api().build(&request, &ModelQuirks::default()).unwrap().url;
         assert!(
             url.contains("/v1beta/models/..%2F..%2Fevil%3Fkey=1%23x:streamGenerateContent?alt=sse"),
             "{url}"
@@ -258,7 +259,7 @@ mod request_form {
     }
 
     #[test]
-    fn what_a_chat_wants_is_sent_to_the_models_that_honour_it() {
+    fn what_a_chat_wants_is_sent_to_the_models_that_honor_it() {
         let names = [
             ("gemini-2.0-flash", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
             ("gemma-3-27b-it", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
@@ -268,7 +269,8 @@ mod request_form {
         ];
         for (name, wanted) in names {
             let mut chat = named(name, request(vec![user("hi")]));
-            (chat.mode, chat.usual, chat.temperature) = (Mode::Chat, Usual::CHAT, None);
+            (chat.mode, chat.sampling_defaults, chat.temperature) =
+                (Mode::Chat, SamplingDefaults::CHAT, None);
             assert_eq!(body(&chat)["generationConfig"], wanted, "{name}");
         }
     }
@@ -277,8 +279,8 @@ mod request_form {
     fn a_chat_is_plain_text_with_a_model_that_was_found_to_have_no_tools() {
         let mut chat = request(vec![user("hi"), said("yes?"), user("bye")]);
         (chat.mode, chat.tools) = (Mode::Chat, Arc::from([]));
-        let learnt = Attempt { text_protocol: true, ..Attempt::default() };
-        assert_eq!(written(&chat, &learnt), body(&chat));
+        let known_quirks = ModelQuirks { text_protocol: true, ..ModelQuirks::default() };
+        assert_eq!(written(&chat, &known_quirks), body(&chat));
     }
 
     #[test]
@@ -338,7 +340,7 @@ mod request_form {
     #[test]
     fn a_reply_of_this_model_is_echoed_byte_for_byte_with_its_ids() {
         let request = signed_step(Some("x1"));
-        let built = wire().build(&request, &Attempt::default()).unwrap().body;
+        let built = api().build(&request, &ModelQuirks::default()).unwrap().body;
         let part =
             r#"{"functionCall":{"name":"bash","args":{"z":1,"a":2},"id":"x1"},"thoughtSignature":"Cq8+/="}"#;
         assert!(built.contains(part), "{built}");
@@ -366,7 +368,7 @@ mod request_form {
     #[test]
     fn a_message_is_encoded_once() {
         let request = signed_step(Some("x1"));
-        let first = wire().build(&request, &Attempt::default()).unwrap().body;
+        let first = api().build(&request, &ModelQuirks::default()).unwrap().body;
         for message in &request.messages {
             let kept = message.encoded("gemini", |_| panic!("encoded again"));
             assert!(first.contains(kept.unwrap()));
@@ -388,7 +390,7 @@ mod request_form {
 
     #[test]
     fn what_was_refused_never_comes_back() {
-        let reply = Reply { text: "no".to_owned(), finish: Finish::Refused, ..Reply::default() };
+        let reply = Reply { text: "no".to_owned(), finish: FinishReason::Refused, ..Reply::default() };
         let body = body(&request(vec![user("hi"), Message::Assistant { reply }, user("please")]));
         assert_eq!(body["contents"].as_array().unwrap().len(), 1);
     }
@@ -399,15 +401,15 @@ mod request_form {
         let results = Message::ToolResults { results: vec![result("a", "bash")] };
         let request =
             named("gemma-3-27b-it", request(vec![user("hi"), Message::Assistant { reply }, results]));
-        let mut attempt = Attempt::default();
+        let mut quirks = ModelQuirks::default();
         for message in [
             "Function calling is not enabled for models/gemma-3-27b-it",
             "Developer instruction is not enabled for models/gemma-3-27b-it",
         ] {
-            let refusal = refused(&error(400, "INVALID_ARGUMENT", message, json!([])), &mut attempt);
-            assert_eq!(refusal, Some(Refusal::Again));
+            let refusal = classify_error(&error(400, "INVALID_ARGUMENT", message, json!([])), &mut quirks);
+            assert_eq!(refusal, Some(ErrorAction::RetryNow));
         }
-        let body = written(&request, &attempt);
+        let body = written(&request, &quirks);
         let text = body.to_string();
         assert!(body.get("tools").is_none() && body.get("systemInstruction").is_none());
         assert!(!text.contains("functionCall") && !text.contains("functionResponse"));
@@ -416,9 +418,9 @@ mod request_form {
         assert_eq!(first[1]["text"], "hi");
         assert!(body["contents"][1]["parts"][0]["text"].as_str().unwrap().contains("ls"));
         assert!(body["contents"][2]["parts"][0]["text"].as_str().unwrap().starts_with("Observation:"));
-        let mut decoder = wire().decoder(&request, &attempt);
-        decoder.frame("", &chunk(json!([{"text": "ok"}])).to_string(), &mut Vec::new()).unwrap();
-        decoder.frame("", &end("STOP").to_string(), &mut Vec::new()).unwrap();
+        let mut decoder = api().decoder(&request, &quirks);
+        decoder.decode_frame("", &chunk(json!([{"text": "ok"}])).to_string(), &mut Vec::new()).unwrap();
+        decoder.decode_frame("", &end("STOP").to_string(), &mut Vec::new()).unwrap();
         assert_eq!(decoder.finish().unwrap().protocol, ToolProtocol::Text);
     }
 }
@@ -481,7 +483,7 @@ mod stream {
             end("STOP"),
         ]);
         let reply = reply.unwrap();
-        assert_eq!(reply.finish, Finish::Stop);
+        assert_eq!(reply.finish, FinishReason::Stop);
         assert_eq!(reply.calls[0].id, CallId::new("x1"));
         assert_eq!(reply.calls[0].text_argument("command"), Some("ls"));
         assert_eq!(reply.calls[1].id, CallId::new(""));
@@ -527,7 +529,7 @@ mod stream {
     #[test]
     fn a_blocked_prompt_is_a_refusal() {
         let reply = read(&[json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})]).1.unwrap();
-        assert_eq!(reply.finish, Finish::Refused);
+        assert_eq!(reply.finish, FinishReason::Refused);
         assert!(reply.text.contains("PROHIBITED_CONTENT"), "{}", reply.text);
     }
 
@@ -536,7 +538,7 @@ mod stream {
         for reason in ["SAFETY", "RECITATION", "SPII", "BLOCKLIST", "MODEL_ARMOR", "OTHER", "SOMETHING_NEW"] {
             let parts = json!([{"text": "Sure, "}, {"functionCall": {"name": "bash"}}]);
             let reply = read(&[chunk(parts), end(reason)]).1.unwrap();
-            assert_eq!((reply.finish, reply.calls.len(), &reply.raw), (Finish::Refused, 0, &None));
+            assert_eq!((reply.finish, reply.calls.len(), &reply.raw), (FinishReason::Refused, 0, &None));
             assert!(reply.text.contains(reason) && !reply.text.contains("Sure"), "{}", reply.text);
         }
     }
@@ -560,9 +562,9 @@ mod stream {
     #[test]
     fn the_token_limit_cuts_even_before_the_first_word() {
         let reply = read(&[end("MAX_TOKENS")]).1.unwrap();
-        assert_eq!((reply.finish, reply.text.as_str()), (Finish::Length, ""));
+        assert_eq!((reply.finish, reply.text.as_str()), (FinishReason::Length, ""));
         let reply = read(&[chunk(json!([{"text": "so"}])), end("MAX_TOKENS")]).1.unwrap();
-        assert_eq!((reply.finish, reply.text.as_str()), (Finish::Length, "so"));
+        assert_eq!((reply.finish, reply.text.as_str()), (FinishReason::Length, "so"));
     }
 
     #[test]
@@ -596,13 +598,13 @@ mod stream {
 
     #[test]
     fn what_is_no_chunk_is_garbage() {
-        let mut decoder = wire().decoder(&request(vec![user("hi")]), &Attempt::default());
+        let mut decoder = api().decoder(&request(vec![user("hi")]), &ModelQuirks::default());
         for data in ["<html>", "12", ""] {
-            assert!(matches!(decoder.frame("", data, &mut Vec::new()), Err(FrameError::Garbage(_))));
+            assert!(matches!(decoder.decode_frame("", data, &mut Vec::new()), Err(FrameError::Malformed(_))));
         }
         let parts: Vec<Value> = (0..5_000).map(|_| json!({"functionCall": {"name": "bash"}})).collect();
         let many = chunk(Value::Array(parts)).to_string();
-        assert!(matches!(decoder.frame("", &many, &mut Vec::new()), Err(FrameError::Garbage(_))));
+        assert!(matches!(decoder.decode_frame("", &many, &mut Vec::new()), Err(FrameError::Malformed(_))));
     }
 }
 
@@ -621,15 +623,17 @@ mod refusals {
             (json!([]), "Please retry in 120ms.", Some(120)),
             (json!([]), "Quota exceeded, limit: 05", None),
         ] {
-            let refusal =
-                refused(&error(429, "RESOURCE_EXHAUSTED", message, details), &mut Attempt::default());
-            assert_eq!(refusal, Some(Refusal::Later(wait.map(Duration::from_millis))), "{message}");
+            let refusal = classify_error(
+                &error(429, "RESOURCE_EXHAUSTED", message, details),
+                &mut ModelQuirks::default(),
+            );
+            assert_eq!(refusal, Some(ErrorAction::RetryAfter(wait.map(Duration::from_millis))), "{message}");
         }
         let overloaded = error(503, "UNAVAILABLE", "overloaded", json!([]));
-        assert_eq!(refused(&overloaded, &mut Attempt::default()), None);
+        assert_eq!(classify_error(&overloaded, &mut ModelQuirks::default()), None);
         let overloaded = error(503, "UNAVAILABLE", "overloaded", info("2s"));
-        let refusal = refused(&overloaded, &mut Attempt::default());
-        assert_eq!(refusal, Some(Refusal::Later(Some(Duration::from_secs(2)))));
+        let refusal = classify_error(&overloaded, &mut ModelQuirks::default());
+        assert_eq!(refusal, Some(ErrorAction::RetryAfter(Some(Duration::from_secs(2)))));
     }
 
     #[test]
@@ -676,10 +680,10 @@ mod refusals {
 
     #[test]
     fn words_that_are_no_error_of_the_api_are_left_to_the_rules_for_all() {
-        assert_eq!(wire().refused(400, "<html>bad request</html>", &mut Attempt::default()), None);
-        let mut attempt = Attempt::default();
-        let again = wire().refused(400, "a thought_signature is missing", &mut attempt);
-        assert_eq!(again, Some(Refusal::Again));
+        assert_eq!(api().classify_error(400, "<html>bad request</html>", &mut ModelQuirks::default()), None);
+        let mut quirks = ModelQuirks::default();
+        let again = api().classify_error(400, "a thought_signature is missing", &mut quirks);
+        assert_eq!(again, Some(ErrorAction::RetryNow));
     }
 
     #[test]
@@ -690,22 +694,22 @@ mod refusals {
             "Invalid thought signature: Corrupted thought signature.",
         ] {
             let refusal = error(400, "INVALID_ARGUMENT", message, json!([]));
-            let mut attempt = Attempt::default();
-            assert_eq!(refused(&refusal, &mut attempt), Some(Refusal::Again));
-            assert_eq!(attempt, without(&[lesson::SIGNATURES]));
-            let body = written(&request, &attempt);
+            let mut quirks = ModelQuirks::default();
+            assert_eq!(classify_error(&refusal, &mut quirks), Some(ErrorAction::RetryNow));
+            assert_eq!(quirks, unsupported_params(&[quirk::SIGNATURES]));
+            let body = written(&request, &quirks);
             assert!(!body.to_string().contains("Cq8"));
             assert_eq!(body["contents"][1]["parts"][0]["thoughtSignature"], DUMMY);
-            assert!(matches!(refused(&refusal, &mut attempt), Some(Refusal::Fail(_))));
+            assert!(matches!(classify_error(&refusal, &mut quirks), Some(ErrorAction::Fail(_))));
         }
     }
 
     #[test]
     fn refused_thinking_is_left_out() {
         let refusal = error(400, "INVALID_ARGUMENT", "Thinking is not supported by this model", json!([]));
-        let mut attempt = Attempt::default();
-        assert_eq!(refused(&refusal, &mut attempt), Some(Refusal::Again));
-        let body = written(&request(vec![user("hi")]), &attempt);
+        let mut quirks = ModelQuirks::default();
+        assert_eq!(classify_error(&refusal, &mut quirks), Some(ErrorAction::RetryNow));
+        let body = written(&request(vec![user("hi")]), &quirks);
         assert!(body.get("generationConfig").is_none());
     }
 

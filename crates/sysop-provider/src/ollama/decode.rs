@@ -4,16 +4,18 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use sysop_core::id::CallId;
-use sysop_core::message::{FailureKind, Finish, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage};
+use sysop_core::message::{
+    FailureKind, FinishReason, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
+};
 use sysop_driver::port::ModelEvent;
 
-use crate::calls;
-use crate::json::{Count, Lax};
-use crate::think::Thinking;
+use crate::api::{FrameError, ReplyDecoder, push_reasoning, push_text};
+use crate::json::{LaxCount, LaxText};
+use crate::think_tags::ThinkTagParser;
+use crate::tool_arguments;
 use crate::transport::error_text;
-use crate::wire::{Decoder, FrameError, push_reasoning, push_text};
 
-use super::words;
+use super::errors;
 
 /// The most tool calls of one reply; more are not taken.
 const CALLS_MAX: usize = 128;
@@ -23,50 +25,50 @@ const BYTES_PER_TOKEN_MAX: u64 = 16;
 const BYTES_PER_TOKEN: u64 = 4;
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct ChatLine<'a> {
     #[serde(borrow, default)]
-    message: Option<Said<'a>>,
+    message: Option<ChatMessage<'a>>,
     #[serde(default)]
     done: Option<bool>,
     #[serde(borrow, default)]
-    done_reason: Option<Lax<'a>>,
+    done_reason: Option<LaxText<'a>>,
     #[serde(default)]
-    prompt_eval_count: Count,
+    prompt_eval_count: LaxCount,
     #[serde(default)]
-    eval_count: Count,
+    eval_count: LaxCount,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Said<'a> {
+struct ChatMessage<'a> {
     #[serde(borrow, default)]
-    content: Option<Lax<'a>>,
+    content: Option<LaxText<'a>>,
     #[serde(borrow, default)]
-    thinking: Option<Lax<'a>>,
+    thinking: Option<LaxText<'a>>,
     #[serde(borrow, default)]
-    tool_calls: Option<Vec<Called<'a>>>,
+    tool_calls: Option<Vec<ChatToolCall<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct Called<'a> {
+struct ChatToolCall<'a> {
     #[serde(borrow, default)]
-    id: Option<Lax<'a>>,
+    id: Option<LaxText<'a>>,
     #[serde(borrow, default)]
-    function: Option<Function<'a>>,
+    function: Option<ChatFunction<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Function<'a> {
+struct ChatFunction<'a> {
     #[serde(borrow, default)]
-    name: Option<Lax<'a>>,
+    name: Option<LaxText<'a>>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
 }
 
 /// What was sent, to judge by whether all of it was read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
+pub(super) struct PromptSize {
     /// The bytes of the prompt, roughly.
     pub(super) bytes: u64,
     /// The window in tokens, as asked for or as known.
@@ -76,36 +78,36 @@ pub(super) struct Sent {
 }
 
 /// Reads one reply.
-pub(super) struct ChatDecoder {
+pub(super) struct OllamaDecoder {
     model: ModelRef,
-    sent: Sent,
-    thinking: Thinking,
+    prompt_size: PromptSize,
+    thinking: ThinkTagParser,
     reply: Reply,
     /// Reasoning that the server told from the text; it goes back with the message.
     thought: String,
     done: bool,
 }
 
-impl ChatDecoder {
-    pub(super) fn new(model: ModelRef, text_protocol: bool, sent: Sent) -> Self {
+impl OllamaDecoder {
+    pub(super) fn new(model: ModelRef, text_protocol: bool, prompt_size: PromptSize) -> Self {
         let protocol = if text_protocol { ToolProtocol::Text } else { ToolProtocol::Native };
         Self {
             model,
-            sent,
-            thinking: Thinking::default(),
+            prompt_size,
+            thinking: ThinkTagParser::default(),
             reply: Reply { protocol, ..Reply::default() },
             thought: String::new(),
             done: false,
         }
     }
 
-    fn said(&mut self, said: Said<'_>, out: &mut Vec<ModelEvent>) {
-        if let Some(Lax(thought)) = said.thinking {
+    fn on_message(&mut self, said: ChatMessage<'_>, out: &mut Vec<ModelEvent>) {
+        if let Some(LaxText(thought)) = said.thinking {
             push_reasoning(out, &thought);
             self.reply.reasoning.push_str(&thought);
             self.thought.push_str(&thought);
         }
-        if let Some(Lax(content)) = said.content {
+        if let Some(LaxText(content)) = said.content {
             let Reply { text, reasoning, .. } = &mut self.reply;
             // Both closures push into `out`, one at a time.
             let out = std::cell::RefCell::new(out);
@@ -129,7 +131,7 @@ impl ChatDecoder {
                 id: CallId::new(call.id.unwrap_or_default().0),
                 wire_id: None,
                 name: function.name.unwrap_or_default().0.into_owned(),
-                arguments: calls::arguments(function.arguments.map_or("", RawValue::get)),
+                arguments: tool_arguments::parse_arguments(function.arguments.map_or("", RawValue::get)),
             });
         }
     }
@@ -145,8 +147,8 @@ impl ChatDecoder {
     }
 
     /// Whether Ollama may have left out the beginning of the prompt, which it does without a word.
-    fn judge_window(&self, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
-        let Sent { bytes, window, table } = self.sent;
+    fn check_window(&self, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
+        let PromptSize { bytes, window, table } = self.prompt_size;
         let read = self.reply.usage.input_tokens;
         if bytes > window.saturating_mul(BYTES_PER_TOKEN_MAX) {
             return Err(FrameError::InStream {
@@ -171,16 +173,22 @@ impl ChatDecoder {
     }
 }
 
-impl Decoder for ChatDecoder {
-    fn frame(&mut self, _event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<bool, FrameError> {
-        let line: Line<'_> = serde_json::from_str(data).map_err(|_| FrameError::Garbage(data.to_owned()))?;
+impl ReplyDecoder for OllamaDecoder {
+    fn decode_frame(
+        &mut self,
+        _event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<bool, FrameError> {
+        let line: ChatLine<'_> =
+            serde_json::from_str(data).map_err(|_| FrameError::Malformed(data.to_owned()))?;
         if line.error.is_some() {
             let message = error_text(data);
-            let (kind, retry) = words::judge(&message);
+            let (kind, retry) = errors::classify_message(&message);
             return Err(FrameError::InStream { message, retry, kind });
         }
         if let Some(said) = line.message {
-            self.said(said, out);
+            self.on_message(said, out);
         }
         if line.done != Some(true) {
             return Ok(false);
@@ -193,9 +201,9 @@ impl Decoder for ChatDecoder {
             cached_tokens: 0,
         };
         if line.done_reason.is_some_and(|reason| reason.0 == "length") {
-            self.reply.finish = Finish::Length;
+            self.reply.finish = FinishReason::Length;
         }
-        self.judge_window(out)?;
+        self.check_window(out)?;
         Ok(true)
     }
 

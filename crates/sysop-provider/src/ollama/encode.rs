@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
 use sysop_core::text_protocol;
 
-use crate::calls::{sendable_arguments, sendable_name};
-use crate::json::{push, short, text};
+use crate::json::{push, short_float, text};
 use crate::openai::{push_tools, reply_as_text};
+use crate::tool_arguments::{arguments_object, portable_tool_name};
 
 use super::FORMAT;
 
@@ -16,7 +16,7 @@ const TEXT_TOKENS_MAX: u32 = 2048;
 
 /// How a request is written.
 #[derive(Debug)]
-pub(super) struct Style<'a> {
+pub(super) struct ChatParams<'a> {
     /// The text protocol, in place of the API's own tools.
     pub(super) text_protocol: bool,
     /// `think`, where it is said at all.
@@ -26,24 +26,24 @@ pub(super) struct Style<'a> {
     pub(super) num_ctx: u32,
     pub(super) keep_alive: Option<&'a str>,
     /// What the server refused.
-    pub(super) without: &'a [&'static str],
+    pub(super) unsupported_params: &'a [&'static str],
 }
 
 /// The whole body.
-pub(super) fn body(request: &ModelRequest, style: &Style<'_>) -> String {
+pub(super) fn body(request: &ModelRequest, params: &ChatParams<'_>) -> String {
     let mut body = String::from("{\"model\":");
     push(&mut body, &request.model.name);
     body.push_str(",\"messages\":[");
-    push_system(&mut body, request, style);
+    push_system(&mut body, request, params);
     for message in &request.messages {
-        push_message(&mut body, message, &request.model, style);
+        push_message(&mut body, message, &request.model, params);
     }
     if body.ends_with(',') {
         body.pop();
     }
     body.push_str("],\"stream\":true,\"truncate\":false,\"shift\":false");
-    if style.text_protocol {
-        if !style.without.contains(&FORMAT) {
+    if params.text_protocol {
+        if !params.unsupported_params.contains(&FORMAT) {
             body.push_str(",\"format\":");
             push(&mut body, &text_protocol::schema(&request.tools));
         }
@@ -52,10 +52,10 @@ pub(super) fn body(request: &ModelRequest, style: &Style<'_>) -> String {
         push_tools(&mut body, request);
         body.push(']');
     }
-    if let Some(think) = style.think {
+    if let Some(think) = params.think {
         body.push_str(&format!(",\"think\":{think}"));
     }
-    if let Some(keep_alive) = style.keep_alive {
+    if let Some(keep_alive) = params.keep_alive {
         body.push_str(",\"keep_alive\":");
         // A bare number means seconds, and only as a number.
         match keep_alive.trim().parse::<i64>() {
@@ -64,46 +64,46 @@ pub(super) fn body(request: &ModelRequest, style: &Style<'_>) -> String {
         }
     }
     body.push_str(",\"options\":");
-    push(&mut body, &options(request, style));
+    push(&mut body, &options(request, params));
     body.push('}');
     body
 }
 
-fn options(request: &ModelRequest, style: &Style<'_>) -> Value {
-    let mut options = json!({"num_ctx": style.num_ctx});
-    let usual = request.usual;
-    let limit = request.max_output_tokens.or(style.text_protocol.then_some(TEXT_TOKENS_MAX));
-    if let Some(limit) = limit.or(usual.output_tokens.filter(|_| !style.thinks)) {
+fn options(request: &ModelRequest, params: &ChatParams<'_>) -> Value {
+    let mut options = json!({"num_ctx": params.num_ctx});
+    let sampling_defaults = request.sampling_defaults;
+    let limit = request.max_output_tokens.or(params.text_protocol.then_some(TEXT_TOKENS_MAX));
+    if let Some(limit) = limit.or(sampling_defaults.output_tokens.filter(|_| !params.thinks)) {
         options["num_predict"] = json!(limit);
     }
-    let temperature = request.temperature.or(style.text_protocol.then_some(0.0));
-    if let Some(temperature) = temperature.or(usual.temperature) {
-        options["temperature"] = short(temperature);
+    let temperature = request.temperature.or(params.text_protocol.then_some(0.0));
+    if let Some(temperature) = temperature.or(sampling_defaults.temperature) {
+        options["temperature"] = short_float(temperature);
     }
-    if style.text_protocol {
+    if params.text_protocol {
         // A model that makes up the result of its own call is cut there.
         options["stop"] = json!(["\nObservation"]);
     }
     options
 }
 
-fn push_system(body: &mut String, request: &ModelRequest, style: &Style<'_>) {
+fn push_system(body: &mut String, request: &ModelRequest, params: &ChatParams<'_>) {
     let mut system = request.system.to_string();
-    if style.text_protocol {
+    if params.text_protocol {
         if !system.is_empty() {
             system.push_str("\n\n");
         }
         system.push_str(&text_protocol::instructions(&request.tools));
     }
     if !system.is_empty() {
-        body.push_str(&said("system", &system));
+        body.push_str(&text_message("system", &system));
     }
 }
 
 /// Adds a message, or several for several results, each with a comma behind it.
-fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, style: &Style<'_>) {
-    let form = Form::of(message.message(), model, style);
-    match message.encoded(form.name(), |message| form.encode(message)) {
+fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, params: &ChatParams<'_>) {
+    let form = OllamaEncoding::of(message.message(), model, params);
+    match message.encoded(form.cache_key(), |message| form.encode(message)) {
         Some(kept) => body.push_str(kept),
         None => body.push_str(&form.encode(message.message())),
     }
@@ -111,32 +111,32 @@ fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, s
 
 /// All that the encoded form of a message depends on, beside the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OllamaEncoding {
     /// With the API's own tools.
     Native,
     /// The same, with what this very model thought.
-    Own,
+    NativeWithThinking,
     /// Without tools.
     Text,
 }
 
-impl Form {
-    fn of(message: &Message, model: &ModelRef, style: &Style<'_>) -> Self {
+impl OllamaEncoding {
+    fn of(message: &Message, model: &ModelRef, params: &ChatParams<'_>) -> Self {
         match message {
             Message::User { .. } => Self::Native,
-            Message::Assistant { .. } | Message::ToolResults { .. } if style.text_protocol => Self::Text,
+            Message::Assistant { .. } | Message::ToolResults { .. } if params.text_protocol => Self::Text,
             Message::Assistant { reply } if reply.raw.as_ref().is_some_and(|raw| raw.model == *model) => {
-                Self::Own
+                Self::NativeWithThinking
             }
             Message::Assistant { .. } | Message::ToolResults { .. } => Self::Native,
         }
     }
 
     /// The name under which the encoded form is kept.
-    fn name(self) -> &'static str {
+    fn cache_key(self) -> &'static str {
         match self {
             Self::Native => "ollama",
-            Self::Own => "ollama own",
+            Self::NativeWithThinking => "ollama own",
             Self::Text => "ollama text",
         }
     }
@@ -145,24 +145,26 @@ impl Form {
         #[cfg(test)]
         tests::ENCODED.with(|count| count.set(count.get() + 1));
         match (message, self) {
-            (Message::User { text }, _) => said("user", text),
-            (Message::Assistant { reply }, Self::Text) => said("assistant", &reply_as_text(reply)),
-            (Message::Assistant { reply }, Self::Native | Self::Own) => assistant(reply, self),
-            (Message::ToolResults { results }, Self::Text) => said("user", &text_protocol::results(results)),
-            (Message::ToolResults { results }, Self::Native | Self::Own) => {
+            (Message::User { text }, _) => text_message("user", text),
+            (Message::Assistant { reply }, Self::Text) => text_message("assistant", &reply_as_text(reply)),
+            (Message::Assistant { reply }, Self::Native | Self::NativeWithThinking) => assistant(reply, self),
+            (Message::ToolResults { results }, Self::Text) => {
+                text_message("user", &text_protocol::render_results(results))
+            }
+            (Message::ToolResults { results }, Self::Native | Self::NativeWithThinking) => {
                 results.iter().map(tool_result).collect()
             }
         }
     }
 }
 
-fn said(role: &str, content: &str) -> String {
+fn text_message(role: &str, content: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":{}}},", text(content))
 }
 
-fn assistant(reply: &Reply, form: Form) -> String {
+fn assistant(reply: &Reply, form: OllamaEncoding) -> String {
     let mut message = json!({"role": "assistant", "content": reply.text});
-    if let Some(raw) = reply.raw.as_ref().filter(|_| form == Form::Own)
+    if let Some(raw) = reply.raw.as_ref().filter(|_| form == OllamaEncoding::NativeWithThinking)
         && raw.value["thinking"].is_string()
     {
         message["thinking"] = raw.value["thinking"].clone();
@@ -170,7 +172,7 @@ fn assistant(reply: &Reply, form: Form) -> String {
     if !reply.calls.is_empty() {
         let calls = reply.calls.iter().map(|call| {
             json!({"id": call.wire_id(), "function": {
-                "name": sendable_name(&call.name), "arguments": sendable_arguments(&call.arguments)}})
+                "name": portable_tool_name(&call.name), "arguments": arguments_object(&call.arguments)}})
         });
         message["tool_calls"] = calls.collect();
     }
@@ -180,7 +182,7 @@ fn assistant(reply: &Reply, form: Form) -> String {
 fn tool_result(result: &ToolResult) -> String {
     format!(
         "{{\"role\":\"tool\",\"tool_name\":{},\"tool_call_id\":{},\"content\":{}}},",
-        text(&sendable_name(&result.name)),
+        text(&portable_tool_name(&result.name)),
         text(result.wire_id()),
         text(&result.output)
     )
@@ -192,7 +194,7 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use sysop_core::message::ToolProtocol;
-    use sysop_core::mode::{Mode, Usual};
+    use sysop_core::mode::{Mode, SamplingDefaults};
 
     use super::*;
 
@@ -202,13 +204,13 @@ pub(super) mod tests {
 
     #[test]
     fn encodes_each_message_once_over_many_steps() {
-        let style = Style {
+        let params = ChatParams {
             text_protocol: true,
             think: None,
             thinks: false,
             num_ctx: 4096,
             keep_alive: None,
-            without: &[],
+            unsupported_params: &[],
         };
         let mut messages = vec![HistoryMessage::new(Message::User { text: "go".to_owned() })];
         for _ in 0..50 {
@@ -224,9 +226,9 @@ pub(super) mod tests {
                 max_output_tokens: None,
                 temperature: None,
                 mode: Mode::Agent,
-                usual: Usual::default(),
+                sampling_defaults: SamplingDefaults::default(),
             };
-            assert!(serde_json::from_str::<Value>(&body(&request, &style)).is_ok());
+            assert!(serde_json::from_str::<Value>(&body(&request, &params)).is_ok());
         }
         assert_eq!(ENCODED.with(Cell::get), messages.len());
     }

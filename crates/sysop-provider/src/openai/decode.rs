@@ -4,50 +4,52 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sysop_core::id::CallId;
-use sysop_core::message::{FailureKind, Finish, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage};
+use sysop_core::message::{
+    FailureKind, FinishReason, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
+};
 use sysop_driver::port::ModelEvent;
 
-use super::alike::Alike;
-use crate::calls;
-use crate::json::{Count, Lax};
-use crate::think::Thinking;
+use super::chunk_template::ChunkTemplate;
+use crate::api::{FrameError, ReplyDecoder, push_reasoning, push_text};
+use crate::json::{LaxCount, LaxText};
+use crate::think_tags::ThinkTagParser;
+use crate::tool_arguments;
 use crate::transport::error_text;
-use crate::wire::{Decoder, FrameError, push_reasoning, push_text};
 
 /// The most tool calls of one reply; more are not taken.
 const CALLS_MAX: usize = 128;
 
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct ChatChunk<'a> {
     #[serde(borrow, default)]
-    choices: Option<Vec<Choice<'a>>>,
+    choices: Option<Vec<ChunkChoice<'a>>>,
     #[serde(default)]
-    usage: Option<UsageChunk>,
+    usage: Option<ChunkUsage>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ChunkChoice<'a> {
     #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
+    delta: Option<ChunkDelta<'a>>,
     /// In place of `delta` where the server does not stream.
     #[serde(borrow, default)]
-    message: Option<Delta<'a>>,
+    message: Option<ChunkDelta<'a>>,
     #[serde(borrow, default)]
-    finish_reason: Option<Lax<'a>>,
+    finish_reason: Option<LaxText<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct ChunkDelta<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    refusal: Option<Lax<'a>>,
+    refusal: Option<LaxText<'a>>,
     #[serde(borrow, default)]
-    reasoning_content: Option<Lax<'a>>,
+    reasoning_content: Option<LaxText<'a>>,
     #[serde(borrow, default)]
-    reasoning: Option<Lax<'a>>,
+    reasoning: Option<LaxText<'a>>,
     #[serde(borrow, default)]
     reasoning_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -55,18 +57,18 @@ struct Delta<'a> {
     #[serde(borrow, default)]
     extra_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    tool_calls: Option<Vec<CallDelta<'a>>>,
+    tool_calls: Option<Vec<ToolCallDelta<'a>>>,
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> ChatChunk<'a> {
     /// Its text, if that is all that it says.
-    fn only_words(&self) -> Option<&'a str> {
+    fn text_only(&self) -> Option<&'a str> {
         let Self { choices: Some(choices), usage: None, error: None } = self else { return None };
-        let [Choice { delta: Some(delta), message: None, finish_reason: None }] = &choices[..] else {
+        let [ChunkChoice { delta: Some(delta), message: None, finish_reason: None }] = &choices[..] else {
             return None;
         };
         match delta {
-            Delta {
+            ChunkDelta {
                 content: Some(content),
                 refusal: None,
                 reasoning_content: None,
@@ -82,11 +84,11 @@ impl<'a> Chunk<'a> {
 }
 
 #[derive(Deserialize)]
-struct CallDelta<'a> {
+struct ToolCallDelta<'a> {
     #[serde(default)]
     index: Option<f64>,
     #[serde(borrow, default)]
-    id: Option<Lax<'a>>,
+    id: Option<LaxText<'a>>,
     #[serde(borrow, default)]
     function: Option<FunctionDelta<'a>>,
     #[serde(borrow, default)]
@@ -96,33 +98,33 @@ struct CallDelta<'a> {
 #[derive(Deserialize)]
 struct FunctionDelta<'a> {
     #[serde(borrow, default)]
-    name: Option<Lax<'a>>,
+    name: Option<LaxText<'a>>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct UsageChunk {
+struct ChunkUsage {
     #[serde(default)]
-    prompt_tokens: Count,
+    prompt_tokens: LaxCount,
     #[serde(default)]
-    completion_tokens: Count,
+    completion_tokens: LaxCount,
     #[serde(default)]
     prompt_tokens_details: Option<TokenDetails>,
     /// DeepSeek's name for the cached ones.
     #[serde(default)]
-    prompt_cache_hit_tokens: Count,
+    prompt_cache_hit_tokens: LaxCount,
 }
 
 #[derive(Deserialize)]
 struct TokenDetails {
     #[serde(default)]
-    cached_tokens: Count,
+    cached_tokens: LaxCount,
 }
 
 /// A tool call that is being put together.
 #[derive(Default)]
-struct Slot {
+struct PartialToolCall {
     /// Compared only, never counted with: servers send whatever.
     index: Option<f64>,
     id: String,
@@ -132,36 +134,36 @@ struct Slot {
 }
 
 /// Reads one reply.
-pub(super) struct ChatDecoder {
+pub(super) struct OpenAiDecoder {
     model: ModelRef,
     protocol: ToolProtocol,
     text: String,
     reasoning: String,
-    thinking: Thinking,
-    alike: Alike,
+    thinking: ThinkTagParser,
+    template: ChunkTemplate,
     /// What is to be sent back with this message, by name.
     extras: serde_json::Map<String, Value>,
     /// Under which name reasoning came.
     reasoning_name: Option<&'static str>,
-    slots: Vec<Slot>,
+    partial_calls: Vec<PartialToolCall>,
     usage: Usage,
     finish: Option<String>,
     refused: bool,
     ended: bool,
 }
 
-impl ChatDecoder {
+impl OpenAiDecoder {
     pub(super) fn new(model: ModelRef, text_protocol: bool) -> Self {
         Self {
             model,
             protocol: if text_protocol { ToolProtocol::Text } else { ToolProtocol::Native },
             text: String::new(),
             reasoning: String::new(),
-            thinking: Thinking::default(),
-            alike: Alike::default(),
+            thinking: ThinkTagParser::default(),
+            template: ChunkTemplate::default(),
             extras: serde_json::Map::new(),
             reasoning_name: None,
-            slots: Vec::new(),
+            partial_calls: Vec::new(),
             usage: Usage::default(),
             finish: None,
             refused: false,
@@ -169,7 +171,7 @@ impl ChatDecoder {
         }
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) {
+    fn delta(&mut self, delta: ChunkDelta<'_>, out: &mut Vec<ModelEvent>) {
         let reasoning = match (&delta.reasoning_content, &delta.reasoning) {
             (Some(text), Some(other)) if text.0.is_empty() && !other.0.is_empty() => {
                 Some(("reasoning", other))
@@ -210,12 +212,12 @@ impl ChatDecoder {
             self.parts(content, out);
             return;
         }
-        if let Ok(Lax(content)) = serde_json::from_str::<Lax<'_>>(content) {
-            self.words(&content, out);
+        if let Ok(LaxText(content)) = serde_json::from_str::<LaxText<'_>>(content) {
+            self.push_content(&content, out);
         }
     }
 
-    fn words(&mut self, words: &str, out: &mut Vec<ModelEvent>) {
+    fn push_content(&mut self, words: &str, out: &mut Vec<ModelEvent>) {
         let (text, reasoning) = (&mut self.text, &mut self.reasoning);
         // Both closures push into `out`, one at a time.
         let out = std::cell::RefCell::new(out);
@@ -271,46 +273,51 @@ impl ChatDecoder {
         }
     }
 
-    fn call(&mut self, delta: CallDelta<'_>) {
+    fn call(&mut self, delta: ToolCallDelta<'_>) {
         let id = delta.id.unwrap_or_default().0;
         let (name, arguments) = match delta.function {
             Some(function) => (function.name.unwrap_or_default().0, argument_text(function.arguments)),
             None => Default::default(),
         };
-        let Some(slot) = self.slot(delta.index, &id, &name, &arguments) else { return };
-        if slot.id.is_empty() {
-            slot.id.push_str(&id);
+        let Some(partial_call) = self.partial_call(delta.index, &id, &name, &arguments) else { return };
+        if partial_call.id.is_empty() {
+            partial_call.id.push_str(&id);
         }
-        if slot.name.is_empty() {
-            slot.name.push_str(&name);
+        if partial_call.name.is_empty() {
+            partial_call.name.push_str(&name);
         }
-        slot.arguments.push_str(&arguments);
+        partial_call.arguments.push_str(&arguments);
         if let Some(extra) = delta.extra_content
             && let Ok(extra) = serde_json::from_str(extra.get())
         {
-            slot.extra = extra;
+            partial_call.extra = extra;
         }
     }
 
     /// The call that a piece belongs to; none where there are too many.
-    fn slot(&mut self, index: Option<f64>, id: &str, name: &str, arguments: &str) -> Option<&mut Slot> {
-        let found =
-            match index {
-                Some(_) => self.slots.iter().rposition(|slot| slot.index == index),
-                None if id.is_empty() => self.slots.len().checked_sub(1),
-                None => self.slots.iter().rposition(|slot| slot.id == id).or_else(|| {
-                    self.slots.len().checked_sub(1).filter(|last| self.slots[*last].id.is_empty())
-                }),
-            };
+    fn partial_call(
+        &mut self,
+        index: Option<f64>,
+        id: &str,
+        name: &str,
+        arguments: &str,
+    ) -> Option<&mut PartialToolCall> {
+        let found = match index {
+            Some(_) => self.partial_calls.iter().rposition(|partial_call| partial_call.index == index),
+            None if id.is_empty() => self.partial_calls.len().checked_sub(1),
+            None => self.partial_calls.iter().rposition(|partial_call| partial_call.id == id).or_else(|| {
+                self.partial_calls.len().checked_sub(1).filter(|last| self.partial_calls[*last].id.is_empty())
+            }),
+        };
         let found = found.filter(|found| {
-            let slot = &self.slots[*found];
-            !(is_other_call(slot, id) || begins_again(slot, id, name, arguments))
+            let partial_call = &self.partial_calls[*found];
+            !(is_other_call(partial_call, id) || starts_new_call(partial_call, id, name, arguments))
         });
         match found {
-            Some(found) => self.slots.get_mut(found),
-            None if self.slots.len() < CALLS_MAX => {
-                self.slots.push(Slot { index, ..Slot::default() });
-                self.slots.last_mut()
+            Some(found) => self.partial_calls.get_mut(found),
+            None if self.partial_calls.len() < CALLS_MAX => {
+                self.partial_calls.push(PartialToolCall { index, ..PartialToolCall::default() });
+                self.partial_calls.last_mut()
             }
             None => None,
         }
@@ -320,7 +327,8 @@ impl ChatDecoder {
         if let Some(name) = self.reasoning_name {
             self.extras.insert(name.to_owned(), Value::from(self.reasoning.clone()));
         }
-        let extras: Vec<Value> = self.slots.iter_mut().map(|slot| slot.extra.take()).collect();
+        let extras: Vec<Value> =
+            self.partial_calls.iter_mut().map(|partial_call| partial_call.extra.take()).collect();
         let mut value = serde_json::Map::new();
         if !self.extras.is_empty() {
             value.insert("message".to_owned(), Value::Object(std::mem::take(&mut self.extras)));
@@ -332,7 +340,7 @@ impl ChatDecoder {
     }
 
     /// How the reply ended; `Err` where its end is a failure.
-    fn ending(&self) -> Result<Finish, FrameError> {
+    fn finish_reason(&self) -> Result<FinishReason, FrameError> {
         let stream_error = |message: &str, retry: bool| FrameError::InStream {
             message: message.to_owned(),
             retry,
@@ -340,44 +348,49 @@ impl ChatDecoder {
         };
         match self.finish.as_deref() {
             Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => {
-                Ok(Finish::Length)
+                Ok(FinishReason::Length)
             }
-            Some("content_filter" | "sensitive" | "refusal") => Ok(Finish::Refused),
+            Some("content_filter" | "sensitive" | "refusal") => Ok(FinishReason::Refused),
             Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {
                 Err(stream_error(&format!("it ended with `{reason}`"), true))
             }
-            Some(_) if self.refused => Ok(Finish::Refused),
-            Some(_) => Ok(Finish::Stop),
-            None if self.ended => Ok(if self.refused { Finish::Refused } else { Finish::Stop }),
+            Some(_) if self.refused => Ok(FinishReason::Refused),
+            Some(_) => Ok(FinishReason::Stop),
+            None if self.ended => Ok(if self.refused { FinishReason::Refused } else { FinishReason::Stop }),
             None => Err(stream_error("the reply was cut before its end", true)),
         }
     }
 }
 
-impl Decoder for ChatDecoder {
-    fn frame(&mut self, event: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<bool, FrameError> {
+impl ReplyDecoder for OpenAiDecoder {
+    fn decode_frame(
+        &mut self,
+        event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<bool, FrameError> {
         if data.starts_with("[DONE]") {
             self.ended = true;
             self.end_thinking(out);
             return Ok(true);
         }
         if event == "error" {
-            return Err(refusal(data));
+            return Err(parse_stream_error(data));
         }
-        if let Some(Lax(words)) = self.alike.text(data) {
-            self.words(&words, out);
+        if let Some(LaxText(words)) = self.template.text(data) {
+            self.push_content(&words, out);
             return Ok(false);
         }
         if data.trim().is_empty() {
             return Ok(false);
         }
-        let chunk: Chunk<'_> =
-            serde_json::from_str(data).map_err(|_| FrameError::Garbage(data.to_owned()))?;
+        let chunk: ChatChunk<'_> =
+            serde_json::from_str(data).map_err(|_| FrameError::Malformed(data.to_owned()))?;
         if chunk.error.is_some() {
-            return Err(refusal(data));
+            return Err(parse_stream_error(data));
         }
-        if let Some(words) = chunk.only_words() {
-            self.alike.keep(data, words);
+        if let Some(words) = chunk.text_only() {
+            self.template.capture(data, words);
         }
         if let Some(usage) = chunk.usage {
             let details = usage.prompt_tokens_details.map_or(0, |details| details.cached_tokens.number());
@@ -391,7 +404,7 @@ impl Decoder for ChatDecoder {
             if let Some(delta) = choice.delta.or(choice.message) {
                 self.delta(delta, out);
             }
-            if let Some(Lax(reason)) = choice.finish_reason.filter(|reason| !reason.0.is_empty()) {
+            if let Some(LaxText(reason)) = choice.finish_reason.filter(|reason| !reason.0.is_empty()) {
                 self.finish = Some(reason.into_owned());
                 self.end_thinking(out);
             }
@@ -400,18 +413,24 @@ impl Decoder for ChatDecoder {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Reply, FrameError> {
-        let finish = self.ending()?;
+        let finish = self.finish_reason()?;
         self.end_thinking(&mut Vec::new());
-        self.slots.retain(|slot| !(slot.name.is_empty() && slot.arguments.is_empty()));
-        if finish != Finish::Stop && self.slots.last().is_some_and(|slot| !calls::is_whole(&slot.arguments)) {
-            self.slots.pop();
+        self.partial_calls
+            .retain(|partial_call| !(partial_call.name.is_empty() && partial_call.arguments.is_empty()));
+        if finish != FinishReason::Stop
+            && self
+                .partial_calls
+                .last()
+                .is_some_and(|partial_call| !tool_arguments::is_complete_object(&partial_call.arguments))
+        {
+            self.partial_calls.pop();
         }
         let raw = self.raw();
-        let calls = self.slots.iter().map(|slot| ToolCall {
-            id: CallId::new(slot.id.clone()),
+        let calls = self.partial_calls.iter().map(|partial_call| ToolCall {
+            id: CallId::new(partial_call.id.clone()),
             wire_id: None,
-            name: slot.name.clone(),
-            arguments: calls::arguments(&slot.arguments),
+            name: partial_call.name.clone(),
+            arguments: tool_arguments::parse_arguments(&partial_call.arguments),
         });
         Ok(Reply {
             calls: calls.collect(),
@@ -426,24 +445,26 @@ impl Decoder for ChatDecoder {
 }
 
 /// Servers that number every call 0 tell them apart by their ids.
-fn is_other_call(slot: &Slot, id: &str) -> bool {
-    !id.is_empty() && !slot.id.is_empty() && slot.id != id
+fn is_other_call(partial_call: &PartialToolCall, id: &str) -> bool {
+    !id.is_empty() && !partial_call.id.is_empty() && partial_call.id != id
 }
 
 /// A name behind arguments begins a new call, unless it is the same name repeated with each piece.
-fn begins_again(slot: &Slot, id: &str, name: &str, arguments: &str) -> bool {
-    if !id.is_empty() || name.is_empty() || slot.arguments.is_empty() {
+fn starts_new_call(partial_call: &PartialToolCall, id: &str, name: &str, arguments: &str) -> bool {
+    if !id.is_empty() || name.is_empty() || partial_call.arguments.is_empty() {
         return false;
     }
-    slot.name != name
-        || (!arguments.is_empty() && slot.arguments.ends_with('}') && calls::is_whole(&slot.arguments))
+    partial_call.name != name
+        || (!arguments.is_empty()
+            && partial_call.arguments.ends_with('}')
+            && tool_arguments::is_complete_object(&partial_call.arguments))
 }
 
 /// The text of arguments that are written as a string, or stand there as an object.
 fn argument_text(raw: Option<&RawValue>) -> std::borrow::Cow<'_, str> {
     let Some(raw) = raw.map(RawValue::get) else { return "".into() };
     if raw.starts_with('"') {
-        return serde_json::from_str::<Lax<'_>>(raw).unwrap_or_default().0;
+        return serde_json::from_str::<LaxText<'_>>(raw).unwrap_or_default().0;
     }
     raw.into()
 }
@@ -480,7 +501,7 @@ fn join(list: &mut Vec<Value>, piece: Value) {
 }
 
 /// An error that came in place of a frame.
-fn refusal(data: &str) -> FrameError {
+fn parse_stream_error(data: &str) -> FrameError {
     let lower = data.to_ascii_lowercase();
     let code = serde_json::from_str::<Value>(data).ok().and_then(|value| {
         let code = value.pointer("/error/code").or_else(|| value.pointer("/error/status"))?;
@@ -513,14 +534,14 @@ mod tests {
 
     type Read = (Vec<ModelEvent>, Vec<Result<bool, FrameError>>, Result<Reply, FrameError>);
 
-    fn read(frames: &[String], alike: bool) -> Read {
-        let mut decoder = Box::new(ChatDecoder::new(ModelRef::new("openai", "m"), false));
+    fn read(frames: &[String], template: bool) -> Read {
+        let mut decoder = Box::new(OpenAiDecoder::new(ModelRef::new("openai", "m"), false));
         let mut out = Vec::new();
         let taken = frames.iter().map(|frame| {
-            if !alike {
-                decoder.alike = Alike::default();
+            if !template {
+                decoder.template = ChunkTemplate::default();
             }
-            decoder.frame("message", frame, &mut out)
+            decoder.decode_frame("message", frame, &mut out)
         });
         let taken = taken.collect();
         (out, taken, decoder.finish())

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Value, json};
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
-use sysop_core::text_protocol::{self, WrittenCall};
+use sysop_core::text_protocol::{self, TextToolCall};
 use sysop_core::tool::ToolSpec;
 
-use crate::calls::{sendable_arguments, sendable_name};
+use crate::api::ModelQuirks;
 use crate::json::{push, text};
-use crate::wire::Attempt;
+use crate::tool_arguments::{arguments_object, portable_tool_name};
 
 use super::{
     ASSISTANT_REASONING, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT, RESPONSE_FORMAT,
@@ -37,26 +37,26 @@ pub(super) enum Dialect {
 
 /// The tools of a session as JSON: the same at each of its steps.
 #[derive(Debug, Default)]
-pub(super) struct KeptTools(Mutex<Option<Kept>>);
+pub(super) struct EncodedToolsCache(Mutex<Option<EncodedTools>>);
 
 #[derive(Debug)]
-struct Kept {
+struct EncodedTools {
     /// Held weakly: it keeps the place from being taken by other tools, and not the tools.
     tools: Weak<[ToolSpec]>,
     text: Arc<str>,
 }
 
-impl KeptTools {
+impl EncodedToolsCache {
     fn text(&self, request: &ModelRequest) -> Arc<str> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let tools = Arc::downgrade(&request.tools);
-        if let Some(kept) = kept.as_ref().filter(|kept| kept.tools.ptr_eq(&tools)) {
-            return Arc::clone(&kept.text);
+        if let Some(cached) = cached.as_ref().filter(|cached| cached.tools.ptr_eq(&tools)) {
+            return Arc::clone(&cached.text);
         }
         let mut text = String::new();
         push_tools(&mut text, request);
         let text: Arc<str> = text.into();
-        *kept = Some(Kept { tools, text: Arc::clone(&text) });
+        *cached = Some(EncodedTools { tools, text: Arc::clone(&text) });
         text
     }
 }
@@ -64,16 +64,16 @@ impl KeptTools {
 /// The whole body.
 pub(super) fn body(
     request: &ModelRequest,
-    attempt: &Attempt,
+    quirks: &ModelQuirks,
     dialect: Dialect,
-    kept_tools: &KeptTools,
+    tools_cache: &EncodedToolsCache,
 ) -> String {
-    let attempt = &*attempt.for_request(request);
-    let sends = |name: &str| !attempt.without.contains(&name);
+    let quirks = &*quirks.for_request(request);
+    let sends = |name: &str| !quirks.unsupported_params.contains(&name);
     let messages: Vec<_> =
-        request.messages.iter().map(|message| encoded(message, request, attempt, dialect)).collect();
-    let native = !attempt.text_protocol && !request.tools.is_empty();
-    let tools = native.then(|| kept_tools.text(request));
+        request.messages.iter().map(|message| encoded(message, request, quirks, dialect)).collect();
+    let native = !quirks.text_protocol && !request.tools.is_empty();
+    let tools = native.then(|| tools_cache.text(request));
     let length = messages.iter().map(|message| message.len()).sum::<usize>()
         + tools.as_ref().map_or(0, |tools| tools.len())
         + request.system.len();
@@ -81,7 +81,7 @@ pub(super) fn body(
     body.push_str("{\"model\":");
     push(&mut body, &request.model.name);
     body.push_str(",\"messages\":[");
-    push_system(&mut body, request, attempt);
+    push_system(&mut body, request, quirks);
     messages.iter().for_each(|message| body.push_str(message));
     if body.ends_with(',') {
         body.pop();
@@ -90,7 +90,7 @@ pub(super) fn body(
     if sends(STREAM_OPTIONS) {
         body.push_str(",\"stream_options\":{\"include_usage\":true}");
     }
-    if attempt.text_protocol {
+    if quirks.text_protocol {
         if sends(RESPONSE_FORMAT) {
             let schema = text_protocol::schema(&request.tools);
             let format = json!({"type": "json_schema",
@@ -103,28 +103,28 @@ pub(super) fn body(
         body.push_str(&tools);
         body.push(']');
     }
-    if attempt.reasoning_none && sends(REASONING_EFFORT) {
+    if quirks.reasoning_none && sends(REASONING_EFFORT) {
         body.push_str(",\"reasoning_effort\":\"none\"");
     }
-    push_limits(&mut body, request, attempt, dialect);
+    push_limits(&mut body, request, quirks, dialect);
     body.push('}');
     body
 }
 
-fn push_limits(body: &mut String, request: &ModelRequest, attempt: &Attempt, dialect: Dialect) {
-    let sends = |name: &str| !attempt.without.contains(&name);
+fn push_limits(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks, dialect: Dialect) {
+    let sends = |name: &str| !quirks.unsupported_params.contains(&name);
     let names = match dialect {
         Dialect::OpenAi => [MAX_COMPLETION_TOKENS, MAX_TOKENS],
         Dialect::Mistral | Dialect::Other => [MAX_TOKENS, MAX_COMPLETION_TOKENS],
     };
-    let (name, usual) = (&request.model.name, request.usual);
-    let limit = request.max_output_tokens.or(attempt.text_protocol.then_some(TEXT_TOKENS_MAX));
-    let limit = limit.or(usual.output_tokens.filter(|_| !thinks(name)));
+    let (name, sampling_defaults) = (&request.model.name, request.sampling_defaults);
+    let limit = request.max_output_tokens.or(quirks.text_protocol.then_some(TEXT_TOKENS_MAX));
+    let limit = limit.or(sampling_defaults.output_tokens.filter(|_| !is_reasoning_model(name)));
     if let (Some(limit), Some(name)) = (limit, names.into_iter().find(|name| sends(name))) {
         body.push_str(&format!(",\"{name}\":{limit}"));
     }
-    let temperature = request.temperature.or(attempt.text_protocol.then_some(0.0));
-    let temperature = temperature.or(usual.temperature.filter(|_| !has_one_temperature(name)));
+    let temperature = request.temperature.or(quirks.text_protocol.then_some(0.0));
+    let temperature = temperature.or(sampling_defaults.temperature.filter(|_| !has_fixed_temperature(name)));
     if let Some(temperature) = temperature.filter(|_| sends(TEMPERATURE)) {
         body.push_str(",\"temperature\":");
         push(body, &temperature);
@@ -132,30 +132,30 @@ fn push_limits(body: &mut String, request: &ModelRequest, attempt: &Attempt, dia
 }
 
 /// A model's name in small letters, without the folders that many servers put it in.
-fn bare(model: &str) -> String {
+fn bare_model_name(model: &str) -> String {
     model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
 }
 
 /// Whether the name is one of OpenAI's models that take no temperature but their own.
-fn has_one_temperature(model: &str) -> bool {
-    let name = bare(model);
+fn has_fixed_temperature(model: &str) -> bool {
+    let name = bare_model_name(model);
     let reasons = ["o1", "o3", "o4", "gpt-5"].iter().any(|family| name.starts_with(family));
     reasons && !name.contains("chat")
 }
 
 /// Whether the name tells of a model that thinks before it answers: a limit for answers would cut its thoughts.
-fn thinks(model: &str) -> bool {
+fn is_reasoning_model(model: &str) -> bool {
     const FAMILIES: [&str; 7] = ["gpt-oss", "deepseek-r", "qwq", "qwen3", "magistral", "glm-", "minimax-m"];
-    let name = bare(model);
-    has_one_temperature(model)
+    let name = bare_model_name(model);
+    has_fixed_temperature(model)
         || FAMILIES.iter().any(|family| name.starts_with(family))
         || name.contains("think")
         || name.contains("reason")
 }
 
-fn push_system(body: &mut String, request: &ModelRequest, attempt: &Attempt) {
+fn push_system(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks) {
     let mut system = request.system.to_string();
-    if attempt.text_protocol {
+    if quirks.text_protocol {
         if !system.is_empty() {
             system.push_str("\n\n");
         }
@@ -188,19 +188,19 @@ pub(crate) fn push_tools(body: &mut String, request: &ModelRequest) {
 fn encoded<'a>(
     message: &'a HistoryMessage,
     request: &ModelRequest,
-    attempt: &Attempt,
+    quirks: &ModelQuirks,
     dialect: Dialect,
 ) -> Cow<'a, str> {
-    let form = Form::of(message.message(), &request.model, attempt, dialect);
-    match message.encoded(form.name(), |message| form.encode(message)) {
-        Some(kept) => Cow::Borrowed(kept),
+    let form = OpenAiEncoding::of(message.message(), &request.model, quirks, dialect);
+    match message.encoded(form.cache_key(), |message| form.encode(message)) {
+        Some(cached) => Cow::Borrowed(cached),
         None => Cow::Owned(form.encode(message.message())),
     }
 }
 
 /// All that the encoded form of a message depends on, beside the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OpenAiEncoding {
     /// The same for every server.
     Plain,
     /// Without tools of the API's own.
@@ -209,22 +209,22 @@ enum Form {
     Native { dialect: Dialect, own: bool, reasoning: bool },
 }
 
-impl Form {
-    fn of(message: &Message, model: &ModelRef, attempt: &Attempt, dialect: Dialect) -> Self {
+impl OpenAiEncoding {
+    fn of(message: &Message, model: &ModelRef, quirks: &ModelQuirks, dialect: Dialect) -> Self {
         let own = match message {
             Message::User { .. } => return Self::Plain,
-            Message::Assistant { .. } | Message::ToolResults { .. } if attempt.text_protocol => {
+            Message::Assistant { .. } | Message::ToolResults { .. } if quirks.text_protocol => {
                 return Self::Text;
             }
             Message::Assistant { reply } => reply.raw.as_ref().is_some_and(|raw| raw.model == *model),
             Message::ToolResults { .. } => false,
         };
-        let reasoning = !own && attempt.without.contains(&ASSISTANT_REASONING);
+        let reasoning = !own && quirks.unsupported_params.contains(&ASSISTANT_REASONING);
         Self::Native { dialect, own, reasoning }
     }
 
     /// The name under which the encoded form is kept.
-    fn name(self) -> &'static str {
+    fn cache_key(self) -> &'static str {
         match self {
             Self::Plain => "openai",
             Self::Text => "openai text",
@@ -246,24 +246,24 @@ impl Form {
         #[cfg(test)]
         tests::ENCODED.with(|count| count.set(count.get() + 1));
         match (message, self) {
-            (Message::User { text }, _) => said("user", text),
+            (Message::User { text }, _) => text_message("user", text),
             (Message::Assistant { reply }, Self::Native { dialect, own, reasoning }) => {
                 assistant(reply, dialect, own, reasoning)
             }
             (Message::Assistant { reply }, Self::Plain | Self::Text) => {
-                said("assistant", &reply_as_text(reply))
+                text_message("assistant", &reply_as_text(reply))
             }
             (Message::ToolResults { results }, Self::Native { dialect, .. }) => {
                 results.iter().map(|result| tool_result(result, dialect)).collect()
             }
             (Message::ToolResults { results }, Self::Plain | Self::Text) => {
-                said("user", &text_protocol::results(results))
+                text_message("user", &text_protocol::render_results(results))
             }
         }
     }
 }
 
-fn said(role: &str, content: &str) -> String {
+fn text_message(role: &str, content: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":{}}},", text(content))
 }
 
@@ -273,7 +273,10 @@ pub(crate) fn reply_as_text(reply: &Reply) -> String {
         return json!({"type": "answer", "text": reply.text}).to_string();
     }
     let calls = reply.calls.iter().map(|call| {
-        text_protocol::written(&WrittenCall { name: call.name.clone(), arguments: call.arguments.clone() })
+        text_protocol::render_call(&TextToolCall {
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        })
     });
     let before = (!reply.text.is_empty()).then(|| reply.text.clone());
     before.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
@@ -287,8 +290,8 @@ fn assistant(reply: &Reply, dialect: Dialect, own: bool, reasoning: bool) -> Str
         }
         let calls = reply.calls.iter().map(|call| {
             json!({"id": call_id(call.wire_id(), dialect), "type": "function", "function": {
-                "name": sendable_name(&call.name),
-                "arguments": text(&sendable_arguments(&call.arguments)),
+                "name": portable_tool_name(&call.name),
+                "arguments": text(&arguments_object(&call.arguments)),
             }})
         });
         message["tool_calls"] = calls.collect();
@@ -360,13 +363,13 @@ pub(super) mod tests {
 
     use sysop_core::id::CallId;
     use sysop_core::message::{Arguments, RawReply, ToolCall};
-    use sysop_core::mode::{Mode, Usual};
+    use sysop_core::mode::{Mode, SamplingDefaults};
     use sysop_core::tool::ToolEffect;
 
     use super::*;
 
-    fn body(request: &ModelRequest, attempt: &Attempt, dialect: Dialect) -> String {
-        super::body(request, attempt, dialect, &KeptTools::default())
+    fn body(request: &ModelRequest, quirks: &ModelQuirks, dialect: Dialect) -> String {
+        super::body(request, quirks, dialect, &EncodedToolsCache::default())
     }
 
     thread_local! {
@@ -383,23 +386,26 @@ pub(super) mod tests {
             max_output_tokens: None,
             temperature: None,
             mode: Mode::Agent,
-            usual: Usual::default(),
+            sampling_defaults: SamplingDefaults::default(),
         }
     }
 
-    fn sent(request: &ModelRequest, attempt: &Attempt) -> Value {
-        serde_json::from_str(&body(request, attempt, Dialect::Other)).unwrap()
+    fn sent(request: &ModelRequest, quirks: &ModelQuirks) -> Value {
+        serde_json::from_str(&body(request, quirks, Dialect::Other)).unwrap()
     }
 
     #[test]
     fn a_chat_is_plain_text_with_a_model_that_was_found_to_have_no_tools() {
-        let said = |text: &str| HistoryMessage::new(Message::User { text: text.to_owned() });
+        let text_message = |text: &str| HistoryMessage::new(Message::User { text: text.to_owned() });
         let reply = Reply { text: "yes?".to_owned(), ..Reply::default() };
-        let messages = vec![said("hi"), HistoryMessage::new(Message::Assistant { reply }), said("bye")];
-        let chat = ModelRequest { mode: Mode::Chat, usual: Usual::CHAT, ..request(messages) };
-        let learnt = Attempt { text_protocol: true, reasoning_none: true, without: Vec::new() };
+        let messages =
+            vec![text_message("hi"), HistoryMessage::new(Message::Assistant { reply }), text_message("bye")];
+        let chat =
+            ModelRequest { mode: Mode::Chat, sampling_defaults: SamplingDefaults::CHAT, ..request(messages) };
+        let known_quirks =
+            ModelQuirks { text_protocol: true, reasoning_none: true, unsupported_params: Vec::new() };
         assert_eq!(
-            sent(&chat, &learnt),
+            sent(&chat, &known_quirks),
             json!({
                 "model": "m",
                 "messages": [
@@ -414,7 +420,7 @@ pub(super) mod tests {
                 "temperature": 0.7,
             })
         );
-        let agent = sent(&ModelRequest { mode: Mode::Agent, ..chat }, &learnt);
+        let agent = sent(&ModelRequest { mode: Mode::Agent, ..chat }, &known_quirks);
         assert!(agent.get("response_format").is_some());
         assert_eq!(
             (&agent["temperature"], &agent["max_tokens"]),
@@ -424,7 +430,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_mode_wants_is_left_out_where_the_model_is_known_not_to_honour_it() {
+    fn what_a_mode_wants_is_left_out_where_the_model_is_known_not_to_honor_it() {
         let names = [
             ("gpt-4.1-mini", true, true),
             ("phi3", true, true),
@@ -437,13 +443,17 @@ pub(super) mod tests {
             ("kimi-k2-thinking", true, false),
         ];
         for (name, temperature, limit) in names {
-            let mut chat = ModelRequest { mode: Mode::Chat, usual: Usual::CHAT, ..request(Vec::new()) };
+            let mut chat = ModelRequest {
+                mode: Mode::Chat,
+                sampling_defaults: SamplingDefaults::CHAT,
+                ..request(Vec::new())
+            };
             chat.model.name = name.to_owned();
-            let body = sent(&chat, &Attempt::default());
+            let body = sent(&chat, &ModelQuirks::default());
             let has = (body.get("temperature").is_some(), body.get("max_tokens").is_some());
             assert_eq!(has, (temperature, limit), "{name}");
             (chat.temperature, chat.max_output_tokens) = (Some(0.2), Some(7));
-            let body = sent(&chat, &Attempt::default());
+            let body = sent(&chat, &ModelQuirks::default());
             let told = (&body["temperature"], &body["max_tokens"]);
             assert_eq!(told, (&json!(0.2), &json!(7)), "{name}: what a person set is sent");
         }
@@ -477,10 +487,10 @@ pub(super) mod tests {
 
     #[test]
     fn each_request_has_the_tools_of_its_own_session() {
-        let kept = KeptTools::default();
+        let cached = EncodedToolsCache::default();
         let names = |tools: &Arc<[ToolSpec]>| -> Value {
             let request = ModelRequest { tools: Arc::clone(tools), ..request(Vec::new()) };
-            let sent = super::body(&request, &Attempt::default(), Dialect::Other, &kept);
+            let sent = super::body(&request, &ModelQuirks::default(), Dialect::Other, &cached);
             let sent: Value = serde_json::from_str(&sent).unwrap();
             sent["tools"]
                 .as_array()
@@ -511,7 +521,7 @@ pub(super) mod tests {
         for number in 0..50 {
             messages.extend(step(number));
             let request = request(messages.clone());
-            let body = body(&request, &Attempt::default(), Dialect::Other);
+            let body = body(&request, &ModelQuirks::default(), Dialect::Other);
             assert!(serde_json::from_str::<Value>(&body).is_ok());
         }
         assert_eq!(ENCODED.with(Cell::get), messages.len());
@@ -520,12 +530,13 @@ pub(super) mod tests {
     #[test]
     fn echoes_a_raw_form_to_its_own_model_alone() {
         let mut request = request(step(1).to_vec());
-        let own: Value = serde_json::from_str(&body(&request, &Attempt::default(), Dialect::Other)).unwrap();
+        let own: Value =
+            serde_json::from_str(&body(&request, &ModelQuirks::default(), Dialect::Other)).unwrap();
         assert_eq!(own["messages"][1]["reasoning_content"], "hm");
         assert_eq!(own["messages"][1]["tool_calls"][0]["extra_content"], json!({"a": 1}));
         request.model.name = "other".to_owned();
         let other: Value =
-            serde_json::from_str(&body(&request, &Attempt::default(), Dialect::Other)).unwrap();
+            serde_json::from_str(&body(&request, &ModelQuirks::default(), Dialect::Other)).unwrap();
         assert_eq!(
             other["messages"][1],
             json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_1", "type": "function",

@@ -15,28 +15,28 @@ const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
 /// How many addresses are remembered with where they lead.
 const ADDRESSES_MAX: usize = 64;
 
-/// One client for the network, which honours the system's proxies, and two for this machine, which needs none: one of
+/// One client for the network, which honors the system's proxies, and two for this machine, which needs none: one of
 /// them for plain HTTP, which needs no certificates either (reading the system's takes milliseconds).
 #[derive(Debug, Default)]
-pub(crate) struct Clients {
+pub(crate) struct HttpClients {
     network: OnceLock<Result<reqwest::Client, String>>,
     local: OnceLock<Result<reqwest::Client, String>>,
     local_plain: OnceLock<Result<reqwest::Client, String>>,
     /// Where the addresses lead that were asked for: every step of a turn asks for the same one.
-    known: Mutex<HashMap<String, Way>>,
+    known: Mutex<HashMap<String, ClientRoute>>,
     /// The addresses that requests went to.
     parsed: Mutex<HashMap<String, Url>>,
 }
 
 /// Where an address leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ClientRoute {
     Network,
     Local,
     LocalPlain,
 }
 
-impl Way {
+impl ClientRoute {
     fn to(address: &str) -> Self {
         match Url::parse(address).ok().filter(is_loopback) {
             Some(url) if url.scheme() == "http" => Self::LocalPlain,
@@ -46,13 +46,13 @@ impl Way {
     }
 }
 
-impl Clients {
+impl HttpClients {
     /// The client for an address.
     pub(crate) fn for_address(&self, address: &str) -> Result<reqwest::Client, ModelFailure> {
-        let client = match self.way(address) {
-            Way::LocalPlain => self.local_plain.get_or_init(|| make(plain(builder()))),
-            Way::Local => self.local.get_or_init(|| make(builder().no_proxy())),
-            Way::Network => self.network.get_or_init(|| make(builder())),
+        let client = match self.route(address) {
+            ClientRoute::LocalPlain => self.local_plain.get_or_init(|| make(plain(builder()))),
+            ClientRoute::Local => self.local.get_or_init(|| make(builder().no_proxy())),
+            ClientRoute::Network => self.network.get_or_init(|| make(builder())),
         };
         client.clone().map_err(|error| ModelFailure {
             kind: FailureKind::Unreachable,
@@ -76,17 +76,17 @@ impl Clients {
         Ok(url)
     }
 
-    fn way(&self, address: &str) -> Way {
+    fn route(&self, address: &str) -> ClientRoute {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(way) = known.get(address) {
-            return *way;
+        if let Some(route) = known.get(address) {
+            return *route;
         }
         if known.len() >= ADDRESSES_MAX {
             known.clear();
         }
-        let way = Way::to(address);
-        known.insert(address.to_owned(), way);
-        way
+        let route = ClientRoute::to(address);
+        known.insert(address.to_owned(), route);
+        route
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn makes_each_client_once() {
-        let clients = Clients::default();
+        let clients = HttpClients::default();
         assert!(clients.for_address("http://127.0.0.1").is_ok());
         assert!(clients.local_plain.get().is_some());
         assert!(clients.local.get().is_none() && clients.network.get().is_none());

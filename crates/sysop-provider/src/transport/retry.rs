@@ -14,7 +14,7 @@ pub struct RetrySettings {
     /// The longest wait of our own.
     pub wait_max: Duration,
     /// The longest wait that a server may ask for; one that asks for more is given up.
-    pub asked_wait_max: Duration,
+    pub server_wait_max: Duration,
 }
 
 impl Default for RetrySettings {
@@ -23,7 +23,7 @@ impl Default for RetrySettings {
             retries: 4,
             wait: Duration::from_millis(500),
             wait_max: Duration::from_secs(8),
-            asked_wait_max: Duration::from_secs(120),
+            server_wait_max: Duration::from_secs(120),
         }
     }
 }
@@ -43,14 +43,14 @@ pub(crate) fn is_transient(status: u16) -> bool {
 
 /// What a server says itself about making a request again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Advice {
+pub(crate) struct RetryAdvice {
     /// `x-should-retry`.
     pub(crate) retry: Option<bool>,
     /// `retry-after-ms`, else `retry-after`.
     pub(crate) wait: Option<Duration>,
 }
 
-impl Advice {
+impl RetryAdvice {
     /// Reads the headers of an answer; `now` for waits that are given as a date.
     pub(crate) fn read(headers: &HeaderMap, now: SystemTime) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
@@ -62,7 +62,7 @@ impl Advice {
         let milliseconds = text("retry-after-ms").and_then(|value| seconds(value, 1000.0));
         let wait = milliseconds.or_else(|| {
             let value = text("retry-after")?;
-            seconds(value, 1.0).or_else(|| until(value, now))
+            seconds(value, 1.0).or_else(|| time_until(value, now))
         });
         Self { retry, wait }
     }
@@ -74,7 +74,7 @@ fn seconds(number: &str, unit: f64) -> Option<Duration> {
 }
 
 /// The time until an HTTP date (RFC 9110, 5.6.7); one that has passed means no wait at all.
-fn until(date: &str, now: SystemTime) -> Option<Duration> {
+fn time_until(date: &str, now: SystemTime) -> Option<Duration> {
     let at = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     Some(SystemTime::from(at).duration_since(now).unwrap_or_default())
 }
@@ -85,13 +85,13 @@ mod tests {
 
     use super::*;
 
-    fn advice(headers: &[(&'static str, &str)]) -> Advice {
+    fn advice(headers: &[(&'static str, &str)]) -> RetryAdvice {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.insert(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
         // 2015-10-21T07:28:00Z
-        Advice::read(&map, SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_480))
+        RetryAdvice::read(&map, SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_480))
     }
 
     #[test]

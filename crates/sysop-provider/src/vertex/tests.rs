@@ -13,13 +13,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sysop_core::message::{FailureKind, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest};
-use sysop_core::mode::{Mode, Usual};
+use sysop_core::mode::{Mode, SamplingDefaults};
 use tempfile::TempDir;
 
 use super::Vertex;
-use super::token::good_until;
-use crate::settings::{Endpoint, GoogleCredentials, MetadataServer, VertexSettings};
-use crate::wire::{Attempt, Refusal, Wire as _};
+use super::token::valid_until;
+use crate::api::{ErrorAction, ModelApi as _, ModelQuirks};
+use crate::settings::{Endpoint, GoogleCredentialSources, MetadataServer, VertexSettings};
 
 const KEY_PEM: &str = include_str!("../../tests/fixtures/throw_away_test_key.pem");
 const PUBLIC_KEY: &[u8] = include_bytes!("../../tests/fixtures/throw_away_test_key.public.der");
@@ -103,7 +103,7 @@ fn request() -> ModelRequest {
         max_output_tokens: None,
         temperature: None,
         mode: Mode::Agent,
-        usual: Usual::default(),
+        sampling_defaults: SamplingDefaults::default(),
     }
 }
 
@@ -132,7 +132,7 @@ fn with_file(content: &Value) -> (TempDir, VertexSettings) {
 }
 
 fn settings(file: Option<PathBuf>, gcloud_file: Option<PathBuf>, metadata: MetadataServer) -> VertexSettings {
-    let credentials = GoogleCredentials { file, gcloud_file, metadata };
+    let credentials = GoogleCredentialSources { file, gcloud_file, metadata };
     VertexSettings { credentials, ..VertexSettings::default() }
 }
 
@@ -141,7 +141,7 @@ async fn failed(settings: &VertexSettings) -> ModelFailure {
 }
 
 fn headers(vertex: &Vertex) -> Vec<(String, String)> {
-    let built = vertex.build(&request(), &Attempt::default()).unwrap();
+    let built = vertex.build(&request(), &ModelQuirks::default()).unwrap();
     built.headers.into_iter().map(|(name, value)| (name, value.expose_secret().to_owned())).collect()
 }
 
@@ -168,7 +168,7 @@ fn the_host_follows_the_location() {
             location: location.map(str::to_owned),
             ..VertexSettings::default()
         };
-        let url = Vertex::new(&settings).build(&request(), &Attempt::default()).unwrap().url;
+        let url = Vertex::new(&settings).build(&request(), &ModelQuirks::default()).unwrap().url;
         let place = location.unwrap_or("global");
         assert_eq!(url, format!("{host}/v1/projects/p1/locations/{place}/{TAIL}"));
     }
@@ -185,7 +185,7 @@ fn a_location_cannot_name_another_host() {
         location: Some("evil.example/#".to_owned()),
         ..VertexSettings::default()
     };
-    let failure = Vertex::new(&settings).build(&request(), &Attempt::default()).err().unwrap();
+    let failure = Vertex::new(&settings).build(&request(), &ModelQuirks::default()).err().unwrap();
     assert_eq!(failure.kind, FailureKind::BadRequest);
 }
 
@@ -199,7 +199,7 @@ async fn a_key_means_express_mode_without_project_and_token() {
     };
     let vertex = Vertex::new(&settings);
     vertex.prepare(&http()).await.unwrap();
-    let url = vertex.build(&request(), &Attempt::default()).unwrap().url;
+    let url = vertex.build(&request(), &ModelQuirks::default()).unwrap().url;
     assert_eq!(url, format!("https://aiplatform.googleapis.com/v1/{TAIL}"));
     assert_eq!(headers(&vertex), [("x-goog-api-key".to_owned(), "AQ.key".to_owned())]);
 }
@@ -221,7 +221,7 @@ async fn a_service_account_signs_its_claim_and_gets_a_token() {
     assert_eq!(claims["scope"], "https://www.googleapis.com/auth/cloud-platform");
     assert_eq!(claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(), 3_600);
     assert_eq!(headers(&vertex), [bearer()]);
-    let url = vertex.build(&request(), &Attempt::default()).unwrap().url;
+    let url = vertex.build(&request(), &ModelQuirks::default()).unwrap().url;
     assert!(url.contains("/projects/service-project/locations/global/"), "{url}");
 }
 
@@ -274,7 +274,7 @@ async fn a_machine_asks_the_metadata_server() {
     );
     assert_eq!(received[1].path, "/computeMetadata/v1/project/project-id");
     assert_eq!(headers(&vertex), [bearer()]);
-    let url = vertex.build(&request(), &Attempt::default()).unwrap().url;
+    let url = vertex.build(&request(), &ModelQuirks::default()).unwrap().url;
     assert!(url.contains("/projects/machine-project/"), "{url}");
 }
 
@@ -303,14 +303,14 @@ async fn settings_name_the_project_before_the_credentials_do() {
     let (_folder, settings) = with_file(&service_file(&host));
     let vertex = Vertex::new(&VertexSettings { project: Some("mine".to_owned()), ..settings });
     vertex.prepare(&http()).await.unwrap();
-    let url = vertex.build(&request(), &Attempt::default()).unwrap().url;
+    let url = vertex.build(&request(), &ModelQuirks::default()).unwrap().url;
     assert!(url.contains("/projects/mine/"), "{url}");
     let mut nameless = user_file(&host);
     nameless["quota_project_id"] = Value::Null;
     let (_folder, settings) = with_file(&nameless);
     let vertex = Vertex::new(&settings);
     vertex.prepare(&http()).await.unwrap();
-    let failure = vertex.build(&request(), &Attempt::default()).err().unwrap();
+    let failure = vertex.build(&request(), &ModelQuirks::default()).err().unwrap();
     assert!(failure.message.contains("GOOGLE_CLOUD_PROJECT"), "{}", failure.message);
 }
 
@@ -326,8 +326,8 @@ async fn a_token_is_fetched_once_and_again_when_it_ends() {
     vertex.prepare(&http).await.unwrap();
     assert_eq!(fake.received().len(), 1);
     let mut ended = vertex.access().unwrap();
-    ended.until = Instant::now();
-    vertex.keep(Some(ended));
+    ended.renew_at = Instant::now();
+    vertex.store_token(Some(ended));
     vertex.prepare(&http).await.unwrap();
     assert_eq!(fake.received().len(), 2);
 }
@@ -335,7 +335,7 @@ async fn a_token_is_fetched_once_and_again_when_it_ends() {
 #[test]
 fn a_token_is_replaced_four_minutes_before_its_end() {
     let now = Instant::now();
-    let good = |seconds: u64| good_until(now, Duration::from_secs(seconds)) - now;
+    let good = |seconds: u64| valid_until(now, Duration::from_secs(seconds)) - now;
     assert_eq!(good(3_600), Duration::from_secs(3_360));
     assert_eq!(good(300), Duration::from_secs(150));
     assert_eq!(good(0), Duration::from_secs(30));
@@ -375,20 +375,20 @@ async fn a_refused_token_is_replaced_once() {
     let vertex = Vertex::new(&settings);
     let http = http();
     let body = json!({"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "old"}}).to_string();
-    let mut attempt = Attempt::default();
+    let mut quirks = ModelQuirks::default();
     for round in 1..=2 {
         vertex.prepare(&http).await.unwrap();
-        let before = attempt.clone();
-        assert_eq!(vertex.refused(401, &body, &mut attempt), Some(Refusal::Again));
-        assert_ne!(attempt, before, "a request is only made again where something changed");
+        let before = quirks.clone();
+        assert_eq!(vertex.classify_error(401, &body, &mut quirks), Some(ErrorAction::RetryNow));
+        assert_ne!(quirks, before, "a request is only made again where something changed");
         vertex.prepare(&http).await.unwrap();
         assert_eq!(fake.received().len(), round + 1);
-        let Some(Refusal::Fail(failure)) = vertex.refused(401, &body, &mut attempt) else {
+        let Some(ErrorAction::Fail(failure)) = vertex.classify_error(401, &body, &mut quirks) else {
             panic!("the second refusal in a row is final");
         };
         assert_eq!(failure.kind, FailureKind::Auth);
         assert!(failure.message.contains("roles/aiplatform.user"), "{}", failure.message);
-        vertex.decoder(&request(), &attempt); // a request that went well
+        vertex.decoder(&request(), &quirks); // a request that went well
     }
 }
 
@@ -416,7 +416,8 @@ async fn files_that_are_of_no_use_are_named_and_not_quoted() {
 fn an_unknown_model_hints_at_the_location() {
     let body = json!({"error": {"code": 404, "status": "NOT_FOUND", "message": "no"}}).to_string();
     let settings = VertexSettings { location: Some("us-central1".to_owned()), ..VertexSettings::default() };
-    let Some(Refusal::Fail(failure)) = Vertex::new(&settings).refused(404, &body, &mut Attempt::default())
+    let Some(ErrorAction::Fail(failure)) =
+        Vertex::new(&settings).classify_error(404, &body, &mut ModelQuirks::default())
     else {
         panic!("an unknown model is final");
     };

@@ -1,7 +1,7 @@
 //! Trades an account for a token that works for an hour or so.
 //!
 //! Written by hand: `gcp_auth` 0.12 asks a person's token at one fixed address, sends no quota project, does not
-//! know `GCE_METADATA_HOST`, and brings an HTTP client that honours no proxy.
+//! know `GCE_METADATA_HOST`, and brings an HTTP client that honors no proxy.
 //!
 //! Facts: developers.google.com/identity/protocols/oauth2/service-account; cloud.google.com/compute/docs/metadata.
 
@@ -19,8 +19,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sysop_core::message::{FailureKind, ModelFailure};
 
-use super::account::{Account, Service, User, nobody};
-use crate::server_text::{failure, words};
+use super::credentials::{AuthorizedUser, GoogleAccount, ServiceAccountKey, no_credentials};
+use crate::server_text::{failure, quote_server_text};
 
 /// What the token may be used for.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
@@ -48,20 +48,20 @@ const FLAVOR: (&str, &str) = ("metadata-flavor", "Google");
 
 /// A token and what goes with it.
 #[derive(Clone)]
-pub(super) struct Access {
+pub(super) struct AccessToken {
     token: SecretString,
     /// From when on it is replaced.
-    pub(super) until: Instant,
+    pub(super) renew_at: Instant,
     /// The project of the account.
     pub(super) project: Option<String>,
     /// The project that a person's requests count against.
     pub(super) quota_project: Option<String>,
 }
 
-impl Access {
+impl AccessToken {
     /// Whether the token will do for a request.
-    pub(super) fn is_good(&self, now: Instant) -> bool {
-        now < self.until
+    pub(super) fn is_valid(&self, now: Instant) -> bool {
+        now < self.renew_at
     }
 
     /// The header's value.
@@ -71,53 +71,59 @@ impl Access {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     access_token: SecretString,
     #[serde(default)]
     expires_in: u64,
 }
 
 /// Fetches a token.
-pub(super) async fn fetch(http: &reqwest::Client, account: &Account) -> Result<Access, ModelFailure> {
+pub(super) async fn fetch(
+    http: &reqwest::Client,
+    account: &GoogleAccount,
+) -> Result<AccessToken, ModelFailure> {
     match account {
-        Account::Service(service) => for_service(http, service).await,
-        Account::User(user) => for_user(http, user).await,
-        Account::Machine(host) => for_machine(host).await,
+        GoogleAccount::ServiceAccount(service) => service_account_token(http, service).await,
+        GoogleAccount::AuthorizedUser(user) => user_token(http, user).await,
+        GoogleAccount::Machine(host) => metadata_token(host).await,
     }
 }
 
-async fn for_service(http: &reqwest::Client, service: &Service) -> Result<Access, ModelFailure> {
+async fn service_account_token(
+    http: &reqwest::Client,
+    service: &ServiceAccountKey,
+) -> Result<AccessToken, ModelFailure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let claim = signed_claim(service, now)?;
     let form = [("grant_type", JWT_GRANT), ("assertion", claim.as_str())];
-    let answer = trade(http, &service.token_uri, &form, &service.private_key).await?;
+    let answer = request_token(http, &service.token_uri, &form, &service.private_key).await?;
     Ok(access(answer, service.project_id.clone(), None))
 }
 
-async fn for_user(http: &reqwest::Client, user: &User) -> Result<Access, ModelFailure> {
+async fn user_token(http: &reqwest::Client, user: &AuthorizedUser) -> Result<AccessToken, ModelFailure> {
     let form = [
         ("grant_type", "refresh_token"),
         ("client_id", user.client_id.as_str()),
         ("client_secret", user.client_secret.expose_secret()),
         ("refresh_token", user.refresh_token.expose_secret()),
     ];
-    let answer = trade(http, &user.token_uri, &form, &user.refresh_token).await?;
+    let answer = request_token(http, &user.token_uri, &form, &user.refresh_token).await?;
     Ok(access(answer, user.quota_project_id.clone(), user.quota_project_id.clone()))
 }
 
-fn access(answer: Answer, project: Option<String>, quota_project: Option<String>) -> Access {
-    let until = good_until(Instant::now(), Duration::from_secs(answer.expires_in));
-    Access { token: answer.access_token, until, project, quota_project }
+fn access(answer: TokenResponse, project: Option<String>, quota_project: Option<String>) -> AccessToken {
+    let renew_at = valid_until(Instant::now(), Duration::from_secs(answer.expires_in));
+    AccessToken { token: answer.access_token, renew_at, project, quota_project }
 }
 
 /// When a token that lives `life` from `now` must be replaced.
-pub(super) fn good_until(now: Instant, life: Duration) -> Instant {
+pub(super) fn valid_until(now: Instant, life: Duration) -> Instant {
     let life = life.clamp(LIFE_MIN, LIFE_MAX);
     now + life.saturating_sub(MARGIN.min(life / 2))
 }
 
 /// The claim that a service account signs, as a JSON Web Token.
-pub(super) fn signed_claim(service: &Service, now: u64) -> Result<String, ModelFailure> {
+pub(super) fn signed_claim(service: &ServiceAccountKey, now: u64) -> Result<String, ModelFailure> {
     let header = json!({"alg": "RS256", "typ": "JWT", "kid": service.private_key_id});
     let claims = json!({
         "iss": service.client_email,
@@ -144,12 +150,12 @@ fn signature(pem: &str, message: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Sends a form and reads the token; tries again where the server is in trouble.
-async fn trade(
+async fn request_token(
     http: &reqwest::Client,
     uri: &str,
     form: &[(&str, &str)],
     secret: &SecretString,
-) -> Result<Answer, ModelFailure> {
+) -> Result<TokenResponse, ModelFailure> {
     let mut tries = 1;
     loop {
         let trouble = match http.post(uri).form(form).timeout(TOKEN_WAIT_MAX).send().await {
@@ -160,11 +166,11 @@ async fn trade(
                     return serde_json::from_str(&text).map_err(|_| no_token());
                 }
                 if !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS {
-                    return Err(refused(status, &text, secret));
+                    return Err(credentials_error(status, &text, secret));
                 }
                 format!("status {status}")
             }
-            Err(error) => words(&error.without_url().to_string(), None),
+            Err(error) => quote_server_text(&error.without_url().to_string(), None),
         };
         if tries == TRIES {
             let sentence = format!(
@@ -181,26 +187,26 @@ fn no_token() -> ModelFailure {
     failure(FailureKind::Protocol, "Google answered without a token; try again")
 }
 
-fn refused(status: StatusCode, text: &str, secret: &SecretString) -> ModelFailure {
+fn credentials_error(status: StatusCode, text: &str, secret: &SecretString) -> ModelFailure {
     let answer: Value = serde_json::from_str(text).unwrap_or_default();
-    let code = words(answer["error"].as_str().unwrap_or_default(), Some(secret));
-    let said = words(answer["error_description"].as_str().unwrap_or_default(), Some(secret));
+    let code = quote_server_text(answer["error"].as_str().unwrap_or_default(), Some(secret));
+    let said = quote_server_text(answer["error_description"].as_str().unwrap_or_default(), Some(secret));
     let sentence = format!(
         "Google does not accept the credentials any more ({status} {code} {said}); run `gcloud auth application-default login`, or use a new key file"
     );
     failure(FailureKind::Auth, sentence)
 }
 
-async fn for_machine(host: &str) -> Result<Access, ModelFailure> {
+async fn metadata_token(host: &str) -> Result<AccessToken, ModelFailure> {
     // A proxy would answer for itself: the metadata server is on the machine's own link.
     let http = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(METADATA_WAIT_MAX)
         .build()
-        .map_err(|_| nobody())?;
+        .map_err(|_| no_credentials())?;
     let token = format!("instance/service-accounts/default/token?scopes={SCOPE}");
-    let text = metadata(&http, host, &token).await?.ok_or_else(nobody)?;
+    let text = metadata(&http, host, &token).await?.ok_or_else(no_credentials)?;
     let answer = serde_json::from_str(&text).map_err(|_| no_token())?;
     let project = metadata(&http, host, "project/project-id").await?;
     let project = project.map(|project| project.trim().to_owned()).filter(|project| !project.is_empty());

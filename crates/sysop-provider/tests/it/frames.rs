@@ -8,16 +8,16 @@ use proptest::prelude::*;
 use sysop_provider::{Endpoint, OllamaSettings, Providers, ProvidersSettings, RetrySettings};
 
 use crate::server::{Answer, Server};
-use crate::world::{Heard, QUICK, ask, request, user};
+use crate::world::{CallResult, QUICK, ask, request, user};
 
 /// A wire, by how its streams are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recorded {
+enum RecordedApi {
     OpenAi,
     Ollama,
 }
 
-impl Recorded {
+impl RecordedApi {
     fn folder(self) -> PathBuf {
         let name = match self {
             Self::OpenAi => "openai",
@@ -46,7 +46,7 @@ impl Recorded {
     }
 
     /// Answers each of `bodies` in turn, from one server, without retries.
-    async fn hear(self, bodies: Vec<Vec<Vec<u8>>>) -> Vec<Heard> {
+    async fn replay_answer(self, bodies: Vec<Vec<Vec<u8>>>) -> Vec<CallResult> {
         let answers: Vec<Answer> = bodies
             .into_iter()
             .map(|pieces| match self {
@@ -86,7 +86,7 @@ impl Recorded {
     }
 }
 
-fn told(heard: &Heard) -> String {
+fn expectation(heard: &CallResult) -> String {
     match &heard.end {
         Ok(reply) => {
             assert_eq!(
@@ -100,35 +100,35 @@ fn told(heard: &Heard) -> String {
     }
 }
 
-async fn replay(recorded: Recorded) {
+async fn replay(recorded: RecordedApi) {
     for (path, stream) in recorded.streams() {
         let bytes = stream.iter().map(|byte| vec![*byte]).collect();
         let halves = stream.chunks(stream.len() / 2 + 1).map(<[u8]>::to_vec).collect();
-        let heard = recorded.hear(vec![vec![stream], bytes, halves]).await;
+        let heard = recorded.replay_answer(vec![vec![stream], bytes, halves]).await;
         let expected = path.with_extension("expected.json");
         if std::env::var_os("UPDATE_EXPECT").is_some() {
-            std::fs::write(&expected, told(&heard[0])).unwrap();
+            std::fs::write(&expected, expectation(&heard[0])).unwrap();
         }
         let expected = std::fs::read_to_string(&expected).unwrap_or_default();
         for heard in &heard {
-            assert_eq!(told(heard), expected, "{}", path.display());
+            assert_eq!(expectation(heard), expected, "{}", path.display());
         }
     }
 }
 
 #[tokio::test]
 async fn recorded_streams_of_openai_like_servers_come_to_what_they_did() {
-    replay(Recorded::OpenAi).await;
+    replay(RecordedApi::OpenAi).await;
 }
 
 #[tokio::test]
 async fn recorded_streams_of_ollama_come_to_what_they_did() {
-    replay(Recorded::Ollama).await;
+    replay(RecordedApi::Ollama).await;
 }
 
 /// Recorded streams with pieces taken out, put in, and broken.
-fn streams() -> impl Strategy<Value = (Recorded, Vec<u8>)> {
-    let broken = |recorded: Recorded| {
+fn streams() -> impl Strategy<Value = (RecordedApi, Vec<u8>)> {
+    let broken = |recorded: RecordedApi| {
         let streams: Vec<Vec<u8>> = recorded.streams().into_iter().map(|(_, stream)| stream).collect();
         let noise = prop::collection::vec(
             prop_oneof![
@@ -166,10 +166,10 @@ fn streams() -> impl Strategy<Value = (Recorded, Vec<u8>)> {
     };
     let any_bytes = prop::collection::vec(any::<u8>(), 0..200);
     prop_oneof![
-        4 => broken(Recorded::OpenAi),
-        4 => broken(Recorded::Ollama),
-        1 => any_bytes.clone().prop_map(|bytes| (Recorded::OpenAi, bytes)),
-        1 => any_bytes.prop_map(|bytes| (Recorded::Ollama, bytes)),
+        4 => broken(RecordedApi::OpenAi),
+        4 => broken(RecordedApi::Ollama),
+        1 => any_bytes.clone().prop_map(|bytes| (RecordedApi::OpenAi, bytes)),
+        1 => any_bytes.prop_map(|bytes| (RecordedApi::Ollama, bytes)),
     ]
 }
 
@@ -185,7 +185,7 @@ proptest! {
         cuts.sort_unstable();
         let pieces = cuts.windows(2).map(|pair| stream[pair[0]..pair[1]].to_vec()).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let heard = runtime.block_on(recorded.hear(vec![vec![stream.clone()], pieces]));
+        let heard = runtime.block_on(recorded.replay_answer(vec![vec![stream.clone()], pieces]));
         prop_assert_eq!(&heard[0], &heard[1]);
     }
 }

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "what the tests share panics as the tests do")]
 
-#[cfg(unix)]
-mod far;
-#[cfg(unix)]
-mod far_machine;
 mod frames;
 mod ollama;
 mod openai;
+#[cfg(unix)]
+mod remote;
+#[cfg(unix)]
+mod remote_machine;
 mod server;
 mod transport;
 mod world;

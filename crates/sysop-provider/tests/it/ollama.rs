@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sysop_core::message::{Arguments, FailureKind, Finish, Message, ModelRequest, Reply, ToolProtocol};
-use sysop_core::mode::{Mode, Usual};
-use sysop_core::text_protocol::{self, Parsed};
+use sysop_core::message::{Arguments, FailureKind, FinishReason, Message, ModelRequest, Reply, ToolProtocol};
+use sysop_core::mode::{Mode, SamplingDefaults};
+use sysop_core::text_protocol::{self, ParsedReply};
 use sysop_mock_llm::{MockServer, Scenarios};
 use sysop_provider::{Endpoint, OllamaSettings};
 
 use crate::server::{Answer, End, Server};
-use crate::world::{Heard, ask, bash, called, ollama, ollama_at, request, results, user};
+use crate::world::{CallResult, ask, bash, called, ollama, ollama_at, request, results, user};
 
 const DONE: &str = r#"{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":169,"eval_count":15}"#;
 
@@ -53,7 +53,7 @@ fn chats(server: &Server) -> Vec<Value> {
     server.seen().into_iter().filter(|seen| seen.path() == "/api/chat").map(|seen| seen.body).collect()
 }
 
-async fn hear(body: &str) -> Heard {
+async fn replay_answer(body: &str) -> CallResult {
     let server = server(json!(["completion", "tools"]), vec![Answer::lines(body)]).await;
     ask(&ollama_at(&server.url), hi()).await
 }
@@ -80,7 +80,7 @@ async fn reads_text_thoughts_calls_and_counts_and_the_way_it_sends() {
     assert_eq!(ids, ["call_1", ""]);
     assert_eq!(reply.calls[0].text_argument("command"), Some("ls"));
     assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (169, 15));
-    assert_eq!((reply.finish, reply.protocol), (Finish::Stop, ToolProtocol::Native));
+    assert_eq!((reply.finish, reply.protocol), (FinishReason::Stop, ToolProtocol::Native));
     assert_eq!(
         chats(&server)[0],
         json!({"model": "m", "stream": true, "truncate": false, "shift": false, "options": {"num_ctx": 32768},
@@ -177,7 +177,7 @@ async fn a_chat_is_plain_text_also_with_a_model_without_tools() {
     let said_json = r#"{"type":"answer","text":"4"}"#;
     let server = server(json!(["completion"]), vec![said(said_json)]).await;
     let mut chat = hi();
-    (chat.mode, chat.usual, chat.tools) = (Mode::Chat, Usual::CHAT, Arc::from([]));
+    (chat.mode, chat.sampling_defaults, chat.tools) = (Mode::Chat, SamplingDefaults::CHAT, Arc::from([]));
     let reply = ask(&ollama_at(&server.url), chat).await.reply();
     assert_eq!((reply.text.as_str(), reply.protocol), (said_json, ToolProtocol::Native));
     let chat = &chats(&server)[0];
@@ -190,7 +190,7 @@ async fn a_chat_is_plain_text_also_with_a_model_without_tools() {
 async fn an_answer_has_no_limit_of_its_own_where_the_model_thinks_first() {
     let server = server(json!(["completion", "tools", "thinking"]), vec![said("4")]).await;
     let mut chat = hi();
-    (chat.mode, chat.usual) = (Mode::Chat, Usual::CHAT);
+    (chat.mode, chat.sampling_defaults) = (Mode::Chat, SamplingDefaults::CHAT);
     ask(&ollama_at(&server.url), chat).await.reply();
     assert_eq!(chats(&server)[0]["options"], json!({"num_ctx": 32768, "temperature": 0.7}));
 }
@@ -250,7 +250,7 @@ async fn an_error_inside_the_stream_is_an_error() {
         ("the input length exceeds the context length", FailureKind::ContextOverflow),
         ("CUDA error: out of memory", FailureKind::BadRequest),
     ] {
-        let failure = hear(&format!("{half}\n{}\n", json!({"error": error}))).await.failure();
+        let failure = replay_answer(&format!("{half}\n{}\n", json!({"error": error}))).await.failure();
         assert_eq!(failure.kind, kind);
         assert!(failure.message.contains(error), "{}", failure.message);
     }
@@ -273,8 +273,8 @@ async fn a_stream_without_done_was_cut() {
 #[tokio::test]
 async fn the_last_line_needs_no_end_and_length_is_told() {
     let body = lines(&[json!({"content": "a"})]).replace("\"stop\"", "\"length\"");
-    let reply = hear(body.trim_end()).await.reply();
-    assert_eq!((reply.text.as_str(), reply.finish), ("a", Finish::Length));
+    let reply = replay_answer(body.trim_end()).await.reply();
+    assert_eq!((reply.text.as_str(), reply.finish), ("a", FinishReason::Length));
 }
 
 #[tokio::test]
@@ -419,7 +419,7 @@ async fn a_model_without_tools_runs_a_turn_in_text() {
     for command in [None, Some("python hello.py")] {
         let mut reply = ask(&providers, request("ollama/phi3", messages.clone())).await.reply();
         assert_eq!((reply.protocol, reply.calls.len()), (ToolProtocol::Text, 0));
-        let Parsed::Calls { text, calls } = text_protocol::parse(&reply.text, &[bash()], true) else {
+        let ParsedReply::Calls { text, calls } = text_protocol::parse(&reply.text, &[bash()], true) else {
             panic!("no call in {}", reply.text)
         };
         reply.text = text;
@@ -431,7 +431,7 @@ async fn a_model_without_tools_runs_a_turn_in_text() {
     }
     let reply = ask(&providers, request("ollama/phi3", messages)).await.reply();
     assert!(
-        matches!(text_protocol::parse(&reply.text, &[bash()], true), Parsed::Answer(text) if text.starts_with("Done!"))
+        matches!(text_protocol::parse(&reply.text, &[bash()], true), ParsedReply::Answer(text) if text.starts_with("Done!"))
     );
 }
 

@@ -1,12 +1,12 @@
 //! The Chat Completions wire: one test for each quirk.
 
 use serde_json::{Value, json};
-use sysop_core::message::{Arguments, FailureKind, Finish, Message, Reply, ToolProtocol};
+use sysop_core::message::{Arguments, FailureKind, FinishReason, Message, Reply, ToolProtocol};
 use sysop_mock_llm::{MockServer, Scenarios};
 use sysop_provider::Endpoint;
 
 use crate::server::{Answer, Server};
-use crate::world::{Heard, ask, bash, called, openai, openai_at, request, results, user};
+use crate::world::{CallResult, ask, bash, called, openai, openai_at, request, results, user};
 
 /// Frames of deltas, with a finish reason and the end mark.
 fn stream(deltas: &[Value], finish: &str) -> String {
@@ -23,18 +23,18 @@ fn stream(deltas: &[Value], finish: &str) -> String {
     body
 }
 
-async fn hear(body: &str) -> Heard {
-    hear_answers(vec![Answer::events(body)]).await.0
+async fn replay_answer(body: &str) -> CallResult {
+    replay_answers(vec![Answer::events(body)]).await.0
 }
 
-async fn hear_answers(answers: Vec<Answer>) -> (Heard, Vec<Value>) {
+async fn replay_answers(answers: Vec<Answer>) -> (CallResult, Vec<Value>) {
     let server = Server::start(answers).await;
     let heard = ask(&openai_at(&server.url), request("openai/m", vec![user("hi")])).await;
     (heard, server.seen().into_iter().map(|seen| seen.body).collect())
 }
 
 async fn reply(body: &str) -> Reply {
-    hear(body).await.reply()
+    replay_answer(body).await.reply()
 }
 
 async fn calls_of(deltas: &[Value]) -> Vec<(String, String, String)> {
@@ -64,12 +64,12 @@ async fn reads_text_usage_and_the_way_it_sends() {
         data: {\"choices\":[{\"delta\":{\"content\":null},\"finish_reason\":\"stop\"}]}\n\n\
         data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":5.0,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n\
         data: [DONE]\n\n";
-    let (heard, sent) = hear_answers(vec![Answer::events(body)]).await;
+    let (heard, sent) = replay_answers(vec![Answer::events(body)]).await;
     assert_eq!(heard.text, "a\nb");
     let reply = heard.reply();
     assert_eq!(
         (reply.text.as_str(), reply.finish, reply.protocol),
-        ("a\nb", Finish::Stop, ToolProtocol::Native)
+        ("a\nb", FinishReason::Stop, ToolProtocol::Native)
     );
     assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cached_tokens), (9, 5, 4));
     assert_eq!(reply.raw, None);
@@ -94,12 +94,12 @@ async fn a_whole_answer_does_as_well_as_a_stream() {
         {"id":"c","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]},
         "finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
     for answer in [Answer::json(200, body), Answer::events(body)] {
-        let reply = hear_answers(vec![answer]).await.0.reply();
+        let reply = replay_answers(vec![answer]).await.0.reply();
         assert_eq!(calls(&reply), [call("c", "bash", r#"{"command":"ls"}"#)]);
         assert_eq!(reply.usage.input_tokens, 3);
     }
     let stream = Answer::json(200, &stream(&[json!({"content": "a"})], "stop"));
-    assert_eq!(hear_answers(vec![stream]).await.0.reply().text, "a");
+    assert_eq!(replay_answers(vec![stream]).await.0.reply().text, "a");
 }
 
 #[tokio::test]
@@ -206,19 +206,21 @@ async fn a_cut_reply_keeps_whole_calls_alone() {
         {"index": 0, "id": "a", "function": {"name": "run", "arguments": "{\"x\":1}"}},
         {"index": 1, "id": "b", "function": {"name": "run", "arguments": "{\"x\":"}}]})];
     let reply = reply(&stream(&deltas, "length")).await;
-    assert_eq!((reply.finish, calls(&reply)), (Finish::Length, vec![call("a", "run", r#"{"x":1}"#)]));
+    assert_eq!((reply.finish, calls(&reply)), (FinishReason::Length, vec![call("a", "run", r#"{"x":1}"#)]));
 }
 
 #[tokio::test]
 async fn a_refusal_is_shown() {
-    let heard =
-        hear(&stream(&[json!({"content": null, "refusal": "I can"}), json!({"refusal": "not."})], "stop"))
-            .await;
+    let heard = replay_answer(&stream(
+        &[json!({"content": null, "refusal": "I can"}), json!({"refusal": "not."})],
+        "stop",
+    ))
+    .await;
     assert_eq!(heard.text, "I cannot.");
     let reply = heard.reply();
-    assert_eq!((reply.text.as_str(), reply.finish), ("I cannot.", Finish::Refused));
+    assert_eq!((reply.text.as_str(), reply.finish), ("I cannot.", FinishReason::Refused));
     let filtered = reply_of_finish("content_filter").await;
-    assert_eq!(filtered.finish, Finish::Refused);
+    assert_eq!(filtered.finish, FinishReason::Refused);
 }
 
 async fn reply_of_finish(finish: &str) -> Reply {
@@ -228,7 +230,7 @@ async fn reply_of_finish(finish: &str) -> Reply {
 #[tokio::test]
 async fn unknown_finish_reasons_mean_stop() {
     for finish in ["eos_token", "function_call", "whatever"] {
-        assert_eq!(reply_of_finish(finish).await.finish, Finish::Stop);
+        assert_eq!(reply_of_finish(finish).await.finish, FinishReason::Stop);
     }
 }
 
@@ -239,7 +241,7 @@ async fn a_finish_that_is_a_failure_is_tried_again() {
             Answer::events(&stream(&[json!({"content": "a"})], finish)),
             Answer::events(&stream(&[json!({"content": "b"})], "stop")),
         ];
-        let (heard, _) = hear_answers(answers).await;
+        let (heard, _) = replay_answers(answers).await;
         assert_eq!((heard.restarts, heard.reply().text.as_str()), (1, "b"), "{finish}");
     }
 }
@@ -253,7 +255,7 @@ async fn an_error_may_come_inside_the_stream() {
         ("event: error\ndata: no such thing\n\n", FailureKind::BadRequest),
         ("data: {\"error\":{\"message\":\"no such thing\",\"code\":\"401\"}}\n\n", FailureKind::Auth),
     ] {
-        let failure = hear(data).await.failure();
+        let failure = replay_answer(data).await.failure();
         assert_eq!(failure.kind, kind, "{data}");
         assert!(failure.message.contains("failed in its reply: no such thing;"), "{}", failure.message);
     }
@@ -268,7 +270,7 @@ async fn a_passing_error_inside_the_stream_is_tried_again() {
     ] {
         let broken =
             format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}}}}]}}\n\ndata: {error}\n\n");
-        let (heard, _) = hear_answers(vec![
+        let (heard, _) = replay_answers(vec![
             Answer::events(&broken),
             Answer::events(&stream(&[json!({"content": "b"})], "stop")),
         ])
@@ -293,7 +295,7 @@ async fn reasoning_is_shown_and_comes_back_under_its_name() {
 }
 
 /// Hears `body` from the model `m`, sends the reply back to `model`, and returns what was sent.
-async fn echo(model: &str, body: &str) -> (Value, Heard) {
+async fn echo(model: &str, body: &str) -> (Value, CallResult) {
     let server = Server::start(vec![Answer::events(body)]).await;
     let providers = openai_at(&server.url);
     let heard = ask(&providers, request("openai/m", vec![user("hi")])).await;
@@ -349,7 +351,7 @@ async fn signed_reasoning_comes_back_joined_and_unchanged() {
 
 #[tokio::test]
 async fn thoughts_in_the_text_are_taken_out_of_it() {
-    let heard = hear(&stream(
+    let heard = replay_answer(&stream(
         &[json!({"content": "<thi"}), json!({"content": "nk>hm</th"}), json!({"content": "ink>yes"})],
         "stop",
     ))
@@ -362,7 +364,7 @@ async fn thoughts_in_the_text_are_taken_out_of_it() {
 }
 
 /// Answers with `refusal` as long as `refuses` finds the request wrong.
-async fn adapting(refusal: Answer, refuses: fn(&Value) -> bool) -> (Heard, Heard, Vec<Value>) {
+async fn adapting(refusal: Answer, refuses: fn(&Value) -> bool) -> (CallResult, CallResult, Vec<Value>) {
     let done = Answer::events(&stream(&[json!({"content": "ok"})], "stop"));
     let server =
         Server::with_routes(move |seen, _| if refuses(&seen.body) { refusal.clone() } else { done.clone() })
@@ -478,7 +480,7 @@ async fn a_refused_response_format_is_left_out_in_turn() {
     let tools = Answer::json(400, r#"{"error":{"message":"m does not support tools"}}"#);
     let format = Answer::json(400, r#"{"error":{"message":"'response_format.type' must be 'text'"}}"#);
     let done = Answer::events(&stream(&[json!({"content": "ok"})], "stop"));
-    let (heard, sent) = hear_answers(vec![tools, format, done]).await;
+    let (heard, sent) = replay_answers(vec![tools, format, done]).await;
     assert_eq!(heard.reply().text, "ok");
     assert!(sent[1].get("response_format").is_some() && sent[2].get("response_format").is_none());
     assert!(sent[2].get("tools").is_none());
@@ -522,17 +524,17 @@ async fn an_overflow_is_told_from_other_refusals() {
         ),
         (413, "{}"),
     ] {
-        let (heard, sent) = hear_answers(vec![Answer::json(status, body)]).await;
+        let (heard, sent) = replay_answers(vec![Answer::json(status, body)]).await;
         assert_eq!((heard.failure().kind, sent.len()), (FailureKind::ContextOverflow, 1), "{body}");
     }
     let stream = "event: error\ndata: {\"error\":{\"message\":\"Trying to keep the first 9000 tokens when context overflows\"}}\n\n";
-    assert_eq!(hear(stream).await.failure().kind, FailureKind::ContextOverflow);
+    assert_eq!(replay_answer(stream).await.failure().kind, FailureKind::ContextOverflow);
 }
 
 #[tokio::test]
 async fn an_empty_account_is_not_asked_again() {
     let body = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#;
-    let (heard, sent) = hear_answers(vec![Answer::json(429, body)]).await;
+    let (heard, sent) = replay_answers(vec![Answer::json(429, body)]).await;
     let failure = heard.failure();
     assert_eq!((failure.kind, sent.len()), (FailureKind::RateLimited, 1));
     assert!(failure.message.contains("billing"), "{}", failure.message);
@@ -543,10 +545,10 @@ async fn a_wait_may_be_asked_for_in_words() {
     let limited = r#"{"error":{"message":"Rate limit reached. Please try again in 120ms.","code":"rate_limit_exceeded"}}"#;
     let answers =
         vec![Answer::json(429, limited), Answer::events(&stream(&[json!({"content": "a"})], "stop"))];
-    let notices = hear_answers(answers).await.0.notices;
+    let notices = replay_answers(answers).await.0.notices;
     assert!(notices[0].ends_with("trying again in 0.1 s (1 of 4)"), "{notices:?}");
     let large = r#"{"error":{"message":"Request too large for m on tokens per min (TPM): Limit 30000, Requested 90000.","code":"rate_limit_exceeded"}}"#;
-    let (heard, sent) = hear_answers(vec![Answer::json(429, large)]).await;
+    let (heard, sent) = replay_answers(vec![Answer::json(429, large)]).await;
     assert_eq!((heard.failure().kind, sent.len()), (FailureKind::ContextOverflow, 1));
 }
 
@@ -554,12 +556,12 @@ async fn a_wait_may_be_asked_for_in_words() {
 async fn a_missing_model_and_a_filtered_prompt_say_so() {
     let missing = r#"{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}"#;
     assert_eq!(
-        hear_answers(vec![Answer::json(404, missing)]).await.0.failure().kind,
+        replay_answers(vec![Answer::json(404, missing)]).await.0.failure().kind,
         FailureKind::UnknownModel
     );
     let filtered =
         r#"{"error":{"message":"The response was filtered","code":"content_filter","innererror":{}}}"#;
-    let failure = hear_answers(vec![Answer::json(400, filtered)]).await.0.failure();
+    let failure = replay_answers(vec![Answer::json(400, filtered)]).await.0.failure();
     assert!(
         failure.kind == FailureKind::BadRequest && failure.message.contains("content filter"),
         "{failure:?}"

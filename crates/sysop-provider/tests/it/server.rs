@@ -70,13 +70,13 @@ impl Answer {
 
 /// One request as it came.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) line: String,
     pub(crate) head: String,
     pub(crate) body: Value,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub(crate) fn path(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()
     }
@@ -92,7 +92,7 @@ impl Seen {
 /// Answers the first request with the first answer, and so on; the last answer is repeated.
 pub(crate) struct Server {
     pub(crate) url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     gone: watch::Receiver<usize>,
 }
 
@@ -102,10 +102,12 @@ impl Server {
     }
 
     /// `choose` gets the request and how many came before it.
-    pub(crate) async fn with_routes(choose: impl Fn(&Seen, usize) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn with_routes(
+        choose: impl Fn(&ReceivedRequest, usize) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
         let (gone_sender, gone) = watch::channel(0);
         let (choose, kept) = (Arc::new(choose), Arc::clone(&seen));
         tokio::spawn(async move {
@@ -127,7 +129,7 @@ impl Server {
         Self { url, seen, gone }
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
@@ -140,7 +142,7 @@ impl Server {
     }
 }
 
-async fn read_request(connection: &mut TcpStream) -> Option<Seen> {
+async fn read_request(connection: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -152,7 +154,7 @@ async fn read_request(connection: &mut TcpStream) -> Option<Seen> {
     };
     let head = String::from_utf8_lossy(&bytes[..head_end]).into_owned();
     let line = head.lines().next().unwrap_or_default().to_owned();
-    let mut seen = Seen { line, head, body: Value::Null };
+    let mut seen = ReceivedRequest { line, head, body: Value::Null };
     let length: usize = seen.header("content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
     while bytes.len() < head_end + length {
         if connection.read_buf(&mut bytes).await.ok()? == 0 {

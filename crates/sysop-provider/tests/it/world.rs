@@ -9,7 +9,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::{
     Arguments, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall, ToolResult,
 };
-use sysop_core::mode::{Mode, Usual};
+use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{ModelEvent, Provider as _};
 use sysop_provider::{Endpoint, OllamaSettings, Providers, ProvidersSettings, RetrySettings};
@@ -21,7 +21,7 @@ pub(crate) const QUICK: RetrySettings = RetrySettings {
     retries: 4,
     wait: Duration::from_millis(1),
     wait_max: Duration::from_millis(2),
-    asked_wait_max: Duration::from_secs(120),
+    server_wait_max: Duration::from_secs(120),
 };
 
 pub(crate) fn openai_at(base_url: &str) -> Providers {
@@ -62,7 +62,7 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
         max_output_tokens: None,
         temperature: None,
         mode: Mode::Agent,
-        usual: Usual::default(),
+        sampling_defaults: SamplingDefaults::default(),
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn results(calls: &[ToolCall], output: &str) -> Message {
 
 /// All that a call yielded; checks that it ends exactly once, with its last event.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct CallResult {
     pub(crate) text: String,
     pub(crate) reasoning: String,
     pub(crate) notices: Vec<String>,
@@ -100,7 +100,7 @@ pub(crate) struct Heard {
     pub(crate) end: Result<Reply, ModelFailure>,
 }
 
-impl Heard {
+impl CallResult {
     pub(crate) fn reply(self) -> Reply {
         self.end.expect("the call succeeds")
     }
@@ -110,14 +110,14 @@ impl Heard {
     }
 }
 
-pub(crate) async fn ask(providers: &Providers, request: ModelRequest) -> Heard {
+pub(crate) async fn ask(providers: &Providers, request: ModelRequest) -> CallResult {
     let stream = providers.stream(request);
     let events: Vec<ModelEvent> =
         tokio::time::timeout(DEADLINE, stream.collect()).await.expect("the call ends in time");
-    heard(events)
+    collect_events(events)
 }
 
-pub(crate) fn heard(events: Vec<ModelEvent>) -> Heard {
+pub(crate) fn collect_events(events: Vec<ModelEvent>) -> CallResult {
     let (mut text, mut reasoning, mut notices, mut restarts, mut end) =
         (String::new(), String::new(), Vec::new(), 0, None);
     for event in events {
@@ -135,5 +135,5 @@ pub(crate) fn heard(events: Vec<ModelEvent>) -> Heard {
             ModelEvent::Failed(failure) => end = Some(Err(failure)),
         }
     }
-    Heard { text, reasoning, notices, restarts, end: end.expect("the stream has an end") }
+    CallResult { text, reasoning, notices, restarts, end: end.expect("the stream has an end") }
 }

@@ -128,7 +128,7 @@ impl Target {
 }
 
 /// When pieces came, and how long after they were said.
-type Heard = Arc<Mutex<Vec<(Instant, f64)>>>;
+type Latencies = Arc<Mutex<Vec<(Instant, f64)>>>;
 
 /// Many sessions are connected; some of them work; then all are left.
 pub(crate) async fn connected(target: Target) -> Result<()> {
@@ -141,7 +141,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     tell("connected_kib", (target.resident()? - resident) / count);
     tell("connected_tasks", (target.metric("sysop_tasks").await? - tasks) / count);
 
-    let heard = Heard::default();
+    let heard = Latencies::default();
     let mut clients = JoinSet::new();
     let mut active = Vec::new();
     for mut socket in sockets {
@@ -204,7 +204,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
 }
 
 /// Notes how long after they were said the pieces of a message came.
-fn hear(message: &str, heard: &Heard) {
+fn hear(message: &str, heard: &Latencies) {
     if !message.starts_with(r#"{"type":"assistant.delta""#) {
         return;
     }

@@ -22,13 +22,13 @@ struct Gaps {
     gaps: Vec<u64>,
 }
 
-type Shared = Arc<Mutex<Gaps>>;
+type SharedGaps = Arc<Mutex<Gaps>>;
 
 /// Serves until it is killed; says first where.
 pub(crate) async fn serve() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     tell("port", f64::from(listener.local_addr()?.port()));
-    let gaps = Shared::default();
+    let gaps = SharedGaps::default();
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
@@ -38,7 +38,7 @@ pub(crate) async fn serve() -> Result<()> {
     }
 }
 
-async fn answer_all(mut stream: TcpStream, gaps: &Shared) -> Result<()> {
+async fn answer_all(mut stream: TcpStream, gaps: &SharedGaps) -> Result<()> {
     let mut read = Vec::with_capacity(64 * 1024);
     while let Some(request) = request(&mut stream, &mut read).await? {
         let arrived = now();
@@ -58,7 +58,7 @@ async fn answer_all(mut stream: TcpStream, gaps: &Shared) -> Result<()> {
     Ok(())
 }
 
-fn lock(gaps: &Shared) -> std::sync::MutexGuard<'_, Gaps> {
+fn lock(gaps: &SharedGaps) -> std::sync::MutexGuard<'_, Gaps> {
     gaps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -122,7 +122,7 @@ async fn pace(stream: &mut TcpStream, rate: u32, seconds: u32) -> Result<()> {
 
 async fn call(
     stream: &mut TcpStream,
-    gaps: &Shared,
+    gaps: &SharedGaps,
     request: &str,
     calls: u32,
     tool: &str,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::event::{Delta, Logged};
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::cluster::{Acquired, Cluster, Lease, Letter, LetterNumber, Waiting, Watched, Word};
+use sysop_driver::cluster::{
+    AcquireOutcome, Cluster, ClusterEvent, ForwardedInput, Lease, QueuePosition, QueuedInput, WatchSnapshot,
+};
 use sysop_driver::port::StoreError;
 
 use super::AuditedStore;
@@ -29,22 +31,22 @@ impl AuditedCluster {
 
 #[async_trait]
 impl Cluster for AuditedCluster {
-    fn found(&self, id: &SessionId) -> Arc<dyn Lease> {
-        self.lease(id, self.inner.found(id))
+    fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease> {
+        self.lease(id, self.inner.new_lease(id))
     }
 
-    async fn acquire(&self, id: &SessionId) -> Result<Acquired, StoreError> {
+    async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError> {
         match self.inner.acquire(id).await? {
-            Acquired::Owned(lease) => Ok(Acquired::Owned(self.lease(id, lease))),
-            Acquired::HeldBy(node) => Ok(Acquired::HeldBy(node)),
+            AcquireOutcome::Owned(lease) => Ok(AcquireOutcome::Owned(self.lease(id, lease))),
+            AcquireOutcome::OwnedBy(node) => Ok(AcquireOutcome::OwnedBy(node)),
         }
     }
 
-    async fn post(&self, id: &SessionId, letter: &Letter) -> Result<(), StoreError> {
-        self.inner.post(id, letter).await
+    async fn enqueue(&self, id: &SessionId, letter: &ForwardedInput) -> Result<(), StoreError> {
+        self.inner.enqueue(id, letter).await
     }
 
-    async fn watch(&self, id: &SessionId) -> Result<Watched, StoreError> {
+    async fn watch(&self, id: &SessionId) -> Result<WatchSnapshot, StoreError> {
         self.inner.watch(id).await
     }
 
@@ -52,8 +54,8 @@ impl Cluster for AuditedCluster {
         self.inner.unwatch(id).await;
     }
 
-    async fn word(&self) -> Word {
-        self.inner.word().await
+    async fn next_event(&self) -> ClusterEvent {
+        self.inner.next_event().await
     }
 
     async fn leave(&self) -> Result<(), StoreError> {
@@ -69,33 +71,33 @@ struct AuditedLease {
 
 #[async_trait]
 impl Lease for AuditedLease {
-    fn holds(&self) -> bool {
-        self.inner.holds()
+    fn is_valid(&self) -> bool {
+        self.inner.is_valid()
     }
 
     async fn append(
         &self,
         after: Seq,
         events: &[Arc<Logged>],
-        letters: &[LetterNumber],
+        letters: &[QueuePosition],
     ) -> Result<Seq, StoreError> {
         let append = self.inner.append(after, events, letters);
         self.store.audited(&self.id, after, events, append).await
     }
 
-    async fn letters(&self) -> Result<Vec<Waiting>, StoreError> {
-        self.inner.letters().await
+    async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError> {
+        self.inner.queued_inputs().await
     }
 
-    async fn tell(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError> {
-        self.inner.tell(after, deltas).await
+    async fn publish_deltas(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError> {
+        self.inner.publish_deltas(after, deltas).await
     }
 
     async fn release(&self) -> Result<(), StoreError> {
         self.inner.release().await
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.inner.trouble()
+    fn stall_reason(&self) -> Option<String> {
+        self.inner.stall_reason()
     }
 }

@@ -36,7 +36,7 @@ pub enum Kind {
 
 /// One line, without its place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct AuditEntry {
     /// When, in RFC 3339.
     pub at: String,
     /// What it tells of.
@@ -85,7 +85,7 @@ pub struct Entry {
     pub previous: Option<String>,
 }
 
-impl Entry {
+impl AuditEntry {
     /// A line that says only when and what.
     pub fn new(kind: Kind, at: Timestamp) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl Entry {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Numbered<E> {
+struct NumberedEntry<E> {
     n: u64,
     #[serde(flatten)]
     entry: E,
@@ -118,20 +118,20 @@ struct Numbered<E> {
 
 /// Where a chain has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct ChainLink {
     /// The number of the last line.
     pub(super) n: u64,
     /// Its hash.
     pub(super) hash: [u8; 32],
 }
 
-impl Link {
+impl ChainLink {
     /// Before the first line.
     pub(super) const START: Self = Self { n: 0, hash: NO_HASH };
 
     /// Chains an entry; returns its line, with its end.
-    pub(super) fn add(&mut self, entry: &Entry) -> String {
-        let numbered = Numbered { n: self.n + 1, entry };
+    pub(super) fn add(&mut self, entry: &AuditEntry) -> String {
+        let numbered = NumberedEntry { n: self.n + 1, entry };
         let mut line = serde_json::to_string(&numbered).expect("texts and numbers are JSON");
         let next = self.hash_of(&line);
         line.pop(); // the brace
@@ -151,26 +151,26 @@ impl Link {
 
 /// A line taken apart.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct AuditLine {
     pub(super) n: u64,
-    pub(super) entry: Entry,
+    pub(super) entry: AuditEntry,
     /// What was hashed.
     pub(super) body: String,
     pub(super) hash: [u8; 32],
 }
 
-impl Line {
+impl AuditLine {
     /// Reads a line, without its end; none where it is none of ours.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let (body, hash) = line.strip_suffix(HASH_END)?.rsplit_once(HASH_KEY)?;
         let hash = *blake3::Hash::from_hex(hash).ok()?.as_bytes();
         let body = format!("{body}}}");
-        let Numbered { n, entry } = serde_json::from_str::<Numbered<Entry>>(&body).ok()?;
+        let NumberedEntry { n, entry } = serde_json::from_str::<NumberedEntry<AuditEntry>>(&body).ok()?;
         Some(Self { n, entry, body, hash })
     }
 
-    pub(super) fn link(&self) -> Link {
-        Link { n: self.n, hash: self.hash }
+    pub(super) fn link(&self) -> ChainLink {
+        ChainLink { n: self.n, hash: self.hash }
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::AuditError;
-use super::entry::{Entry, Kind, LINE_BYTES_MAX, Line, Link, hex};
+use super::entry::{AuditEntry, AuditLine, ChainLink, Kind, LINE_BYTES_MAX, hex};
 use sysop_core::id::Timestamp;
 
 /// A file that has reached this many bytes is followed by another.
@@ -24,15 +24,15 @@ const LOCK_STEP: Duration = Duration::from_millis(2);
 pub(super) struct AuditFile {
     path: PathBuf,
     most: u64,
-    open: Option<Open>,
+    open: Option<OpenAuditFile>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenAuditFile {
     file: File,
     lock: File,
     len: u64,
-    end: Link,
+    end: ChainLink,
 }
 
 /// Why nothing was appended.
@@ -59,7 +59,10 @@ impl AuditFile {
     }
 
     /// Appends lines: all of them are on the disk, or an error is returned and they do not count.
-    pub(super) fn append<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>) -> Result<(), AuditError> {
+    pub(super) fn append<'a>(
+        &mut self,
+        entries: impl Iterator<Item = &'a AuditEntry>,
+    ) -> Result<(), AuditError> {
         let done = self.try_append(entries);
         done.map_err(|fault| {
             self.open = None; // what is there is read again before anything else is written
@@ -71,7 +74,7 @@ impl AuditFile {
         })
     }
 
-    fn try_append<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>) -> Result<(), Fault> {
+    fn try_append<'a>(&mut self, entries: impl Iterator<Item = &'a AuditEntry>) -> Result<(), Fault> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.open_lock()?,
@@ -87,12 +90,12 @@ impl AuditFile {
 
     fn append_locked<'a>(
         &self,
-        open: &mut Open,
-        entries: impl Iterator<Item = &'a Entry>,
+        open: &mut OpenAuditFile,
+        entries: impl Iterator<Item = &'a AuditEntry>,
     ) -> Result<(), Fault> {
         let mut lines = String::new();
         if !is_current(open, &self.path) {
-            *open = Open { lock: open.lock.try_clone()?, ..self.open_end(&mut lines)? };
+            *open = OpenAuditFile { lock: open.lock.try_clone()?, ..self.open_end(&mut lines)? };
         } else if open.len >= self.most {
             self.rotate(open, &mut lines)?;
         }
@@ -113,32 +116,32 @@ impl AuditFile {
         Ok(())
     }
 
-    fn open_lock(&self) -> io::Result<Open> {
+    fn open_lock(&self) -> io::Result<OpenAuditFile> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         create_private_folder(folder)?;
         let lock = private().read(true).append(true).open(self.path.with_extension("lock"))?;
         // Of no file, so that the file is opened once the lock is held.
-        Ok(Open { file: lock.try_clone()?, lock, len: u64::MAX, end: Link::START })
+        Ok(OpenAuditFile { file: lock.try_clone()?, lock, len: u64::MAX, end: ChainLink::START })
     }
 
     /// Opens the file and reads how it ends; what belongs before any other line is added to `lines`.
-    fn open_end(&self, lines: &mut String) -> Result<Open, Fault> {
+    fn open_end(&self, lines: &mut String) -> Result<OpenAuditFile, Fault> {
         let mut file = private().read(true).append(true).open(&self.path)?;
         let len = file.metadata()?.len();
         let lock = file.try_clone()?;
         if len == 0 {
             let end = match super::verify::rotated(&self.path)?.pop() {
                 Some((_, last)) => end_of(&mut File::open(last)?)?.0.ok_or(Fault::Damaged)?,
-                None => Link::START,
+                None => ChainLink::START,
             };
             sync_folder(&self.path)?;
-            let mut open = Open { file, lock, len, end };
+            let mut open = OpenAuditFile { file, lock, len, end };
             lines.push_str(&open.end.add(&opened(end)));
             return Ok(open);
         }
         let (end, whole) = end_of(&mut file)?;
         let mut open = match end {
-            Some(end) => Open { file, lock, len: whole, end },
+            Some(end) => OpenAuditFile { file, lock, len: whole, end },
             // Not even its first line was finished.
             None if whole == 0 => {
                 file.set_len(0)?;
@@ -149,13 +152,13 @@ impl AuditFile {
         if whole < len {
             open.file.set_len(whole)?;
             let what = Some(format!("{} bytes of an unfinished line", len - whole));
-            lines.push_str(&open.end.add(&Entry { what, ..Entry::new(Kind::Mended, now()) }));
+            lines.push_str(&open.end.add(&AuditEntry { what, ..AuditEntry::new(Kind::Mended, now()) }));
         }
         Ok(open)
     }
 
     /// Puts the file aside and begins another.
-    fn rotate(&self, open: &mut Open, lines: &mut String) -> Result<(), Fault> {
+    fn rotate(&self, open: &mut OpenAuditFile, lines: &mut String) -> Result<(), Fault> {
         let number = super::verify::rotated(&self.path)?.last().map_or(1, |(number, _)| number + 1);
         std::fs::rename(&self.path, self.path.with_extension(format!("{number:06}.jsonl")))?;
         let file = private().read(true).append(true).create_new(true).open(&self.path)?;
@@ -168,8 +171,8 @@ impl AuditFile {
     }
 }
 
-fn opened(before: Link) -> Entry {
-    Entry { previous: Some(hex(&before.hash)), ..Entry::new(Kind::Opened, now()) }
+fn opened(before: ChainLink) -> AuditEntry {
+    AuditEntry { previous: Some(hex(&before.hash)), ..AuditEntry::new(Kind::Opened, now()) }
 }
 
 fn now() -> Timestamp {
@@ -177,7 +180,7 @@ fn now() -> Timestamp {
 }
 
 /// Whether the file is still the one of that name, and nobody else has written to it.
-fn is_current(open: &Open, path: &Path) -> bool {
+fn is_current(open: &OpenAuditFile, path: &Path) -> bool {
     let (Ok(ours), Ok(named)) = (open.file.metadata(), std::fs::metadata(path)) else { return false };
     same_file(&ours, &named) && named.len() == open.len
 }
@@ -194,7 +197,7 @@ fn same_file(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
 }
 
 /// The last whole line of a file, and where it ends; none where there is no line, or one that is not ours.
-fn end_of(file: &mut File) -> io::Result<(Option<Link>, u64)> {
+fn end_of(file: &mut File) -> io::Result<(Option<ChainLink>, u64)> {
     let len = file.metadata()?.len();
     // The last whole line and what may stand after it.
     let from = len.saturating_sub(2 * LINE_BYTES_MAX as u64);
@@ -203,7 +206,7 @@ fn end_of(file: &mut File) -> io::Result<(Option<Link>, u64)> {
     file.take(2 * LINE_BYTES_MAX as u64).read_to_end(&mut tail)?;
     let Some(end) = tail.iter().rposition(|byte| *byte == b'\n') else { return Ok((None, from)) };
     let start = tail[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    let line = std::str::from_utf8(&tail[start..end]).ok().and_then(Line::parse);
+    let line = std::str::from_utf8(&tail[start..end]).ok().and_then(AuditLine::parse);
     Ok((line.map(|line| line.link()), from + end as u64 + 1))
 }
 

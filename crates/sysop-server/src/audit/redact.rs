@@ -49,11 +49,11 @@ static HERE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The secrets that are known.
 #[derive(Default)]
-pub struct Redaction {
+pub struct CommandRedactor {
     known: Option<Regex>,
 }
 
-impl Redaction {
+impl CommandRedactor {
     /// Takes these out wherever they stand, and what looks like a secret.
     pub fn new(secrets: &[SecretString]) -> Self {
         let mut texts: Vec<&str> = secrets.iter().map(ExposeSecret::expose_secret).collect();
@@ -82,7 +82,7 @@ impl Redaction {
     }
 }
 
-impl std::fmt::Debug for Redaction {
+impl std::fmt::Debug for CommandRedactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Redaction")
     }
@@ -112,12 +112,12 @@ fn without_documents(command: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Redaction;
+    use super::CommandRedactor;
 
     #[test]
     fn secrets_do_not_stay_in_command_lines() {
         let redaction =
-            Redaction::new(&["known-value-1".into(), "known-value-1-and-more".into(), "abc".into()]);
+            CommandRedactor::new(&["known-value-1".into(), "known-value-1-and-more".into(), "abc".into()]);
         for (command, kept) in [
             ("ls -la /srv", "ls -la /srv"),
             ("echo known-value-1-and-more abc", "echo [redacted] abc"),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_long_command_is_cut() {
-        let kept = Redaction::default().command(&"ä".repeat(10_000));
+        let kept = CommandRedactor::default().command(&"ä".repeat(10_000));
         assert_eq!(kept, format!("{}… [20000 bytes]", "ä".repeat(4096)));
     }
 }

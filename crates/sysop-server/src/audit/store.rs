@@ -10,37 +10,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{Clock, SessionSummary, Store, StoreError, TakeEvents};
+use sysop_driver::port::{Clock, EventVisitor, SessionSummary, Store, StoreError};
 
-use super::entry::{Entry, Kind};
-use super::watch::{Actor, Watch, is_audited};
-use super::{Audit, Redaction};
-use crate::spans::Spans;
+use super::entry::{AuditEntry, Kind};
+use super::tracker::{Actor, AuditTracker, is_audited};
+use super::{Audit, CommandRedactor};
+use crate::spans::SpanRecorder;
 
 /// Events that are read at a time.
 const PAGE_EVENTS: usize = 4096;
 
 /// What happens when a line cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenUnwritten {
+pub enum AuditFailurePolicy {
     /// The call does not run, and its session closes with a sentence that says why.
     Stop,
     /// It goes on, with a word in the log.
-    GoOn,
+    Continue,
 }
 
 /// Hears of events that are in the log now. It must not wait: the session does.
-pub type Told = Arc<dyn Fn(&SessionId, &[Arc<Logged>]) + Send + Sync>;
+pub type AppendListener = Arc<dyn Fn(&SessionId, &[Arc<Logged>]) + Send + Sync>;
 
 /// See the module.
 pub struct AuditedStore {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     audit: Arc<Audit>,
-    when_unwritten: WhenUnwritten,
-    watch: Arc<Mutex<Watch>>,
-    spans: Option<Arc<Spans>>,
-    told: Option<Told>,
+    failure_policy: AuditFailurePolicy,
+    watch: Arc<Mutex<AuditTracker>>,
+    spans: Option<Arc<SpanRecorder>>,
+    listener: Option<AppendListener>,
 }
 
 impl AuditedStore {
@@ -49,28 +49,28 @@ impl AuditedStore {
         inner: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         audit: Arc<Audit>,
-        redaction: Redaction,
-        when_unwritten: WhenUnwritten,
+        redaction: CommandRedactor,
+        failure_policy: AuditFailurePolicy,
     ) -> Self {
-        let watch = Arc::new(Mutex::new(Watch::new(redaction)));
-        Self { inner, clock, audit, when_unwritten, watch, spans: None, told: None }
+        let watch = Arc::new(Mutex::new(AuditTracker::new(redaction)));
+        Self { inner, clock, audit, failure_policy, watch, spans: None, listener: None }
     }
 
     /// The same, with spans of what goes into the store.
     #[must_use]
-    pub fn with_spans(self, spans: Option<Arc<Spans>>) -> Self {
+    pub fn with_spans(self, spans: Option<Arc<SpanRecorder>>) -> Self {
         Self { spans, ..self }
     }
 
     /// Tells of every event that was appended.
     #[must_use]
-    pub fn telling(self, told: Told) -> Self {
-        Self { told: Some(told), ..self }
+    pub fn with_listener(self, listener: AppendListener) -> Self {
+        Self { listener: Some(listener), ..self }
     }
 
     /// From now on it is their wish what the session does.
-    pub fn acts(&self, id: &SessionId, actor: Actor) {
-        self.watch().acts(id, actor);
+    pub fn attribute_to(&self, id: &SessionId, actor: Actor) {
+        self.watch().attribute_to(id, actor);
     }
 
     /// Forgets what it knows of all sessions, as a new process would.
@@ -79,7 +79,7 @@ impl AuditedStore {
         self.watch().forget(&SessionId::new("s1"));
     }
 
-    fn watch(&self) -> MutexGuard<'_, Watch> {
+    fn watch(&self) -> MutexGuard<'_, AuditTracker> {
         lock(&self.watch)
     }
 
@@ -105,11 +105,11 @@ impl AuditedStore {
         Ok(())
     }
 
-    async fn write(&self, entries: Vec<Entry>) -> Result<(), StoreError> {
-        match (self.audit.write(entries).await, self.when_unwritten) {
+    async fn write(&self, entries: Vec<AuditEntry>) -> Result<(), StoreError> {
+        match (self.audit.write(entries).await, self.failure_policy) {
             (Ok(()), _) => Ok(()),
-            (Err(error), WhenUnwritten::Stop) => Err(StoreError::Unavailable(error.to_string())),
-            (Err(error), WhenUnwritten::GoOn) => {
+            (Err(error), AuditFailurePolicy::Stop) => Err(StoreError::Unavailable(error.to_string())),
+            (Err(error), AuditFailurePolicy::Continue) => {
                 tracing::error!(%error, "something is not audited");
                 Ok(())
             }
@@ -117,13 +117,13 @@ impl AuditedStore {
     }
 
     /// Says that what some lines tell of did not happen.
-    async fn take_back(&self, entries: Vec<Entry>) {
+    async fn void_entries(&self, entries: Vec<AuditEntry>) {
         let now = self.clock.now();
-        let void = entries.into_iter().map(|entry| Entry {
+        let void = entries.into_iter().map(|entry| AuditEntry {
             session: entry.session,
             seq: entry.seq,
             call: entry.call,
-            ..Entry::new(Kind::Void, now)
+            ..AuditEntry::new(Kind::Void, now)
         });
         if let Err(error) = self.audit.write(void.collect()).await {
             tracing::error!(%error, "the audit tells of something that did not happen");
@@ -144,8 +144,8 @@ impl AuditedStore {
         if let Some(spans) = &self.spans {
             spans.logged(id, events);
         }
-        if let Some(told) = &self.told {
-            told(id, events);
+        if let Some(listener) = &self.listener {
+            listener(id, events);
         }
         Ok(last)
     }
@@ -171,7 +171,7 @@ impl AuditedStore {
         let appended = append.await;
         if appended.is_err() {
             self.watch().forget(id);
-            self.take_back(entries).await;
+            self.void_entries(entries).await;
         }
         appended
     }
@@ -189,7 +189,7 @@ impl Store for AuditedStore {
         Ok(events)
     }
 
-    async fn read(&self, id: &SessionId, mut take: TakeEvents) -> Result<(), StoreError> {
+    async fn read(&self, id: &SessionId, mut take: EventVisitor) -> Result<(), StoreError> {
         let (watch, read) = (Arc::clone(&self.watch), id.clone());
         let take = move |events: Vec<Logged>| {
             lock(&watch).follow(&read, &events);
@@ -203,18 +203,21 @@ impl Store for AuditedStore {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
-        let line = Entry { session: id.as_str().to_owned(), ..Entry::new(Kind::Deleted, self.clock.now()) };
+        let line = AuditEntry {
+            session: id.as_str().to_owned(),
+            ..AuditEntry::new(Kind::Deleted, self.clock.now())
+        };
         self.write(vec![line.clone()]).await?;
         let deleted = self.inner.delete(id).await;
         self.watch().forget(id);
         if deleted.is_err() {
-            self.take_back(vec![line]).await;
+            self.void_entries(vec![line]).await;
         }
         deleted
     }
 
-    async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
-        self.inner.named(files).await
+    async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+        self.inner.referenced_files(files).await
     }
 }
 
@@ -224,6 +227,6 @@ impl std::fmt::Debug for AuditedStore {
     }
 }
 
-fn lock(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
+fn lock(watch: &Mutex<AuditTracker>) -> MutexGuard<'_, AuditTracker> {
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,12 +18,15 @@ use sysop_driver::{Driver, Handle, Ports, Runtime, Updates, system_clock};
 use sysop_store::MemoryStore;
 use tempfile::TempDir;
 
-use super::entry::{Entry, Kind};
+use super::entry::{AuditEntry, Kind};
 use super::file::AuditFile;
-use super::{Actor, Audit, AuditedStore, Broken, FILE, Redaction, WhenUnwritten, each_line, files, verify};
+use super::{
+    Actor, Audit, AuditFailurePolicy, AuditedStore, ChainError, CommandRedactor, FILE, each_line, files,
+    verify,
+};
 
-fn entry(what: &str) -> Entry {
-    Entry { what: Some(what.to_owned()), ..Entry::new(Kind::Started, Timestamp(0)) }
+fn entry(what: &str) -> AuditEntry {
+    AuditEntry { what: Some(what.to_owned()), ..AuditEntry::new(Kind::Started, Timestamp(0)) }
 }
 
 fn place() -> (TempDir, PathBuf) {
@@ -32,7 +35,7 @@ fn place() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn read(path: &Path) -> Vec<Entry> {
+fn read(path: &Path) -> Vec<AuditEntry> {
     let mut entries = Vec::new();
     each_line(&files(path).unwrap(), |entry| entries.push(entry.unwrap())).unwrap();
     entries
@@ -87,8 +90,8 @@ fn whatever_is_done_to_a_line_the_first_bad_one_is_named() {
         std::fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
         match verify(&files(&path).unwrap()) {
             Ok(_) => 0,
-            Err(Broken::Line { line, .. }) => line,
-            Err(Broken::Unread { error, .. }) => panic!("{error}"),
+            Err(ChainError::BadLine { line, .. }) => line,
+            Err(ChainError::Unreadable { error, .. }) => panic!("{error}"),
         }
     };
     assert_eq!(broken_at(&all), 0);
@@ -196,15 +199,15 @@ struct World {
 }
 
 impl World {
-    fn new(command: &'static str, when_unwritten: WhenUnwritten) -> Self {
+    fn new(command: &'static str, failure_policy: AuditFailurePolicy) -> Self {
         let (folder, path) = place();
         let audit = Arc::new(Audit::in_folder(path.parent().unwrap()));
         let store = Arc::new(AuditedStore::new(
             Arc::new(MemoryStore::new()),
             system_clock(),
             audit,
-            Redaction::new(&["a-known-key".into()]),
-            when_unwritten,
+            CommandRedactor::new(&["a-known-key".into()]),
+            failure_policy,
         ));
         let bash = ToolSpec {
             name: "bash".to_owned(),
@@ -237,8 +240,10 @@ impl World {
         let runtime =
             Runtime { host: Arc::clone(&self.machine) as _, provider: Arc::clone(&self.provider) as _ };
         let handle = self.driver.create(SessionId::new("s1"), spec, runtime).await.unwrap();
-        self.store
-            .acts(handle.id(), Actor { name: "laptop".to_owned(), trace: Some("00-ab-cd-01".to_owned()) });
+        self.store.attribute_to(
+            handle.id(),
+            Actor { name: "laptop".to_owned(), trace: Some("00-ab-cd-01".to_owned()) },
+        );
         let updates = handle.subscribe(Seq(0));
         (handle, updates)
     }
@@ -285,7 +290,7 @@ fn prompt() -> Input {
 
 #[tokio::test]
 async fn an_approval_and_its_call_are_in_the_audit_without_secrets_and_contents() {
-    let world = World::new("deploy --password hunter22 a-known-key", WhenUnwritten::Stop);
+    let world = World::new("deploy --password hunter22 a-known-key", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
@@ -320,7 +325,7 @@ async fn read_asked(world: &World) -> Option<sysop_core::id::CallId> {
 
 #[tokio::test]
 async fn what_the_policy_allows_or_refuses_is_audited_too() {
-    let world = World::new("touch x", WhenUnwritten::Stop);
+    let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
@@ -328,7 +333,7 @@ async fn what_the_policy_allows_or_refuses_is_audited_too() {
         world.lines(),
         ["Started policy laptop local:/srv touch x -", "Finished - laptop local:/srv touch x ok"]
     );
-    let world = World::new("touch x", WhenUnwritten::Stop);
+    let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Never).await;
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
@@ -338,7 +343,7 @@ async fn what_the_policy_allows_or_refuses_is_audited_too() {
 
 #[tokio::test]
 async fn what_cannot_be_audited_does_not_run() {
-    let world = World::new("touch x", WhenUnwritten::Stop);
+    let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
     // Where the audit should be is a folder: nothing can be written, whoever we are.
     std::fs::create_dir_all(&world.path).unwrap();
@@ -352,7 +357,7 @@ async fn what_cannot_be_audited_does_not_run() {
     let log = world.store.load(handle.id(), Seq(0), 100).await.unwrap();
     assert!(!log.iter().any(|logged| matches!(logged.event, Event::ToolStarted { .. })));
 
-    let world = World::new("touch x", WhenUnwritten::GoOn);
+    let world = World::new("touch x", AuditFailurePolicy::Continue);
     let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
     std::fs::create_dir_all(&world.path).unwrap();
     handle.send(prompt()).unwrap();
@@ -362,7 +367,7 @@ async fn what_cannot_be_audited_does_not_run() {
 
 #[tokio::test]
 async fn after_a_restart_a_call_is_still_known() {
-    let world = World::new("touch x", WhenUnwritten::Stop);
+    let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
@@ -379,7 +384,7 @@ async fn after_a_restart_a_call_is_still_known() {
 
 #[tokio::test]
 async fn a_session_that_is_opened_from_its_log_is_known() {
-    let world = World::new("touch x", WhenUnwritten::Stop);
+    let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
@@ -390,7 +395,7 @@ async fn a_session_that_is_opened_from_its_log_is_known() {
 
 #[tokio::test]
 async fn what_the_store_refuses_is_taken_back() {
-    let world = World::new("touch x", WhenUnwritten::Stop);
+    let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, _updates) = world.open(ApprovalMode::Ask).await;
     let started = Event::ToolFinished { call: sysop_core::id::CallId::new("c9"), outcome: Outcome::ok("") };
     let logged = sysop_core::event::Logged { seq: Seq(10), at: Timestamp(0), event: started };

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::entry::{Entry, LINE_BYTES_MAX, Line, Link, hex};
+use super::entry::{AuditEntry, AuditLine, ChainLink, LINE_BYTES_MAX, hex};
 
 /// A chain that holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct ChainSummary {
     /// How many files it has.
     pub files: usize,
     /// How many lines.
@@ -19,10 +19,10 @@ pub struct Checked {
 
 /// Where a chain breaks. `Display` names the first bad line.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
+pub enum ChainError {
     /// A line is not what it was, or not where it was.
     #[error("{path}, line {line}: {why}")]
-    Line {
+    BadLine {
         /// The file.
         path: String,
         /// Which line, from 1.
@@ -32,7 +32,7 @@ pub enum Broken {
     },
     /// A file cannot be read.
     #[error("{path} cannot be read: {error}")]
-    Unread {
+    Unreadable {
         /// The file.
         path: String,
         /// Why not.
@@ -80,13 +80,14 @@ pub(super) fn rotated(current: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
 ///
 /// # Errors
 /// The first line that breaks the chain.
-pub fn verify(files: &[PathBuf]) -> Result<Checked, Broken> {
-    let mut end: Option<Link> = None;
+pub fn verify(files: &[PathBuf]) -> Result<ChainSummary, ChainError> {
+    let mut end: Option<ChainLink> = None;
     let mut lines = 0;
     for path in files {
         read(path, |number, text| {
-            let broken = |why| Broken::Line { path: path.display().to_string(), line: number, why };
-            let line = text.and_then(Line::parse).ok_or_else(|| broken("this is no line of an audit"))?;
+            let broken = |why| ChainError::BadLine { path: path.display().to_string(), line: number, why };
+            let line =
+                text.and_then(AuditLine::parse).ok_or_else(|| broken("this is no line of an audit"))?;
             let before = match end {
                 Some(end) => end,
                 // What stands before the first file that is looked at, nobody knows.
@@ -103,24 +104,24 @@ pub fn verify(files: &[PathBuf]) -> Result<Checked, Broken> {
             Ok(())
         })?;
     }
-    let end = end.map_or_else(|| hex(&Link::START.hash), |link| hex(&link.hash));
-    Ok(Checked { files: files.len(), lines, end })
+    let end = end.map_or_else(|| hex(&ChainLink::START.hash), |link| hex(&link.hash));
+    Ok(ChainSummary { files: files.len(), lines, end })
 }
 
 /// Where the chain had come to before a file's first line, as that line says.
-fn first(line: &Line) -> Option<Link> {
+fn first(line: &AuditLine) -> Option<ChainLink> {
     let hash = *blake3::Hash::from_hex(line.entry.previous.as_ref()?).ok()?.as_bytes();
-    Some(Link { n: line.n.checked_sub(1)?, hash })
+    Some(ChainLink { n: line.n.checked_sub(1)?, hash })
 }
 
 /// Hands out every line, checked or not; none where it is no line of an audit.
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn each_line(files: &[PathBuf], mut take: impl FnMut(Option<Entry>)) -> Result<(), Broken> {
+pub fn each_line(files: &[PathBuf], mut take: impl FnMut(Option<AuditEntry>)) -> Result<(), ChainError> {
     for path in files {
         read(path, |_, text| {
-            take(text.and_then(Line::parse).map(|line| line.entry));
+            take(text.and_then(AuditLine::parse).map(|line| line.entry));
             Ok(())
         })?;
     }
@@ -128,8 +129,11 @@ pub fn each_line(files: &[PathBuf], mut take: impl FnMut(Option<Entry>)) -> Resu
 }
 
 /// Reads lines with their numbers; none for what is not text, or has no end.
-fn read(path: &Path, mut take: impl FnMut(u64, Option<&str>) -> Result<(), Broken>) -> Result<(), Broken> {
-    let unread = |error| Broken::Unread { path: path.display().to_string(), error };
+fn read(
+    path: &Path,
+    mut take: impl FnMut(u64, Option<&str>) -> Result<(), ChainError>,
+) -> Result<(), ChainError> {
+    let unread = |error| ChainError::Unreadable { path: path.display().to_string(), error };
     let mut file = BufReader::new(File::open(path).map_err(unread)?);
     let mut line = Vec::new();
     for number in 1.. {

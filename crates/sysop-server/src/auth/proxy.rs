@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::HeaderMap;
 use ipnet::IpNet;
 
-use super::place::Scheme;
+use super::origin::Scheme;
 
 /// How many hops of `X-Forwarded-For` are looked at.
 const HOPS_MAX: usize = 16;
@@ -21,7 +21,7 @@ pub struct Proxies(Vec<IpNet>);
 
 /// Who is at the far end, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FarEnd {
+pub(super) struct ClientAddress {
     pub(super) address: IpAddr,
     /// How they speak to the proxy; none where there is no proxy, or it does not say.
     pub(super) scheme: Option<Scheme>,
@@ -52,10 +52,10 @@ impl Proxies {
     }
 
     /// The nearest address that no proxy of ours has: what stands further out anybody could have written.
-    pub(super) fn far_end(&self, peer: SocketAddr, headers: &HeaderMap) -> FarEnd {
+    pub(super) fn client_address(&self, peer: SocketAddr, headers: &HeaderMap) -> ClientAddress {
         let peer = peer.ip();
         if !self.believes(peer) {
-            return FarEnd { address: peer, scheme: None };
+            return ClientAddress { address: peer, scheme: None };
         }
         let lines: Vec<_> =
             headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok()).collect();
@@ -75,7 +75,7 @@ impl Proxies {
             Some("http" | "ws") => Some(Scheme::Http),
             Some(_) | None => None,
         };
-        FarEnd { address, scheme }
+        ClientAddress { address, scheme }
     }
 }
 
@@ -86,7 +86,7 @@ fn hop_address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FarEnd, HeaderMap, Proxies, Scheme};
+    use super::{ClientAddress, HeaderMap, Proxies, Scheme};
 
     #[test]
     fn a_proxy_is_known_by_its_address_or_network() {
@@ -118,7 +118,7 @@ mod tests {
             for (name, value) in forwarded {
                 headers.append(*name, value.parse().unwrap());
             }
-            let FarEnd { address, scheme } = proxies.far_end(peer.parse().unwrap(), &headers);
+            let ClientAddress { address, scheme } = proxies.client_address(peer.parse().unwrap(), &headers);
             (address.to_string(), scheme)
         };
         let lie = ("x-forwarded-for", "203.0.113.1");

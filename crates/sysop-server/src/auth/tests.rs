@@ -15,9 +15,9 @@ use sysop_driver::tokens::{Scope as TokenScope, TokenId, TokenKind, TokenRecord,
 use sysop_store::MemoryStore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Gate, GateSettings, NewToken, Places, Proxies, Shown, Tokens, mint};
+use super::{CredentialKind, HostPolicy, NewToken, Proxies, TokenAuth, TokenAuthSettings, Tokens, mint};
 use crate::limits::{Limits, Rate};
-use crate::{Caller, Guard, Peer, Scope};
+use crate::{Authenticator, Caller, Peer, Scope};
 
 const PEER: &str = "127.0.0.1:50000";
 
@@ -40,32 +40,32 @@ struct World {
     store: Arc<MemoryStore>,
     clock: Arc<StoppedClock>,
     tokens: Arc<Tokens>,
-    gate: Gate,
+    auth: TokenAuth,
     read: SecretString,
     operate: SecretString,
 }
 
-fn settings() -> GateSettings {
-    let places = Places::new(
+fn settings() -> TokenAuthSettings {
+    let host_policy = HostPolicy::new(
         "127.0.0.1:8765".parse().unwrap(),
         vec!["ops.example".parse().unwrap()],
         vec!["https://board.example".parse().unwrap()],
     );
     let failures = Rate { per_minute: 1, burst: 1000 };
     let limits = Limits { failures, ..Limits::default() };
-    GateSettings { places, tls: false, proxies: Proxies::here(), limits }
+    TokenAuthSettings { host_policy, tls: false, proxies: Proxies::here(), limits }
 }
 
 async fn keep(store: &MemoryStore, scope: TokenScope, expires: Option<i64>) -> (SecretString, TokenRecord) {
     let (token, record) = mint(NewToken {
-        kind: TokenKind::Made,
+        kind: TokenKind::Issued,
         name: format!("a token to {}", scope.as_str()),
         scope,
         now: Timestamp(0),
         expires: expires.map(Timestamp),
         parent: None,
     });
-    store.keep_token(&record).await.unwrap();
+    store.insert_token(&record).await.unwrap();
     (token, record)
 }
 
@@ -74,7 +74,7 @@ impl World {
         Self::with(settings()).await
     }
 
-    async fn with(settings: GateSettings) -> Self {
+    async fn with(settings: TokenAuthSettings) -> Self {
         let store = Arc::new(MemoryStore::new());
         let clock = Arc::new(StoppedClock::default());
         let (read, _) = keep(&store, TokenScope::Read, None).await;
@@ -84,13 +84,13 @@ impl World {
                 .await
                 .unwrap(),
         );
-        let gate = Gate::new(Arc::clone(&tokens), settings);
-        Self { store, clock, tokens, gate, read, operate }
+        let auth = TokenAuth::new(Arc::clone(&tokens), settings);
+        Self { store, clock, tokens, auth, read, operate }
     }
 
     async fn ask(&self, request: Request<()>, scope: Scope) -> Result<Caller, Response<Body>> {
         let (parts, ()) = request.into_parts();
-        self.gate.admit(&parts, Peer(PEER.parse().unwrap()), scope).await.map_err(|response| *response)
+        self.auth.admit(&parts, Peer(PEER.parse().unwrap()), scope).await.map_err(|response| *response)
     }
 
     /// The status that a request hears; 200 where it is let in.
@@ -193,7 +193,7 @@ async fn permissive_cors() {
         request("OPTIONS", "/api/agent/sessions", &[("origin", origin), asked])
     };
     let answer = |origin: &'static str, mut response: Response<Body>| {
-        world.gate.seal(Some(&HeaderValue::from_static(origin)), &mut response);
+        world.auth.add_response_headers(Some(&HeaderValue::from_static(origin)), &mut response);
         let allowed =
             response.headers().iter().filter(|(name, _)| name.as_str().starts_with("access-control-allow-"));
         (response.status().as_u16(), allowed.count())
@@ -207,7 +207,7 @@ async fn permissive_cors() {
     let response = world.ask(preflight("https://board.example"), Scope::Operate).await.unwrap_err();
     assert_eq!(answer("https://board.example", response), (204, 3), "a page that was allowed by name");
     let mut response = Response::new(Body::empty());
-    world.gate.seal(Some(&HeaderValue::from_static("https://evil.example")), &mut response);
+    world.auth.add_response_headers(Some(&HeaderValue::from_static("https://evil.example")), &mut response);
     assert!(!response.headers().contains_key("access-control-allow-origin"));
     assert!(!response.headers().contains_key("access-control-allow-credentials"));
 }
@@ -220,7 +220,7 @@ async fn dns_rebinding() {
     let status = async |host: &str| {
         let sent = request("GET", "/", &[bearer, ("host", host)]);
         let (parts, ()) = sent.into_parts();
-        let nobody = world.gate.admit_nobody(&parts, Peer(PEER.parse().unwrap())).is_ok();
+        let nobody = world.auth.admit_public(&parts, Peer(PEER.parse().unwrap())).is_ok();
         let admitted = world.status(Request::from_parts(parts, ()), Scope::Read).await;
         assert_eq!(nobody, admitted == 200, "also where no token is needed: {host}");
         admitted
@@ -342,7 +342,7 @@ async fn token_in_the_address_bar() {
         world.ask(request("GET", &target, headers), Scope::Read).await.unwrap_err()
     };
     let mut response = visit(&[]).await;
-    world.gate.seal(None, &mut response);
+    world.auth.add_response_headers(None, &mut response);
     let of = |response: &Response<Body>, name: &str| {
         response.headers().get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     };
@@ -376,7 +376,7 @@ async fn a_person_logs_in_with_a_token_on_our_own_page_only() {
     assert_eq!(page.status().as_u16(), 401);
     let log_in = async |headers: &[(&str, &str)], token: &SecretString| {
         let (parts, ()): (Parts, ()) = request("POST", "/login", headers).into_parts();
-        world.gate.log_in(&parts, Peer(PEER.parse().unwrap()), token.clone()).await.status().as_u16()
+        world.auth.log_in(&parts, Peer(PEER.parse().unwrap()), token.clone()).await.status().as_u16()
     };
     let own = ("origin", "http://127.0.0.1:8765");
     assert_eq!(log_in(&[own], &world.operate).await, 303);
@@ -389,14 +389,14 @@ async fn a_person_logs_in_with_a_token_on_our_own_page_only() {
 
 #[tokio::test]
 async fn behind_tls_the_cookie_is_for_tls_only() {
-    let settings = GateSettings { tls: true, ..settings() };
+    let settings = TokenAuthSettings { tls: true, ..settings() };
     let world = World::with(settings).await;
     let start = world.tokens.start().await.unwrap();
     let target = format!("/?token={}", start.expose_secret());
     let mut response = world.ask(request("GET", &target, &[]), Scope::Read).await.unwrap_err();
     let cookie = response.headers()["set-cookie"].to_str().unwrap().to_owned();
     assert!(cookie.starts_with("__Host-sysop-8765=") && cookie.ends_with("; Secure"), "{cookie}");
-    world.gate.seal(None, &mut response);
+    world.auth.add_response_headers(None, &mut response);
     assert!(response.headers().contains_key("strict-transport-security"));
     let (name, bearer) = world.bearer();
     let plain = request("POST", "/x", &[(name, &bearer), ("origin", "http://127.0.0.1:8765")]);
@@ -417,7 +417,7 @@ async fn a_proxy_says_how_it_is_spoken_to() {
 #[tokio::test]
 async fn failed_authentication_is_slowed_down_and_says_nothing() {
     let failures = Rate { per_minute: 1, burst: 3 };
-    let settings = GateSettings { limits: Limits { failures, ..Limits::default() }, ..settings() };
+    let settings = TokenAuthSettings { limits: Limits { failures, ..Limits::default() }, ..settings() };
     let world = World::with(settings).await;
     let fail = async |token: &str| {
         let shown = format!("Bearer {token}");
@@ -445,7 +445,7 @@ async fn failed_authentication_is_slowed_down_and_says_nothing() {
 #[tokio::test]
 async fn a_token_has_so_many_requests_and_connections() {
     let limits = Limits { requests: Rate { per_minute: 1, burst: 4 }, connections: 2, ..Limits::default() };
-    let world = World::with(GateSettings { limits, ..settings() }).await;
+    let world = World::with(TokenAuthSettings { limits, ..settings() }).await;
     let (name, bearer) = world.bearer();
     let ask = async || world.ask(request("GET", "/", &[(name, &bearer)]), Scope::Read).await;
     let status = |asked: Result<Caller, Response<Body>>| {
@@ -464,17 +464,19 @@ async fn a_token_has_so_many_requests_and_connections() {
 #[tokio::test(start_paused = true)]
 async fn a_token_opens_so_many_sessions() {
     let limits = Limits { sessions: Rate { per_minute: 1, burst: 2 }, ..Limits::default() };
-    let world = World::with(GateSettings { limits, ..settings() }).await;
+    let world = World::with(TokenAuthSettings { limits, ..settings() }).await;
     let (name, bearer) = world.bearer();
     let caller = world.ask(request("GET", "/", &[(name, &bearer)]), Scope::Read).await.unwrap();
-    assert!(world.gate.may_open(&caller).is_ok() && world.gate.may_open(&caller).is_ok());
-    assert_eq!(world.gate.may_open(&caller).unwrap_err().status().as_u16(), 429);
+    assert!(
+        world.auth.check_session_quota(&caller).is_ok() && world.auth.check_session_quota(&caller).is_ok()
+    );
+    assert_eq!(world.auth.check_session_quota(&caller).unwrap_err().status().as_u16(), 429);
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert!(world.gate.may_open(&caller).is_ok());
+    assert!(world.auth.check_session_quota(&caller).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn revocation_is_honoured_within_a_second() {
+async fn revocation_is_honored_within_a_second() {
     let world = World::new().await;
     let (name, bearer) = world.bearer();
     let stop = CancellationToken::new();
@@ -515,12 +517,12 @@ async fn revocation_is_honoured_within_a_second() {
 #[tokio::test(start_paused = true)]
 async fn a_token_that_another_process_made_opens_at_once() {
     let world = World::new().await;
-    let stranger = || world.tokens.bearer(&world.read, Shown::Cookie);
+    let stranger = || world.tokens.bearer(&world.read, CredentialKind::Cookie);
     for _ in 0..3 {
         // The store was read a moment ago, and did not have it.
         assert!(stranger().await.unwrap().is_none());
         let (token, _) = keep(&world.store, TokenScope::Operate, None).await;
-        assert!(world.tokens.bearer(&token, Shown::Openly).await.unwrap().is_some());
+        assert!(world.tokens.bearer(&token, CredentialKind::Explicit).await.unwrap().is_some());
     }
     // However many ask for one that there is not, the store is not read more often for it.
     let begun = tokio::time::Instant::now();
@@ -534,9 +536,9 @@ async fn a_token_ends_when_it_expires() {
     let world = World::new().await;
     let (token, _) = keep(&world.store, TokenScope::Operate, Some(1000)).await;
     tokio::time::advance(Duration::from_secs(1)).await;
-    let bearer = world.tokens.bearer(&token, Shown::Openly).await.unwrap().unwrap();
+    let bearer = world.tokens.bearer(&token, CredentialKind::Explicit).await.unwrap().unwrap();
     world.clock.0.store(1000, Ordering::Relaxed);
-    assert!(world.tokens.bearer(&token, Shown::Openly).await.unwrap().is_none());
+    assert!(world.tokens.bearer(&token, CredentialKind::Explicit).await.unwrap().is_none());
     let stop = CancellationToken::new();
     let follow = world.tokens.follow(stop.clone());
     tokio::select! {
@@ -554,12 +556,12 @@ async fn the_token_of_a_start_works_after_a_restart_and_old_ones_go() {
         Arc::clone(&world.clock) as Arc<dyn Clock>,
     );
     let reopened = reopened.await.unwrap();
-    assert!(reopened.bearer(&first, Shown::Openly).await.unwrap().is_some());
+    assert!(reopened.bearer(&first, CredentialKind::Explicit).await.unwrap().is_some());
     for _ in 0..16 {
         world.clock.0.fetch_add(1, Ordering::Relaxed);
         reopened.start().await.unwrap();
     }
-    assert!(reopened.bearer(&first, Shown::Openly).await.unwrap().is_none());
+    assert!(reopened.bearer(&first, CredentialKind::Explicit).await.unwrap().is_none());
     let starts = world.store.tokens().await.unwrap();
     assert_eq!(starts.iter().filter(|record| record.kind == TokenKind::Start).count(), 16);
     world.clock.0.fetch_add(40 * 24 * 3600 * 1000, Ordering::Relaxed);
@@ -575,7 +577,7 @@ async fn the_token_of_a_start_works_after_a_restart_and_old_ones_go() {
 async fn every_answer_has_the_headers_of_a_safe_page() {
     let world = World::new().await;
     let mut response = Response::new(Body::empty());
-    world.gate.seal(None, &mut response);
+    world.auth.add_response_headers(None, &mut response);
     let policy = response.headers()["content-security-policy"].to_str().unwrap();
     for part in ["default-src 'self'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'"] {
         assert!(policy.contains(part), "{policy}");
@@ -589,7 +591,7 @@ async fn every_answer_has_the_headers_of_a_safe_page() {
         assert_eq!(response.headers()[name], value);
     }
     let mut kept = Response::builder().header("cache-control", "max-age=60").body(Body::empty()).unwrap();
-    world.gate.seal(None, &mut kept);
+    world.auth.add_response_headers(None, &mut kept);
     assert_eq!(kept.headers()["cache-control"], "max-age=60", "files of the page say for themselves");
 }
 
@@ -601,8 +603,8 @@ struct Counting {
 
 #[async_trait]
 impl TokenStore for Counting {
-    async fn keep_token(&self, record: &TokenRecord) -> Result<(), StoreError> {
-        self.store.keep_token(record).await
+    async fn insert_token(&self, record: &TokenRecord) -> Result<(), StoreError> {
+        self.store.insert_token(record).await
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
@@ -618,8 +620,8 @@ impl TokenStore for Counting {
         self.store.spend_visit(id).await
     }
 
-    async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
-        self.store.tokens_used(uses).await
+    async fn record_token_uses(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
+        self.store.record_token_uses(uses).await
     }
 }
 
@@ -630,10 +632,10 @@ async fn a_token_that_was_just_made_elsewhere_opens_at_once_also_in_a_flood_of_w
     let tokens = Tokens::open(Arc::clone(&counting) as Arc<dyn TokenStore>, clock).await.unwrap();
     let wrong: SecretString = format!("sysop_{}", "A".repeat(43)).into();
     for _ in 0..4 {
-        let flood = (0..1000).map(|_| tokens.bearer(&wrong, Shown::Openly));
+        let flood = (0..1000).map(|_| tokens.bearer(&wrong, CredentialKind::Explicit));
         let (fresh, _) = keep(&counting.store, TokenScope::Read, None).await;
         let (flood, fresh) =
-            tokio::join!(futures::future::join_all(flood), tokens.bearer(&fresh, Shown::Openly));
+            tokio::join!(futures::future::join_all(flood), tokens.bearer(&fresh, CredentialKind::Explicit));
         assert!(fresh.unwrap().is_some(), "what was there when it was shown is known");
         assert!(flood.into_iter().all(|shown| shown.unwrap().is_none()));
     }
@@ -644,12 +646,12 @@ async fn a_token_that_was_just_made_elsewhere_opens_at_once_also_in_a_flood_of_w
 #[tokio::test(start_paused = true)]
 async fn who_says_much_on_a_socket_is_heard_more_slowly() {
     let limits = Limits { requests: Rate { per_minute: 60, burst: 3 }, ..Limits::default() };
-    let world = World::with(GateSettings { limits, ..settings() }).await;
+    let world = World::with(TokenAuthSettings { limits, ..settings() }).await;
     let (name, bearer) = world.bearer();
     let caller = world.ask(request("GET", "/", &[(name, &bearer)]), Scope::Read).await.unwrap();
-    assert_eq!((world.gate.may_say(&caller), world.gate.may_say(&caller)), (None, None));
-    let wait = world.gate.may_say(&caller).unwrap();
+    assert_eq!((world.auth.message_delay(&caller), world.auth.message_delay(&caller)), (None, None));
+    let wait = world.auth.message_delay(&caller).unwrap();
     tokio::time::advance(wait).await;
-    assert_eq!(world.gate.may_say(&caller), None, "after that it is");
-    assert!(world.gate.may_say(&caller).is_some());
+    assert_eq!(world.auth.message_delay(&caller), None, "after that it is");
+    assert!(world.auth.message_delay(&caller).is_some());
 }

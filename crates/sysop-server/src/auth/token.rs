@@ -72,7 +72,7 @@ mod tests {
 
     fn new() -> NewToken {
         NewToken {
-            kind: TokenKind::Made,
+            kind: TokenKind::Issued,
             name: "laptop".to_owned(),
             scope: Scope::Read,
             now: Timestamp(5),

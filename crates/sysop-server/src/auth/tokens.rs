@@ -48,9 +48,9 @@ pub struct Bearer {
 
 /// How a token was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum CredentialKind {
     /// In a header or an address.
-    Openly,
+    Explicit,
     /// As the page's cookie.
     Cookie,
 }
@@ -67,16 +67,16 @@ pub struct Tokens {
 
 struct Table {
     read: Instant,
-    rows: Vec<Row>,
+    rows: Vec<TokenEntry>,
 }
 
 #[derive(Clone)]
-struct Row {
+struct TokenEntry {
     record: TokenRecord,
     ended: CancellationToken,
 }
 
-impl Row {
+impl TokenEntry {
     fn is_over(&self, now: Timestamp) -> bool {
         self.record.expires.is_some_and(|expires| expires <= now)
     }
@@ -101,10 +101,10 @@ impl Tokens {
     /// # Errors
     /// When the store cannot.
     pub async fn start(&self) -> Result<SecretString, StoreError> {
-        self.tidy().await?;
+        self.remove_expired().await?;
         let now = self.clock.now();
         let has_own = self.table().rows.iter().any(|row| {
-            row.record.kind == TokenKind::Made && row.record.scope == Scope::Operate && !row.is_over(now)
+            row.record.kind == TokenKind::Issued && row.record.scope == Scope::Operate && !row.is_over(now)
         });
         let life = if has_own { START_BESIDE_OTHERS_MS } else { START_MS };
         let (token, record) = mint(NewToken {
@@ -115,7 +115,7 @@ impl Tokens {
             expires: Some(Timestamp(now.0 + life)),
             parent: None,
         });
-        self.store.keep_token(&record).await?;
+        self.store.insert_token(&record).await?;
         self.read().await?;
         Ok(token)
     }
@@ -124,14 +124,18 @@ impl Tokens {
     ///
     /// # Errors
     /// When nobody can say, because the store cannot be read.
-    pub async fn bearer(&self, token: &SecretString, shown: Shown) -> Result<Option<Bearer>, StoreError> {
+    pub async fn bearer(
+        &self,
+        token: &SecretString,
+        kind: CredentialKind,
+    ) -> Result<Option<Bearer>, StoreError> {
         let Some(hash) = hash_of(token) else { return Ok(None) };
         let shown_at = Instant::now();
         self.refresh(FRESH).await?;
-        let mut found = self.find(&hash, shown);
+        let mut found = self.find(&hash, kind);
         if found.is_none() {
             self.read_since(shown_at).await?;
-            found = self.find(&hash, shown);
+            found = self.find(&hash, kind);
         }
         Ok(found.map(|row| self.used(row)))
     }
@@ -142,7 +146,7 @@ impl Tokens {
     /// # Errors
     /// When the store cannot.
     pub async fn visit(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
-        let Some(bearer) = self.bearer(token, Shown::Openly).await? else { return Ok(None) };
+        let Some(bearer) = self.bearer(token, CredentialKind::Explicit).await? else { return Ok(None) };
         if !self.store.spend_visit(&bearer.id).await? {
             return Ok(None);
         }
@@ -154,7 +158,7 @@ impl Tokens {
     /// # Errors
     /// When the store cannot.
     pub async fn log_in(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
-        match self.bearer(token, Shown::Openly).await? {
+        match self.bearer(token, CredentialKind::Explicit).await? {
             Some(bearer) => self.page(&bearer).await.map(Some),
             None => Ok(None),
         }
@@ -191,17 +195,17 @@ impl Tokens {
             parent: Some(of.id.clone()),
         });
         self.keep_newest(PAGES_MAX - 1, |record| record.parent.as_ref() == Some(&of.id)).await?;
-        self.store.keep_token(&record).await?;
+        self.store.insert_token(&record).await?;
         self.read().await?;
         Ok(token)
     }
 
     /// Removes what expired, and the oldest of the earlier starts.
-    async fn tidy(&self) -> Result<(), StoreError> {
+    async fn remove_expired(&self) -> Result<(), StoreError> {
         self.read().await?;
         let now = self.clock.now();
         for row in &self.table().rows {
-            if row.is_over(now) && row.record.kind != TokenKind::Made {
+            if row.is_over(now) && row.record.kind != TokenKind::Issued {
                 self.store.revoke_token(&row.record.id).await?;
             }
         }
@@ -222,12 +226,12 @@ impl Tokens {
     }
 
     /// Compares with every token, so that the time says nothing of which one was near.
-    fn find(&self, hash: &[u8; 32], shown: Shown) -> Option<Row> {
+    fn find(&self, hash: &[u8; 32], kind: CredentialKind) -> Option<TokenEntry> {
         let now = self.clock.now();
         let mut found = None;
         for row in &self.table().rows {
             let fits = same(&row.record.hash, hash);
-            let right = (row.record.kind == TokenKind::Page) == (shown == Shown::Cookie);
+            let right = (row.record.kind == TokenKind::Page) == (kind == CredentialKind::Cookie);
             if fits && right && !row.is_over(now) && !row.ended.is_cancelled() {
                 found = Some(row.clone());
             }
@@ -235,7 +239,7 @@ impl Tokens {
         found
     }
 
-    fn used(&self, row: Row) -> Bearer {
+    fn used(&self, row: TokenEntry) -> Bearer {
         let now = self.clock.now();
         let TokenRecord { id, name, scope, parent, last_used, .. } = row.record;
         if last_used.is_none_or(|last| now.0 - last.0 >= USE_STEP_MS) {
@@ -286,8 +290,8 @@ impl Tokens {
         for record in records {
             let kept = known.remove(&record.id);
             let row = match kept.filter(|row| row.record.hash == record.hash) {
-                Some(row) => Row { record, ended: row.ended.clone() },
-                None => Row { record, ended: CancellationToken::new() },
+                Some(row) => TokenEntry { record, ended: row.ended.clone() },
+                None => TokenEntry { record, ended: CancellationToken::new() },
             };
             if row.is_over(now) {
                 row.ended.cancel();
@@ -309,7 +313,7 @@ impl Tokens {
         if uses.is_empty() {
             return;
         }
-        if let Err(error) = self.store.tokens_used(&uses).await {
+        if let Err(error) = self.store.record_token_uses(&uses).await {
             tracing::warn!(%error, "when tokens were used last cannot be written down");
         }
     }

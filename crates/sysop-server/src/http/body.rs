@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use sysop_wire::ErrorCode;
 
-use super::{Shared, problem};
+use super::{SharedServer, problem};
 
 /// Reads a body; who sends it drop by drop is let go of.
-pub(super) async fn read(request: axum::extract::Request, shared: &Shared) -> Result<Bytes, Response> {
+pub(super) async fn read(request: axum::extract::Request, shared: &SharedServer) -> Result<Bytes, Response> {
     let wait = shared.settings.body_wait;
     match tokio::time::timeout(wait, Bytes::from_request(request, shared)).await {
         Ok(read) => read.map_err(|rejection| unread(&rejection)),
@@ -26,10 +26,10 @@ pub(super) async fn read(request: axum::extract::Request, shared: &Shared) -> Re
 /// A JSON object, and nothing but one: a form or a text of another origin's page is no message.
 pub(super) struct Object(pub(super) Map<String, Value>);
 
-impl FromRequest<Shared> for Object {
+impl FromRequest<SharedServer> for Object {
     type Rejection = Response;
 
-    async fn from_request(request: axum::extract::Request, shared: &Shared) -> Result<Self, Response> {
+    async fn from_request(request: axum::extract::Request, shared: &SharedServer) -> Result<Self, Response> {
         let is_json =
             request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(|kind| {
                 let kind = kind.split(';').next().unwrap_or_default().trim();

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::sse::{Event as Line, KeepAlive, Sse};
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
@@ -18,11 +18,11 @@ use sysop_core::event::{Delta, Event, Input, Logged, Update};
 use sysop_core::id::{SessionId, StepId, TurnId};
 
 use super::body::Object;
-use super::{Shared, problem};
-use crate::act::unsent;
-use crate::guard::Caller;
-use crate::house::Room;
-use crate::rooms::{RoomError, Wish};
+use super::{SharedServer, problem};
+use crate::authenticator::Caller;
+use crate::backend::{BackendError, CreateSession};
+use crate::dispatch::send_error;
+use crate::registry::SessionRef;
 
 /// The cookie that names the session.
 const COOKIE: &str = "sysop_chat";
@@ -55,13 +55,13 @@ impl Chats {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct WebChatRequest {
     message: String,
 }
 
 /// `POST /chat`.
 pub(super) async fn chat(
-    State(shared): State<Shared>,
+    State(shared): State<SharedServer>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Object,
@@ -69,34 +69,37 @@ pub(super) async fn chat(
     if !shared.is_open() {
         return problem::draining();
     }
-    let said = match body.read::<Said>() {
-        Ok(said) if said.message.trim().is_empty() => return problem::bad("the message is empty"),
-        Ok(said) => said.message,
+    let message = match body.read::<WebChatRequest>() {
+        Ok(message) if message.message.trim().is_empty() => return problem::bad("the message is empty"),
+        Ok(message) => message.message,
         Err(response) => return *response,
     };
-    let room = match earlier(&shared, &caller, &headers).await {
-        Ok(Some(room)) => room,
+    let session_ref = match find_session(&shared, &caller, &headers).await {
+        Ok(Some(session_ref)) => session_ref,
         Ok(None) => {
-            if let Err(refused) = shared.guard.may_open(&caller) {
+            if let Err(refused) = shared.authenticator.check_session_quota(&caller) {
                 return *refused;
             }
-            match shared.house.create(SessionId::new(uuid::Uuid::now_v7().to_string()), Wish::default()).await
+            match shared
+                .registry
+                .create(SessionId::new(uuid::Uuid::now_v7().to_string()), CreateSession::default())
+                .await
             {
-                Ok(room) => room,
-                Err(error) => return problem::room(&error),
+                Ok(session_ref) => session_ref,
+                Err(error) => return problem::backend_error(&error),
             }
         }
-        Err(error) => return problem::room(&error),
+        Err(error) => return problem::backend_error(&error),
     };
     if cookie(&headers).is_none() {
-        shared.chats.keep(&caller.key, &room.state.id);
+        shared.chats.keep(&caller.key, &session_ref.state.id);
     }
-    let updates = room.opened.session.subscribe(room.opened.last);
-    if let Err(why) = room.opened.session.send(Input::Prompt { text: said.clone() }) {
-        return problem::refused(&unsent(&room, why));
+    let updates = session_ref.opened.session.subscribe(session_ref.opened.last);
+    if let Err(why) = session_ref.opened.session.send(Input::Prompt { text: message.clone() }) {
+        return problem::rejection(&send_error(&session_ref, why));
     }
-    let cookie = format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict", room.state.id);
-    let answer = Answer::new(room, said);
+    let cookie = format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict", session_ref.state.id);
+    let answer = WebChatResponse::new(session_ref, message);
     let stream = Sse::new(lines(shared, answer, updates, caller)).keep_alive(KeepAlive::new());
     let mut response = stream.into_response();
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
@@ -107,28 +110,32 @@ pub(super) async fn chat(
 
 /// `POST /clear`.
 pub(super) async fn clear(
-    State(shared): State<Shared>,
+    State(shared): State<SharedServer>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Response {
-    match earlier(&shared, &caller, &headers).await {
-        Ok(Some(room)) => {
-            if let Err(why) = room.opened.session.send(Input::Clear) {
-                return problem::refused(&unsent(&room, why));
+    match find_session(&shared, &caller, &headers).await {
+        Ok(Some(session_ref)) => {
+            if let Err(why) = session_ref.opened.session.send(Input::Clear) {
+                return problem::rejection(&send_error(&session_ref, why));
             }
         }
         Ok(None) => {} // nothing was said
-        Err(error) => return problem::room(&error),
+        Err(error) => return problem::backend_error(&error),
     }
     Json(json!({ "status": "ok" })).into_response()
 }
 
 /// The caller's session, where there is one.
-async fn earlier(shared: &Shared, caller: &Caller, headers: &HeaderMap) -> Result<Option<Room>, RoomError> {
+async fn find_session(
+    shared: &SharedServer,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Option<SessionRef>, BackendError> {
     for id in cookie(headers).into_iter().chain(shared.chats.of(&caller.key)) {
-        match shared.house.open(&id).await {
-            Ok(room) => return Ok(Some(room)),
-            Err(RoomError::NotFound(_)) => {} // it was deleted
+        match shared.registry.open(&id).await {
+            Ok(session_ref) => return Ok(Some(session_ref)),
+            Err(BackendError::NotFound(_)) => {} // it was deleted
             Err(error) => return Err(error),
         }
     }
@@ -145,22 +152,22 @@ fn cookie(headers: &HeaderMap) -> Option<SessionId> {
 }
 
 /// One answer, as it is told.
-struct Answer {
-    room: Room,
+struct WebChatResponse {
+    session_ref: SessionRef,
     prompt: String,
     turn: Option<TurnId>,
     /// What of a step's text was told.
-    told: (Option<StepId>, String),
-    ready: VecDeque<Line>,
+    streamed: (Option<StepId>, String),
+    ready: VecDeque<SseEvent>,
     over: bool,
 }
 
 fn lines(
-    shared: Shared,
-    answer: Answer,
+    shared: SharedServer,
+    answer: WebChatResponse,
     updates: BoxStream<'static, Update>,
     caller: Caller,
-) -> impl Stream<Item = Result<Line, Infallible>> {
+) -> impl Stream<Item = Result<SseEvent, Infallible>> {
     let present = shared.metrics.stream();
     let state = (shared, answer, updates, (caller, present));
     futures::stream::unfold(state, |(shared, mut answer, mut updates, held)| async {
@@ -184,40 +191,47 @@ fn lines(
     })
 }
 
-impl Answer {
-    fn new(room: Room, prompt: String) -> Self {
-        Self { room, prompt, turn: None, told: (None, String::new()), ready: VecDeque::new(), over: false }
+impl WebChatResponse {
+    fn new(session_ref: SessionRef, prompt: String) -> Self {
+        Self {
+            session_ref,
+            prompt,
+            turn: None,
+            streamed: (None, String::new()),
+            ready: VecDeque::new(),
+            over: false,
+        }
     }
 
-    fn say(&mut self, event: &str, data: &Value) {
-        self.ready.push_back(Line::default().event(event).data(data.to_string()));
+    fn push_event(&mut self, event: &str, data: &Value) {
+        self.ready.push_back(SseEvent::default().event(event).data(data.to_string()));
     }
 
     fn text(&mut self, text: &str) {
         if !text.is_empty() {
-            self.say("text", &json!({ "content": text }));
+            self.push_event("text", &json!({ "content": text }));
         }
     }
 
     fn broken(&mut self) {
-        let why = self.room.opened.session.last_error();
-        let why = why.unwrap_or_else(|| crate::act::DRAINING.to_owned());
-        self.say("error", &json!({ "message": why }));
+        let why = self.session_ref.opened.session.last_error();
+        let why = why.unwrap_or_else(|| crate::dispatch::DRAINING.to_owned());
+        self.push_event("error", &json!({ "message": why }));
         self.end();
     }
 
     fn end(&mut self) {
-        self.say("done", &json!({}));
+        self.push_event("done", &json!({}));
         self.over = true;
     }
 
     fn take(&mut self, update: &Update) {
         match update {
             Update::Delta(Delta::Text { step, text }) if Some(step.turn) == self.turn => {
-                if self.told.0 != Some(*step) {
-                    self.told = (Some(*step), String::new());
+                if self.streamed.0 != Some(*step) {
+                    self.streamed = (Some(*step), String::new());
                 }
-                self.told.1.push_str(text);
+                self.streamed.1.push_str(text);
                 self.text(text);
             }
             Update::Logged(logged) => self.logged(logged),
@@ -235,18 +249,18 @@ impl Answer {
             Event::Replied { step, reply } => self.replied(*step, &reply.text),
             Event::ToolStarted { call, .. } => {
                 let data = json!({ "name": call.name, "input": call.arguments.to_value() });
-                self.say("tool", &data);
+                self.push_event("tool", &data);
             }
             Event::ApprovalAsked { call, command, reason, .. } => {
                 let data = json!({
-                    "sessionId": self.room.state.id, "toolCallId": call.id, "command": command, "reason": reason,
+                    "sessionId": self.session_ref.state.id, "toolCallId": call.id, "command": command, "reason": reason,
                 });
-                self.say("approval", &data);
+                self.push_event("approval", &data);
                 self.text(&format!("\n[waiting for somebody to allow: {command}]\n"));
             }
             Event::TurnEnded { turn, error, .. } if Some(*turn) == self.turn => {
                 if let Some(error) = error {
-                    self.say("error", &json!({ "message": error }));
+                    self.push_event("error", &json!({ "message": error }));
                 }
                 self.end();
             }
@@ -256,14 +270,14 @@ impl Answer {
 
     /// Tells what of a step's text was not told yet.
     fn replied(&mut self, step: StepId, text: &str) {
-        let told = if self.told.0 == Some(step) { self.told.1.as_str() } else { "" };
-        match text.strip_prefix(told) {
+        let streamed = if self.streamed.0 == Some(step) { self.streamed.1.as_str() } else { "" };
+        match text.strip_prefix(streamed) {
             Some(rest) => {
                 let rest = rest.to_owned();
                 self.text(&rest);
             }
             None => self.text(&format!("\n{text}")), // the model began again meanwhile
         }
-        self.told = (None, String::new());
+        self.streamed = (None, String::new());
     }
 }

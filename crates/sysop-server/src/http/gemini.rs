@@ -10,18 +10,20 @@ use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use sysop_core::catalogue::{self, Profile};
+use sysop_core::catalog::{self, Profile};
 use sysop_core::id::CallId;
 use sysop_core::message::{
     Arguments, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply, ToolCall, ToolResult,
 };
-use sysop_core::mode::{AGENT_TEMPERATURE, ANSWER_TOKENS, CHAT_PROMPT, CHAT_TEMPERATURE, Mode, Usual};
+use sysop_core::mode::{
+    AGENT_TEMPERATURE, ANSWER_TOKENS, CHAT_PROMPT, CHAT_TEMPERATURE, Mode, SamplingDefaults,
+};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::ModelEvent;
 use sysop_wire::ErrorCode;
 
 use super::body::Object;
-use super::{Shared, problem};
+use super::{SharedServer, problem};
 
 /// The most messages of a history.
 const MESSAGES_MAX: usize = 1000;
@@ -36,7 +38,7 @@ You are an expert system administrator working in a person's terminal with the t
 - When all is done, call task_complete and say what came of it.";
 
 #[derive(Deserialize)]
-struct Agent {
+struct GeminiAgentRequest {
     #[serde(default)]
     model: Option<String>,
     history: Vec<Content>,
@@ -56,25 +58,25 @@ enum Role {
 }
 
 #[derive(Deserialize)]
-struct Chat {
+struct GeminiChatRequest {
     #[serde(default)]
     model: Option<String>,
-    messages: Vec<Line>,
+    messages: Vec<GeminiMessage>,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct GeminiMessage {
     role: Role,
     text: String,
 }
 
 /// `POST /api/gemini/agent`.
-pub(super) async fn agent(State(shared): State<Shared>, body: Object) -> Response {
-    let asked = match body.read::<Agent>() {
+pub(super) async fn agent(State(shared): State<SharedServer>, body: Object) -> Response {
+    let asked = match body.read::<GeminiAgentRequest>() {
         Ok(asked) => asked,
         Err(response) => return *response,
     };
-    let model = shared.house.rooms.model(asked.model.as_deref());
+    let model = shared.registry.backend.model(asked.model.as_deref());
     let messages = match history(asked.history, &model) {
         Ok(messages) => messages,
         Err(why) => return problem::bad(why),
@@ -84,11 +86,11 @@ pub(super) async fn agent(State(shared): State<Shared>, body: Object) -> Respons
         system: Arc::from(AGENT_PROMPT),
         messages,
         trimmed: false,
-        tools: Arc::from(catalogue::tools(Profile::Operator)),
+        tools: Arc::from(catalog::tools(Profile::Operator)),
         max_output_tokens: Some(ANSWER_TOKENS),
         temperature: Some(AGENT_TEMPERATURE),
         mode: Mode::Agent,
-        usual: Usual::default(),
+        sampling_defaults: SamplingDefaults::default(),
     };
     match ask(&shared, request).await {
         Ok(reply) => Json(json!({ "parts": parts(reply) })).into_response(),
@@ -97,8 +99,8 @@ pub(super) async fn agent(State(shared): State<Shared>, body: Object) -> Respons
 }
 
 /// `POST /api/gemini/chat`.
-pub(super) async fn chat(State(shared): State<Shared>, body: Object) -> Response {
-    let asked = match body.read::<Chat>() {
+pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Response {
+    let asked = match body.read::<GeminiChatRequest>() {
         Ok(asked) => asked,
         Err(response) => return *response,
     };
@@ -111,7 +113,7 @@ pub(super) async fn chat(State(shared): State<Shared>, body: Object) -> Response
         Err(why) => return problem::bad(why),
     };
     let request = ModelRequest {
-        model: shared.house.rooms.model(asked.model.as_deref()),
+        model: shared.registry.backend.model(asked.model.as_deref()),
         system: Arc::from(CHAT_PROMPT),
         messages,
         trimmed: false,
@@ -119,7 +121,7 @@ pub(super) async fn chat(State(shared): State<Shared>, body: Object) -> Response
         max_output_tokens: Some(ANSWER_TOKENS),
         temperature: Some(CHAT_TEMPERATURE),
         mode: Mode::Chat,
-        usual: Usual::default(),
+        sampling_defaults: SamplingDefaults::default(),
     };
     match ask(&shared, request).await {
         Ok(reply) => Json(json!({ "reply": reply.text })).into_response(),
@@ -128,8 +130,8 @@ pub(super) async fn chat(State(shared): State<Shared>, body: Object) -> Response
 }
 
 /// One model call; given up when the client goes or the server ends.
-async fn ask(shared: &Shared, request: ModelRequest) -> Result<Reply, Box<Response>> {
-    let mut events = shared.house.rooms.ask(request);
+async fn ask(shared: &SharedServer, request: ModelRequest) -> Result<Reply, Box<Response>> {
+    let mut events = shared.registry.backend.ask(request);
     loop {
         let event = tokio::select! {
             () = shared.closing.cancelled() => return Err(Box::new(problem::draining())),
@@ -194,7 +196,7 @@ fn history(contents: Vec<Content>, model: &ModelRef) -> Result<Vec<HistoryMessag
                 messages.push(Message::Assistant { reply });
             }
             Role::User => {
-                let (texts, results) = said(&content.parts);
+                let (texts, results) = texts_and_responses(&content.parts);
                 answered(&mut messages, &mut open, results);
                 if !texts.is_empty() {
                     messages.push(Message::User { text: texts });
@@ -207,7 +209,7 @@ fn history(contents: Vec<Content>, model: &ModelRef) -> Result<Vec<HistoryMessag
 }
 
 /// The texts and the function responses of a person's message.
-fn said(parts: &[Map<String, Value>]) -> (String, Vec<(String, String)>) {
+fn texts_and_responses(parts: &[Map<String, Value>]) -> (String, Vec<(String, String)>) {
     let mut texts: Vec<&str> = Vec::new();
     let mut results = Vec::new();
     for part in parts {

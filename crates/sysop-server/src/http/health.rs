@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::Shared;
+use super::SharedServer;
 
 /// It answers, so it lives.
 pub(super) async fn alive() -> Json<serde_json::Value> {
@@ -14,9 +14,9 @@ pub(super) async fn alive() -> Json<serde_json::Value> {
 }
 
 /// Whether it takes work; says what is missing.
-pub(super) async fn ready(State(shared): State<Shared>) -> Response {
+pub(super) async fn ready(State(shared): State<SharedServer>) -> Response {
     let missing = if shared.is_open() {
-        shared.house.rooms.trouble().await
+        shared.registry.backend.readiness_error().await
     } else {
         Some("the server is about to end".to_owned())
     };
@@ -30,8 +30,11 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Response {
 }
 
 /// Counters, as Prometheus reads them.
-pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
+pub(super) async fn metrics(State(shared): State<SharedServer>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(axum::http::header::CONTENT_TYPE, kind)], shared.metrics.text(shared.house.rooms.live_count()))
+    (
+        [(axum::http::header::CONTENT_TYPE, kind)],
+        shared.metrics.text(shared.registry.backend.live_session_count()),
+    )
         .into_response()
 }

@@ -3,7 +3,7 @@
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::Response;
 
-use super::{Shared, body, problem};
+use super::{SharedServer, body, problem};
 use crate::Peer;
 
 /// The longest form, in bytes. Nobody knows yet who sends it: that is all that is read.
@@ -11,7 +11,7 @@ pub(super) const FORM_BYTES_MAX: usize = 1024;
 
 /// Gives a browser its cookie.
 pub(super) async fn log_in(
-    State(shared): State<Shared>,
+    State(shared): State<SharedServer>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,
 ) -> Response {
@@ -26,5 +26,5 @@ pub(super) async fn log_in(
     let Some((_, token)) = pairs.find(|(name, _)| *name == "token") else {
         return problem::bad("the form has no `token`");
     };
-    shared.guard.log_in(&parts, peer, token.into()).await
+    shared.authenticator.log_in(&parts, peer, token.into()).await
 }

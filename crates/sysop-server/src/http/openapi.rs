@@ -5,24 +5,24 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Map, Value, json};
 
-use super::{Route, Shared, routes};
-use crate::guard::Scope;
+use super::{Route, SharedServer, routes};
+use crate::authenticator::Scope;
 
 /// The schemas of what clients and servers say, as they are generated from the types.
 const CLIENT: &str = include_str!("../../../sysop-wire/schema/client.json");
 const SERVER: &str = include_str!("../../../sysop-wire/schema/server.json");
 
 /// What a route says of itself.
-pub(super) struct Doc {
+pub(super) struct RouteDoc {
     what: &'static str,
-    answers: Answers,
-    body: Body,
+    answers: ResponseKind,
+    body: RouteBody,
     asks: &'static [&'static str],
 }
 
 /// What a route answers when all goes well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
+pub(super) enum ResponseKind {
     Status,
     Ready,
     Metrics,
@@ -36,7 +36,7 @@ pub(super) enum Answers {
     Gone,
     Socket,
     Events,
-    Artefact,
+    Artifact,
     Paths,
     Hosts,
     Models,
@@ -48,7 +48,7 @@ pub(super) enum Answers {
 
 /// What a route takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum RouteBody {
     Nothing,
     NewSession,
     Fork,
@@ -60,22 +60,22 @@ pub(super) enum Body {
     LogIn,
 }
 
-impl Doc {
-    pub(super) fn of(what: &'static str, answers: Answers) -> Self {
-        Self { what, answers, body: Body::Nothing, asks: &[] }
+impl RouteDoc {
+    pub(super) fn of(what: &'static str, answers: ResponseKind) -> Self {
+        Self { what, answers, body: RouteBody::Nothing, asks: &[] }
     }
 
-    pub(super) fn taking(self, body: Body) -> Self {
+    pub(super) fn with_body(self, body: RouteBody) -> Self {
         Self { body, ..self }
     }
 
-    pub(super) fn asking(self, asks: &'static [&'static str]) -> Self {
+    pub(super) fn with_query(self, asks: &'static [&'static str]) -> Self {
         Self { asks, ..self }
     }
 }
 
 /// `GET /api/openapi.json`.
-pub(super) async fn description(State(_): State<Shared>) -> Json<Value> {
+pub(super) async fn description(State(_): State<SharedServer>) -> Json<Value> {
     Json(describe())
 }
 
@@ -157,18 +157,18 @@ fn operation(route: &Route, client: &Value) -> Value {
     });
     if let Some((schema, required)) = body_schema(route.doc.body, client) {
         let kind = match route.doc.body {
-            Body::LogIn => "application/x-www-form-urlencoded",
-            Body::Nothing
-            | Body::NewSession
-            | Body::Fork
-            | Body::Message(_)
-            | Body::Chat
-            | Body::GeminiAgent
-            | Body::GeminiChat => "application/json",
+            RouteBody::LogIn => "application/x-www-form-urlencoded",
+            RouteBody::Nothing
+            | RouteBody::NewSession
+            | RouteBody::Fork
+            | RouteBody::Message(_)
+            | RouteBody::Chat
+            | RouteBody::GeminiAgent
+            | RouteBody::GeminiChat => "application/json",
         };
         operation["requestBody"] = json!({ "required": required, "content": { kind: { "schema": schema } } });
     }
-    if route.scope == Scope::Nobody {
+    if route.scope == Scope::Public {
         operation["security"] = json!([]);
     }
     operation
@@ -220,7 +220,7 @@ fn responses(route: &Route) -> Value {
     };
     bad("403", "Not from here, or not with this token");
     bad("503", "The server is about to end, or something is missing");
-    if route.scope != Scope::Nobody {
+    if route.scope != Scope::Public {
         bad("401", "A token is needed");
         bad("429", "Too many requests");
     }
@@ -228,8 +228,8 @@ fn responses(route: &Route) -> Value {
         bad("404", "There is no such session, or no such part of it");
         bad("409", "It cannot be done now, or was done before");
     }
-    let takes = route.doc.body != Body::Nothing;
-    if takes || !route.doc.asks.is_empty() || route.doc.answers == Answers::Socket {
+    let takes = route.doc.body != RouteBody::Nothing;
+    if takes || !route.doc.asks.is_empty() || route.doc.answers == ResponseKind::Socket {
         bad("400", "The request cannot be used");
     }
     if takes {
@@ -237,19 +237,19 @@ fn responses(route: &Route) -> Value {
         bad("415", "The body is not JSON");
         bad("422", "What was asked for cannot be had");
     }
-    if route.path.contains('{') || takes || route.doc.answers == Answers::List {
+    if route.path.contains('{') || takes || route.doc.answers == ResponseKind::List {
         bad("500", "The server could not do it");
     }
-    if matches!(route.doc.answers, Answers::Parts | Answers::Reply) {
+    if matches!(route.doc.answers, ResponseKind::Parts | ResponseKind::Reply) {
         bad("502", "The model gave no answer");
     }
-    if route.doc.answers == Answers::Socket {
+    if route.doc.answers == ResponseKind::Socket {
         bad("426", "This is a socket");
     }
-    if route.doc.answers == Answers::Artefact {
-        bad("422", "This is no name of an artefact");
+    if route.doc.answers == ResponseKind::Artifact {
+        bad("422", "This is no name of an artifact");
     }
-    if route.doc.answers == Answers::Ready {
+    if route.doc.answers == ResponseKind::Ready {
         let body = json!({ "application/json": { "schema": { "type": "object", "required": ["status", "missing"] } } });
         responses["503"] = json!({ "description": "What is missing", "content": body });
     }
@@ -257,7 +257,7 @@ fn responses(route: &Route) -> Value {
 }
 
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn good(answers: Answers) -> (&'static str, Value) {
+fn good(answers: ResponseKind) -> (&'static str, Value) {
     let json = |what: &str, schema: Value| json!({ "description": what, "content": { "application/json": { "schema": schema } } });
     let text = |what: &str, kind: &str| json!({ "description": what, "content": { kind: { "schema": { "type": "string" } } } });
     let object = |properties: Value| {
@@ -266,26 +266,26 @@ fn good(answers: Answers) -> (&'static str, Value) {
         json!({ "type": "object", "required": required, "properties": properties })
     };
     match answers {
-        Answers::Status => ("200", json("All is well", object(json!({ "status": { "const": "ok" } })))),
-        Answers::Ready => ("200", json("It does", object(json!({ "status": { "const": "ready" } })))),
-        Answers::Metrics => ("200", text("OpenMetrics", "application/openmetrics-text")),
-        Answers::Page => ("200", text("HTML", "text/html")),
-        Answers::Asset => {
+        ResponseKind::Status => ("200", json("All is well", object(json!({ "status": { "const": "ok" } })))),
+        ResponseKind::Ready => ("200", json("It does", object(json!({ "status": { "const": "ready" } })))),
+        ResponseKind::Metrics => ("200", text("OpenMetrics", "application/openmetrics-text")),
+        ResponseKind::Page => ("200", text("HTML", "text/html")),
+        ResponseKind::Asset => {
             let kinds = ["text/javascript", "text/css", "image/svg+xml", "font/woff2"];
             let kinds: Map<String, Value> =
                 kinds.iter().map(|kind| ((*kind).to_owned(), json!({}))).collect();
             ("200", json!({ "description": "The file", "content": kinds }))
         }
-        Answers::Description => ("200", json("OpenAPI 3.1", json!({ "type": "object" }))),
-        Answers::Made => (
+        ResponseKind::Description => ("200", json("OpenAPI 3.1", json!({ "type": "object" }))),
+        ResponseKind::Made => (
             "201",
             json("It is kept", object(json!({ "sessionId": { "$ref": "#/components/schemas/SessionId" } }))),
         ),
-        Answers::List => (
+        ResponseKind::List => (
             "200",
             json("They are", object(json!({ "sessions": { "type": "array", "items": row_of_list() } }))),
         ),
-        Answers::Session => (
+        ResponseKind::Session => (
             "200",
             json(
                 "As `session.created` tells it, with its `state`",
@@ -301,31 +301,31 @@ fn good(answers: Answers) -> (&'static str, Value) {
                 })),
             ),
         ),
-        Answers::LoggedIn => ("303", json!({ "description": "To the page, with the cookie" })),
-        Answers::Gone => ("204", json!({ "description": "It is gone" })),
-        Answers::Socket => {
+        ResponseKind::LoggedIn => ("303", json!({ "description": "To the page, with the cookie" })),
+        ResponseKind::Gone => ("204", json!({ "description": "It is gone" })),
+        ResponseKind::Socket => {
             ("101", json!({ "description": "A WebSocket of `ClientMessage` and `ServerMessage`" }))
         }
-        Answers::Events => (
+        ResponseKind::Events => (
             "200",
             text("One `ServerMessage` an event; its `id` is a point to resume from", "text/event-stream"),
         ),
-        Answers::Artefact => {
+        ResponseKind::Artifact => {
             ("200", json!({ "description": "The bytes", "content": { "application/octet-stream": {} } }))
         }
-        Answers::Paths => {
+        ResponseKind::Paths => {
             let paths = json!({ "type": "array", "items": { "type": "string" } });
             ("200", json("They are, folders with a `/` at their end", object(json!({ "paths": paths }))))
         }
-        Answers::Hosts => {
+        ResponseKind::Hosts => {
             let host = object(json!({ "name": { "type": "string" }, "description": { "type": "string" } }));
             ("200", json("They are", object(json!({ "hosts": { "type": "array", "items": host } }))))
         }
-        Answers::Models => {
+        ResponseKind::Models => {
             let models = json!({ "type": "array", "items": { "$ref": "#/components/schemas/ModelRef" } });
             ("200", json("They are", object(json!({ "models": models }))))
         }
-        Answers::Accepted => {
+        ResponseKind::Accepted => {
             let status =
                 json!({ "enum": ["accepted", "ignored"], "description": "`ignored`: nobody waits for it" });
             (
@@ -336,18 +336,18 @@ fn good(answers: Answers) -> (&'static str, Value) {
                 ),
             )
         }
-        Answers::Chat => (
+        ResponseKind::Chat => (
             "200",
             text(
                 "Events `text {content}`, `tool {name, input}`, `approval`, `error`, and at last `done`",
                 "text/event-stream",
             ),
         ),
-        Answers::Parts => {
+        ResponseKind::Parts => {
             let parts = json!({ "type": "array", "items": { "type": "object" } });
             ("200", json("As Gemini writes it", object(json!({ "parts": parts }))))
         }
-        Answers::Reply => ("200", json("The answer", object(json!({ "reply": { "type": "string" } })))),
+        ResponseKind::Reply => ("200", json("The answer", object(json!({ "reply": { "type": "string" } })))),
     }
 }
 
@@ -370,13 +370,13 @@ fn row_of_list() -> Value {
 }
 
 /// The schema of a body, and whether there must be one.
-fn body_schema(body: Body, client: &Value) -> Option<(Value, bool)> {
+fn body_schema(body: RouteBody, client: &Value) -> Option<(Value, bool)> {
     let parts = json!({ "type": "array", "items": { "type": "object" } });
     let roles = json!({ "enum": ["user", "model"] });
     let schema = match body {
-        Body::Nothing => return None,
-        Body::NewSession => (new_session(), false),
-        Body::Fork => (
+        RouteBody::Nothing => return None,
+        RouteBody::NewSession => (new_session(), false),
+        RouteBody::Fork => (
             json!({
                 "type": "object",
                 "required": ["before"],
@@ -385,12 +385,12 @@ fn body_schema(body: Body, client: &Value) -> Option<(Value, bool)> {
             }),
             true,
         ),
-        Body::Message(kind) => message(client, kind),
-        Body::Chat => (
+        RouteBody::Message(kind) => message(client, kind),
+        RouteBody::Chat => (
             json!({ "type": "object", "required": ["message"], "properties": { "message": { "type": "string", "pattern": "\\S" } } }),
             true,
         ),
-        Body::GeminiAgent => (
+        RouteBody::GeminiAgent => (
             json!({
                 "type": "object",
                 "required": ["history"],
@@ -403,11 +403,11 @@ fn body_schema(body: Body, client: &Value) -> Option<(Value, bool)> {
             }),
             true,
         ),
-        Body::LogIn => (
+        RouteBody::LogIn => (
             json!({ "type": "object", "required": ["token"], "properties": { "token": { "type": "string" } } }),
             true,
         ),
-        Body::GeminiChat => (
+        RouteBody::GeminiChat => (
             json!({
                 "type": "object",
                 "required": ["messages"],
@@ -474,7 +474,7 @@ mod tests {
     fn every_message_that_a_route_takes_is_one_of_a_client() {
         let client = definitions(CLIENT, &mut Map::new());
         for route in routes() {
-            if let Body::Message(kind) = route.doc.body {
+            if let RouteBody::Message(kind) = route.doc.body {
                 let (schema, _) = message(&client, kind);
                 assert!(schema["type"] == "object", "{kind} is no message of a client");
             }

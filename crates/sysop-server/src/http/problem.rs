@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use sysop_wire::ErrorCode;
 
-use crate::act::{DRAINING, Refused};
-use crate::rooms::RoomError;
+use crate::backend::BackendError;
+use crate::dispatch::{DRAINING, MessageRejection};
 
 /// A response of this status.
 pub(crate) fn of(status: StatusCode, code: ErrorCode, why: &str) -> Response {
@@ -25,11 +25,11 @@ pub(crate) fn draining() -> Response {
 }
 
 /// There is no such session, or it cannot be opened.
-pub(crate) fn room(error: &RoomError) -> Response {
+pub(crate) fn backend_error(error: &BackendError) -> Response {
     let (status, code) = match error {
-        RoomError::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NoSession),
-        RoomError::Bad(_) => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::BadMessage),
-        RoomError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
+        BackendError::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NoSession),
+        BackendError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::BadMessage),
+        BackendError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
     };
     if status.is_server_error() {
         tracing::error!(%error, "a session could not be opened");
@@ -38,7 +38,7 @@ pub(crate) fn room(error: &RoomError) -> Response {
 }
 
 /// A message was not acted on.
-pub(crate) fn refused(refused: &Refused) -> Response {
+pub(crate) fn rejection(refused: &MessageRejection) -> Response {
     let status = match refused.code {
         ErrorCode::BadMessage => StatusCode::BAD_REQUEST,
         ErrorCode::BadManifest => StatusCode::UNPROCESSABLE_ENTITY,

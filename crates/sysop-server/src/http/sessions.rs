@@ -9,26 +9,26 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sysop_core::event::{Change, Input};
+use sysop_core::event::{ConfigChange, Input};
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
-use sysop_core::text::neutralise_line;
+use sysop_core::text::neutralize_line;
 use sysop_driver::port::SessionSummary;
 use sysop_wire::{ClientMessage, ErrorCode, Hello, ManifestTool};
 
 use super::body::Object;
-use super::{Shared, problem};
-use crate::act::{Acted, act, refused, unsent};
-use crate::follow::Follower;
-use crate::guard::Caller;
-use crate::rooms::{Artefact, Wish};
+use super::{SharedServer, problem};
+use crate::authenticator::Caller;
+use crate::backend::{Artifact, CreateSession};
+use crate::dispatch::{MessageOutcome, handle_message, rejection, send_error};
+use crate::session_feed::Follower;
 use crate::trace::TraceParent;
 
 /// The most sessions of one list.
 const LIST_MAX: usize = 1000;
 /// How many sessions are listed where nobody says how many.
-const LIST_USUAL: usize = 100;
+const LIST_DEFAULT: usize = 100;
 /// The most characters of a text in a wish.
 const WISH_CHARS_MAX: usize = 4096;
 
@@ -48,7 +48,7 @@ struct NewSession {
 
 /// `POST /api/agent/sessions`.
 pub(super) async fn create(
-    State(shared): State<Shared>,
+    State(shared): State<SharedServer>,
     Extension(caller): Extension<Caller>,
     body: Object,
 ) -> Response {
@@ -74,48 +74,55 @@ pub(super) async fn create(
         workspace_root: new.workspace_root,
         ..Hello::default()
     };
-    let lent = match hello.lent() {
+    let lent = match hello.client_tools() {
         Ok(lent) => lent,
-        Err(bad) => return problem::refused(&refused(ErrorCode::BadManifest, bad.to_string())),
+        Err(bad) => return problem::rejection(&rejection(ErrorCode::BadManifest, bad.to_string())),
     };
-    let wish =
-        Wish { host: new.host, model: new.model, approve: new.approve, profile: new.profile, root: new.root };
-    if let Err(refused) = shared.guard.may_open(&caller) {
+    let request = CreateSession {
+        host: new.host,
+        model: new.model,
+        approve: new.approve,
+        profile: new.profile,
+        root: new.root,
+    };
+    if let Err(refused) = shared.authenticator.check_session_quota(&caller) {
         return *refused;
     }
     let id = SessionId::new(uuid::Uuid::now_v7().to_string());
-    let room = match shared.house.create(id, wish).await {
-        Ok(room) => room,
-        Err(error) => return problem::room(&error),
+    let session_ref = match shared.registry.create(id, request).await {
+        Ok(session_ref) => session_ref,
+        Err(error) => return problem::backend_error(&error),
     };
     if !lent.tools.is_empty() {
-        room.state.offered_by(&caller.key);
-        if let Err(why) = room.opened.session.send(Input::Configure { change: Change::Lent(lent) }) {
-            return problem::refused(&unsent(&room, why));
+        session_ref.state.offered_by(&caller.key);
+        if let Err(why) =
+            session_ref.opened.session.send(Input::Configure { change: ConfigChange::ClientTools(lent) })
+        {
+            return problem::rejection(&send_error(&session_ref, why));
         }
     }
-    let place = format!("/api/agent/sessions/{}", room.state.id);
-    let made = json!({ "sessionId": room.state.id });
+    let place = format!("/api/agent/sessions/{}", session_ref.state.id);
+    let made = json!({ "sessionId": session_ref.state.id });
     (StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response()
 }
 
 /// Which sessions are wanted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Page {
+pub(super) struct ListQuery {
     limit: Option<usize>,
     search: String,
 }
 
 /// `GET /api/agent/sessions`.
 pub(super) async fn list(
-    State(shared): State<Shared>,
-    page: Result<Query<Page>, axum::extract::rejection::QueryRejection>,
+    State(shared): State<SharedServer>,
+    page: Result<Query<ListQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
-    let Ok(Query(Page { limit, search })) = page else {
+    let Ok(Query(ListQuery { limit, search })) = page else {
         return problem::bad("`limit` is a number, and `search` a text");
     };
-    let limit = limit.unwrap_or(LIST_USUAL);
+    let limit = limit.unwrap_or(LIST_DEFAULT);
     if !(1..=LIST_MAX).contains(&limit) {
         return problem::bad(&format!("`limit` is a number from 1 to {LIST_MAX}"));
     }
@@ -124,23 +131,23 @@ pub(super) async fn list(
     }
     let words: Vec<String> = search.split_whitespace().map(str::to_lowercase).collect();
     let looked_at = if words.is_empty() { limit } else { LIST_MAX };
-    let sessions = match shared.house.rooms.list(looked_at).await {
+    let sessions = match shared.registry.backend.list(looked_at).await {
         Ok(sessions) => sessions,
-        Err(error) => return problem::room(&error),
+        Err(error) => return problem::backend_error(&error),
     };
     let mut rows = Vec::new();
-    for session in sessions.iter().filter(|session| holds(session, &words)).take(limit) {
+    for session in sessions.iter().filter(|session| matches_search(session, &words)).take(limit) {
         let mut row = json!({
             "sessionId": session.id,
-            "title": neutralise_line(&session.title),
+            "title": neutralize_line(&session.title),
             "created": session.created,
             "changed": session.changed,
             "lastSeq": session.last_seq,
             "host": session.host,
             "root": session.root,
         });
-        if let Some(room) = shared.house.if_open(&session.id) {
-            row["state"] = json!(Follower::caught_up(&room).await.now().state);
+        if let Some(session_ref) = shared.registry.find_open(&session.id) {
+            row["state"] = json!(Follower::caught_up(&session_ref).await.now().state);
         }
         rows.push(row);
     }
@@ -148,25 +155,25 @@ pub(super) async fn list(
 }
 
 /// Whether all these words, in lower case, are somewhere in what a list tells of a session.
-fn holds(session: &SessionSummary, words: &[String]) -> bool {
+fn matches_search(session: &SessionSummary, words: &[String]) -> bool {
     let told = [session.id.as_str(), &session.title, &session.host, &session.root].map(str::to_lowercase);
     words.iter().all(|word| told.iter().any(|text| text.contains(word)))
 }
 
 /// `GET /api/agent/sessions/{id}`.
-pub(super) async fn show(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    let room = match shared.house.open(&SessionId::new(id)).await {
-        Ok(room) => room,
-        Err(error) => return problem::room(&error),
+pub(super) async fn show(State(shared): State<SharedServer>, Path(id): Path<String>) -> Response {
+    let session_ref = match shared.registry.open(&SessionId::new(id)).await {
+        Ok(session_ref) => session_ref,
+        Err(error) => return problem::backend_error(&error),
     };
-    let follower = Follower::caught_up(&room).await;
-    let Some(created) = follower.created() else {
-        return problem::refused(&refused(ErrorCode::Closed, "the log of this session cannot be read"));
+    let follower = Follower::caught_up(&session_ref).await;
+    let Some(created) = follower.hello_reply() else {
+        return problem::rejection(&rejection(ErrorCode::Closed, "the log of this session cannot be read"));
     };
     let mut shown = match serde_json::to_value(created) {
         Ok(Value::Object(shown)) => shown,
         Ok(_) | Err(_) => {
-            return problem::refused(&refused(ErrorCode::Internal, "this session cannot be shown"));
+            return problem::rejection(&rejection(ErrorCode::Internal, "this session cannot be shown"));
         }
     };
     shown.remove("type");
@@ -175,64 +182,64 @@ pub(super) async fn show(State(shared): State<Shared>, Path(id): Path<String>) -
 }
 
 /// `DELETE /api/agent/sessions/{id}`.
-pub(super) async fn delete(State(shared): State<Shared>, Path(id): Path<String>) -> Response {
-    match shared.house.rooms.delete(&SessionId::new(id)).await {
+pub(super) async fn delete(State(shared): State<SharedServer>, Path(id): Path<String>) -> Response {
+    match shared.registry.backend.delete(&SessionId::new(id)).await {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => problem::room(&error),
+        Err(error) => problem::backend_error(&error),
     }
 }
 
-/// `GET /api/agent/sessions/{id}/artefacts/{name}`.
-pub(super) async fn artefact(
-    State(shared): State<Shared>,
+/// `GET /api/agent/sessions/{id}/artifacts/{name}`.
+pub(super) async fn artifact(
+    State(shared): State<SharedServer>,
     Path((id, name)): Path<(String, String)>,
 ) -> Response {
-    match shared.house.rooms.artefact(&SessionId::new(id), &name).await {
+    match shared.registry.backend.artifact(&SessionId::new(id), &name).await {
         // Whatever a command printed: a browser must not take it for a page.
-        Ok(Artefact { bytes, pieces }) => {
+        Ok(Artifact { bytes, pieces }) => {
             let headers = [
                 (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
                 (header::CONTENT_LENGTH, bytes.to_string()),
             ];
             (headers, Body::from_stream(pieces)).into_response()
         }
-        Err(error) => problem::room(&error),
+        Err(error) => problem::backend_error(&error),
     }
 }
 
 /// Makes the handler of a message: the body is the message without its `type`.
-macro_rules! says {
+macro_rules! message_endpoint {
     ($name:ident, $kind:literal) => {
         pub(super) async fn $name(
-            State(shared): State<Shared>,
+            State(shared): State<SharedServer>,
             Path(id): Path<String>,
             Extension(caller): Extension<Caller>,
             headers: HeaderMap,
             body: Object,
         ) -> Response {
-            say(&shared, id, &caller, &headers, body, $kind).await
+            post_message(&shared, id, &caller, &headers, body, $kind).await
         }
     };
 }
 
-says!(message, "user.message");
-says!(tool_result, "tool.result");
-says!(tool_output, "tool.output");
-says!(decision, "approval.decision");
-says!(question, "question.answer");
-says!(direct, "direct");
-says!(configure, "configure");
-says!(cancel, "cancel");
-says!(pause, "pause");
-says!(resume, "resume");
-says!(retry, "retry");
-says!(clear, "clear");
-says!(terminal_input, "terminal.input");
-says!(terminal_resize, "terminal.resize");
-says!(terminal_release, "terminal.release");
+message_endpoint!(message, "user.message");
+message_endpoint!(tool_result, "tool.result");
+message_endpoint!(tool_output, "tool.output");
+message_endpoint!(decision, "approval.decision");
+message_endpoint!(question, "question.answer");
+message_endpoint!(direct, "direct");
+message_endpoint!(configure, "configure");
+message_endpoint!(cancel, "cancel");
+message_endpoint!(pause, "pause");
+message_endpoint!(resume, "resume");
+message_endpoint!(retry, "retry");
+message_endpoint!(clear, "clear");
+message_endpoint!(terminal_input, "terminal.input");
+message_endpoint!(terminal_resize, "terminal.resize");
+message_endpoint!(terminal_release, "terminal.release");
 
-async fn say(
-    shared: &Shared,
+async fn post_message(
+    shared: &SharedServer,
     id: String,
     caller: &Caller,
     headers: &HeaderMap,
@@ -248,16 +255,20 @@ async fn say(
     if message.session_id().is_some_and(|other| *other != id) {
         return problem::bad("`sessionId` is another one than that of the address");
     }
-    let room = match shared.house.open(&id).await {
-        Ok(room) => room,
-        Err(error) => return problem::room(&error),
+    let session_ref = match shared.registry.open(&id).await {
+        Ok(session_ref) => session_ref,
+        Err(error) => return problem::backend_error(&error),
     };
     let named = headers.get("traceparent").and_then(|value| value.to_str().ok());
     let named = named.or_else(|| message.envelope()?.traceparent.as_deref());
-    room.state.begins(&message, named.and_then(TraceParent::parse));
-    match act(shared, &room, caller, message).await {
-        Ok(Acted::Done) => (StatusCode::ACCEPTED, Json(json!({ "status": "accepted" }))).into_response(),
-        Ok(Acted::Ignored) => (StatusCode::ACCEPTED, Json(json!({ "status": "ignored" }))).into_response(),
-        Err(refusal) => problem::refused(&refusal),
+    session_ref.state.begin_trace(&message, named.and_then(TraceParent::parse));
+    match handle_message(shared, &session_ref, caller, message).await {
+        Ok(MessageOutcome::Accepted) => {
+            (StatusCode::ACCEPTED, Json(json!({ "status": "accepted" }))).into_response()
+        }
+        Ok(MessageOutcome::Ignored) => {
+            (StatusCode::ACCEPTED, Json(json!({ "status": "ignored" }))).into_response()
+        }
+        Err(refusal) => problem::rejection(&refusal),
     }
 }

@@ -32,9 +32,9 @@ impl Rate {
 
 /// It was too much; after this long it is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wait(pub Duration);
+pub struct RetryAfter(pub Duration);
 
-impl Wait {
+impl RetryAfter {
     /// Whole seconds, for `Retry-After`; never 0.
     pub fn seconds(self) -> u64 {
         self.0.as_secs() + 1
@@ -59,7 +59,7 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
     ///
     /// # Errors
     /// When it is too much, and then nothing is booked.
-    pub fn book(&self, account: &K) -> Result<(), Wait> {
+    pub fn try_acquire(&self, account: &K) -> Result<(), RetryAfter> {
         let mut booked = self.booked.lock().unwrap_or_else(PoisonError::into_inner);
         // Not before: who waits for the lock with an older time would take what others booked meanwhile for too much.
         let now = Instant::now();
@@ -73,7 +73,7 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
         let until = booked.get(&account).map_or(now, |until| (*until).max(now));
         let ahead = until - now;
         if let Some(wait) = ahead.checked_sub(self.rate.tolerance()).filter(|wait| !wait.is_zero()) {
-            return Err(Wait(wait));
+            return Err(RetryAfter(wait));
         }
         booked.insert(account, until + self.rate.interval());
         Ok(())
@@ -84,7 +84,7 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
 mod tests {
     use std::time::Duration;
 
-    use super::{ACCOUNTS_MAX, Rate, RateLimiter, Wait};
+    use super::{ACCOUNTS_MAX, Rate, RateLimiter, RetryAfter};
 
     const RATE: Rate = Rate { per_minute: 60, burst: 3 };
 
@@ -92,30 +92,30 @@ mod tests {
     async fn a_burst_passes_then_the_rate_holds() {
         let limiter = RateLimiter::new(RATE);
         for _ in 0..3 {
-            assert_eq!(limiter.book(&"a"), Ok(()));
+            assert_eq!(limiter.try_acquire(&"a"), Ok(()));
         }
-        assert_eq!(limiter.book(&"a"), Err(Wait(Duration::from_secs(1))));
-        assert_eq!(limiter.book(&"b"), Ok(()), "others have an account of their own");
+        assert_eq!(limiter.try_acquire(&"a"), Err(RetryAfter(Duration::from_secs(1))));
+        assert_eq!(limiter.try_acquire(&"b"), Ok(()), "others have an account of their own");
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(limiter.book(&"a"), Ok(()));
+        assert_eq!(limiter.try_acquire(&"a"), Ok(()));
         assert!(
-            limiter.book(&"a").is_err(),
+            limiter.try_acquire(&"a").is_err(),
             "what was refused was not booked, and no more than one came free"
         );
         tokio::time::advance(Duration::from_secs(3600)).await;
-        let passed = (0..10).filter(|_| limiter.book(&"a").is_ok()).count();
+        let passed = (0..10).filter(|_| limiter.try_acquire(&"a").is_ok()).count();
         assert_eq!(passed, 3, "a long pause gives no more than the burst");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_flood_of_accounts_ends_in_one_that_they_share() {
         let limiter = RateLimiter::new(RATE);
-        let passed = (0..ACCOUNTS_MAX + 1000).filter(|account| limiter.book(account).is_ok()).count();
+        let passed = (0..ACCOUNTS_MAX + 1000).filter(|account| limiter.try_acquire(account).is_ok()).count();
         assert_eq!(passed, ACCOUNTS_MAX + 3);
         assert!(limiter.booked.lock().unwrap().len() <= ACCOUNTS_MAX + 1);
-        assert_eq!(limiter.book(&0), Ok(()), "who was there before goes on with their own");
+        assert_eq!(limiter.try_acquire(&0), Ok(()), "who was there before goes on with their own");
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(limiter.book(&usize::MAX), Ok(()), "and when the flood is over there is room");
+        assert_eq!(limiter.try_acquire(&usize::MAX), Ok(()), "and when the flood is over there is room");
         assert_eq!(limiter.booked.lock().unwrap().len(), 1);
     }
 }

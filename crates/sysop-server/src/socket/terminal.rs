@@ -3,18 +3,18 @@
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sysop_core::id::SessionId;
-use sysop_driver::people::{TerminalOutput, TerminalSize, TerminalView};
+use sysop_driver::prompter::{TerminalOutput, TerminalSize, TerminalView};
 use sysop_wire::ServerMessage;
 
 /// One client's view of the terminal.
-pub(crate) struct Watching {
+pub(crate) struct TerminalFeed {
     session: SessionId,
     live: BoxStream<'static, TerminalOutput>,
     /// The beginning of a character whose rest has not come.
     begun: Vec<u8>,
 }
 
-impl Watching {
+impl TerminalFeed {
     /// Begins with the picture.
     pub(crate) fn new(session: SessionId, view: TerminalView) -> (Self, ServerMessage) {
         let mut watching = Self { session, live: view.live, begun: Vec::new() };
@@ -91,7 +91,7 @@ impl Watching {
 }
 
 /// The next message of a terminal that may be watched; never comes where none is. Cancel safe.
-pub(crate) async fn next_of(terminal: &mut Option<Watching>) -> ServerMessage {
+pub(crate) async fn next_terminal_message(terminal: &mut Option<TerminalFeed>) -> ServerMessage {
     loop {
         match terminal {
             Some(watching) => match watching.next().await {
@@ -114,7 +114,7 @@ mod tests {
             picture: bytes::Bytes::from_static(b"a\xc3"),
             live: futures::stream::empty().boxed(),
         };
-        let (mut watching, first) = Watching::new(SessionId::new("s"), view);
+        let (mut watching, first) = TerminalFeed::new(SessionId::new("s"), view);
         let ServerMessage::TerminalOutput { data, reset: true, cols: Some(80), .. } = first else {
             panic!("{first:?}")
         };

@@ -6,7 +6,7 @@ use super::{Kind, Span, Value};
 
 /// Who tells of the spans.
 #[derive(Debug, Clone)]
-pub struct Service {
+pub struct ServiceInfo {
     /// `service.name`.
     pub name: String,
     /// `service.version`.
@@ -14,7 +14,7 @@ pub struct Service {
 }
 
 /// The body of an export.
-pub fn export_request(service: &Service, spans: &[Span]) -> Json {
+pub fn export_request(service: &ServiceInfo, spans: &[Span]) -> Json {
     let resource = [
         ("service.name", Value::Text(service.name.clone())),
         ("service.version", Value::Text(service.version.clone())),

@@ -96,13 +96,13 @@ impl Client {
 
 /// An answer to a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -134,7 +134,7 @@ pub(crate) async fn request(
     path: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> Answer {
+) -> HttpResponse {
     let mut stream = send(address, method, path, headers, body).await;
     let mut text = Vec::new();
     in_time("answer", stream.read_to_end(&mut text)).await.unwrap();
@@ -143,7 +143,7 @@ pub(crate) async fn request(
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
     let body = if chunked { unchunked(body) } else { body.to_owned() };
-    Answer { status, head: head.to_owned(), body }
+    HttpResponse { status, head: head.to_owned(), body }
 }
 
 fn unchunked(mut body: &str) -> String {
@@ -160,13 +160,13 @@ fn unchunked(mut body: &str) -> String {
 }
 
 /// One request with a JSON body, by somebody.
-pub(crate) async fn post(address: SocketAddr, name: &str, path: &str, body: &Value) -> Answer {
+pub(crate) async fn post(address: SocketAddr, name: &str, path: &str, body: &Value) -> HttpResponse {
     let token = format!("Bearer {name}");
     let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
     request(address, "POST", path, &headers, &body.to_string()).await
 }
 
-pub(crate) async fn get(address: SocketAddr, name: &str, path: &str) -> Answer {
+pub(crate) async fn get(address: SocketAddr, name: &str, path: &str) -> HttpResponse {
     request(address, "GET", path, &[("authorization", &format!("Bearer {name}"))], "").await
 }
 

@@ -308,7 +308,7 @@ async fn a_kept_output_is_bytes_and_no_page() {
 async fn a_stream_that_nobody_reads_is_closed_and_goes_on_after_its_last_event() {
     let times = SocketSettings {
         write: Duration::from_secs(2),
-        last_words: Duration::from_millis(100),
+        close_timeout: Duration::from_millis(100),
         ..settings().socket
     };
     let world = World::with(ServerSettings { socket: times, ..settings() }).await;

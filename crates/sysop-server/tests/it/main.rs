@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod client;
+mod client_tools;
 mod http;
-mod lent;
 mod socket;
 mod world;

@@ -260,7 +260,7 @@ async fn a_slow_reader_is_dropped_with_a_reason_and_goes_on_where_it_was() {
     let times = SocketSettings {
         write: Duration::from_secs(3),
         // Who begins to read again is given the time for all that waits, however slow this machine is just now.
-        last_words: Duration::from_secs(25),
+        close_timeout: Duration::from_secs(25),
         ..settings().socket
     };
     let world = World::with(ServerSettings { socket: times, ..settings() }).await;

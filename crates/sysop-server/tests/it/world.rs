@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde_json::{Map, Value, json};
-use sysop_core::event::Change;
+use sysop_core::event::ConfigChange;
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
@@ -21,17 +21,17 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionKind;
 use sysop_core::session::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_driver::people::{
-    Answer, Asked, Nobody, People, Terminal, TerminalOutput, TerminalSize, TerminalView,
-};
 use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
+use sysop_driver::prompter::{
+    NoPrompter, PromptReply, PromptRequest, Prompter, Terminal, TerminalOutput, TerminalSize, TerminalView,
+};
 use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
-use sysop_server::limits::Doors;
+use sysop_server::limits::Listener;
 use sysop_server::{
-    Artefact, Caller, Found, Guard, LentSettings, Peer, RoomError, Rooms, Scope, Server, ServerSettings,
-    SocketSettings, Wish, Wrap,
+    Artifact, Authenticator, BackendError, Caller, ClientToolSettings, CreateSession, HostDecorator,
+    OpenedSession, Peer, Scope, Server, ServerSettings, SessionBackend, SocketSettings,
 };
 use sysop_store::MemoryStore;
 use tokio::net::TcpListener;
@@ -54,7 +54,10 @@ pub(crate) struct World {
 pub(crate) fn settings() -> ServerSettings {
     ServerSettings {
         socket: SocketSettings { silence: Duration::from_secs(60), ..SocketSettings::default() },
-        lent: LentSettings { tool_timeout: Duration::from_secs(60), ..LentSettings::default() },
+        client_tools: ClientToolSettings {
+            tool_timeout: Duration::from_secs(60),
+            ..ClientToolSettings::default()
+        },
         notice: Duration::from_millis(200),
         ..ServerSettings::default()
     }
@@ -76,13 +79,16 @@ impl World {
         let ports = Ports { store: Arc::clone(&store) as Arc<dyn Store>, clock: system_clock() };
         let driver = Driver::new(ports);
         let machine = Arc::new(Machine::default());
-        let rooms =
-            TestRooms { driver: driver.clone(), store: Arc::clone(&store), machine: Arc::clone(&machine) };
-        let server = Server::new(Arc::new(rooms), Arc::new(ByName), settings);
+        let backend = ScriptedBackend {
+            driver: driver.clone(),
+            store: Arc::clone(&store),
+            machine: Arc::clone(&machine),
+        };
+        let server = Server::new(Arc::new(backend), Arc::new(ByName), settings);
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let served =
-            tokio::spawn(async move { server.serve(Doors::new(listener, None, 10_000), stopped).await });
+            tokio::spawn(async move { server.serve(Listener::new(listener, None, 10_000), stopped).await });
         Self { address, driver, store, machine, stop, served: Some(served) }
     }
 
@@ -107,7 +113,7 @@ impl Drop for World {
 struct ByName;
 
 #[async_trait]
-impl Guard for ByName {
+impl Authenticator for ByName {
     async fn admit(&self, request: &Parts, _: Peer, scope: Scope) -> Result<Caller, Box<Response>> {
         let name = request.headers.get("authorization").and_then(|value| value.to_str().ok());
         let Some(name) = name.and_then(|value| value.strip_prefix("Bearer ")) else {
@@ -121,15 +127,15 @@ impl Guard for ByName {
         Ok(Caller { key: name.clone(), name, scope: may, ended, hold: None })
     }
 
-    fn may_open(&self, _: &Caller) -> Result<(), Box<Response>> {
+    fn check_session_quota(&self, _: &Caller) -> Result<(), Box<Response>> {
         Ok(())
     }
 
-    fn admit_nobody(&self, _: &Parts, _: Peer) -> Result<(), Box<Response>> {
+    fn admit_public(&self, _: &Parts, _: Peer) -> Result<(), Box<Response>> {
         Ok(())
     }
 
-    fn may_say(&self, _: &Caller) -> Option<Duration> {
+    fn message_delay(&self, _: &Caller) -> Option<Duration> {
         None
     }
 
@@ -137,64 +143,69 @@ impl Guard for ByName {
         StatusCode::NOT_FOUND.into_response()
     }
 
-    fn seal(&self, _: Option<&HeaderValue>, _: &mut Response) {}
+    fn add_response_headers(&self, _: Option<&HeaderValue>, _: &mut Response) {}
 }
 
-struct TestRooms {
+struct ScriptedBackend {
     driver: Driver,
     store: Arc<MemoryStore>,
     machine: Arc<Machine>,
 }
 
-fn found(handle: Handle) -> Found {
+fn found(handle: Handle) -> OpenedSession {
     let last = handle.last_seq();
-    Found { session: Arc::new(handle), last }
+    OpenedSession { session: Arc::new(handle), last }
 }
 
-fn failed(error: DriverError) -> RoomError {
+fn failed(error: DriverError) -> BackendError {
     match error {
-        DriverError::Store(StoreError::NotFound(id)) => RoomError::NotFound(id),
+        DriverError::Store(StoreError::NotFound(id)) => BackendError::NotFound(id),
         other @ (DriverError::Store(_)
         | DriverError::Closed(_)
-        | DriverError::Full(_)
+        | DriverError::QueueFull(_)
         | DriverError::NoTurn(..)
-        | DriverError::Elsewhere(..)
-        | DriverError::BadLog(..)) => RoomError::Failed(other.to_string()),
+        | DriverError::OwnedByOtherNode(..)
+        | DriverError::BadLog(..)) => BackendError::Failed(other.to_string()),
     }
 }
 
-impl TestRooms {
-    fn host(&self, wrap: &Wrap) -> Arc<dyn Host> {
-        let host = wrap(Arc::new(OwnHost::new(&self.machine)));
+impl ScriptedBackend {
+    fn host(&self, decorate: &HostDecorator) -> Arc<dyn Host> {
+        let host = decorate(Arc::new(OwnHost::new(&self.machine)));
         let call = ToolCall {
             id: CallId::new("c"),
             wire_id: None,
             name: "read_file".to_owned(),
             arguments: Arguments::Object(Map::new()),
         };
-        assert!(!host.may_look_ahead(&call), "on a server every call is on record before it runs");
+        assert!(!host.can_start_early(&call), "on a server every call is on record before it runs");
         host
     }
 }
 
 #[async_trait]
-impl Rooms for TestRooms {
-    async fn create(&self, id: SessionId, wish: Wish, wrap: Wrap) -> Result<Found, RoomError> {
-        let spec = SessionSpec { approve: wish.approve.unwrap_or(ApprovalMode::Auto), ..spec() };
-        let runtime = Runtime { host: self.host(&wrap), provider: Arc::new(Obedient) };
+impl SessionBackend for ScriptedBackend {
+    async fn create(
+        &self,
+        id: SessionId,
+        request: CreateSession,
+        decorate: HostDecorator,
+    ) -> Result<OpenedSession, BackendError> {
+        let spec = SessionSpec { approve: request.approve.unwrap_or(ApprovalMode::Auto), ..spec() };
+        let runtime = Runtime { host: self.host(&decorate), provider: Arc::new(Obedient) };
         self.driver.create(id, spec, runtime).await.map(found).map_err(failed)
     }
 
-    async fn open(&self, id: &SessionId, wrap: Wrap) -> Result<Found, RoomError> {
-        let runtime = Runtime { host: self.host(&wrap), provider: Arc::new(Obedient) };
+    async fn open(&self, id: &SessionId, decorate: HostDecorator) -> Result<OpenedSession, BackendError> {
+        let runtime = Runtime { host: self.host(&decorate), provider: Arc::new(Obedient) };
         self.driver.resume(id, runtime).await.map(found).map_err(failed)
     }
 
-    fn if_open(&self, id: &SessionId) -> Option<Found> {
-        Some(Found { session: self.driver.opened(id)?, last: self.driver.last_seq(id)? })
+    fn find_open(&self, id: &SessionId) -> Option<OpenedSession> {
+        Some(OpenedSession { session: self.driver.opened(id)?, last: self.driver.last_seq(id)? })
     }
 
-    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, RoomError> {
+    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError> {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
     }
 
@@ -203,31 +214,33 @@ impl Rooms for TestRooms {
         found.is_ok_and(|found| !found.is_empty())
     }
 
-    async fn delete(&self, id: &SessionId) -> Result<(), RoomError> {
+    async fn delete(&self, id: &SessionId) -> Result<(), BackendError> {
         self.driver.end(id, "it was deleted");
         self.store.delete(id).await.map_err(|error| failed(error.into()))
     }
 
-    async fn artefact(&self, id: &SessionId, name: &str) -> Result<Artefact, RoomError> {
+    async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError> {
         if name != "kept" {
-            return Err(RoomError::NotFound(id.clone()));
+            return Err(BackendError::NotFound(id.clone()));
         }
         let pieces = ["<b>", "whole", "</b>"].map(|piece| Ok(Bytes::from(piece)));
-        Ok(Artefact { bytes: 12, pieces: futures::stream::iter(pieces).boxed() })
+        Ok(Artifact { bytes: 12, pieces: futures::stream::iter(pieces).boxed() })
     }
 
-    fn permits(&self, change: &Change) -> Result<(), String> {
+    fn check_change(&self, change: &ConfigChange) -> Result<(), String> {
         match change {
-            Change::Model(model) if model.name == "forbidden" => Err("that model is not for you".to_owned()),
-            Change::Model(_)
-            | Change::Approve(_)
-            | Change::Mode(_)
-            | Change::Rules { .. }
-            | Change::Lent(_) => Ok(()),
+            ConfigChange::Model(model) if model.name == "forbidden" => {
+                Err("that model is not for you".to_owned())
+            }
+            ConfigChange::Model(_)
+            | ConfigChange::Approve(_)
+            | ConfigChange::Mode(_)
+            | ConfigChange::Rules { .. }
+            | ConfigChange::ClientTools(_) => Ok(()),
         }
     }
 
-    fn acts(&self, _: &SessionId, _: &str, _: Option<&str>) {}
+    fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>) {}
 
     fn model(&self, wanted: Option<&str>) -> ModelRef {
         ModelRef::new("demo", wanted.unwrap_or("demo"))
@@ -237,16 +250,16 @@ impl Rooms for TestRooms {
         Obedient.stream(request)
     }
 
-    async fn trouble(&self) -> Option<String> {
+    async fn readiness_error(&self) -> Option<String> {
         None
     }
 
-    fn live_count(&self) -> usize {
+    fn live_session_count(&self) -> usize {
         self.driver.live_sessions()
     }
 
-    fn rest(&self, idle: Duration) {
-        self.driver.rest(idle);
+    fn evict_idle(&self, idle: Duration) {
+        self.driver.evict_idle(idle);
     }
 
     async fn leave(&self) {}
@@ -345,7 +358,7 @@ pub(crate) struct Machine {
 struct OwnHost {
     machine: Arc<Machine>,
     tools: Vec<ToolSpec>,
-    people: Mutex<Arc<dyn People>>,
+    people: Mutex<Arc<dyn Prompter>>,
     terminal: Arc<Screen>,
 }
 
@@ -355,7 +368,7 @@ impl OwnHost {
         Self {
             machine: Arc::clone(machine),
             tools: spec().tools,
-            people: Mutex::new(Arc::new(Nobody)),
+            people: Mutex::new(Arc::new(NoPrompter)),
             terminal,
         }
     }
@@ -367,11 +380,11 @@ impl Host for OwnHost {
         &self.tools
     }
 
-    fn may_look_ahead(&self, _: &ToolCall) -> bool {
+    fn can_start_early(&self, _: &ToolCall) -> bool {
         true
     }
 
-    fn attend(&self, people: Arc<dyn People>) {
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
         *self.people.lock().unwrap() = people;
     }
 
@@ -391,18 +404,18 @@ impl Host for OwnHost {
             }
             "ask" => {
                 let people = Arc::clone(&*self.people.lock().unwrap());
-                let asked = Asked {
+                let asked = PromptRequest {
                     kind: QuestionKind::Secret,
                     from: "sudo".to_owned(),
                     prompt: "Password: ".to_owned(),
                     call: Some(call.id),
                 };
                 match people.ask(asked).await {
-                    Answer::Given { by, text } => Outcome::ok(format!(
+                    PromptReply::Given { by, text } => Outcome::ok(format!(
                         "{by}: {} letters",
                         secrecy::ExposeSecret::expose_secret(&text).len()
                     )),
-                    Answer::NoSecret | Answer::Refused => Outcome::failed("nobody answered"),
+                    PromptReply::NoSecret | PromptReply::Refused => Outcome::failed("nobody answered"),
                 }
             }
             _ => Outcome::ok(format!("ran {command}")),

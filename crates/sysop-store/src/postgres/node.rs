@@ -16,7 +16,8 @@ use sqlx::Row;
 use sysop_core::event::{Delta, Input, Logged};
 use sysop_core::id::{Seq, SessionId};
 use sysop_driver::cluster::{
-    Acquired, Cluster, LETTERS_MAX, Lease, Letter, LetterNumber, Waiting, Watched, Word,
+    AcquireOutcome, Cluster, ClusterEvent, ForwardedInput, Lease, QUEUE_BATCH_MAX, QueuePosition,
+    QueuedInput, WatchSnapshot,
 };
 use sysop_driver::port::StoreError;
 use tokio::sync::mpsc;
@@ -26,45 +27,45 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::database::Database;
-use super::writer::{Append, Claim, Writer, random_mark};
-use crate::log::check_order;
-use crate::row::{Rows, to_integer, to_seq};
+use super::writer::{AppendRequest, OwnerClaim, PostgresWriter, random_nonzero};
+use crate::batch::check_seq_order;
+use crate::row_codec::{EncodedBatch, to_integer, to_seq};
 
-mod keeper;
+mod heartbeat;
 mod listener;
 
 /// How long a node lives after it was last heard of, by the clock of the database.
-const LEASE: Duration = Duration::from_secs(6);
+const LEASE_DURATION: Duration = Duration::from_secs(6);
 /// How often it says that it lives.
-const BEAT: Duration = Duration::from_secs(2);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// How long before the end of its lease a node stops by its own clock.
-const MARGIN: Duration = Duration::from_millis(500);
+const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// How often a session may change hands while it is acquired.
-const LOOKS_MAX: usize = 8;
+const ACQUIRE_ATTEMPTS_MAX: usize = 8;
 /// The longest payload of a notification, in bytes; PostgreSQL takes less than 8000.
 const PAYLOAD_BYTES_MAX: usize = 7900;
 /// The longest piece of a delta's text, in bytes: as JSON it is at most six times as long.
-const PIECE_BYTES_MAX: usize = 1200;
-/// Words that may wait; where one more comes, all are given up for `Word::Missed`.
-const WORDS_WAITING_MAX: usize = 4096;
+const DELTA_TEXT_BYTES_MAX: usize = 1200;
+/// Words that may wait; where one more comes, all are given up for `ClusterEvent::Lagged`.
+const EVENTS_QUEUED_MAX: usize = 4096;
 
 /// A node. Cheap to clone; it ends with its last clone.
 #[derive(Clone)]
 pub struct PostgresNode {
-    inner: Arc<Inner>,
+    inner: Arc<NodeInner>,
 }
 
-struct Inner {
+struct NodeInner {
     name: String,
     /// Where it listens; the same in all its lives.
     channel: String,
     database: Arc<Database>,
-    writer: Arc<Writer>,
-    life: Mutex<Arc<Life>>,
+    writer: Arc<PostgresWriter>,
+    incarnation: Mutex<Arc<NodeIncarnation>>,
     leaving: AtomicBool,
     /// Set once the others were told that it leaves.
     left: tokio::sync::OnceCell<()>,
-    words: Words,
+    events: EventQueue,
     /// How often each session is watched.
     watched: Mutex<HashMap<SessionId, usize>>,
     /// Held while the database is told of that.
@@ -74,15 +75,15 @@ struct Inner {
 
 /// A life of a node: from its row in `sysop_nodes` to the end of its lease.
 #[derive(Debug)]
-struct Life {
+struct NodeIncarnation {
     id: Arc<str>,
     /// Until when no other node can take its sessions, by the clock of this machine.
     until: Mutex<Instant>,
     over: AtomicBool,
 }
 
-impl Life {
-    fn holds(&self) -> bool {
+impl NodeIncarnation {
+    fn is_valid(&self) -> bool {
         !self.over.load(Ordering::SeqCst) && Instant::now() < self.until()
     }
 
@@ -92,17 +93,17 @@ impl Life {
 }
 
 /// Words on their way to the driver.
-struct Words {
-    sender: mpsc::Sender<Word>,
-    receiver: tokio::sync::Mutex<mpsc::Receiver<Word>>,
+struct EventQueue {
+    sender: mpsc::Sender<ClusterEvent>,
+    receiver: tokio::sync::Mutex<mpsc::Receiver<ClusterEvent>>,
     missed: AtomicBool,
     lost: AtomicBool,
     urgent: tokio::sync::Notify,
 }
 
-impl Words {
+impl EventQueue {
     fn new() -> Self {
-        let (sender, receiver) = mpsc::channel(WORDS_WAITING_MAX);
+        let (sender, receiver) = mpsc::channel(EVENTS_QUEUED_MAX);
         Self {
             sender,
             receiver: tokio::sync::Mutex::new(receiver),
@@ -112,10 +113,10 @@ impl Words {
         }
     }
 
-    fn say(&self, word: Word) {
-        if word == Word::Lost {
+    fn push(&self, word: ClusterEvent) {
+        if word == ClusterEvent::LeasesLost {
             self.lost.store(true, Ordering::SeqCst);
-        } else if word == Word::Missed || self.sender.try_send(word).is_err() {
+        } else if word == ClusterEvent::Lagged || self.sender.try_send(word).is_err() {
             self.missed.store(true, Ordering::SeqCst);
         } else {
             return;
@@ -123,14 +124,14 @@ impl Words {
         self.urgent.notify_one();
     }
 
-    async fn next(&self) -> Word {
+    async fn next(&self) -> ClusterEvent {
         let mut receiver = self.receiver.lock().await;
         loop {
             if self.lost.swap(false, Ordering::SeqCst) {
-                return Word::Lost;
+                return ClusterEvent::LeasesLost;
             }
             if self.missed.swap(false, Ordering::SeqCst) {
-                return Word::Missed;
+                return ClusterEvent::Lagged;
             }
             tokio::select! {
                 biased;
@@ -148,40 +149,43 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What nodes say to each other, as the payload of a notification; `append.sql` writes the first.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Payload {
+enum NodeMessage {
     Appended {
         appended: SessionId,
         seq: i64,
     },
-    Told {
-        told: SessionId,
+    Published {
+        #[serde(rename = "told")]
+        published: SessionId,
         after: u64,
         deltas: Vec<Delta>,
     },
-    Free {
+    Released {
         free: SessionId,
     },
-    Posted {
+    Enqueued {
         posted: SessionId,
     },
     Followed {
         followed: SessionId,
     },
     /// What a node says to itself, to know that it still hears.
-    Beat {
+    Heartbeat {
         beat: u64,
     },
 }
 
-impl Payload {
-    fn into_word(self) -> Option<Word> {
+impl NodeMessage {
+    fn into_event(self) -> Option<ClusterEvent> {
         Some(match self {
-            Self::Appended { appended: id, seq } => Word::Appended { id, seq: to_seq(seq) },
-            Self::Told { told: id, after, deltas } => Word::Told { id, after: Seq(after), deltas },
-            Self::Free { free: id } => Word::Free { id },
-            Self::Posted { posted: id } => Word::Posted { id },
-            Self::Followed { followed: id } => Word::Followed { id },
-            Self::Beat { .. } => return None,
+            Self::Appended { appended: id, seq } => ClusterEvent::Appended { id, seq: to_seq(seq) },
+            Self::Published { published: id, after, deltas } => {
+                ClusterEvent::Deltas { id, after: Seq(after), deltas }
+            }
+            Self::Released { free: id } => ClusterEvent::Orphaned { id },
+            Self::Enqueued { posted: id } => ClusterEvent::InputQueued { id },
+            Self::Followed { followed: id } => ClusterEvent::FollowerJoined { id },
+            Self::Heartbeat { .. } => return None,
         })
     }
 }
@@ -194,22 +198,22 @@ impl PostgresNode {
     pub async fn join(store: &PostgresStore, name: &str) -> Result<Self, StoreError> {
         let database = Arc::clone(&store.database);
         let channel = format!("sysop_{}", Uuid::new_v4().simple());
-        let life = keeper::begin_life(&database, name, &channel).await?;
-        let inner = Arc::new(Inner {
+        let incarnation = heartbeat::register_node(&database, name, &channel).await?;
+        let inner = Arc::new(NodeInner {
             name: name.to_owned(),
             channel,
             database,
             writer: Arc::clone(&store.writer),
-            life: Mutex::new(Arc::new(life)),
+            incarnation: Mutex::new(Arc::new(incarnation)),
             leaving: AtomicBool::new(false),
             left: tokio::sync::OnceCell::new(),
-            words: Words::new(),
+            events: EventQueue::new(),
             watched: Mutex::default(),
             watching: tokio::sync::Mutex::default(),
             tasks: Mutex::default(),
         });
         let listening = listener::start(&inner).await?;
-        let keeping = tokio::spawn(keeper::keep(Arc::downgrade(&inner)));
+        let keeping = tokio::spawn(heartbeat::run(Arc::downgrade(&inner)));
         lock(&inner.tasks).extend([listening, keeping.abort_handle()]);
         Ok(Self { inner })
     }
@@ -227,7 +231,7 @@ impl PostgresNode {
         if self.inner.leaving.load(Ordering::SeqCst) {
             return Err(leaving());
         }
-        if !self.inner.life().holds() {
+        if !self.inner.incarnation().is_valid() {
             return Err(StoreError::Unavailable(format!(
                 "this node could not say to the database {} that it lives; it waits until it can",
                 self.inner.database.place
@@ -241,7 +245,7 @@ fn leaving() -> StoreError {
     StoreError::Unavailable("this node is being shut down and takes no sessions; use another one".to_owned())
 }
 
-impl Drop for Inner {
+impl Drop for NodeInner {
     fn drop(&mut self) {
         for task in self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner) {
             task.abort();
@@ -249,21 +253,21 @@ impl Drop for Inner {
     }
 }
 
-impl Inner {
-    fn life(&self) -> Arc<Life> {
-        Arc::clone(&lock(&self.life))
+impl NodeInner {
+    fn incarnation(&self) -> Arc<NodeIncarnation> {
+        Arc::clone(&lock(&self.incarnation))
     }
 
-    fn lease(&self, id: &SessionId, life: Arc<Life>, token: i64) -> Arc<dyn Lease> {
-        let claim = Claim { owner: Arc::clone(&life.id), token };
+    fn lease(&self, id: &SessionId, incarnation: Arc<NodeIncarnation>, token: i64) -> Arc<dyn Lease> {
+        let claim = OwnerClaim { owner: Arc::clone(&incarnation.id), token };
         let (database, writer) = (Arc::clone(&self.database), Arc::clone(&self.writer));
-        let given_back = AtomicBool::new(false);
-        Arc::new(PostgresLease { id: id.clone(), life, claim, database, writer, given_back })
+        let released = AtomicBool::new(false);
+        Arc::new(PostgresLease { id: id.clone(), incarnation, claim, database, writer, released })
     }
 
     /// Tries to take a session; none where it changed hands meanwhile.
-    async fn try_acquire(&self, id: &SessionId) -> Result<Option<Acquired>, StoreError> {
-        let life = self.life();
+    async fn try_acquire(&self, id: &SessionId) -> Result<Option<AcquireOutcome>, StoreError> {
+        let incarnation = self.incarnation();
         let database = &self.database;
         let dead = || {
             StoreError::Unavailable(format!(
@@ -271,10 +275,10 @@ impl Inner {
                 database.place
             ))
         };
-        if !life.holds() {
+        if !incarnation.is_valid() {
             return Err(dead());
         }
-        let look = || {
+        let select_owner = || {
             sqlx::query(
                 "SELECT owner, token, node.name, node.id IS NOT NULL, COALESCE(node.until > clock_timestamp(), false) \
                  FROM sysop_sessions AS session LEFT JOIN sysop_nodes AS node ON node.id = owner \
@@ -283,7 +287,7 @@ impl Inner {
             .bind(id.as_str())
             .fetch_optional(&database.pool)
         };
-        let row = database.retried(look).await?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let row = database.retry(select_owner).await?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let found = (|| {
             let owner: Option<String> = row.try_get(0)?;
             let token: i64 = row.try_get(1)?;
@@ -291,20 +295,20 @@ impl Inner {
             Ok((owner, token, name, row.try_get::<bool, _>(3)?, row.try_get::<bool, _>(4)?))
         })();
         let (owner, token, name, has_row, alive) = found.map_err(|error| database.fault(&error))?;
-        let mine = owner.as_deref() == Some(&*life.id);
+        let mine = owner.as_deref() == Some(&*incarnation.id);
         if alive && !mine {
-            return Ok(Some(Acquired::HeldBy(name.unwrap_or_default())));
+            return Ok(Some(AcquireOutcome::OwnedBy(name.unwrap_or_default())));
         }
         if has_row && !mine {
             // In the same row as its renewal: one of the two is first, and the other sees it.
-            let bury = || {
+            let delete_expired_owner = || {
                 sqlx::query("DELETE FROM sysop_nodes WHERE id = $1 AND until <= clock_timestamp()")
                     .bind(owner.as_deref())
                     .execute(&database.pool)
             };
-            database.retried(bury).await?;
+            database.retry(delete_expired_owner).await?;
         }
-        let fresh = random_mark();
+        let fresh = random_nonzero();
         let take = || {
             sqlx::query(
                 "UPDATE sysop_sessions SET owner = $2, token = $3 \
@@ -312,21 +316,21 @@ impl Inner {
                      AND (owner = $2 OR NOT EXISTS (SELECT 1 FROM sysop_nodes WHERE id = owner)))",
             )
             .bind(id.as_str())
-            .bind(&*life.id)
+            .bind(&*incarnation.id)
             .bind(fresh)
             .bind(token)
             .bind(owner.as_deref())
             .execute(&database.pool)
         };
-        let taken = database.retried(take).await?.rows_affected() == 1;
-        if taken && !life.holds() {
+        let taken = database.retry(take).await?.rows_affected() == 1;
+        if taken && !incarnation.is_valid() {
             return Err(dead());
         }
-        Ok(taken.then(|| Acquired::Owned(self.lease(id, life, fresh))))
+        Ok(taken.then(|| AcquireOutcome::Owned(self.lease(id, incarnation, fresh))))
     }
 
     /// Tells the database who watches, or that this node does not any more.
-    async fn set_watching(&self, id: &SessionId, watching: bool) -> Result<Watched, StoreError> {
+    async fn set_watching(&self, id: &SessionId, watching: bool) -> Result<WatchSnapshot, StoreError> {
         let database = &self.database;
         let set = || {
             sqlx::query(
@@ -350,20 +354,20 @@ impl Inner {
             .bind(watching)
             .fetch_optional(&database.pool)
         };
-        let row = database.retried(set).await?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
-        let watched = (|| Ok(Watched { last: to_seq(row.try_get(0)?), owner: row.try_get(1)? }))();
+        let row = database.retry(set).await?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let watched = (|| Ok(WatchSnapshot { last: to_seq(row.try_get(0)?), owner: row.try_get(1)? }))();
         watched.map_err(|error| database.fault(&error))
     }
 }
 
 #[async_trait]
 impl Cluster for PostgresNode {
-    fn found(&self, id: &SessionId) -> Arc<dyn Lease> {
-        self.inner.lease(id, self.inner.life(), random_mark())
+    fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease> {
+        self.inner.lease(id, self.inner.incarnation(), random_nonzero())
     }
 
-    async fn acquire(&self, id: &SessionId) -> Result<Acquired, StoreError> {
-        for _ in 0..LOOKS_MAX {
+    async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError> {
+        for _ in 0..ACQUIRE_ATTEMPTS_MAX {
             if self.inner.leaving.load(Ordering::SeqCst) {
                 return Err(leaving());
             }
@@ -374,7 +378,7 @@ impl Cluster for PostgresNode {
         Err(StoreError::Unavailable(format!("session {id} changes hands all the time; try again")))
     }
 
-    async fn post(&self, id: &SessionId, letter: &Letter) -> Result<(), StoreError> {
+    async fn enqueue(&self, id: &SessionId, letter: &ForwardedInput) -> Result<(), StoreError> {
         let database = &self.inner.database;
         let body = serde_json::to_string(&letter.input).map_err(|error| {
             StoreError::Corrupt(format!("an input cannot be posted as JSON ({error}); please report this"))
@@ -395,13 +399,13 @@ impl Cluster for PostgresNode {
             .bind(&body)
             .fetch_optional(&database.pool)
         };
-        match database.retried(post).await? {
+        match database.retry(post).await? {
             Some(_) => Ok(()),
             None => Err(StoreError::NotFound(id.clone())),
         }
     }
 
-    async fn watch(&self, id: &SessionId) -> Result<Watched, StoreError> {
+    async fn watch(&self, id: &SessionId) -> Result<WatchSnapshot, StoreError> {
         let _one = self.inner.watching.lock().await;
         let found = self.inner.set_watching(id, true).await?;
         *lock(&self.inner.watched).entry(id.clone()).or_default() += 1;
@@ -424,14 +428,14 @@ impl Cluster for PostgresNode {
         }
     }
 
-    async fn word(&self) -> Word {
-        self.inner.words.next().await
+    async fn next_event(&self) -> ClusterEvent {
+        self.inner.events.next().await
     }
 
     async fn leave(&self) -> Result<(), StoreError> {
         self.inner.leaving.store(true, Ordering::SeqCst);
-        let life = self.inner.life();
-        life.over.store(true, Ordering::SeqCst);
+        let incarnation = self.inner.incarnation();
+        incarnation.over.store(true, Ordering::SeqCst);
         let database = &self.inner.database;
         let leave = || {
             sqlx::query(
@@ -440,10 +444,10 @@ impl Cluster for PostgresNode {
                  SELECT count(pg_notify(channel, json_build_object('free', id)::text))
                  FROM free, unnest(watchers) AS channel",
             )
-            .bind(&*life.id)
+            .bind(&*incarnation.id)
             .execute(&database.pool)
         };
-        self.inner.left.get_or_try_init(|| async { database.retried(leave).await.map(|_| ()) }).await.copied()
+        self.inner.left.get_or_try_init(|| async { database.retry(leave).await.map(|_| ()) }).await.copied()
     }
 }
 
@@ -451,58 +455,58 @@ impl Cluster for PostgresNode {
 #[derive(Debug)]
 struct PostgresLease {
     id: SessionId,
-    life: Arc<Life>,
-    claim: Claim,
+    incarnation: Arc<NodeIncarnation>,
+    claim: OwnerClaim,
     database: Arc<Database>,
-    writer: Arc<Writer>,
-    given_back: AtomicBool,
+    writer: Arc<PostgresWriter>,
+    released: AtomicBool,
 }
 
 #[async_trait]
 impl Lease for PostgresLease {
-    fn holds(&self) -> bool {
-        self.life.holds()
+    fn is_valid(&self) -> bool {
+        self.incarnation.is_valid()
     }
 
     async fn append(
         &self,
         after: Seq,
         events: &[Arc<Logged>],
-        letters: &[LetterNumber],
+        queued_inputs: &[QueuePosition],
     ) -> Result<Seq, StoreError> {
-        if !self.holds() {
-            return Err(StoreError::Taken { id: self.id.clone(), by: String::new() });
+        if !self.is_valid() {
+            return Err(StoreError::LeaseLost { id: self.id.clone(), by: String::new() });
         }
-        let last = check_order(&self.id, after, events)?;
-        let letters = letters.iter().map(|letter| to_integer(letter.0)).collect();
-        match Rows::of(events)? {
+        let last = check_seq_order(&self.id, after, events)?;
+        let queued_inputs = queued_inputs.iter().map(|letter| to_integer(letter.0)).collect();
+        match EncodedBatch::of(events)? {
             Some(rows) => {
                 let (id, claim) = (self.id.clone(), self.claim.clone());
-                self.writer.append(Append { id, after, last, rows, claim, letters }).await
+                self.writer.append(AppendRequest { id, after, last, rows, claim, queued_inputs }).await
             }
             None => {
-                self.take(letters).await?;
+                self.take(queued_inputs).await?;
                 Ok(after)
             }
         }
     }
 
-    async fn letters(&self) -> Result<Vec<Waiting>, StoreError> {
+    async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError> {
         let database = &self.database;
         let read = || {
             sqlx::query_as::<_, (i64, String)>(
                 "SELECT number, body FROM sysop_letters WHERE session = $1 AND taken IS NULL ORDER BY number LIMIT $2",
             )
             .bind(self.id.as_str())
-            .bind(to_integer(LETTERS_MAX as u64))
+            .bind(to_integer(QUEUE_BATCH_MAX as u64))
             .fetch_all(&database.pool)
         };
         let (mut waiting, mut unreadable) = (Vec::new(), Vec::new());
-        for (number, body) in database.retried(read).await? {
+        for (number, body) in database.retry(read).await? {
             match serde_json::from_str::<Input>(&body) {
                 Ok(input) => {
-                    let number = LetterNumber(u64::try_from(number).unwrap_or(0));
-                    waiting.push(Waiting { number, input });
+                    let number = QueuePosition(u64::try_from(number).unwrap_or(0));
+                    waiting.push(QueuedInput { number, input });
                 }
                 Err(_) => unreadable.push(number),
             }
@@ -514,7 +518,7 @@ impl Lease for PostgresLease {
         Ok(waiting)
     }
 
-    async fn tell(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError> {
+    async fn publish_deltas(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError> {
         let payloads = payloads(&self.id, after, deltas);
         let database = &self.database;
         let tell = || {
@@ -530,29 +534,29 @@ impl Lease for PostgresLease {
             .bind(&payloads)
             .fetch_one(&database.pool)
         };
-        Ok(database.retried(tell).await? > 0)
+        Ok(database.retry(tell).await? > 0)
     }
 
     async fn release(&self) -> Result<(), StoreError> {
-        self.given_back.store(true, Ordering::SeqCst);
-        give_back(&self.database, &self.id, &self.claim).await
+        self.released.store(true, Ordering::SeqCst);
+        release_session(&self.database, &self.id, &self.claim).await
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.writer.trouble()
+    fn stall_reason(&self) -> Option<String> {
+        self.writer.stall_reason()
     }
 }
 
 /// Nobody here works on the session any more: it must not look as if somebody did.
 impl Drop for PostgresLease {
     fn drop(&mut self) {
-        if *self.given_back.get_mut() || !self.life.holds() {
+        if *self.released.get_mut() || !self.incarnation.is_valid() {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (database, id, claim) = (Arc::clone(&self.database), self.id.clone(), self.claim.clone());
         runtime.spawn(async move {
-            if let Err(error) = give_back(&database, &id, &claim).await {
+            if let Err(error) = release_session(&database, &id, &claim).await {
                 tracing::debug!(session = %id, %error, "a session that nobody works on is not given back");
             }
         });
@@ -560,7 +564,7 @@ impl Drop for PostgresLease {
 }
 
 /// Makes a session free, if that claim on it is the newest.
-async fn give_back(database: &Database, id: &SessionId, claim: &Claim) -> Result<(), StoreError> {
+async fn release_session(database: &Database, id: &SessionId, claim: &OwnerClaim) -> Result<(), StoreError> {
     let release = || {
         sqlx::query(
             "WITH free AS (
@@ -575,12 +579,12 @@ async fn give_back(database: &Database, id: &SessionId, claim: &Claim) -> Result
         .bind(claim.token)
         .execute(&database.pool)
     };
-    database.retried(release).await.map(|_| ())
+    database.retry(release).await.map(|_| ())
 }
 
 impl PostgresLease {
     /// Marks letters as taken that led to nothing.
-    async fn take(&self, letters: Vec<i64>) -> Result<(), StoreError> {
+    async fn take(&self, queued_inputs: Vec<i64>) -> Result<(), StoreError> {
         let database = &self.database;
         let take = || {
             sqlx::query(
@@ -590,11 +594,13 @@ impl PostgresLease {
             )
             .bind(self.id.as_str())
             .bind(self.claim.token)
-            .bind(&letters)
+            .bind(&queued_inputs)
             .execute(&database.pool)
         };
-        match database.retried(take).await?.rows_affected() {
-            0 if !letters.is_empty() => Err(StoreError::Taken { id: self.id.clone(), by: String::new() }),
+        match database.retry(take).await?.rows_affected() {
+            0 if !queued_inputs.is_empty() => {
+                Err(StoreError::LeaseLost { id: self.id.clone(), by: String::new() })
+            }
             _ => Ok(()),
         }
     }
@@ -606,7 +612,7 @@ fn payloads(id: &SessionId, after: Seq, deltas: &[Delta]) -> Vec<String> {
     let mut waiting: Vec<Delta> = Vec::new();
     let mut bytes = 0;
     let write = |deltas: Vec<Delta>| {
-        let payload = Payload::Told { told: id.clone(), after: after.0, deltas };
+        let payload = NodeMessage::Published { published: id.clone(), after: after.0, deltas };
         serde_json::to_string(&payload).expect("deltas are plain data")
     };
     for delta in deltas.iter().flat_map(pieces) {
@@ -630,7 +636,7 @@ fn pieces(delta: &Delta) -> Vec<Delta> {
     let split = |text: &str, make: &dyn Fn(String) -> Delta| {
         let (mut pieces, mut left) = (Vec::new(), text);
         while !left.is_empty() {
-            let (piece, rest) = left.split_at(left.floor_char_boundary(PIECE_BYTES_MAX));
+            let (piece, rest) = left.split_at(left.floor_char_boundary(DELTA_TEXT_BYTES_MAX));
             pieces.push(make(piece.to_owned()));
             left = rest;
         }

@@ -9,7 +9,9 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, StoreError};
 
 use super::database::Database;
-use crate::row::{NAMES_FILES, Reading, SummaryRow, named_in, summary, to_integer, to_seq};
+use crate::row_codec::{
+    FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
+};
 
 /// The log has no gaps, so a page ends where its last seq is: no sorting, no counting.
 const LOAD: &str =
@@ -17,7 +19,8 @@ const LOAD: &str =
 const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sysop_sessions \
                     ORDER BY changed DESC, id DESC LIMIT $1";
 
-const NAMED: &str = "SELECT body FROM sysop_events WHERE strpos(body, $1) > 0 OR strpos(body, $2) > 0";
+const SELECT_REFERENCING_BODIES: &str =
+    "SELECT body FROM sysop_events WHERE strpos(body, $1) > 0 OR strpos(body, $2) > 0";
 
 impl Database {
     /// See `Store::load`; a session that is not there is `NotFound`.
@@ -31,7 +34,7 @@ impl Database {
             let query =
                 sqlx::query(LOAD).bind(id.as_str()).bind(to_integer(after.0)).bind(to_integer(limit as u64));
             let mut rows = query.fetch(&self.pool);
-            let mut reading = Reading::new(&self.place, id, after, 0); // how many there are is not known
+            let mut reading = LogDecoder::new(&self.place, id, after, 0); // how many there are is not known
             while let Some(row) = rows.try_next().await? {
                 let stored = (to_seq(row.try_get(0)?), Timestamp(row.try_get(1)?), row.try_get(2)?);
                 if let Err(error) = reading.push(Some(stored)) {
@@ -40,7 +43,7 @@ impl Database {
             }
             Ok(reading.finish())
         };
-        let events = self.retried(read).await??;
+        let events = self.retry(read).await??;
         if events.is_empty() && !self.exists(id).await? {
             return Err(StoreError::NotFound(id.clone()));
         }
@@ -51,17 +54,17 @@ impl Database {
     pub(super) async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
         let read =
             || sqlx::query_as::<_, SummaryRow>(LIST).bind(to_integer(limit as u64)).fetch_all(&self.pool);
-        Ok(self.retried(read).await?.into_iter().map(summary).collect())
+        Ok(self.retry(read).await?.into_iter().map(summary).collect())
     }
 
     /// `after` where the log ends there.
-    pub(super) async fn compare(&self, id: &SessionId, after: Seq) -> Result<Seq, StoreError> {
+    pub(super) async fn check_last_seq(&self, id: &SessionId, after: Seq) -> Result<Seq, StoreError> {
         let read = || {
             sqlx::query_scalar("SELECT last_seq FROM sysop_sessions WHERE id = $1")
                 .bind(id.as_str())
                 .fetch_optional(&self.pool)
         };
-        let found = to_seq(self.retried(read).await?.unwrap_or(0));
+        let found = to_seq(self.retry(read).await?.unwrap_or(0));
         if found == after {
             return Ok(after);
         }
@@ -74,22 +77,27 @@ impl Database {
             let done = sqlx::query("DELETE FROM sysop_sessions WHERE id = $1").bind(id.as_str());
             Ok(done.execute(&self.pool).await?.rows_affected())
         };
-        match self.retried(delete).await? {
+        match self.retry(delete).await? {
             0 => Err(StoreError::NotFound(id.clone())),
             _ => Ok(()),
         }
     }
 
-    /// See `Store::named`.
-    pub(super) async fn named(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
+    /// See `Store::referenced_files`.
+    pub(super) async fn referenced_files(
+        &self,
+        files: &HashSet<String>,
+    ) -> Result<HashSet<String>, StoreError> {
         let mut named = HashSet::new();
         if files.is_empty() {
             return Ok(named);
         }
-        let query = sqlx::query_scalar::<_, String>(NAMED).bind(NAMES_FILES[0]).bind(NAMES_FILES[1]);
+        let query = sqlx::query_scalar::<_, String>(SELECT_REFERENCING_BODIES)
+            .bind(FILE_REFERENCE_MARKERS[0])
+            .bind(FILE_REFERENCE_MARKERS[1]);
         let mut bodies = query.fetch(&self.pool);
         while let Some(body) = bodies.try_next().await.map_err(|error| self.fault(&error))? {
-            named.extend(named_in(&body, files));
+            named.extend(referenced_files_in(&body, files));
         }
         Ok(named)
     }
@@ -100,6 +108,6 @@ impl Database {
                 .bind(id.as_str())
                 .fetch_one(&self.pool)
         };
-        self.retried(read).await
+        self.retry(read).await
     }
 }

@@ -6,7 +6,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 
 /// Held while the tables are changed, so that of several nodes that start at once only one does it.
-const MIGRATING: i64 = 0x0073_7973_6f70;
+const MIGRATION_LOCK: i64 = 0x0073_7973_6f70;
 
 /// The oldest PostgreSQL that is known to do all that is asked here.
 pub(super) const SERVER_MIN: u32 = 13;
@@ -73,16 +73,16 @@ const MIGRATIONS: &[&str] = &[
 
 /// Why the tables are not those of today.
 #[derive(Debug)]
-pub(super) enum SchemaFault {
+pub(super) enum SchemaError {
     /// The database did not do it.
     Sql(sqlx::Error),
     /// The server is too old for them.
-    OldServer {
+    UnsupportedServer {
         /// Its version.
         found: u32,
     },
     /// They are of a later day.
-    Newer {
+    NewerSchema {
         /// Their version.
         found: i32,
         /// The newest that this program knows.
@@ -90,24 +90,24 @@ pub(super) enum SchemaFault {
     },
 }
 
-impl From<sqlx::Error> for SchemaFault {
+impl From<sqlx::Error> for SchemaError {
     fn from(error: sqlx::Error) -> Self {
         Self::Sql(error)
     }
 }
 
 /// Brings the tables up to date.
-pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaFault> {
+pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaError> {
     // 170002 is 17.2, 90624 is 9.6.24. One that does not say is asked anyway.
     match connection.server_version_num().map(|number| number / 10_000) {
-        Some(found) if found < SERVER_MIN => return Err(SchemaFault::OldServer { found }),
+        Some(found) if found < SERVER_MIN => return Err(SchemaError::UnsupportedServer { found }),
         Some(_) | None => {}
     }
     if is_current(connection).await? {
         return Ok(());
     }
     let mut work = connection.begin().await?;
-    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATING).execute(&mut *work).await?;
+    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK).execute(&mut *work).await?;
     // Before it is asked whether the table is there: only this hears of what another node did meanwhile.
     work.execute("CREATE TABLE IF NOT EXISTS sysop_schema (version int NOT NULL)").await?;
     let done = version(&mut work).await?;
@@ -121,18 +121,18 @@ pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaF
 }
 
 /// Whether the tables are those of today; an error where they are of a later day.
-pub(super) async fn is_current(connection: &mut PgConnection) -> Result<bool, SchemaFault> {
+pub(super) async fn is_current(connection: &mut PgConnection) -> Result<bool, SchemaError> {
     let there: bool = sqlx::query_scalar("SELECT to_regclass('sysop_schema') IS NOT NULL")
         .fetch_one(&mut *connection)
         .await?;
     Ok(there && version(connection).await? == known())
 }
 
-async fn version(connection: &mut PgConnection) -> Result<i32, SchemaFault> {
+async fn version(connection: &mut PgConnection) -> Result<i32, SchemaError> {
     let found: Option<i32> =
         sqlx::query_scalar("SELECT version FROM sysop_schema").fetch_optional(connection).await?;
     match found.unwrap_or(0) {
-        found if found > known() => Err(SchemaFault::Newer { found, known: known() }),
+        found if found > known() => Err(SchemaError::NewerSchema { found, known: known() }),
         found => Ok(found),
     }
 }

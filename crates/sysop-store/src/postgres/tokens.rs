@@ -8,39 +8,39 @@ use sysop_driver::port::StoreError;
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 
 use super::PostgresStore;
-use crate::row::to_integer;
-use crate::tokens::{TokenRow, record, taken, too_many};
+use crate::row_codec::to_integer;
+use crate::tokens::{TokenRow, duplicate_token_error, token_from_row, too_many_tokens_error};
 
-const KEEP: &str = "INSERT INTO sysop_tokens \
+const INSERT: &str = "INSERT INTO sysop_tokens \
                     (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \
                     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10 WHERE (SELECT count(*) FROM sysop_tokens) < $11 \
                     ON CONFLICT (id) DO NOTHING";
 const LIST: &str = "SELECT id, kind, name, scope, hash, created, expires, last_used, parent, visited \
                     FROM sysop_tokens ORDER BY created, id";
-const USED: &str = "UPDATE sysop_tokens AS token SET last_used = greatest(last_used, used.at) \
+const TOUCH: &str = "UPDATE sysop_tokens AS token SET last_used = greatest(last_used, used.at) \
                     FROM unnest($1::text[], $2::bigint[]) AS used (id, at) WHERE token.id = used.id";
 
 #[async_trait]
 impl TokenStore for PostgresStore {
-    async fn keep_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
+    async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
         let kept = {
             // One after the other, so that they are counted; several nodes at once may keep one too many each.
-            let _one = self.database.counting.lock().await;
-            self.database.retried(|| self.keep(token)).await?
+            let _one = self.database.token_insert_lock.lock().await;
+            self.database.retry(|| self.insert_token(token)).await?
         };
         if kept {
             return Ok(());
         }
         match self.tokens().await?.into_iter().find(|kept| kept.id == token.id) {
             Some(kept) if kept == *token => Ok(()), // only the answer was lost
-            Some(_) => Err(taken(&token.id)),
-            None => Err(too_many()),
+            Some(_) => Err(duplicate_token_error(&token.id)),
+            None => Err(too_many_tokens_error()),
         }
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
         let read = || sqlx::query_as::<_, TokenRow>(LIST).fetch_all(&self.database.pool);
-        Ok(self.database.retried(read).await?.into_iter().filter_map(record).collect())
+        Ok(self.database.retry(read).await?.into_iter().filter_map(token_from_row).collect())
     }
 
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
@@ -51,10 +51,10 @@ impl TokenStore for PostgresStore {
         self.change("UPDATE sysop_tokens SET visited = true WHERE id = $1 AND NOT visited", id).await
     }
 
-    async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
+    async fn record_token_uses(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
         let (ids, times): (Vec<_>, Vec<_>) = uses.iter().map(|(id, at)| (id.as_str(), at.0)).unzip();
-        let used = || sqlx::query(USED).bind(&ids).bind(&times).execute(&self.database.pool);
-        self.database.retried(used).await?;
+        let used = || sqlx::query(TOUCH).bind(&ids).bind(&times).execute(&self.database.pool);
+        self.database.retry(used).await?;
         Ok(())
     }
 }
@@ -63,11 +63,11 @@ impl PostgresStore {
     /// Whether the row of a token was changed by this.
     async fn change(&self, statement: &'static str, id: &TokenId) -> Result<bool, StoreError> {
         let change = || sqlx::query(statement).bind(id.as_str()).execute(&self.database.pool);
-        Ok(self.database.retried(change).await?.rows_affected() > 0)
+        Ok(self.database.retry(change).await?.rows_affected() > 0)
     }
 
-    async fn keep(&self, token: &TokenRecord) -> Result<bool, sqlx::Error> {
-        let insert = sqlx::query(KEEP)
+    async fn insert_token(&self, token: &TokenRecord) -> Result<bool, sqlx::Error> {
+        let insert = sqlx::query(INSERT)
             .bind(token.id.as_str())
             .bind(token.kind.as_str())
             .bind(token.name.as_str())

@@ -18,9 +18,9 @@ use sysop_driver::port::StoreError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use super::database::{Database, PAUSE_MAX, Patience, within};
-use super::fault::{is_passing, may_end};
-use crate::row::{Rows, to_integer, to_seq};
+use super::database::{BACKOFF_MAX, Backoff, Database, with_statement_timeout};
+use super::error::{is_recoverable, is_transient};
+use crate::row_codec::{EncodedBatch, to_integer, to_seq};
 
 /// Writes that may wait; later ones wait before they are queued.
 const JOBS_WAITING_MAX: usize = 1024;
@@ -38,19 +38,19 @@ const APPEND: &str = include_str!("append.sql");
 
 /// One append.
 #[derive(Debug)]
-pub(super) struct Append {
+pub(super) struct AppendRequest {
     pub(super) id: SessionId,
     pub(super) after: Seq,
     pub(super) last: Seq,
-    pub(super) rows: Rows,
-    pub(super) claim: Claim,
+    pub(super) rows: EncodedBatch,
+    pub(super) claim: OwnerClaim,
     /// The letters that led to it.
-    pub(super) letters: Vec<i64>,
+    pub(super) queued_inputs: Vec<i64>,
 }
 
 /// With what right a writer appends.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Claim {
+pub(super) struct OwnerClaim {
     /// The node that owns the session; empty where nobody does.
     pub(super) owner: Arc<str>,
     /// What it has to show; 0 where nobody owns the session.
@@ -59,52 +59,52 @@ pub(super) struct Claim {
 
 /// The sending end of a writer; the task behind it ends with it.
 #[derive(Debug)]
-pub(super) struct Writer {
-    jobs: mpsc::Sender<Job>,
+pub(super) struct PostgresWriter {
+    jobs: mpsc::Sender<AppendJob>,
     database: Arc<Database>,
-    trouble: Trouble,
+    stall_reason: StallReason,
 }
 
 /// What keeps appends waiting, in one sentence.
-type Trouble = Arc<Mutex<Option<String>>>;
+type StallReason = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug)]
-struct Job {
-    append: Append,
+struct AppendJob {
+    append: AppendRequest,
     /// Tells this append from all others, also when it is sent twice.
-    mark: i64,
+    idempotency_key: i64,
     answer: oneshot::Sender<Result<Seq, StoreError>>,
 }
 
-impl Job {
+impl AppendJob {
     /// Whether a session that goes on waits for it. A new one does not: nobody has it yet.
-    fn is_patient(&self) -> bool {
+    fn waits_out_outage(&self) -> bool {
         self.append.claim.token != 0 && self.append.after > Seq(0)
     }
 }
 
-impl Writer {
+impl PostgresWriter {
     /// Connects to nothing yet.
     pub(super) fn new(database: Arc<Database>) -> Self {
         let (jobs, waiting) = mpsc::channel(JOBS_WAITING_MAX);
-        let trouble = Trouble::default();
-        let work = Work {
+        let stall_reason = StallReason::default();
+        let work = WriterTask {
             database: Arc::clone(&database),
             connection: None,
             waiting: VecDeque::new(),
-            trouble: Arc::clone(&trouble),
+            stall_reason: Arc::clone(&stall_reason),
         };
         tokio::spawn(work.run(waiting));
-        Self { jobs, database, trouble }
+        Self { jobs, database, stall_reason }
     }
 
     /// Why appends wait, where they do.
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn stall_reason(&self) -> Option<String> {
+        self.stall_reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// See `Store::append`. Once it is queued it happens, whether or not the caller still waits.
-    pub(super) async fn append(&self, append: Append) -> Result<Seq, StoreError> {
+    pub(super) async fn append(&self, append: AppendRequest) -> Result<Seq, StoreError> {
         let stopped = || {
             StoreError::Unavailable(format!(
                 "sysop was stopped while it wrote to the database {}; start it again to see what was stored",
@@ -112,31 +112,34 @@ impl Writer {
             ))
         };
         let (answer, answered) = oneshot::channel();
-        self.jobs.send(Job { append, mark: random_mark(), answer }).await.map_err(|_| stopped())?;
+        self.jobs
+            .send(AppendJob { append, idempotency_key: random_nonzero(), answer })
+            .await
+            .map_err(|_| stopped())?;
         answered.await.unwrap_or_else(|_| Err(stopped()))
     }
 }
 
 /// Any number but 0.
-pub(super) fn random_mark() -> i64 {
+pub(super) fn random_nonzero() -> i64 {
     let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
     (high ^ low).cast_signed() | 1
 }
 
 /// What the task of a writer works with.
-struct Work {
+struct WriterTask {
     database: Arc<Database>,
     /// The connection, and when it was last used.
     connection: Option<(PgConnection, Instant)>,
-    waiting: VecDeque<Job>,
-    trouble: Trouble,
+    waiting: VecDeque<AppendJob>,
+    stall_reason: StallReason,
 }
 
 /// What came of each append of a group.
-type Answers = HashMap<SessionId, Result<Seq, StoreError>>;
+type AppendResults = HashMap<SessionId, Result<Seq, StoreError>>;
 
-impl Work {
-    async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+impl WriterTask {
+    async fn run(mut self, mut jobs: mpsc::Receiver<AppendJob>) {
         loop {
             if self.waiting.is_empty() {
                 match jobs.recv().await {
@@ -144,7 +147,7 @@ impl Work {
                     None => break,
                 }
             }
-            self.take_in(&mut jobs);
+            self.drain_channel(&mut jobs);
             let group = take_group(&mut self.waiting);
             self.write(group, &mut jobs).await;
         }
@@ -153,7 +156,7 @@ impl Work {
         }
     }
 
-    fn take_in(&mut self, jobs: &mut mpsc::Receiver<Job>) {
+    fn drain_channel(&mut self, jobs: &mut mpsc::Receiver<AppendJob>) {
         while self.waiting.len() < JOBS_WAITING_MAX
             && let Ok(job) = jobs.try_recv()
         {
@@ -162,49 +165,49 @@ impl Work {
     }
 
     /// Writes a group, over new connections where the old one breaks, and answers each of its jobs.
-    async fn write(&mut self, mut group: Vec<Job>, jobs: &mut mpsc::Receiver<Job>) {
-        let mut patience = Patience::new();
+    async fn write(&mut self, mut group: Vec<AppendJob>, jobs: &mut mpsc::Receiver<AppendJob>) {
+        let mut backoff = Backoff::new();
         let mut again = false;
         loop {
-            let error = match within(self.try_store(&group, again)).await {
+            let error = match with_statement_timeout(self.try_store(&group, again)).await {
                 Ok(answers) => {
-                    self.tell(None);
-                    return reply(group, &answers);
+                    self.set_stall_reason(None);
+                    return send_results(group, &answers);
                 }
                 Err(error) => error,
             };
             self.connection = None;
-            if !may_end(&error) {
-                return self.write_apart(group, &error).await;
+            if !is_recoverable(&error) {
+                return self.write_one_by_one(group, &error).await;
             }
             again = true;
             tracing::warn!(database = self.database.place, %error, "appending again");
-            if is_passing(&error) && patience.pause().await {
+            if is_transient(&error) && backoff.pause().await {
                 continue;
             }
             let fault = self.database.fault(&error);
-            self.tell(Some(fault.to_string()));
-            self.take_in(jobs);
-            for job in group.extract_if(.., |job| !job.is_patient()) {
+            self.set_stall_reason(Some(fault.to_string()));
+            self.drain_channel(jobs);
+            for job in group.extract_if(.., |job| !job.waits_out_outage()) {
                 job.answer.send(Err(fault.clone())).ok();
             }
             let waiting = std::mem::take(&mut self.waiting);
             for job in waiting {
-                if job.is_patient() {
+                if job.waits_out_outage() {
                     self.waiting.push_back(job);
                 } else {
                     job.answer.send(Err(fault.clone())).ok();
                 }
             }
             if group.is_empty() {
-                return self.tell(None); // nobody waits
+                return self.set_stall_reason(None); // nobody waits
             }
-            tokio::time::sleep(PAUSE_MAX).await;
+            tokio::time::sleep(BACKOFF_MAX).await;
         }
     }
 
     /// One job may be the reason; the others must not suffer for it.
-    async fn write_apart(&mut self, group: Vec<Job>, error: &sqlx::Error) {
+    async fn write_one_by_one(&mut self, group: Vec<AppendJob>, error: &sqlx::Error) {
         if let [job] = &*group {
             tracing::debug!(session = %job.append.id, "an append is refused");
             let fault = self.database.fault(error);
@@ -212,7 +215,7 @@ impl Work {
         }
         for job in group {
             let alone = [job];
-            let answers = within(self.try_store(&alone, true)).await;
+            let answers = with_statement_timeout(self.try_store(&alone, true)).await;
             let [job] = alone;
             let answer = match answers {
                 Ok(mut answers) => answers.remove(&job.append.id).expect("each append has an answer"),
@@ -222,11 +225,11 @@ impl Work {
         }
     }
 
-    fn tell(&self, trouble: Option<String>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    fn set_stall_reason(&self, stall_reason: Option<String>) {
+        *self.stall_reason.lock().unwrap_or_else(PoisonError::into_inner) = stall_reason;
     }
 
-    async fn try_store(&mut self, group: &[Job], again: bool) -> Result<Answers, sqlx::Error> {
+    async fn try_store(&mut self, group: &[AppendJob], again: bool) -> Result<AppendResults, sqlx::Error> {
         // Taken out for as long as a statement runs: where this is given up half-way, it goes too.
         let mut connection = match self.connection.take() {
             Some((connection, used)) if used.elapsed() < IDLE_MAX => connection,
@@ -238,19 +241,19 @@ impl Work {
         };
         let stored = append(&mut connection, group).await?;
         let stored: HashSet<&str> = stored.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-        let mut answers = Answers::new();
-        let mut refused = Vec::new();
+        let mut answers = AppendResults::new();
+        let mut rejected = Vec::new();
         for job in group {
             if stored.contains(job.append.id.as_str()) {
                 answers.insert(job.append.id.clone(), Ok(job.append.last));
             } else {
-                refused.push(job);
+                rejected.push(job);
             }
         }
-        if !refused.is_empty() {
-            explain(&mut connection, &refused, &mut answers).await?;
+        if !rejected.is_empty() {
+            resolve_rejected(&mut connection, &rejected, &mut answers).await?;
             if again {
-                find_stored(&mut connection, &refused, &mut answers).await?;
+                confirm_stored(&mut connection, &rejected, &mut answers).await?;
             }
         }
         self.connection = Some((connection, Instant::now()));
@@ -259,7 +262,7 @@ impl Work {
 }
 
 /// As many jobs as fit into one statement, one of each session.
-fn take_group(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+fn take_group(waiting: &mut VecDeque<AppendJob>) -> Vec<AppendJob> {
     let (mut group, mut left) = (Vec::new(), VecDeque::new());
     let mut sessions = HashSet::new();
     let mut bytes = 0;
@@ -276,7 +279,7 @@ fn take_group(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     group
 }
 
-fn reply(group: Vec<Job>, answers: &Answers) {
+fn send_results(group: Vec<AppendJob>, answers: &AppendResults) {
     for job in group {
         let answer = answers.get(&job.append.id).expect("each append has an answer");
         // Nobody listens where the caller was dropped; the write stands.
@@ -284,22 +287,22 @@ fn reply(group: Vec<Job>, answers: &Answers) {
     }
 }
 
-async fn append(connection: &mut PgConnection, group: &[Job]) -> Result<Vec<PgRow>, sqlx::Error> {
-    fn each<T>(group: &[Job], of: impl Fn(&Job) -> T) -> Vec<T> {
+async fn append(connection: &mut PgConnection, group: &[AppendJob]) -> Result<Vec<PgRow>, sqlx::Error> {
+    fn each<T>(group: &[AppendJob], of: impl Fn(&AppendJob) -> T) -> Vec<T> {
         group.iter().map(of).collect()
     }
     let (mut sessions, mut seqs, mut times, mut bodies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut receivers, mut letters) = (Vec::new(), Vec::new());
-    for Job { append, .. } in group {
+    let (mut receivers, mut queued_inputs) = (Vec::new(), Vec::new());
+    for AppendJob { append, .. } in group {
         for row in &append.rows.events {
             sessions.push(append.id.as_str());
             seqs.push(row.seq);
             times.push(row.at);
             bodies.push(&*row.body);
         }
-        for letter in &append.letters {
+        for letter in &append.queued_inputs {
             receivers.push(append.id.as_str());
-            letters.push(*letter);
+            queued_inputs.push(*letter);
         }
     }
     sqlx::query(APPEND)
@@ -307,19 +310,19 @@ async fn append(connection: &mut PgConnection, group: &[Job]) -> Result<Vec<PgRo
         .bind(each(group, |job| job.append.claim.token))
         .bind(each(group, |job| to_integer(job.append.after.0)))
         .bind(each(group, |job| to_integer(job.append.last.0)))
-        .bind(each(group, |job| job.mark))
-        .bind(each(group, |job| without_nul(&job.append.rows.digest.title)))
-        .bind(each(group, |job| job.append.rows.digest.first_at.0))
-        .bind(each(group, |job| job.append.rows.digest.last_at.0))
-        .bind(each(group, |job| without_nul(&job.append.rows.digest.host)))
-        .bind(each(group, |job| without_nul(&job.append.rows.digest.root)))
+        .bind(each(group, |job| job.idempotency_key))
+        .bind(each(group, |job| without_nul(&job.append.rows.batch_summary.title)))
+        .bind(each(group, |job| job.append.rows.batch_summary.first_at.0))
+        .bind(each(group, |job| job.append.rows.batch_summary.last_at.0))
+        .bind(each(group, |job| without_nul(&job.append.rows.batch_summary.host)))
+        .bind(each(group, |job| without_nul(&job.append.rows.batch_summary.root)))
         .bind(each(group, |job| job.append.claim.owner.to_string()))
         .bind(sessions)
         .bind(seqs)
         .bind(times)
         .bind(bodies)
         .bind(receivers)
-        .bind(letters)
+        .bind(queued_inputs)
         .fetch_all(connection)
         .await
 }
@@ -330,12 +333,12 @@ fn without_nul(text: &str) -> String {
 }
 
 /// Says why appends were not stored, or that they had been before.
-async fn explain(
+async fn resolve_rejected(
     connection: &mut PgConnection,
-    refused: &[&Job],
-    answers: &mut Answers,
+    rejected: &[&AppendJob],
+    answers: &mut AppendResults,
 ) -> Result<(), sqlx::Error> {
-    let ids: Vec<_> = refused.iter().map(|job| job.append.id.as_str()).collect();
+    let ids: Vec<_> = rejected.iter().map(|job| job.append.id.as_str()).collect();
     let rows = sqlx::query(
         "SELECT session.id, last_seq, mark, token, node.name \
          FROM sysop_sessions AS session LEFT JOIN sysop_nodes AS node ON node.id = session.owner \
@@ -348,18 +351,18 @@ async fn explain(
     for row in rows {
         found.insert(row.try_get(0)?, row);
     }
-    for Job { append, mark, .. } in refused {
+    for AppendJob { append, idempotency_key, .. } in rejected {
         let id = append.id.clone();
         let answer = match found.get(id.as_str()) {
             None => Err(StoreError::Conflict { id, expected: append.after, found: Seq(0) }),
             Some(row) => {
                 let last = to_seq(row.try_get(1)?);
-                if row.try_get::<i64, _>(2)? == *mark {
+                if row.try_get::<i64, _>(2)? == *idempotency_key {
                     Ok(append.last)
                 } else if row.try_get::<i64, _>(3)? == append.claim.token || append.after == Seq(0) {
                     Err(StoreError::Conflict { id, expected: append.after, found: last })
                 } else {
-                    Err(StoreError::Taken {
+                    Err(StoreError::LeaseLost {
                         id,
                         by: row.try_get::<Option<String>, _>(4)?.unwrap_or_default(),
                     })
@@ -373,12 +376,12 @@ async fn explain(
 
 /// Of appends that were sent more than once, finds those that were stored and followed by a new owner's: no other mark
 /// tells of them any more.
-async fn find_stored(
+async fn confirm_stored(
     connection: &mut PgConnection,
-    refused: &[&Job],
-    answers: &mut Answers,
+    rejected: &[&AppendJob],
+    answers: &mut AppendResults,
 ) -> Result<(), sqlx::Error> {
-    for Job { append, .. } in refused.iter().filter(|job| job.append.claim.token != 0) {
+    for AppendJob { append, .. } in rejected.iter().filter(|job| job.append.claim.token != 0) {
         let Some(row) = append.rows.events.last() else { continue };
         let stored: bool = sqlx::query_scalar(
             "SELECT EXISTS (SELECT 1 FROM sysop_events WHERE session = $1 AND seq = $2 AND at = $3 AND body = $4)",

@@ -11,15 +11,17 @@ use std::thread;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
-use sysop_driver::port::{SessionSummary, StoreError, TakeEvents};
+use sysop_driver::port::{EventVisitor, SessionSummary, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::fault::{OpenFault, store_error};
-use super::file::DatabaseFile;
-use super::order::{InOrder, Take};
-use super::writer::Writer;
-use super::{blocking, schema};
-use crate::row::{NAMES_FILES, Reading, SummaryRow, named_in, summary, to_integer, to_seq};
+use super::database_file::DatabaseFile;
+use super::error::{OpenDatabaseError, store_error};
+use super::reorder_buffer::{BatchSink, ReorderBuffer};
+use super::writer::SqliteWriter;
+use super::{run_blocking, schema};
+use crate::row_codec::{
+    FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
+};
 
 /// Events that a thread reads in one go.
 const PART_EVENTS: u64 = 128;
@@ -28,26 +30,27 @@ const THREADS_MAX: usize = 4;
 /// Reads at once; later ones wait. Each connection has a cache of its own.
 const READS_MAX: usize = 4;
 
-const LAST: &str = "SELECT last_seq FROM sessions WHERE id = ?";
+const SELECT_LAST_SEQ: &str = "SELECT last_seq FROM sessions WHERE id = ?";
 const LOAD: &str =
     "SELECT seq, at, body FROM events WHERE session = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq";
 const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sessions \
                     ORDER BY changed DESC, id DESC LIMIT ?";
-const NAMED: &str = "SELECT body FROM events WHERE instr(body, ?) > 0 OR instr(body, ?) > 0";
+const SELECT_REFERENCING_BODIES: &str =
+    "SELECT body FROM events WHERE instr(body, ?) > 0 OR instr(body, ?) > 0";
 
 /// Reads one database; its connections are made when they are first needed and then kept.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct SqliteReader {
     file: Arc<DatabaseFile>,
-    writer: Arc<Writer>,
+    writer: Arc<SqliteWriter>,
     idle: Mutex<Vec<Connection>>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Reader {
+impl SqliteReader {
     /// Connects to nothing yet; `writer` creates the tables where there are none.
-    pub(super) fn new(file: Arc<DatabaseFile>, writer: Arc<Writer>) -> Self {
-        Self { file, writer, idle: Mutex::default(), room: Arc::new(Semaphore::new(READS_MAX)) }
+    pub(super) fn new(file: Arc<DatabaseFile>, writer: Arc<SqliteWriter>) -> Self {
+        Self { file, writer, idle: Mutex::default(), permits: Arc::new(Semaphore::new(READS_MAX)) }
     }
 
     /// See `Store::load`; a session that is not there is `NotFound`.
@@ -58,11 +61,11 @@ impl Reader {
         limit: usize,
     ) -> Result<Vec<Logged>, StoreError> {
         let (reader, id) = (Arc::clone(self), id.clone());
-        let room = self.room().await;
-        blocking(move || {
-            let _room = room;
+        let permits = self.permits().await;
+        run_blocking(move || {
+            let _permit = permits;
             let mut events = Vec::new();
-            reader.pass_on(&id, after, limit, &mut |mut more| {
+            reader.deliver(&id, after, limit, &mut |mut more| {
                 if events.is_empty() {
                     events = more
                 } else {
@@ -79,13 +82,13 @@ impl Reader {
     pub(super) async fn read(
         self: &Arc<Self>,
         id: &SessionId,
-        mut take: TakeEvents,
+        mut take: EventVisitor,
     ) -> Result<(), StoreError> {
         let (reader, id) = (Arc::clone(self), id.clone());
-        let room = self.room().await;
-        blocking(move || {
-            let _room = room;
-            reader.pass_on(&id, Seq(0), usize::MAX, &mut take)
+        let permits = self.permits().await;
+        run_blocking(move || {
+            let _permit = permits;
+            reader.deliver(&id, Seq(0), usize::MAX, &mut take)
         })
         .await
     }
@@ -93,12 +96,18 @@ impl Reader {
     /// Passes events on in their order. They are read in parts side by side, on threads that have a connection each and
     /// take the next part when they are done with one: most of the work is to make events of what SQLite hands over.
     /// Who has read a part passes it on, if it can, while it is at hand.
-    fn pass_on(&self, id: &SessionId, after: Seq, limit: usize, take: Take<'_>) -> Result<(), StoreError> {
+    fn deliver(
+        &self,
+        id: &SessionId,
+        after: Seq,
+        limit: usize,
+        take: BatchSink<'_>,
+    ) -> Result<(), StoreError> {
         let connection = self.take()?;
         let last = self.last(&connection, id)?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let end = Seq(last.0.min(after.0.saturating_add(limit as u64)));
-        let parts = Parts::of(after, end);
-        let order = InOrder::new(take);
+        let parts = PartRanges::of(after, end);
+        let order = ReorderBuffer::new(take);
         let helpers = parts.count().min(threads_max()).saturating_sub(1);
         let faults = thread::scope(|scope| {
             let helpers: Vec<_> = (0..helpers)
@@ -106,22 +115,22 @@ impl Reader {
                     scope.spawn(|| {
                         // Where it cannot connect, the others do its work.
                         let Ok(connection) = self.take() else { return None };
-                        let fault = self.pass_parts_on(&connection, id, &parts, &order).err();
+                        let fault = self.deliver_parts(&connection, id, &parts, &order).err();
                         if fault.is_none() {
-                            self.give_back(connection);
+                            self.return_connection(connection);
                         }
                         fault
                     })
                 })
                 .collect();
-            let own = self.pass_parts_on(&connection, id, &parts, &order).err();
+            let own = self.deliver_parts(&connection, id, &parts, &order).err();
             let others =
                 helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
             own.into_iter().chain(others.flatten()).collect::<Vec<_>>()
         });
         // Parts are given out in their order, so that those before a fault were all read.
         let Some((_, fault)) = faults.into_iter().min_by_key(|(part, _)| *part) else {
-            self.give_back(connection);
+            self.return_connection(connection);
             return Ok(());
         };
         if self.last(&connection, id) == Ok(None) {
@@ -131,20 +140,20 @@ impl Reader {
     }
 
     /// Reads parts as long as there are some and passes them on; an error comes with the part that it is in.
-    fn pass_parts_on(
+    fn deliver_parts(
         &self,
         connection: &Connection,
         id: &SessionId,
-        parts: &Parts,
-        order: &InOrder<'_>,
+        parts: &PartRanges,
+        order: &ReorderBuffer<'_>,
     ) -> Result<(), (u64, StoreError)> {
-        let _end = order.ends_on_panic();
+        let _end = order.end_on_panic();
         while let Some((part, after, end)) = parts.next() {
             let events = self.read_part(connection, id, after, end).map_err(|error| {
                 order.end();
                 (part, error)
             })?;
-            if order.pass_on(part, events).is_break() {
+            if order.deliver(part, events).is_break() {
                 break;
             }
         }
@@ -153,7 +162,9 @@ impl Reader {
 
     /// The last event of a session; none where there is no such session.
     fn last(&self, connection: &Connection, id: &SessionId) -> Result<Option<Seq>, StoreError> {
-        let last = || connection.prepare_cached(LAST)?.query_row([id.as_str()], |row| row.get(0)).optional();
+        let last = || {
+            connection.prepare_cached(SELECT_LAST_SEQ)?.query_row([id.as_str()], |row| row.get(0)).optional()
+        };
         last().map(|last| last.map(to_seq)).map_err(|error| self.fault(&error))
     }
 
@@ -169,10 +180,10 @@ impl Reader {
         let range = params![id.as_str(), to_integer(after.0), to_integer(end.0)];
         let mut rows = statement.query(range).map_err(sqlite)?;
         let expected = usize::try_from(end.0 - after.0).unwrap_or_default();
-        let mut reading = Reading::new(self.file.path().display(), id, after, expected);
+        let mut reading = LogDecoder::new(self.file.path().display(), id, after, expected);
         for _ in after.0..end.0 {
             let row = rows.next().map_err(sqlite)?;
-            reading.push(row.map(stored).transpose().map_err(sqlite)?)?;
+            reading.push(row.map(read_row).transpose().map_err(sqlite)?)?;
         }
         reading.finish()
     }
@@ -187,8 +198,8 @@ impl Reader {
         .await
     }
 
-    /// See `Store::named`.
-    pub(super) async fn named(
+    /// See `Store::referenced_files`.
+    pub(super) async fn referenced_files(
         self: &Arc<Self>,
         files: &HashSet<String>,
     ) -> Result<HashSet<String>, StoreError> {
@@ -198,10 +209,10 @@ impl Reader {
         let files = files.clone();
         self.with_connection(move |connection| {
             let mut named = HashSet::new();
-            let mut bodies = connection.prepare(NAMED)?;
-            let mut rows = bodies.query(NAMES_FILES)?;
+            let mut bodies = connection.prepare(SELECT_REFERENCING_BODIES)?;
+            let mut rows = bodies.query(FILE_REFERENCE_MARKERS)?;
             while let Some(row) = rows.next()? {
-                named.extend(named_in(row.get_ref(0)?.as_str().unwrap_or_default(), &files));
+                named.extend(referenced_files_in(row.get_ref(0)?.as_str().unwrap_or_default(), &files));
             }
             Ok(named)
         })
@@ -211,7 +222,7 @@ impl Reader {
     /// Closes its connections; the next use makes another.
     pub(super) async fn close(self: &Arc<Self>) {
         let reader = Arc::clone(self);
-        let closed = blocking(move || {
+        let closed = run_blocking(move || {
             let idle = std::mem::take(&mut *reader.idle());
             for connection in idle {
                 if let Err((_, error)) = connection.close() {
@@ -229,19 +240,19 @@ impl Reader {
         read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let reader = Arc::clone(self);
-        let room = self.room().await;
-        blocking(move || {
-            let _room = room;
+        let permits = self.permits().await;
+        run_blocking(move || {
+            let _permit = permits;
             let connection = reader.take()?;
             let answer = read(&connection).map_err(|error| reader.fault(&error))?;
-            reader.give_back(connection);
+            reader.return_connection(connection);
             Ok(answer)
         })
         .await
     }
 
-    async fn room(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.room).acquire_owned().await.expect("the semaphore is never closed")
+    async fn permits(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed")
     }
 
     /// A connection that nobody else uses. One that failed is not given back.
@@ -255,12 +266,12 @@ impl Reader {
             Err(fault) if !fault.is_read_only() => Err(fault.into_store_error(self.file.path())),
             Ok(None) | Err(_) => {
                 self.writer.ensure_open()?;
-                self.file.for_reading().map_err(|error| self.fault(&error))
+                self.file.connect_read_only().map_err(|error| self.fault(&error))
             }
         }
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn return_connection(&self, connection: Connection) {
         let mut idle = self.idle();
         if idle.len() < THREADS_MAX {
             idle.push(connection);
@@ -272,9 +283,9 @@ impl Reader {
     }
 
     /// None where a writer has to put the file in order first: its tables are not those of today. So it has to where
-    /// a crash left something half done, which is an error here: `OpenFault::is_read_only`.
-    fn try_connect(&self) -> Result<Option<Connection>, OpenFault> {
-        let connection = self.file.for_reading()?;
+    /// a crash left something half done, which is an error here: `OpenDatabaseError::is_read_only`.
+    fn try_connect(&self) -> Result<Option<Connection>, OpenDatabaseError> {
+        let connection = self.file.connect_read_only()?;
         let current = schema::is_current(&connection, self.file.path())?;
         Ok(current.then_some(connection))
     }
@@ -285,19 +296,19 @@ impl Reader {
 }
 
 /// Seq, time and body of a row.
-fn stored<'r>(row: &'r Row<'_>) -> rusqlite::Result<(Seq, Timestamp, &'r str)> {
+fn read_row<'r>(row: &'r Row<'_>) -> rusqlite::Result<(Seq, Timestamp, &'r str)> {
     // What is no text any more is no event either.
     Ok((to_seq(row.get(0)?), Timestamp(row.get(1)?), row.get_ref(2)?.as_str().unwrap_or_default()))
 }
 
 /// The events of a log after one and up to another, in parts that are given out once each.
-struct Parts {
+struct PartRanges {
     after: Seq,
     end: Seq,
     given: AtomicU64,
 }
 
-impl Parts {
+impl PartRanges {
     fn of(after: Seq, end: Seq) -> Self {
         Self { after, end: end.max(after), given: AtomicU64::new(0) }
     }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sysop_driver::port::StoreError;
 
-use super::fault::OpenFault;
-use super::file::{BUSY_WAIT, DatabaseFile};
+use super::database_file::{BUSY_TIMEOUT, DatabaseFile};
+use super::error::OpenDatabaseError;
 
 /// How long to wait before a busy database is opened again; SQLite itself does not wait where the journal mode
 /// of a new file is changed.
-const BUSY_STEP: Duration = Duration::from_millis(5);
+const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Each brings the schema from the version of its index to the next.
 ///
@@ -57,12 +57,12 @@ const MIGRATIONS: &[&str] = &[
 
 /// Connects for writing and brings the tables up to date.
 pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
-    let deadline = Instant::now() + BUSY_WAIT;
+    let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
         match try_open(file) {
             Ok(connection) => return Ok(connection),
             Err(fault) if fault.is_busy() && Instant::now() < deadline => {
-                thread::sleep(BUSY_STEP);
+                thread::sleep(BUSY_RETRY_INTERVAL);
             }
             Err(fault) => return Err(fault.into_store_error(file.path())),
         }
@@ -70,11 +70,11 @@ pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
 }
 
 /// Whether the tables are those of today; an error where they are of a later day.
-pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, OpenFault> {
+pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, OpenDatabaseError> {
     let version = version(connection)?;
     let known = i64::try_from(MIGRATIONS.len()).expect("there are few migrations");
     if version > known {
-        return Err(OpenFault::Refused(StoreError::Unavailable(format!(
+        return Err(OpenDatabaseError::Rejected(StoreError::Unavailable(format!(
             "the database {} was written by a newer sysop (schema {version}; this one knows {known}); use that \
              version or choose another folder with XDG_DATA_HOME",
             path.display()
@@ -87,11 +87,11 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-fn try_open(file: &DatabaseFile) -> Result<Connection, OpenFault> {
-    let connection = file.for_writing()?;
+fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
+    let connection = file.connect_read_write()?;
     let current = is_current(&connection, file.path())?;
     if !current {
-        refuse_other_programs(&connection, file.path())?;
+        reject_foreign_database(&connection, file.path())?;
     }
     // It answers with the mode that is now set.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
@@ -104,14 +104,14 @@ fn try_open(file: &DatabaseFile) -> Result<Connection, OpenFault> {
 }
 
 /// A file without our version that has tables is not ours to change.
-fn refuse_other_programs(connection: &Connection, path: &Path) -> Result<(), OpenFault> {
+fn reject_foreign_database(connection: &Connection, path: &Path) -> Result<(), OpenDatabaseError> {
     let foreign: bool = connection.query_row(
         "SELECT user_version = 0 AND EXISTS (SELECT 1 FROM sqlite_schema) FROM pragma_user_version",
         [],
         |row| row.get(0),
     )?;
     if foreign {
-        return Err(OpenFault::Refused(StoreError::Unavailable(format!(
+        return Err(OpenDatabaseError::Rejected(StoreError::Unavailable(format!(
             "{} is the database of another program; choose another folder with XDG_DATA_HOME",
             path.display()
         ))));
@@ -120,7 +120,7 @@ fn refuse_other_programs(connection: &Connection, path: &Path) -> Result<(), Ope
 }
 
 /// Runs inside a transaction; reads the version again, for another process may have migrated in the meantime.
-fn migrate(connection: &Connection) -> Result<(), OpenFault> {
+fn migrate(connection: &Connection) -> Result<(), OpenDatabaseError> {
     let done = usize::try_from(version(connection)?).unwrap_or(0);
     for migration in MIGRATIONS.iter().skip(done) {
         connection.execute_batch(migration)?;

@@ -93,7 +93,7 @@ async fn one_broken_session_does_not_fail_the_group() {
             tokio::spawn(async move { store.append(&id(name), Seq(0), &events(0, 1, 10)).await })
         })
         .collect();
-    while store.writer.room.available_permits() > super::writer::JOBS_WAITING_MAX - tasks.len() {
+    while store.writer.permits.available_permits() > super::writer::JOBS_WAITING_MAX - tasks.len() {
         tokio::task::yield_now().await;
     }
     drop(held);

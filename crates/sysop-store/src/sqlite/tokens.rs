@@ -9,28 +9,28 @@ use sysop_driver::port::StoreError;
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 
 use super::SqliteStore;
-use crate::row::to_integer;
-use crate::tokens::{TokenRow, record, taken, too_many};
+use crate::row_codec::to_integer;
+use crate::tokens::{TokenRow, duplicate_token_error, token_from_row, too_many_tokens_error};
 
-const KEEP: &str = "INSERT INTO tokens (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \
+const INSERT: &str = "INSERT INTO tokens (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \
                     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE (SELECT count(*) FROM tokens) < ?11 \
                     ON CONFLICT (id) DO NOTHING";
 const LIST: &str = "SELECT id, kind, name, scope, hash, created, expires, last_used, parent, visited FROM tokens \
                     ORDER BY created, id";
-const USED: &str = "UPDATE tokens SET last_used = max(coalesce(last_used, ?2), ?2) WHERE id = ?1";
+const TOUCH: &str = "UPDATE tokens SET last_used = max(coalesce(last_used, ?2), ?2) WHERE id = ?1";
 
 #[async_trait]
 impl TokenStore for SqliteStore {
-    async fn keep_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
+    async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
         let kept = {
             let token = token.clone();
-            self.writer.with_connection(move |connection| keep(connection, &token)).await?
+            self.writer.with_connection(move |connection| insert_token(connection, &token)).await?
         };
         if kept {
             return Ok(());
         }
         let there = self.tokens().await?.iter().any(|kept| kept.id == token.id);
-        Err(if there { taken(&token.id) } else { too_many() })
+        Err(if there { duplicate_token_error(&token.id) } else { too_many_tokens_error() })
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
@@ -38,21 +38,21 @@ impl TokenStore for SqliteStore {
             let mut list = connection.prepare_cached(LIST)?;
             list.query_map([], |row| <TokenRow>::try_from(row))?.collect::<rusqlite::Result<Vec<_>>>()
         });
-        Ok(rows.await?.into_iter().filter_map(record).collect())
+        Ok(rows.await?.into_iter().filter_map(token_from_row).collect())
     }
 
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
-        self.changes("DELETE FROM tokens WHERE id = ?", id).await
+        self.execute_on_token("DELETE FROM tokens WHERE id = ?", id).await
     }
 
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError> {
-        self.changes("UPDATE tokens SET visited = 1 WHERE id = ? AND visited = 0", id).await
+        self.execute_on_token("UPDATE tokens SET visited = 1 WHERE id = ? AND visited = 0", id).await
     }
 
-    async fn tokens_used(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
+    async fn record_token_uses(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
         let uses = uses.to_vec();
         let mark = move |connection: &Connection| {
-            let mut used = connection.prepare_cached(USED)?;
+            let mut used = connection.prepare_cached(TOUCH)?;
             uses.iter().try_for_each(|(id, at)| used.execute(params![id.as_str(), at.0]).map(|_| ()))
         };
         self.writer.with_connection(mark).await
@@ -61,16 +61,16 @@ impl TokenStore for SqliteStore {
 
 impl SqliteStore {
     /// Whether the statement changed anything of a token.
-    async fn changes(&self, statement: &'static str, id: &TokenId) -> Result<bool, StoreError> {
+    async fn execute_on_token(&self, statement: &'static str, id: &TokenId) -> Result<bool, StoreError> {
         let id = id.clone();
         let change = move |connection: &Connection| connection.execute(statement, [id.as_str()]);
         Ok(self.writer.with_connection(change).await? > 0)
     }
 }
 
-fn keep(connection: &Connection, token: &TokenRecord) -> rusqlite::Result<bool> {
+fn insert_token(connection: &Connection, token: &TokenRecord) -> rusqlite::Result<bool> {
     let kept = connection.execute(
-        KEEP,
+        INSERT,
         params![
             token.id.as_str(),
             token.kind.as_str(),

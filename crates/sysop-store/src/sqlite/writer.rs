@@ -15,11 +15,11 @@ use sysop_core::id::{Seq, SessionId};
 use sysop_driver::port::StoreError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::fault::store_error;
-use super::file::DatabaseFile;
-use super::{blocking, schema};
-use crate::log::{Digest, check_order};
-use crate::row::{Row, Rows, to_integer, to_seq};
+use super::database_file::DatabaseFile;
+use super::error::store_error;
+use super::{run_blocking, schema};
+use crate::batch::{BatchSummary, check_seq_order};
+use crate::row_codec::{EncodedBatch, EventRow, to_integer, to_seq};
 
 /// Writes that may wait; later ones wait before they are queued.
 pub(super) const JOBS_WAITING_MAX: usize = 1024;
@@ -39,46 +39,46 @@ const INSERT: &str = "INSERT INTO events (session, seq, at, body) VALUES (?, ?, 
 
 /// Writes one database.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct SqliteWriter {
     file: Arc<DatabaseFile>,
-    pub(super) room: Arc<Semaphore>,
-    queue: Mutex<Queue>,
+    pub(super) permits: Arc<Semaphore>,
+    queue: Mutex<WriteQueue>,
     /// Told when there is more to write.
-    more: Condvar,
+    work_available: Condvar,
     /// Waited for by threads that may block.
     pub(super) connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct WriteQueue {
+    jobs: VecDeque<WriteJob>,
     /// Whether a thread works on them.
-    served: bool,
+    has_worker: bool,
 }
 
 /// One write and who waits for it.
 #[derive(Debug)]
-struct Job {
+struct WriteJob {
     id: SessionId,
-    work: Work,
+    work: WriteOp,
     answer: oneshot::Sender<Result<Seq, StoreError>>,
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 #[derive(Debug)]
-enum Work {
-    Append { after: Seq, last: Seq, rows: Option<Rows> },
+enum WriteOp {
+    Append { after: Seq, last: Seq, rows: Option<EncodedBatch> },
     Delete,
 }
 
-impl Writer {
+impl SqliteWriter {
     /// Connects to nothing yet.
     pub(super) fn new(file: Arc<DatabaseFile>) -> Self {
         Self {
             file,
-            room: Arc::new(Semaphore::new(JOBS_WAITING_MAX)),
+            permits: Arc::new(Semaphore::new(JOBS_WAITING_MAX)),
             queue: Mutex::default(),
-            more: Condvar::new(),
+            work_available: Condvar::new(),
             connection: tokio::sync::Mutex::new(None),
         }
     }
@@ -90,14 +90,14 @@ impl Writer {
         after: Seq,
         events: &[Arc<Logged>],
     ) -> Result<Seq, StoreError> {
-        let last = check_order(id, after, events)?;
-        let rows = Rows::of(events)?;
-        self.submit(id, Work::Append { after, last, rows }).await
+        let last = check_seq_order(id, after, events)?;
+        let rows = EncodedBatch::of(events)?;
+        self.submit(id, WriteOp::Append { after, last, rows }).await
     }
 
     /// See `Store::delete`.
     pub(super) async fn delete(self: &Arc<Self>, id: &SessionId) -> Result<(), StoreError> {
-        self.submit(id, Work::Delete).await.map(|_| ())
+        self.submit(id, WriteOp::Delete).await.map(|_| ())
     }
 
     /// Connects, and creates the tables where there are none. Blocks.
@@ -112,7 +112,7 @@ impl Writer {
     /// Closes the connection between two transactions; the next use makes another.
     pub(super) async fn close(self: &Arc<Self>) {
         let writer = Arc::clone(self);
-        let closed = blocking(move || {
+        let closed = run_blocking(move || {
             if let Some(connection) = writer.connection.blocking_lock().take() {
                 close(connection);
             }
@@ -127,7 +127,7 @@ impl Writer {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let writer = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let mut slot = writer.connection.blocking_lock();
             if slot.is_none() {
                 *slot = Some(schema::open(&writer.file)?);
@@ -137,19 +137,19 @@ impl Writer {
         .await
     }
 
-    async fn submit(self: &Arc<Self>, id: &SessionId, work: Work) -> Result<Seq, StoreError> {
-        let room = Arc::clone(&self.room).acquire_owned().await.expect("the semaphore is never closed");
+    async fn submit(self: &Arc<Self>, id: &SessionId, work: WriteOp) -> Result<Seq, StoreError> {
+        let permits = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
         let (answer, answered) = oneshot::channel();
-        let job = Job { id: id.clone(), work, answer, _room: room };
+        let job = WriteJob { id: id.clone(), work, answer, _permit: permits };
         let start = {
             let mut queue = self.queue();
             queue.jobs.push_back(job);
-            !std::mem::replace(&mut queue.served, true)
+            !std::mem::replace(&mut queue.has_worker, true)
         };
         if start {
             self.start()?;
         } else {
-            self.more.notify_one();
+            self.work_available.notify_one();
         }
         answered.await.unwrap_or_else(|_| {
             Err(StoreError::Unavailable(format!(
@@ -161,19 +161,19 @@ impl Writer {
 
     /// Starts the thread that writes; where the system gives none, nothing that waits is written.
     fn start(self: &Arc<Self>) -> Result<(), StoreError> {
-        let service = Service { writer: Arc::clone(self) };
-        let started = thread::Builder::new().name("sysop-sqlite".to_owned()).spawn(move || service.run());
+        let worker = WriterThread { writer: Arc::clone(self) };
+        let started = thread::Builder::new().name("sysop-sqlite".to_owned()).spawn(move || worker.run());
         started.map(|_| ()).map_err(|error| {
             let mut queue = self.queue();
-            queue.served = false;
+            queue.has_worker = false;
             queue.jobs.clear(); // who waits for them is told
             StoreError::Unavailable(format!("the system gives no thread to write the database: {error}"))
         })
     }
 
     /// Writes a group and answers each of its jobs.
-    fn write(&self, group: Vec<Job>) {
-        match self.transact(&group) {
+    fn write(&self, group: Vec<WriteJob>) {
+        match self.run_transaction(&group) {
             Ok(answers) => {
                 for (job, answer) in group.into_iter().zip(answers) {
                     job.reply(answer);
@@ -187,7 +187,7 @@ impl Writer {
             // One job may be the reason; the others must not suffer for it.
             Err(_) => {
                 for job in group {
-                    let answer = self.transact(std::slice::from_ref(&job));
+                    let answer = self.run_transaction(std::slice::from_ref(&job));
                     job.reply(answer.and_then(|mut answers| answers.pop().expect("each job has an answer")));
                 }
             }
@@ -195,7 +195,7 @@ impl Writer {
     }
 
     /// One transaction. An error means that nothing of it was stored.
-    fn transact(&self, group: &[Job]) -> Result<Vec<Result<Seq, StoreError>>, StoreError> {
+    fn run_transaction(&self, group: &[WriteJob]) -> Result<Vec<Result<Seq, StoreError>>, StoreError> {
         let mut slot = self.connection.blocking_lock();
         // Taken out for the time of the transaction: where SQLite fails, the connection goes with it, and what it had
         // begun is rolled back.
@@ -219,18 +219,18 @@ impl Writer {
         store_error(self.file.path(), error)
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, WriteQueue> {
         // No code that can panic runs under this lock.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The thread that writes. Where it ends by a panic, the next write starts another.
-struct Service {
-    writer: Arc<Writer>,
+struct WriterThread {
+    writer: Arc<SqliteWriter>,
 }
 
-impl Service {
+impl WriterThread {
     fn run(self) {
         while let Some(group) = self.next_group() {
             self.writer.write(group);
@@ -238,29 +238,30 @@ impl Service {
     }
 
     /// Waits for work; none where there has been none for a while.
-    fn next_group(&self) -> Option<Vec<Job>> {
+    fn next_group(&self) -> Option<Vec<WriteJob>> {
         let queue = self.writer.queue();
-        let waited = self.writer.more.wait_timeout_while(queue, IDLE_MAX, |queue| queue.jobs.is_empty());
+        let waited =
+            self.writer.work_available.wait_timeout_while(queue, IDLE_MAX, |queue| queue.jobs.is_empty());
         let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let group = queue.take_group();
         if group.is_empty() {
-            queue.served = false; // under the lock: who comes later starts another
+            queue.has_worker = false; // under the lock: who comes later starts another
             return None;
         }
         Some(group)
     }
 }
 
-impl Drop for Service {
+impl Drop for WriterThread {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.writer.queue().served = false;
+            self.writer.queue().has_worker = false;
         }
     }
 }
 
-impl Queue {
-    fn take_group(&mut self) -> Vec<Job> {
+impl WriteQueue {
+    fn take_group(&mut self) -> Vec<WriteJob> {
         let mut bytes = 0;
         let mut count = 0;
         for job in self.jobs.iter().take(GROUP_JOBS_MAX) {
@@ -274,11 +275,11 @@ impl Queue {
     }
 }
 
-impl Job {
+impl WriteJob {
     fn bytes(&self) -> usize {
         match &self.work {
-            Work::Append { rows: Some(rows), .. } => rows.events.iter().map(|row| row.body.len()).sum(),
-            Work::Append { rows: None, .. } | Work::Delete => 0,
+            WriteOp::Append { rows: Some(rows), .. } => rows.events.iter().map(|row| row.body.len()).sum(),
+            WriteOp::Append { rows: None, .. } | WriteOp::Delete => 0,
         }
     }
 
@@ -288,21 +289,24 @@ impl Job {
     }
 }
 
-fn transaction(connection: &Connection, group: &[Job]) -> rusqlite::Result<Vec<Result<Seq, StoreError>>> {
+fn transaction(
+    connection: &Connection,
+    group: &[WriteJob],
+) -> rusqlite::Result<Vec<Result<Seq, StoreError>>> {
     let mut answers = Vec::with_capacity(group.len());
     run(connection, "BEGIN IMMEDIATE")?;
     for job in group {
         let answer = match &job.work {
-            Work::Append { after, last, rows: Some(rows) } => {
-                if claim(connection, &job.id, *after, *last, &rows.digest)? {
+            WriteOp::Append { after, last, rows: Some(rows) } => {
+                if advance_last_seq(connection, &job.id, *after, *last, &rows.batch_summary)? {
                     insert(connection, &job.id, &rows.events)?;
                     Ok(*last)
                 } else {
-                    conflict(connection, job, *after)?
+                    check_last_seq(connection, job, *after)?
                 }
             }
-            Work::Append { after, rows: None, .. } => conflict(connection, job, *after)?,
-            Work::Delete => delete(connection, job)?,
+            WriteOp::Append { after, rows: None, .. } => check_last_seq(connection, job, *after)?,
+            WriteOp::Delete => delete(connection, job)?,
         };
         answers.push(answer);
     }
@@ -315,28 +319,28 @@ fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
 }
 
 /// Moves the session's last seq from `after` to `last`; false, and nothing done, where it is not `after`.
-fn claim(
+fn advance_last_seq(
     connection: &Connection,
     id: &SessionId,
     after: Seq,
     last: Seq,
-    digest: &Digest,
+    batch_summary: &BatchSummary,
 ) -> rusqlite::Result<bool> {
     let changed = if after == Seq(0) {
         connection.prepare_cached(BEGIN_SESSION)?.execute(params![
             id.as_str(),
-            digest.title,
-            digest.first_at.0,
-            digest.last_at.0,
+            batch_summary.title,
+            batch_summary.first_at.0,
+            batch_summary.last_at.0,
             to_integer(last.0),
-            digest.host,
-            digest.root,
+            batch_summary.host,
+            batch_summary.root,
         ])
     } else {
         connection.prepare_cached(CONTINUE_SESSION)?.execute(params![
             to_integer(last.0),
-            digest.last_at.0,
-            digest.title,
+            batch_summary.last_at.0,
+            batch_summary.title,
             id.as_str(),
             to_integer(after.0),
         ])
@@ -345,7 +349,11 @@ fn claim(
 }
 
 /// Compares only: `after` where the log ends there.
-fn conflict(connection: &Connection, job: &Job, after: Seq) -> rusqlite::Result<Result<Seq, StoreError>> {
+fn check_last_seq(
+    connection: &Connection,
+    job: &WriteJob,
+    after: Seq,
+) -> rusqlite::Result<Result<Seq, StoreError>> {
     let found: Option<i64> = connection
         .prepare_cached("SELECT last_seq FROM sessions WHERE id = ?")?
         .query_row([job.id.as_str()], |row| row.get(0))
@@ -357,13 +365,13 @@ fn conflict(connection: &Connection, job: &Job, after: Seq) -> rusqlite::Result<
     Ok(Err(StoreError::Conflict { id: job.id.clone(), expected: after, found }))
 }
 
-fn delete(connection: &Connection, job: &Job) -> rusqlite::Result<Result<Seq, StoreError>> {
+fn delete(connection: &Connection, job: &WriteJob) -> rusqlite::Result<Result<Seq, StoreError>> {
     let deleted =
         connection.prepare_cached("DELETE FROM sessions WHERE id = ?")?.execute([job.id.as_str()])?;
     Ok(if deleted == 0 { Err(StoreError::NotFound(job.id.clone())) } else { Ok(Seq(0)) })
 }
 
-fn insert(connection: &Connection, id: &SessionId, rows: &[Row]) -> rusqlite::Result<()> {
+fn insert(connection: &Connection, id: &SessionId, rows: &[EventRow]) -> rusqlite::Result<()> {
     let mut insert = connection.prepare_cached(INSERT)?;
     for row in rows {
         insert.execute(params![id.as_str(), row.seq, row.at, &*row.body])?;

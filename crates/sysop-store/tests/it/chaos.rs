@@ -15,15 +15,15 @@ use sysop_driver::port::{CancellationToken, Store};
 use sysop_store::PostgresStore;
 use tokio::sync::watch;
 
-use crate::nodes::{DEADLINE, Face, Node, World, database, direct, new_world, prompt};
+use crate::cluster::{DEADLINE, Node, TestClient, World, database, direct, new_world, prompt};
 use crate::server::shared;
 
 const NODES: usize = 3;
 const SESSIONS: usize = 6;
 /// How often something goes wrong.
-const BLOWS: u32 = 8;
+const FAULTS: u32 = 8;
 /// How many jobs are done between two blows.
-const JOBS_BETWEEN: u32 = 12;
+const JOBS_BETWEEN_FAULTS: u32 = 12;
 /// How often a session is asked to end, and how long it has for it each time.
 const TRIES_MAX: u32 = 6;
 const TRY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
@@ -57,7 +57,7 @@ impl Chaos {
     }
 
     /// Opens a session on any node; the sign tells when that is dead.
-    async fn open(&self, name: &str) -> (Face, CancellationToken) {
+    async fn open(&self, name: &str) -> (TestClient, CancellationToken) {
         loop {
             let slot = self.slots[self.below(NODES)].read().await;
             // A node that has just lost its lease opens nothing for a moment.
@@ -93,7 +93,7 @@ async fn work(chaos: Arc<Chaos>, name: String) {
 
 /// Says something and waits until a turn ends after it, or was interrupted; none where the session is gone from this
 /// node.
-async fn one_job(face: &mut Face, said: Input) -> Option<()> {
+async fn one_job(face: &mut TestClient, said: Input) -> Option<()> {
     // What was interrupted is not what this person wants to go on with.
     for input in [Input::Cancel, said] {
         face.session.send(input).ok()?;
@@ -136,8 +136,8 @@ async fn nodes_that_die_at_random_lose_nothing_and_run_nothing_twice() {
     // Two people a session, so that most have a follower.
     let people: Vec<_> =
         names.iter().chain(&names).map(|name| tokio::spawn(work(Arc::clone(&chaos), name.clone()))).collect();
-    for blow in 1..=BLOWS {
-        tokio::time::timeout(DEADLINE, progress.wait_for(|done| *done >= blow * JOBS_BETWEEN))
+    for blow in 1..=FAULTS {
+        tokio::time::timeout(DEADLINE, progress.wait_for(|done| *done >= blow * JOBS_BETWEEN_FAULTS))
             .await
             .expect("work goes on")
             .unwrap();
@@ -163,7 +163,7 @@ async fn nodes_that_die_at_random_lose_nothing_and_run_nothing_twice() {
 }
 
 /// Brings a session to its end. What others said last may still come before that, and stop what is said here.
-async fn end(chaos: &Chaos, name: &str) -> Face {
+async fn end(chaos: &Chaos, name: &str) -> TestClient {
     let (mut face, _) = chaos.open(name).await;
     for number in 0..TRIES_MAX {
         let last_word = format!("the last word {number}");

@@ -6,16 +6,19 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Map, Value};
-use sysop_core::event::{AfterStop, Change, Decision, Event, Logged, Origin, PauseReason, StopReason, Typed};
+use sysop_core::event::{
+    CancelFollowUp, ConfigChange, Decision, Event, Logged, Origin, PauseReason, StopReason, TypedInput,
+};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{
-    Arguments, FailureKind, Finish, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
+    Arguments, FailureKind, FinishReason, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
+    Usage,
 };
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
-use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
+use sysop_core::policy::{ApprovalMode, Finding, Grant, Risk, RiskClass};
 use sysop_core::session::SessionSpec;
-use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
+use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// A session's name.
 pub(crate) fn id(text: &str) -> SessionId {
@@ -123,9 +126,13 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
         15 => (any::<u32>(), stop_reason(), option::of(text()))
             .prop_map(|(turn, reason, error)| Event::TurnEnded { turn: TurnId(turn), reason, error })
             .boxed(),
-        16 => prop_oneof![Just(AfterStop::Nothing), Just(AfterStop::Retry), Just(AfterStop::Clear)]
-            .prop_map(|then| Event::CancelAsked { then })
-            .boxed(),
+        16 => prop_oneof![
+            Just(CancelFollowUp::Nothing),
+            Just(CancelFollowUp::Retry),
+            Just(CancelFollowUp::Clear)
+        ]
+        .prop_map(|then| Event::CancelAsked { then })
+        .boxed(),
         17 => (text(), typed()).prop_map(|(by, typed)| Event::TerminalInput { by, typed }).boxed(),
         unknown => panic!("there is no kind {unknown}"),
     }
@@ -168,7 +175,7 @@ fn step() -> impl Strategy<Value = StepId> {
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    prop_oneof![Just(Origin::Model), Just(Origin::Typed), Just(Origin::Routine)]
+    prop_oneof![Just(Origin::Model), Just(Origin::User), Just(Origin::Routine)]
 }
 
 fn model() -> impl Strategy<Value = ModelRef> {
@@ -179,12 +186,19 @@ fn mode() -> impl Strategy<Value = ApprovalMode> {
     prop_oneof![Just(ApprovalMode::Ask), Just(ApprovalMode::Auto), Just(ApprovalMode::Never)]
 }
 
-fn change() -> impl Strategy<Value = Change> {
-    let chat = prop_oneof![Just(Mode::Agent), Just(Mode::Chat)].prop_map(Change::Mode);
+fn change() -> impl Strategy<Value = ConfigChange> {
+    let chat = prop_oneof![Just(Mode::Agent), Just(Mode::Chat)].prop_map(ConfigChange::Mode);
     let rules = (vec(text(), 0..3), vec(text(), 0..3));
-    let rules = rules.prop_map(|(dangerous, deny)| Change::Rules { dangerous, deny });
-    let lent = (vec(tool(), 0..3), text()).prop_map(|(tools, root)| Change::Lent(Lent { tools, root }));
-    prop_oneof![model().prop_map(Change::Model), mode().prop_map(Change::Approve), chat, rules, lent]
+    let rules = rules.prop_map(|(dangerous, deny)| ConfigChange::Rules { dangerous, deny });
+    let lent = (vec(tool(), 0..3), text())
+        .prop_map(|(tools, root)| ConfigChange::ClientTools(ClientTools { tools, root }));
+    prop_oneof![
+        model().prop_map(ConfigChange::Model),
+        mode().prop_map(ConfigChange::Approve),
+        chat,
+        rules,
+        lent
+    ]
 }
 
 fn spec() -> impl Strategy<Value = SessionSpec> {
@@ -242,7 +256,8 @@ fn call() -> impl Strategy<Value = ToolCall> {
 
 fn reply() -> impl Strategy<Value = Reply> {
     let protocol = prop_oneof![Just(ToolProtocol::Native), Just(ToolProtocol::Text)];
-    let finish = prop_oneof![Just(Finish::Stop), Just(Finish::Length), Just(Finish::Refused)];
+    let finish =
+        prop_oneof![Just(FinishReason::Stop), Just(FinishReason::Length), Just(FinishReason::Refused)];
     let usage = (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(input, output, cached)| Usage {
         input_tokens: input,
         output_tokens: output,
@@ -281,8 +296,13 @@ fn risk() -> impl Strategy<Value = Risk> {
     (class(), vec(finding, 0..3)).prop_map(|(class, findings)| Risk { class, findings })
 }
 
-fn class() -> impl Strategy<Value = Class> {
-    prop_oneof![Just(Class::ReadOnly), Just(Class::Changes), Just(Class::Opaque), Just(Class::Dangerous)]
+fn class() -> impl Strategy<Value = RiskClass> {
+    prop_oneof![
+        Just(RiskClass::ReadOnly),
+        Just(RiskClass::Changes),
+        Just(RiskClass::Opaque),
+        Just(RiskClass::Dangerous)
+    ]
 }
 
 fn grant() -> impl Strategy<Value = Grant> {
@@ -331,9 +351,9 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     );
     (status(), text(), end, vec(change, 0..3), vec(host, 0..3)).prop_map(
         |(status, output, end, changes, hosts)| {
-            let (exit_code, truncated, artefact, duration_ms) = end;
-            let looks = sysop_core::text::painted("a\u{1b}[1;31mb\u{1b}[0mc").1;
-            Outcome { status, output, looks, exit_code, truncated, artefact, duration_ms, changes, hosts }
+            let (exit_code, truncated, artifact, duration_ms) = end;
+            let styles = sysop_core::text::split_styles("a\u{1b}[1;31mb\u{1b}[0mc").1;
+            Outcome { status, output, styles, exit_code, truncated, artifact, duration_ms, changes, hosts }
         },
     )
 }
@@ -348,10 +368,10 @@ fn stop_reason() -> impl Strategy<Value = StopReason> {
     ]
 }
 
-fn typed() -> impl Strategy<Value = Typed> {
+fn typed() -> impl Strategy<Value = TypedInput> {
     prop_oneof![
-        text().prop_map(|text| Typed::Keys { text }),
-        text().prop_map(|prompt| Typed::Secret { prompt }),
-        (text(), text()).prop_map(|(prompt, text)| Typed::Answer { prompt, text }),
+        text().prop_map(|text| TypedInput::Keys { text }),
+        text().prop_map(|prompt| TypedInput::Secret { prompt }),
+        (text(), text()).prop_map(|(prompt, text)| TypedInput::Answer { prompt, text }),
     ]
 }

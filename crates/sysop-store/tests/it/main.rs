@@ -3,9 +3,9 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
 mod chaos;
+mod cluster;
 mod events;
 mod memory;
-mod nodes;
 mod outage;
 mod postgres;
 mod proxy;

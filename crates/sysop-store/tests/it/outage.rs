@@ -6,15 +6,15 @@ use std::time::Duration;
 use sysop_core::event::{Event, Input};
 use sysop_core::id::Seq;
 use sysop_core::outcome::Status;
-use sysop_driver::cluster::{Acquired, Cluster, Lease};
+use sysop_driver::cluster::{AcquireOutcome, Cluster, Lease};
 use sysop_driver::port::{Store, StoreError};
 use sysop_store::{PostgresNode, PostgresStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
+use crate::cluster::{DEADLINE, database, direct, new_world, owned, prompt, two_nodes};
 use crate::events::{id, queued};
-use crate::nodes::{DEADLINE, database, direct, new_world, owned, prompt, two_nodes};
-use crate::proxy::{Door, Proxy};
+use crate::proxy::{Proxy, ProxyMode};
 use crate::server::{Server, shared};
 
 #[track_caller]
@@ -30,10 +30,10 @@ fn appending(lease: &Arc<dyn Lease>, after: u64) -> JoinHandle<Result<Seq, Store
 }
 
 /// Waits until people can be told why.
-async fn trouble(lease: &Arc<dyn Lease>) -> String {
+async fn stall_reason(lease: &Arc<dyn Lease>) -> String {
     let look = async {
         loop {
-            match lease.trouble() {
+            match lease.stall_reason() {
                 Some(why) => return why,
                 None => tokio::task::yield_now().await,
             }
@@ -50,7 +50,7 @@ async fn done(appending: JoinHandle<Result<Seq, StoreError>>) -> Result<Seq, Sto
 async fn owner(url: &str) -> (PostgresStore, PostgresNode, Arc<dyn Lease>) {
     let store = PostgresStore::connect(url).await.unwrap();
     let node = PostgresNode::join(&store, "a").await.unwrap();
-    let lease = node.found(&id("s"));
+    let lease = node.new_lease(&id("s"));
     assert_eq!(lease.append(Seq(0), &queued(0, 1, "a"), &[]).await, Ok(Seq(1)));
     (store, node, lease)
 }
@@ -66,20 +66,20 @@ async fn what_an_owner_appends_waits_for_its_database_and_is_stored_once() {
     let proxy = Proxy::to(shared().folder());
     let (store, _node, lease) = owner(&Server::url_through(proxy.folder(), &name)).await;
     // Stored, but nobody hears of it before the database is away.
-    proxy.set(Door::DropNextAnswer);
+    proxy.set(ProxyMode::DropNextAnswer);
     let waiting = appending(&lease, 1);
     proxy.wait_for_drop().await;
-    proxy.set(Door::Shut);
+    proxy.set(ProxyMode::Closed);
     let place = proxy.folder().to_str().unwrap();
-    is_one_sentence(&trouble(&lease).await, place);
+    is_one_sentence(&stall_reason(&lease).await, place);
     is_one_sentence(&store.ready().await.unwrap_err().to_string(), place);
     // Who makes a session does not wait: nobody has it yet.
     let refused = store.append(&id("new"), Seq(0), &queued(0, 1, "n")).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     assert!(!waiting.is_finished());
-    proxy.set(Door::Open);
+    proxy.set(ProxyMode::Open);
     assert_eq!(done(waiting).await, Ok(Seq(2)));
-    assert_eq!(lease.trouble(), None);
+    assert_eq!(lease.stall_reason(), None);
     assert_eq!(store.ready().await, Ok(()));
     assert_eq!(seqs(&store).await, [1, 2]);
 }
@@ -89,17 +89,17 @@ async fn an_owner_that_lost_its_session_meanwhile_is_told_so() {
     let (name, url) = database().await;
     let proxy = Proxy::to(shared().folder());
     let (_store, _node, lease) = owner(&Server::url_through(proxy.folder(), &name)).await;
-    proxy.set(Door::Shut);
+    proxy.set(ProxyMode::Closed);
     let waiting = appending(&lease, 1);
-    trouble(&lease).await;
+    stall_reason(&lease).await;
     let other = PostgresStore::connect(&url).await.unwrap();
     let heir = PostgresNode::join(&other, "b").await.unwrap();
     shared().run(&name, "UPDATE sysop_nodes SET until = clock_timestamp() WHERE name = 'a'").await;
     let taken = owned(heir.acquire(&id("s")).await.unwrap());
     assert_eq!(taken.append(Seq(1), &queued(1, 1, "b"), &[]).await, Ok(Seq(2)));
-    proxy.set(Door::Open);
+    proxy.set(ProxyMode::Open);
     let refused = done(waiting).await.unwrap_err();
-    assert_eq!(refused, StoreError::Taken { id: id("s"), by: "b".into() });
+    assert_eq!(refused, StoreError::LeaseLost { id: id("s"), by: "b".into() });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,7 +111,7 @@ async fn a_database_without_room_is_told_and_appends_go_on_when_there_is_some() 
                 CREATE TRIGGER full_disk BEFORE INSERT ON sysop_events EXECUTE FUNCTION full_disk()";
     shared().run(&name, full).await;
     let waiting = appending(&lease, 1);
-    is_one_sentence(&trouble(&lease).await, "no room left");
+    is_one_sentence(&stall_reason(&lease).await, "no room left");
     is_one_sentence(&store.ready().await.unwrap_err().to_string(), "no room left");
     let refused = store.append(&id("new"), Seq(0), &queued(0, 1, "n")).await.unwrap_err();
     is_one_sentence(&refused.to_string(), "nothing was stored; free some space");
@@ -128,7 +128,7 @@ async fn a_standby_is_told_and_appends_go_on_when_it_is_the_primary() {
     let (store, _node, lease) = owner(&server.url(&name)).await;
     tokio::task::block_in_place(|| server.demote());
     let waiting = appending(&lease, 1);
-    is_one_sentence(&trouble(&lease).await, "read-only or a standby");
+    is_one_sentence(&stall_reason(&lease).await, "read-only or a standby");
     is_one_sentence(&store.ready().await.unwrap_err().to_string(), "read-only or a standby");
     let late = PostgresStore::connect(&server.url(&name)).await.unwrap();
     is_one_sentence(&late.ready().await.unwrap_err().to_string(), "read-only or a standby");
@@ -189,11 +189,11 @@ async fn a_lease_that_nobody_holds_any_more_keeps_nobody_out() {
     let (_store, _node, lease) = owner(&url).await;
     let other = PostgresStore::connect(&url).await.unwrap();
     let heir = PostgresNode::join(&other, "b").await.unwrap();
-    assert!(matches!(heir.acquire(&id("s")).await.unwrap(), Acquired::HeldBy(_)));
+    assert!(matches!(heir.acquire(&id("s")).await.unwrap(), AcquireOutcome::OwnedBy(_)));
     drop(lease);
     let wanted = async {
         loop {
-            if let Acquired::Owned(lease) = heir.acquire(&id("s")).await.unwrap() {
+            if let AcquireOutcome::Owned(lease) = heir.acquire(&id("s")).await.unwrap() {
                 return lease;
             }
         }
@@ -211,7 +211,7 @@ async fn an_opening_that_is_given_up_half_way_keeps_nobody_out() {
         let polls = 1 + step * step * 10;
         let name: &'static str = format!("s{step}").leak();
         drop(a.create(name).await);
-        a.rest().await;
+        a.evict_idle().await;
         let (driver, make_runtime) = (b.driver.clone(), b.make_runtime(name));
         let giving_up = b.runtime.as_ref().unwrap().spawn(async move {
             let id = id(name);
@@ -224,7 +224,7 @@ async fn an_opening_that_is_given_up_half_way_keeps_nobody_out() {
             }
         });
         tokio::time::timeout(DEADLINE, giving_up).await.expect("it gives up").unwrap();
-        b.rest().await;
+        b.evict_idle().await;
         let mut face = a.open(name).await;
         face.say(prompt("hello"));
         face.until_answered("hello").await;
@@ -237,13 +237,13 @@ async fn who_looks_on_at_a_node_that_lost_its_database_goes_on_there() {
     let (name, _) = database().await;
     let proxy = Proxy::to(shared().folder());
     let url: &'static str = Server::url_through(proxy.folder(), &name).leak();
-    let node = crate::nodes::Node::start("a", url, &world).await;
+    let node = crate::cluster::Node::start("a", url, &world).await;
     let mut face = node.create("s").await;
     face.say(prompt("before"));
     face.until_answered("before").await;
     face.say(direct("wait"));
     world.waits.notified().await;
-    proxy.set(Door::Shut);
+    proxy.set(ProxyMode::Closed);
     // Said while nothing can be kept, and kept when it can.
     face.say(prompt("meanwhile"));
     let lost = async {
@@ -255,7 +255,7 @@ async fn who_looks_on_at_a_node_that_lost_its_database_goes_on_there() {
         }
     };
     tokio::time::timeout(DEADLINE, lost).await.expect("its lease ends");
-    proxy.set(Door::Open);
+    proxy.set(ProxyMode::Open);
     let status = |event: &Event| match event {
         Event::ToolFinished { outcome, .. } => Some(outcome.status),
         _ => None,

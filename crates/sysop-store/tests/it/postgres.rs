@@ -8,7 +8,7 @@ use sysop_driver::port::{Store, StoreError};
 use sysop_store::PostgresStore;
 
 use crate::events::{id, opened, queued};
-use crate::proxy::{Door, Proxy};
+use crate::proxy::{Proxy, ProxyMode};
 use crate::server::{Server, shared};
 use crate::suite::{Fixture, check_race, conformance, race};
 
@@ -25,7 +25,7 @@ async fn new_store() -> (PostgresStore, String) {
 }
 
 /// A store behind a door.
-async fn store_behind_a_door() -> (PostgresStore, Proxy) {
+async fn store_behind_proxy() -> (PostgresStore, Proxy) {
     let name = shared().database().await;
     let proxy = Proxy::to(shared().folder());
     let store = PostgresStore::connect(&Server::url_through(proxy.folder(), &name)).await.unwrap();
@@ -41,12 +41,12 @@ fn is_one_sentence(error: &StoreError, about: &str) {
 
 #[tokio::test]
 async fn an_append_whose_answer_was_lost_is_stored_once() {
-    let (store, proxy) = store_behind_a_door().await;
+    let (store, proxy) = store_behind_proxy().await;
     // The first makes the connection and prepares the statement, so that the next is one question and one answer.
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
     for after in 1..6 {
         let before = proxy.connections.load(Ordering::SeqCst);
-        proxy.set(Door::DropNextAnswer);
+        proxy.set(ProxyMode::DropNextAnswer);
         assert_eq!(store.append(&id("s"), Seq(after), &queued(after, 1, "b")).await, Ok(Seq(after + 1)));
         assert!(proxy.connections.load(Ordering::SeqCst) > before, "the answer was not lost");
         store.append(&id("other"), Seq(after - 1), &queued(after - 1, 1, "o")).await.unwrap();
@@ -56,14 +56,14 @@ async fn an_append_whose_answer_was_lost_is_stored_once() {
 
 #[tokio::test]
 async fn a_database_that_is_gone_is_told_and_appends_go_on_when_it_is_back() {
-    let (store, proxy) = store_behind_a_door().await;
+    let (store, proxy) = store_behind_proxy().await;
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
-    proxy.set(Door::Shut);
+    proxy.set(ProxyMode::Closed);
     let error = store.append(&id("s"), Seq(1), &queued(1, 1, "b")).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     is_one_sentence(&error, proxy.folder().to_str().unwrap());
     is_one_sentence(&store.ready().await.unwrap_err(), proxy.folder().to_str().unwrap());
-    proxy.set(Door::Open);
+    proxy.set(ProxyMode::Open);
     assert_eq!(store.append(&id("s"), Seq(1), &queued(1, 2, "c")).await, Ok(Seq(3)));
     assert_eq!(store.load(&id("s"), Seq(0), 10).await.unwrap().len(), 3);
     assert_eq!(store.ready().await, Ok(()));

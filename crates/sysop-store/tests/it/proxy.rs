@@ -11,18 +11,18 @@ use tokio::sync::watch;
 
 /// What the door does to what passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum ProxyMode {
     Open,
     /// The next answer of the server is thrown away and its connection closed; then the door is open again.
     DropNextAnswer,
     /// Everything that comes is closed, and what was there too.
-    Shut,
+    Closed,
 }
 
 /// A relay between a socket of its own and a server's.
 pub(crate) struct Proxy {
     folder: tempfile::TempDir,
-    door: watch::Sender<Door>,
+    mode: watch::Sender<ProxyMode>,
     /// Connections so far.
     pub(crate) connections: Arc<AtomicUsize>,
 }
@@ -33,21 +33,21 @@ impl Proxy {
     pub(crate) fn to(server: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
-        let (door, _) = watch::channel(Door::Open);
-        let (doors, server) = (door.clone(), server.join(SOCKET));
+        let (mode, _) = watch::channel(ProxyMode::Open);
+        let (modes, server) = (mode.clone(), server.join(SOCKET));
         let connections = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&connections);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
-                if *doors.borrow() == Door::Shut {
+                if *modes.borrow() == ProxyMode::Closed {
                     continue;
                 }
                 let Ok(upstream) = UnixStream::connect(&server).await else { continue };
-                tokio::spawn(relay(client, upstream, doors.clone()));
+                tokio::spawn(relay(client, upstream, modes.clone()));
             }
         });
-        Self { folder, door, connections }
+        Self { folder, mode, connections }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -56,30 +56,30 @@ impl Proxy {
 
     /// Waits until the answer that was to be thrown away has been.
     pub(crate) async fn wait_for_drop(&self) {
-        let mut doors = self.door.subscribe();
-        doors.wait_for(|door| *door != Door::DropNextAnswer).await.expect("the door is here");
+        let mut modes = self.mode.subscribe();
+        modes.wait_for(|mode| *mode != ProxyMode::DropNextAnswer).await.expect("the door is here");
     }
 
-    pub(crate) fn set(&self, door: Door) {
-        self.door.send_replace(door);
+    pub(crate) fn set(&self, mode: ProxyMode) {
+        self.mode.send_replace(mode);
     }
 }
 
-async fn relay(client: UnixStream, server: UnixStream, door: watch::Sender<Door>) {
+async fn relay(client: UnixStream, server: UnixStream, mode: watch::Sender<ProxyMode>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let mut doors = door.subscribe();
+    let mut modes = mode.subscribe();
     tokio::select! {
         // What comes after the door was shut is not passed on, even where that is not yet noticed below.
-        () = copy(from_client, to_server, |_| *door.borrow() != Door::Shut) => {}
-        () = copy(from_server, to_client, |_| !door.send_if_modified(|now| {
-            let dropping = *now == Door::DropNextAnswer;
+        () = copy(from_client, to_server, |_| *mode.borrow() != ProxyMode::Closed) => {}
+        () = copy(from_server, to_client, |_| !mode.send_if_modified(|now| {
+            let dropping = *now == ProxyMode::DropNextAnswer;
             if dropping {
-                *now = Door::Open;
+                *now = ProxyMode::Open;
             }
             dropping
         })) => {}
-        _ = doors.wait_for(|now| *now == Door::Shut) => {}
+        _ = modes.wait_for(|now| *now == ProxyMode::Closed) => {}
     }
 }
 

@@ -14,7 +14,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
 /// What the shell beside a server does: `$1` is the folder of PostgreSQL's programs, `$2` that of the server.
-const KEEPER: &str = r#"
+const PROCESS_SCRIPT: &str = r#"
 trap '' PIPE # who is killed while it starts reads no answer
 start() {
     "$1/pg_ctl" -s -w -D "$2/data" -l "$2/log" -o "-k '$2' -c listen_addresses= $3" start && echo started || {
@@ -45,11 +45,11 @@ const SETTINGS: &str = "-c fsync=off -c full_page_writes=off -c max_connections=
 /// A running server.
 pub(crate) struct Server {
     folder: PathBuf,
-    keeper: Mutex<Keeper>,
+    process: Mutex<PostgresProcess>,
     databases: AtomicU32,
 }
 
-struct Keeper {
+struct PostgresProcess {
     shell: Child,
     answers: BufReader<ChildStdout>,
 }
@@ -75,7 +75,7 @@ impl Server {
             shell.uid(user).gid(group);
         }
         let mut shell = shell
-            .args(["-c", KEEPER, "keeper"])
+            .args(["-c", PROCESS_SCRIPT, "keeper"])
             .args([&programs, &folder])
             .arg(SETTINGS)
             .stdin(Stdio::piped())
@@ -83,8 +83,8 @@ impl Server {
             .spawn()
             .expect("a shell starts");
         let answers = BufReader::new(shell.stdout.take().expect("it is piped"));
-        let keeper = Mutex::new(Keeper { shell, answers });
-        let server = Self { folder, keeper, databases: AtomicU32::new(0) };
+        let process = Mutex::new(PostgresProcess { shell, answers });
+        let server = Self { folder, process, databases: AtomicU32::new(0) };
         server.expect("started");
         server
     }
@@ -148,15 +148,15 @@ impl Server {
     }
 
     fn tell(&self, word: &str) {
-        let mut keeper = self.keeper.lock().expect("no test panics with it");
-        let input = keeper.shell.stdin.as_mut().expect("it is piped");
+        let mut process = self.process.lock().expect("no test panics with it");
+        let input = process.shell.stdin.as_mut().expect("it is piped");
         writeln!(input, "{word}").expect("the shell reads");
     }
 
     fn expect(&self, word: &str) {
         let mut line = String::new();
-        let mut keeper = self.keeper.lock().expect("no test panics with it");
-        keeper.answers.read_line(&mut line).expect("the shell answers");
+        let mut process = self.process.lock().expect("no test panics with it");
+        process.answers.read_line(&mut line).expect("the shell answers");
         assert_eq!(line.trim_end(), word);
     }
 }
@@ -164,9 +164,9 @@ impl Server {
 /// Waits until all is gone; the shared server is never dropped, but its pipe ends with the process.
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Ok(keeper) = self.keeper.get_mut() {
-            drop(keeper.shell.stdin.take());
-            keeper.shell.wait().ok();
+        if let Ok(process) = self.process.get_mut() {
+            drop(process.shell.stdin.take());
+            process.shell.wait().ok();
         }
     }
 }

@@ -137,7 +137,7 @@ pub(crate) async fn pages_join_without_gap_or_overlap(store: Arc<dyn Store>) {
 }
 
 /// What of a log is passed on to who wants no more than so many events.
-async fn passed_on(store: &dyn Store, id: &SessionId, wanted: usize) -> Result<Vec<Logged>, StoreError> {
+async fn read_events(store: &dyn Store, id: &SessionId, wanted: usize) -> Result<Vec<Logged>, StoreError> {
     let taken = Arc::new(Mutex::new(Vec::new()));
     let all = Arc::clone(&taken);
     let take = move |events: Vec<Logged>| {
@@ -158,19 +158,19 @@ pub(crate) async fn a_log_is_passed_on_whole_and_in_order(store: Arc<dyn Store>)
         store.append(&id("s"), Seq(end), &part).await.unwrap();
         log.extend(part);
         assert!(
-            passed_on(&*store, &id("s"), usize::MAX).await.unwrap() == plain(&log),
+            read_events(&*store, &id("s"), usize::MAX).await.unwrap() == plain(&log),
             "{} events",
             log.len()
         );
     }
-    assert_eq!(passed_on(&*store, &id("other"), usize::MAX).await, Err(StoreError::NotFound(id("other"))));
+    assert_eq!(read_events(&*store, &id("other"), usize::MAX).await, Err(StoreError::NotFound(id("other"))));
 }
 
 pub(crate) async fn who_wants_no_more_of_a_log_gets_no_more(store: Arc<dyn Store>) {
     let log = queued(0, 20_000, "a");
     store.append(&id("s"), Seq(0), &log).await.unwrap();
     for wanted in [1, 8192] {
-        let taken = passed_on(&*store, &id("s"), wanted).await.unwrap();
+        let taken = read_events(&*store, &id("s"), wanted).await.unwrap();
         assert!((wanted..log.len()).contains(&taken.len()), "{} of {wanted} events", taken.len());
         assert!(taken == plain(&log[..taken.len()]));
     }
@@ -300,7 +300,7 @@ pub(crate) async fn kept_files_are_named_as_long_as_any_log_does(store: Arc<dyn 
         ["output-0000000000000001.txt", "preimages/aa", "output-0000000000000002.txt"];
     let change = FileChange { path: "f".into(), before: Some(before.into()), after_hash: "bb".into() };
     let outcome =
-        Outcome { artefact: Some(output.into()), changes: vec![change], ..Outcome::ok("said \"x\"") };
+        Outcome { artifact: Some(output.into()), changes: vec![change], ..Outcome::ok("said \"x\"") };
     let finished = Event::ToolFinished { call: CallId::new("c"), outcome };
     let files = [output, before, gone].map(str::to_owned).into();
     let [one, fork] = [id("one"), id("fork")];
@@ -313,11 +313,11 @@ pub(crate) async fn kept_files_are_named_as_long_as_any_log_does(store: Arc<dyn 
             .unwrap();
     }
     let both = HashSet::from([output, before].map(str::to_owned));
-    assert_eq!(store.named(&files).await.unwrap(), both);
+    assert_eq!(store.referenced_files(&files).await.unwrap(), both);
     store.delete(&one).await.unwrap();
-    assert_eq!(store.named(&files).await.unwrap(), both, "the other one still needs them");
+    assert_eq!(store.referenced_files(&files).await.unwrap(), both, "the other one still needs them");
     store.delete(&fork).await.unwrap();
-    assert_eq!(store.named(&files).await.unwrap(), HashSet::new());
+    assert_eq!(store.referenced_files(&files).await.unwrap(), HashSet::new());
 }
 
 pub(crate) async fn a_big_event_comes_back(store: Arc<dyn Store>) {

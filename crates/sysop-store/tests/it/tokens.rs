@@ -1,4 +1,4 @@
-//! What every store must do with tokens. A store joins by naming an `async fn() -> Tokens` to `conformance!`.
+//! What every store must do with tokens. A store joins by naming an `async fn() -> TokenFixture` to `conformance!`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use sysop_store::{MemoryStore, PostgresStore, SqliteStore};
 use crate::server::shared;
 
 /// An empty store, and the folder that it needs for as long as it lives.
-pub(crate) struct Tokens {
+pub(crate) struct TokenFixture {
     pub(crate) store: Arc<dyn TokenStore>,
     pub(crate) folder: Option<tempfile::TempDir>,
 }
@@ -41,20 +41,20 @@ macro_rules! token_conformance {
     };
 }
 
-async fn memory() -> Tokens {
-    Tokens { store: Arc::new(MemoryStore::new()), folder: None }
+async fn memory() -> TokenFixture {
+    TokenFixture { store: Arc::new(MemoryStore::new()), folder: None }
 }
 
-async fn sqlite() -> Tokens {
+async fn sqlite() -> TokenFixture {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("sysop.db")).unwrap();
-    Tokens { store: Arc::new(store), folder: Some(folder) }
+    TokenFixture { store: Arc::new(store), folder: Some(folder) }
 }
 
-async fn postgres() -> Tokens {
+async fn postgres() -> TokenFixture {
     let name = shared().database().await;
     let store = PostgresStore::connect(&shared().url(&name)).await.unwrap();
-    Tokens { store: Arc::new(store), folder: None }
+    TokenFixture { store: Arc::new(store), folder: None }
 }
 
 token_conformance!(memory, sqlite, postgres);
@@ -62,7 +62,7 @@ token_conformance!(memory, sqlite, postgres);
 fn token(id: &str, created: i64) -> TokenRecord {
     TokenRecord {
         id: TokenId::new(id),
-        kind: TokenKind::Made,
+        kind: TokenKind::Issued,
         name: format!("name of {id}"),
         scope: Scope::Read,
         hash: *blake3::hash(id.as_bytes()).as_bytes(),
@@ -86,7 +86,7 @@ async fn what_is_kept_comes_back_in_order(store: Arc<dyn TokenStore>) {
     };
     let page = TokenRecord { kind: TokenKind::Page, parent: Some(TokenId::new("b")), ..token("a", 8) };
     for kept in [&later, &page, &token("z", 1)] {
-        store.keep_token(kept).await.unwrap();
+        store.insert_token(kept).await.unwrap();
     }
     assert_eq!(store.tokens().await.unwrap(), [token("z", 1), later, page]);
 }
@@ -94,7 +94,7 @@ async fn what_is_kept_comes_back_in_order(store: Arc<dyn TokenStore>) {
 async fn a_token_that_is_revoked_takes_its_pages_with_it(store: Arc<dyn TokenStore>) {
     let page = TokenRecord { parent: Some(TokenId::new("a")), ..token("page", 3) };
     for kept in [&token("a", 1), &token("b", 2), &page] {
-        store.keep_token(kept).await.unwrap();
+        store.insert_token(kept).await.unwrap();
     }
     assert_eq!(store.revoke_token(&TokenId::new("a")).await, Ok(true));
     assert_eq!(store.revoke_token(&TokenId::new("a")).await, Ok(false));
@@ -102,7 +102,7 @@ async fn a_token_that_is_revoked_takes_its_pages_with_it(store: Arc<dyn TokenSto
 }
 
 async fn a_visit_is_spent_once(store: Arc<dyn TokenStore>) {
-    store.keep_token(&token("a", 1)).await.unwrap();
+    store.insert_token(&token("a", 1)).await.unwrap();
     let id = TokenId::new("a");
     let asked = futures::future::join_all((0..16).map(|_| store.spend_visit(&id))).await;
     assert_eq!(asked.iter().filter(|answer| **answer == Ok(true)).count(), 1);
@@ -112,17 +112,17 @@ async fn a_visit_is_spent_once(store: Arc<dyn TokenStore>) {
 }
 
 async fn the_last_use_is_the_latest(store: Arc<dyn TokenStore>) {
-    store.keep_token(&token("a", 1)).await.unwrap();
+    store.insert_token(&token("a", 1)).await.unwrap();
     for at in [5, 9, 7] {
         let uses = [(TokenId::new("a"), Timestamp(at)), (TokenId::new("gone"), Timestamp(at))];
-        store.tokens_used(&uses).await.unwrap();
+        store.record_token_uses(&uses).await.unwrap();
     }
     assert_eq!(store.tokens().await.unwrap()[0].last_used, Some(Timestamp(9)));
 }
 
 async fn an_id_is_taken_once(store: Arc<dyn TokenStore>) {
-    store.keep_token(&token("a", 1)).await.unwrap();
-    let error = store.keep_token(&token("a", 2)).await.unwrap_err();
+    store.insert_token(&token("a", 1)).await.unwrap();
+    let error = store.insert_token(&token("a", 2)).await.unwrap_err();
     assert!(error.to_string().contains("token a already"), "{error}");
     assert_eq!(store.tokens().await.unwrap(), [token("a", 1)]);
 }
@@ -130,7 +130,7 @@ async fn an_id_is_taken_once(store: Arc<dyn TokenStore>) {
 async fn their_number_has_an_end(store: Arc<dyn TokenStore>) {
     // One at a time each of them would wait for the disk.
     let tokens: Vec<_> = (0..=TOKENS_MAX).map(|number| token(&format!("{number}"), 1)).collect();
-    let kept = futures::future::join_all(tokens.iter().map(|token| store.keep_token(token))).await;
+    let kept = futures::future::join_all(tokens.iter().map(|token| store.insert_token(token))).await;
     let refused: Vec<_> = kept.into_iter().filter_map(Result::err).collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].to_string().contains("token revoke ID"), "{}", refused[0]);

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sysop_core::event::{Change, Input, Origin};
+use sysop_core::event::{ConfigChange, Input, Origin};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
-use sysop_core::transcript::{Body, Phase, mode_word};
-use sysop_core::words;
-use sysop_driver::face::Which;
+use sysop_core::transcript::{ItemBody, SessionPhase, approval_label};
+use sysop_core::ui_text;
+use sysop_driver::frontend::SessionSelector;
 
-use super::overlay::{List, Overlay};
-use super::{Act, App, Expected, Left};
-use crate::command::{Line, parse};
+use super::overlay::{ListKind, Overlay};
+use super::{Action, App, ExitReason, PendingAck};
+use crate::command::{InputLine, parse};
 use crate::view::theme::ThemeName;
 
 /// Providers that a model may be named with; another word before the slash belongs to the model's name.
@@ -21,12 +21,12 @@ const PROVIDERS: [&str; 7] = ["openai", "gemini", "vertex", "ollama", "ollama+ss
 
 impl App {
     /// Asks the session for a task, as if the person had written it.
-    pub fn task(&mut self, text: &str, now: Duration) -> Vec<Act> {
-        self.past.push(text);
+    pub fn task(&mut self, text: &str, now: Duration) -> Vec<Action> {
+        self.prompt_history.push(text);
         self.prompt(text.to_owned(), now)
     }
 
-    fn prompt(&mut self, text: String, now: Duration) -> Vec<Act> {
+    fn prompt(&mut self, text: String, now: Duration) -> Vec<Action> {
         let what = if self.state().is_busy() {
             if self.queued.len() >= QUEUED_PROMPTS_MAX {
                 self.composer_mut().set(&text);
@@ -36,82 +36,84 @@ impl App {
                 );
             }
             self.own_queued.push(text.clone());
-            Expected::Event
+            PendingAck::Event
         } else {
-            Expected::Turn
+            PendingAck::Turn
         };
         self.send_expecting(Input::Prompt { text }, what, now)
     }
 
-    pub(super) fn line(&mut self, text: &str, now: Duration) -> Vec<Act> {
-        if let Some(acts) = self.full_screen_line(text.trim(), now) {
-            return acts;
+    pub(super) fn line(&mut self, text: &str, now: Duration) -> Vec<Action> {
+        if let Some(actions) = self.full_screen_line(text.trim(), now) {
+            return actions;
         }
         match parse(text) {
-            Line::Empty => Vec::new(),
-            Line::Prompt(text) => self.prompt(text, now),
-            Line::Shell(command) => self.direct("bash", &json!({ "command": command }), Origin::Typed, now),
-            Line::Undo => self.direct("undo", &json!({}), Origin::Typed, now),
-            Line::Keys(keys) => {
-                self.direct("send_keys", &json!({ "keys": keys, "reasoning": "" }), Origin::Typed, now)
+            InputLine::Empty => Vec::new(),
+            InputLine::Prompt(text) => self.prompt(text, now),
+            InputLine::Shell(command) => {
+                self.direct("bash", &json!({ "command": command }), Origin::User, now)
             }
-            Line::Run { name, values } => self.routine(&name, &values, now),
-            Line::Help => {
+            InputLine::Undo => self.direct("undo", &json!({}), Origin::User, now),
+            InputLine::Keys(keys) => {
+                self.direct("send_keys", &json!({ "keys": keys, "reasoning": "" }), Origin::User, now)
+            }
+            InputLine::Run { name, values } => self.routine(&name, &values, now),
+            InputLine::Help => {
                 self.overlay = Some(Overlay::help());
                 Vec::new()
             }
-            Line::Exit => self.leave(Left::Done),
-            Line::Clear => self.send_expecting(Input::Clear, Expected::Event, now),
-            Line::New => vec![Act::Open(Which::New)],
-            Line::Resume(None) if matches!(self.transcript.phase(), Phase::Paused { .. }) => {
-                self.send_expecting(Input::Resume, Expected::Event, now)
+            InputLine::Exit => self.leave(ExitReason::Quit),
+            InputLine::Clear => self.send_expecting(Input::Clear, PendingAck::Event, now),
+            InputLine::New => vec![Action::OpenSession(SessionSelector::New)],
+            InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
+                self.send_expecting(Input::Resume, PendingAck::Event, now)
             }
-            Line::Resume(None) => self.fetch_list(List::Sessions),
-            Line::Resume(Some(id)) => vec![Act::Open(Which::Earlier(id))],
-            Line::Model(None) => self.fetch_list(List::Models),
-            Line::Model(Some(name)) => self.model_named(&name, now),
-            Line::Approve(Some(mode)) => self.configure(Change::Approve(mode), now),
-            Line::Mode(Some(mode)) => self.configure(Change::Mode(mode), now),
-            Line::Mode(None) => {
-                let mode = self.transcript.facts().map(|facts| facts.mode).unwrap_or_default();
-                self.say(words::mode_now(mode).to_owned(), now);
+            InputLine::Resume(None) => self.fetch_list(ListKind::Sessions),
+            InputLine::Resume(Some(id)) => vec![Action::OpenSession(SessionSelector::Existing(id))],
+            InputLine::Model(None) => self.fetch_list(ListKind::Models),
+            InputLine::Model(Some(name)) => self.model_named(&name, now),
+            InputLine::Approve(Some(mode)) => self.configure(ConfigChange::Approve(mode), now),
+            InputLine::Mode(Some(mode)) => self.configure(ConfigChange::Mode(mode), now),
+            InputLine::Mode(None) => {
+                let mode = self.transcript.session_info().map(|facts| facts.mode).unwrap_or_default();
+                self.show_flash(ui_text::mode_help(mode).to_owned(), now);
                 Vec::new()
             }
-            Line::Approve(None) => {
-                let mode = self.transcript.facts().map_or(ApprovalMode::Ask, |facts| facts.approve);
-                self.say(
-                    format!("approval is {}; /approve ask, auto or never changes it", mode_word(mode)),
+            InputLine::Approve(None) => {
+                let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);
+                self.show_flash(
+                    format!("approval is {}; /approve ask, auto or never changes it", approval_label(mode)),
                     now,
                 );
                 Vec::new()
             }
-            Line::Host(None) => {
+            InputLine::Host(None) => {
                 self.pick_host(now);
                 Vec::new()
             }
-            Line::Host(Some(host)) => vec![Act::Open(Which::On(host))],
-            Line::Routines => {
+            InputLine::Host(Some(host)) => vec![Action::OpenSession(SessionSelector::NewOnHost(host))],
+            InputLine::Routines => {
                 self.pick_routine(now);
                 Vec::new()
             }
-            Line::OpenShell => vec![Act::ShowTerminal],
-            Line::Pause if self.is_idle() => self.remark("nothing runs that could be paused", now),
-            Line::Pause => {
+            InputLine::OpenShell => vec![Action::ShowTerminal],
+            InputLine::Pause if self.is_idle() => self.remark("nothing runs that could be paused", now),
+            InputLine::Pause => {
                 self.pausing = true;
-                self.say("pausing after this step", now);
-                vec![Act::Send(Input::Pause)]
+                self.show_flash("pausing after this step", now);
+                vec![Action::Send(Input::Pause)]
             }
-            Line::Stop if self.is_idle() => self.remark("nothing runs", now),
-            Line::Stop => self.stop(),
-            Line::Retry => self.retry(now),
-            Line::Wrong(text) => self.remark(text, now),
+            InputLine::Stop if self.is_idle() => self.remark("nothing runs", now),
+            InputLine::Stop => self.stop(),
+            InputLine::Retry => self.retry(now),
+            InputLine::Wrong(text) => self.remark(text, now),
         }
     }
 
     /// The commands that only a full screen has.
-    fn full_screen_line(&mut self, text: &str, now: Duration) -> Option<Vec<Act>> {
+    fn full_screen_line(&mut self, text: &str, now: Duration) -> Option<Vec<Action>> {
         match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
-            ("/sessions", _) => Some(self.fetch_list(List::Sessions)),
+            ("/sessions", _) => Some(self.fetch_list(ListKind::Sessions)),
             ("/fork", _) => {
                 self.pick_message(now);
                 Some(Vec::new())
@@ -128,8 +130,8 @@ impl App {
         }
     }
 
-    fn remark(&mut self, text: impl Into<String>, now: Duration) -> Vec<Act> {
-        self.say(text, now);
+    fn remark(&mut self, text: impl Into<String>, now: Duration) -> Vec<Action> {
+        self.show_flash(text, now);
         Vec::new()
     }
 
@@ -139,18 +141,18 @@ impl App {
         arguments: &serde_json::Value,
         origin: Origin,
         now: Duration,
-    ) -> Vec<Act> {
+    ) -> Vec<Action> {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        let what = if self.state().is_busy() { Expected::Event } else { Expected::Turn };
+        let what = if self.state().is_busy() { PendingAck::Event } else { PendingAck::Turn };
         self.send_expecting(Input::Direct { tool: tool.to_owned(), arguments, origin }, what, now)
     }
 
-    pub(super) fn configure(&mut self, change: Change, now: Duration) -> Vec<Act> {
-        self.send_expecting(Input::Configure { change }, Expected::Event, now)
+    pub(super) fn configure(&mut self, change: ConfigChange, now: Duration) -> Vec<Action> {
+        self.send_expecting(Input::Configure { change }, PendingAck::Event, now)
     }
 
-    fn model_named(&mut self, name: &str, now: Duration) -> Vec<Act> {
-        let Some(current) = self.transcript.facts().map(|facts| facts.model.clone()) else {
+    fn model_named(&mut self, name: &str, now: Duration) -> Vec<Action> {
+        let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {
             return Vec::new();
         };
         let model = match name.split_once('/') {
@@ -159,13 +161,13 @@ impl App {
             }
             Some(_) | None => ModelRef::new(current.provider, name),
         };
-        self.configure(Change::Model(model), now)
+        self.configure(ConfigChange::Model(model), now)
     }
 
-    fn routine(&mut self, name: &str, values: &[(String, String)], now: Duration) -> Vec<Act> {
-        let Some(routine) = self.desk.routines.iter().find(|routine| routine.name == name) else {
-            if !self.at_desk {
-                return self.remark(super::overlay::NOT_YET, now);
+    fn routine(&mut self, name: &str, values: &[(String, String)], now: Duration) -> Vec<Action> {
+        let Some(routine) = self.catalog.routines.iter().find(|routine| routine.name == name) else {
+            if !self.connected {
+                return self.remark(super::overlay::NOT_CONNECTED, now);
             }
             return self.remark(format!("there is no routine {name}; /routines lists them"), now);
         };
@@ -175,15 +177,15 @@ impl App {
         }
     }
 
-    pub(super) fn run_routine(&mut self, command: &str, now: Duration) -> Vec<Act> {
+    pub(super) fn run_routine(&mut self, command: &str, now: Duration) -> Vec<Action> {
         self.direct("bash", &json!({ "command": command }), Origin::Routine, now)
     }
 
-    fn retry(&mut self, now: Duration) -> Vec<Act> {
-        let prompted = self.transcript.items().any(|item| matches!(item.body, Body::Prompt(_)));
+    fn retry(&mut self, now: Duration) -> Vec<Action> {
+        let prompted = self.transcript.items().any(|item| matches!(item.body, ItemBody::Prompt(_)));
         if !prompted {
             return self.remark("there is no prompt that could be tried again", now);
         }
-        self.send_expecting(Input::Retry, Expected::Turn, now)
+        self.send_expecting(Input::Retry, PendingAck::Turn, now)
     }
 }

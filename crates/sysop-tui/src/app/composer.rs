@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui_textarea::{CursorMove, DataCursor, TextArea};
 
-use super::edit::{self, Edit};
+use super::text_area::{self, EditResult};
 
 /// From how many lines on a paste is shown by its size.
 const FOLDED_LINES_MIN: usize = 10;
@@ -22,7 +22,7 @@ pub struct Composer {
 
 impl Default for Composer {
     fn default() -> Self {
-        Self { area: edit::area(""), pastes: Vec::new(), pasted: 0 }
+        Self { area: text_area::area(""), pastes: Vec::new(), pasted: 0 }
     }
 }
 
@@ -34,12 +34,14 @@ impl Composer {
 
     /// All that was written, pastes in full.
     pub fn text(&self) -> String {
-        self.pastes.iter().fold(edit::text(&self.area), |text, (sign, paste)| text.replacen(sign, paste, 1))
+        self.pastes
+            .iter()
+            .fold(text_area::text(&self.area), |text, (sign, paste)| text.replacen(sign, paste, 1))
     }
 
     /// What is seen of it.
-    pub fn shown(&self) -> String {
-        edit::text(&self.area)
+    pub fn display_text(&self) -> String {
+        text_area::text(&self.area)
     }
 
     /// The box, to be drawn.
@@ -54,12 +56,12 @@ impl Composer {
 
     /// How many rows it wants in so many columns.
     pub fn rows(&self, columns: u16) -> u16 {
-        edit::rows(&self.area, columns)
+        text_area::rows(&self.area, columns)
     }
 
     /// Puts another text in it; the old one can be taken back.
     pub fn set(&mut self, text: &str) {
-        edit::replace(&mut self.area, &edit::harmless(text));
+        text_area::replace(&mut self.area, &text_area::strip_control(text));
     }
 
     /// Empties it and gives what was in it.
@@ -70,17 +72,17 @@ impl Composer {
     }
 
     /// Does what a key says.
-    pub(super) fn key(&mut self, key: KeyEvent) -> Edit {
+    pub(super) fn key(&mut self, key: KeyEvent) -> EditResult {
         if key.code == KeyCode::Backspace && self.remove_paste() {
-            return Edit::Changed;
+            return EditResult::Changed;
         }
-        edit::key(&mut self.area, key)
+        text_area::key(&mut self.area, key)
     }
 
     /// Takes in a paste; a large one is shown by its size.
     pub fn paste(&mut self, text: &str) {
         let cut = text.floor_char_boundary(text.len().min(PASTE_BYTES_MAX));
-        let text = edit::harmless(&text[..cut]);
+        let text = text_area::strip_control(&text[..cut]);
         let (lines, chars) = (text.lines().count(), text.chars().count());
         if lines < FOLDED_LINES_MIN && chars < FOLDED_CHARS_MIN {
             self.area.insert_str(&text);

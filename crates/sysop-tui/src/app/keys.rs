@@ -7,19 +7,19 @@ use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use sysop_core::event::Input;
-use sysop_core::text::painted;
-use sysop_core::transcript::{Body, ItemId, Phase};
-use sysop_driver::people::Answer;
+use sysop_core::text::split_styles;
+use sysop_core::transcript::{ItemBody, ItemId, SessionPhase};
+use sysop_driver::prompter::PromptReply;
 
-use super::asking;
-use super::complete::{self, Completion};
-use super::edit::{self, Edit};
-use super::guard::WRITING_GUARD;
+use super::completion::{self, Completion};
+use super::key_debounce::TYPING_DEBOUNCE;
 use super::overlay::Overlay;
+use super::question_prompt;
 use super::review::{self, ReviewMode};
-use super::{Act, App, Edited, Expected, Focus, Left, State};
+use super::text_area::{self, EditResult};
+use super::{Action, App, EditTarget, ExitReason, Focus, PendingAck, State};
 use crate::view::Scroll;
-use crate::{BY, Leaving};
+use crate::{BY, TurnOnExit};
 
 /// For how long a second Ctrl+C leaves.
 const LEAVE: Duration = Duration::from_secs(3);
@@ -37,7 +37,7 @@ fn is_control(key: KeyEvent, letter: char) -> bool {
 
 impl App {
     /// Does what a key says.
-    pub fn key(&mut self, key: KeyEvent, now: Duration) -> Vec<Act> {
+    pub fn key(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
         }
@@ -46,14 +46,14 @@ impl App {
             return self.interrupt(now);
         }
         self.leave_asked = None;
-        if self.is_deaf(now) {
+        if self.are_keys_muted(now) {
             return Vec::new();
         }
-        let acts = if let Some(acts) = self.everywhere(key, now) {
-            acts
+        let actions = if let Some(actions) = self.global_key(key, now) {
+            actions
         } else if self.overlay.is_some() {
             self.key_in_overlay(key, now)
-        } else if self.asking.is_some() {
+        } else if self.question_prompt.is_some() {
             self.key_in_question(key, now)
         } else if self.review.is_some() && self.focus == Focus::Box {
             self.key_in_review(key, now)
@@ -62,36 +62,37 @@ impl App {
         } else {
             self.key_in_box(key, now)
         };
-        self.settle();
-        acts
+        self.move_draft();
+        actions
     }
 
     /// Whether what is typed is the rest of an answer that nobody waits for any more; ends when the keys rest.
-    fn is_deaf(&mut self, now: Duration) -> bool {
-        self.deaf = self.deaf.filter(|until| now < *until).map(|_| now + WRITING_GUARD);
-        self.deaf.is_some()
+    fn are_keys_muted(&mut self, now: Duration) -> bool {
+        self.keys_muted_until =
+            self.keys_muted_until.filter(|until| now < *until).map(|_| now + TYPING_DEBOUNCE);
+        self.keys_muted_until.is_some()
     }
 
     /// Takes in a paste.
-    pub fn paste(&mut self, text: &str, now: Duration) -> Vec<Act> {
+    pub fn paste(&mut self, text: &str, now: Duration) -> Vec<Action> {
         self.done = false;
-        if self.is_deaf(now) {
+        if self.are_keys_muted(now) {
             return Vec::new();
         }
         if let Some(overlay) = &mut self.overlay {
             overlay.paste(text);
-        } else if let Some(asking) = &mut self.asking {
-            asking.paste(text, now);
+        } else if let Some(question_prompt) = &mut self.question_prompt {
+            question_prompt.paste(text, now);
         } else if let Some(review) =
-            self.review.as_mut().filter(|review| review.mode() != ReviewMode::Looking)
+            self.review.as_mut().filter(|review| review.mode() != ReviewMode::Deciding)
         {
             review.paste(text);
         } else {
             self.focus = Focus::Box;
             if let Some(review) = &mut self.review {
-                review.guard.writing(now);
+                review.debounce.note_typing(now);
             }
-            self.past.changed();
+            self.prompt_history.changed();
             self.composer_mut().paste(text);
             return self.complete();
         }
@@ -113,21 +114,21 @@ impl App {
     }
 
     /// Keys that mean the same whatever is in front.
-    fn everywhere(&mut self, key: KeyEvent, now: Duration) -> Option<Vec<Act>> {
+    fn global_key(&mut self, key: KeyEvent, now: Duration) -> Option<Vec<Action>> {
         if key.modifiers == KeyModifiers::CONTROL {
             let KeyCode::Char(letter) = key.code else { return self.scrolling(key) };
             return match letter {
                 'p' => Some(self.pause_or_resume(now)),
-                't' => Some(vec![Act::ShowTerminal]),
-                'z' => Some(vec![Act::Suspend]),
-                'l' => Some(vec![Act::Redraw]),
+                't' => Some(vec![Action::ShowTerminal]),
+                'z' => Some(vec![Action::Suspend]),
+                'l' => Some(vec![Action::Redraw]),
                 _ => None,
             };
         }
         self.scrolling(key)
     }
 
-    fn scrolling(&mut self, key: KeyEvent) -> Option<Vec<Act>> {
+    fn scrolling(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         if self.overlay.is_some() {
             return None;
         }
@@ -149,32 +150,32 @@ impl App {
     /// Whether the cursor stands in a text that is being changed.
     fn is_editing(&self) -> bool {
         match &self.review {
-            Some(review) => review.mode() != ReviewMode::Looking,
+            Some(review) => review.mode() != ReviewMode::Deciding,
             None => !self.composer().is_empty(),
         }
     }
 
     /// Ctrl+C: closes what is in front, stops what runs, and then leaves.
-    fn interrupt(&mut self, now: Duration) -> Vec<Act> {
+    fn interrupt(&mut self, now: Duration) -> Vec<Action> {
         if self.close_overlay() {
             return Vec::new();
         }
-        if let Some(asking) = &self.asking
+        if let Some(question_prompt) = &self.question_prompt
             && !std::mem::replace(&mut self.question_interrupted, true)
         {
-            let id = asking.id();
-            return self.answer(id, Answer::Refused, now);
+            let id = question_prompt.id();
+            return self.answer(id, PromptReply::Refused, now);
         }
-        let runs = !matches!(self.transcript.phase(), Phase::Idle) || self.expected.is_some();
+        let runs = !matches!(self.transcript.phase(), SessionPhase::Idle) || self.pending_ack.is_some();
         if runs {
             if std::mem::replace(&mut self.interrupted, true) {
-                return self.leave(Left::Interrupted);
+                return self.leave(ExitReason::Interrupted);
             }
             self.leave_asked = Some(now + LEAVE);
             return self.stop();
         }
         if self.leave_asked.is_some_and(|until| until > now) {
-            return self.leave(Left::Done);
+            return self.leave(ExitReason::Quit);
         }
         self.leave_asked = Some(now + LEAVE);
         self.flash = Some(("Ctrl+C again leaves; so does Ctrl+D".to_owned(), now + LEAVE));
@@ -182,101 +183,117 @@ impl App {
     }
 
     /// Leaves; what was being written is found again with the arrows.
-    pub fn leave(&mut self, left: Left) -> Vec<Act> {
-        let mut acts = Vec::new();
+    pub fn leave(&mut self, left: ExitReason) -> Vec<Action> {
+        let mut actions = Vec::new();
         for text in [self.input.take(), self.next.take()] {
-            acts.extend(self.remember(&text));
+            actions.extend(self.remember(&text));
         }
-        let runs = !matches!(self.transcript.phase(), Phase::Idle | Phase::Paused { .. } | Phase::Stopping);
-        if runs && self.leaving == Leaving::Stops {
-            acts.push(Act::Send(Input::Cancel));
+        let runs = !matches!(
+            self.transcript.phase(),
+            SessionPhase::Idle | SessionPhase::Paused { .. } | SessionPhase::Stopping
+        );
+        if runs && self.leaving == TurnOnExit::Cancel {
+            actions.push(Action::Send(Input::Cancel));
         }
-        acts.push(Act::Quit(left));
-        acts
+        actions.push(Action::Quit(left));
+        actions
     }
 
-    fn pause_or_resume(&mut self, now: Duration) -> Vec<Act> {
+    fn pause_or_resume(&mut self, now: Duration) -> Vec<Action> {
         match self.transcript.phase() {
-            Phase::Paused { .. } => {
-                self.say("goes on", now);
-                self.send_expecting(Input::Resume, Expected::Event, now)
+            SessionPhase::Paused { .. } => {
+                self.show_flash("goes on", now);
+                self.send_expecting(Input::Resume, PendingAck::Event, now)
             }
-            Phase::Idle => {
-                self.say("nothing runs that could be paused", now);
+            SessionPhase::Idle => {
+                self.show_flash("nothing runs that could be paused", now);
                 Vec::new()
             }
-            Phase::Thinking { .. } | Phase::Waiting { .. } | Phase::Running { .. } | Phase::Stopping
+            SessionPhase::Thinking { .. }
+            | SessionPhase::AwaitingApproval { .. }
+            | SessionPhase::Running { .. }
+            | SessionPhase::Stopping
                 if std::mem::replace(&mut self.pausing, true) =>
             {
                 self.pausing = false;
-                self.say("goes on", now);
-                vec![Act::Send(Input::Resume)]
+                self.show_flash("goes on", now);
+                vec![Action::Send(Input::Resume)]
             }
-            Phase::Thinking { .. } | Phase::Waiting { .. } | Phase::Running { .. } | Phase::Stopping => {
-                self.say("pausing after this step", now);
-                vec![Act::Send(Input::Pause)]
+            SessionPhase::Thinking { .. }
+            | SessionPhase::AwaitingApproval { .. }
+            | SessionPhase::Running { .. }
+            | SessionPhase::Stopping => {
+                self.show_flash("pausing after this step", now);
+                vec![Action::Send(Input::Pause)]
             }
         }
     }
 
-    fn key_in_question(&mut self, key: KeyEvent, now: Duration) -> Vec<Act> {
-        let Some(asking) = &mut self.asking else { return Vec::new() };
-        let id = asking.id();
-        let answer = match asking.key(key, now) {
-            asking::Came::Nothing => return Vec::new(),
-            asking::Came::Given(text) => Answer::Given { by: BY.to_owned(), text },
-            asking::Came::NoSecret => Answer::NoSecret,
-            asking::Came::Refused => Answer::Refused,
+    fn key_in_question(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
+        let Some(question_prompt) = &mut self.question_prompt else { return Vec::new() };
+        let id = question_prompt.id();
+        let answer = match question_prompt.key(key, now) {
+            question_prompt::QuestionEvent::Consumed => return Vec::new(),
+            question_prompt::QuestionEvent::Answered(text) => PromptReply::Given { by: BY.to_owned(), text },
+            question_prompt::QuestionEvent::NoSecret => PromptReply::NoSecret,
+            question_prompt::QuestionEvent::Declined => PromptReply::Refused,
         };
         self.answer(id, answer, now)
     }
 
-    fn answer(&mut self, id: sysop_core::question::QuestionId, answer: Answer, now: Duration) -> Vec<Act> {
-        self.settled.insert(id);
-        self.asking = None;
-        self.hidden();
-        let mut acts = Vec::new();
+    fn answer(
+        &mut self,
+        id: sysop_core::question::QuestionId,
+        answer: PromptReply,
+        now: Duration,
+    ) -> Vec<Action> {
+        self.answered_questions.insert(id);
+        self.question_prompt = None;
+        self.reset_debounce();
+        let mut actions = Vec::new();
         match &answer {
             // Who says so knows what to type instead.
-            Answer::NoSecret => acts.push(Act::ShowTerminal),
-            Answer::Refused if self.is_working() => self.say("refused; Esc stops the turn", now),
-            Answer::Refused => self.say("refused", now),
-            Answer::Given { .. } => {}
+            PromptReply::NoSecret => actions.push(Action::ShowTerminal),
+            PromptReply::Refused if self.is_working() => self.show_flash("refused; Esc stops the turn", now),
+            PromptReply::Refused => self.show_flash("refused", now),
+            PromptReply::Given { .. } => {}
         }
-        acts.insert(0, Act::Answer(id, answer));
-        self.follow_questions(now);
-        acts
+        actions.insert(0, Action::AnswerQuestion(id, answer));
+        self.sync_questions(now);
+        actions
     }
 
-    fn key_in_review(&mut self, key: KeyEvent, now: Duration) -> Vec<Act> {
+    fn key_in_review(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         let Some(review) = &mut self.review else { return Vec::new() };
         if is_control(key, 'g') && review.is_editable() {
-            return vec![Act::OpenEditor(Edited::Proposal, review.command())];
+            return vec![Action::OpenEditor(EditTarget::Proposal, review.command())];
         }
-        let early = review.mode() == ReviewMode::Looking && review.guard.waits_until(now).is_some();
+        let early = review.mode() == ReviewMode::Deciding && review.debounce.blocked_until(now).is_some();
         match review.key(key, now) {
-            review::Came::Nothing => {
+            review::ReviewEvent::Consumed => {
                 // What was being written when the proposal came goes on where it was.
                 if early && is_text(key) {
-                    review.guard.writing(now);
+                    review.debounce.note_typing(now);
                     self.next.key(key);
                 }
                 Vec::new()
             }
-            review::Came::Said(text) => {
-                self.say(text, now);
+            review::ReviewEvent::Message(text) => {
+                self.show_flash(text, now);
                 Vec::new()
             }
-            review::Came::Editor => vec![Act::OpenEditor(Edited::Proposal, review.command())],
-            review::Came::Cancelled => self.stop(),
-            review::Came::Decided(decision) => {
+            review::ReviewEvent::OpenEditor => {
+                vec![Action::OpenEditor(EditTarget::Proposal, review.command())]
+            }
+            review::ReviewEvent::Cancelled => self.stop(),
+            review::ReviewEvent::Decided(decision) => {
                 let call = review.call().clone();
                 self.decide(call, decision, now)
             }
         }
     }
 
-    fn key_in_cards(&mut self, key: KeyEvent, now: Duration) -> Vec<Act> {
+    fn key_in_cards(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         match key.code {
             KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => {
                 self.history.focus_previous(&self.transcript)
@@ -307,45 +324,47 @@ impl App {
     }
 
     /// The whole of what the card in focus shows a part of.
-    fn whole_output(&mut self, now: Duration) -> Vec<Act> {
+    fn whole_output(&mut self, now: Duration) -> Vec<Action> {
         let item = self.history.focused().and_then(|id| self.transcript.item(id));
         match item.map(|item| &item.body) {
-            Some(Body::Output(output)) => match &output.outcome {
-                Some(outcome) => match &outcome.artefact {
-                    Some(name) => vec![Act::PagerOfArtefact(name.clone())],
-                    None => vec![Act::PagerOfOutput(outcome.output.clone(), outcome.looks.clone())],
+            Some(ItemBody::ToolOutput(output)) => match &output.outcome {
+                Some(outcome) => match &outcome.artifact {
+                    Some(name) => vec![Action::PageArtifact(name.clone())],
+                    None => vec![Action::PageOutput(outcome.output.clone(), outcome.styles.clone())],
                 },
                 None => {
-                    let (text, looks) = painted(&output.tail);
-                    vec![Act::PagerOfOutput(text.into_owned(), looks)]
+                    let (text, styles) = split_styles(&output.tail);
+                    vec![Action::PageOutput(text.into_owned(), styles)]
                 }
             },
-            Some(Body::Plan(plan)) => {
-                let id = ItemId::Output(plan.call.id.clone());
-                let artefact = match self.transcript.item(&id).map(|item| &item.body) {
-                    Some(Body::Output(output)) => {
-                        output.outcome.as_ref().and_then(|outcome| outcome.artefact.clone())
+            Some(ItemBody::Plan(plan)) => {
+                let id = ItemId::ToolOutput(plan.call.id.clone());
+                let artifact = match self.transcript.item(&id).map(|item| &item.body) {
+                    Some(ItemBody::ToolOutput(output)) => {
+                        output.outcome.as_ref().and_then(|outcome| outcome.artifact.clone())
                     }
                     _ => None,
                 };
-                vec![artefact.map_or_else(|| Act::Pager(plan.command.clone()), Act::PagerOfArtefact)]
+                vec![artifact.map_or_else(|| Action::OpenPager(plan.command.clone()), Action::PageArtifact)]
             }
-            Some(Body::Prompt(text)) => vec![Act::Pager(text.clone())],
-            Some(Body::Answer(text) | Body::Reasoning(text)) => vec![Act::Pager(text.text.clone())],
-            Some(Body::Notice(_) | Body::End(_)) | None => {
-                self.say("there is no more of it", now);
+            Some(ItemBody::Prompt(text)) => vec![Action::OpenPager(text.clone())],
+            Some(ItemBody::Answer(text) | ItemBody::Reasoning(text)) => {
+                vec![Action::OpenPager(text.text.clone())]
+            }
+            Some(ItemBody::Notice(_) | ItemBody::End(_)) | None => {
+                self.show_flash("there is no more of it", now);
                 Vec::new()
             }
         }
     }
 
-    fn key_in_box(&mut self, key: KeyEvent, now: Duration) -> Vec<Act> {
-        if let Some(acts) = self.key_in_completion(key) {
-            return acts;
+    fn key_in_box(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
+        if let Some(actions) = self.key_in_completion(key) {
+            return actions;
         }
         let empty = self.composer().is_empty();
         match key.code {
-            KeyCode::Enter if !edit::is_newline(key) => {
+            KeyCode::Enter if !text_area::is_newline(key) => {
                 // As in a shell: a backslash at the end of a line goes on in the next.
                 if self.composer().before_cursor().ends_with('\\') {
                     let composer = self.composer_mut();
@@ -357,17 +376,17 @@ impl App {
             }
             KeyCode::Esc => return self.escape(),
             KeyCode::Char('d') if empty && key.modifiers == KeyModifiers::CONTROL => {
-                return self.leave(Left::Done);
+                return self.leave(ExitReason::Quit);
             }
             KeyCode::Char('?') if empty => {
                 self.overlay = Some(Overlay::help());
                 return Vec::new();
             }
             KeyCode::Char('g') if key.modifiers == KeyModifiers::CONTROL => {
-                return vec![Act::OpenEditor(Edited::Draft, self.composer().text())];
+                return vec![Action::OpenEditor(EditTarget::Draft, self.composer().text())];
             }
             KeyCode::Char('r') if key.modifiers == KeyModifiers::CONTROL => {
-                self.search_past(now);
+                self.search_prompt_history(now);
                 return Vec::new();
             }
             KeyCode::Char('o') if key.modifiers == KeyModifiers::CONTROL => {
@@ -379,31 +398,31 @@ impl App {
                 return Vec::new();
             }
             KeyCode::Up if key.modifiers.is_empty() && self.composer().at_top() => {
-                return self.walk_back();
+                return self.history_previous();
             }
             KeyCode::Down if key.modifiers.is_empty() && self.composer().at_bottom() => {
-                return self.walk_on();
+                return self.history_next();
             }
             _ => {}
         }
         match self.composer_mut().key(key) {
-            Edit::Changed => {
-                self.past.changed();
+            EditResult::Changed => {
+                self.prompt_history.changed();
                 self.complete()
             }
-            Edit::Moved => {
+            EditResult::Moved => {
                 self.completion = None;
                 Vec::new()
             }
-            Edit::Nothing => Vec::new(),
+            EditResult::Nothing => Vec::new(),
         }
     }
 
     /// Esc: stops what runs; where nothing runs, goes back to the end of the history.
-    fn escape(&mut self) -> Vec<Act> {
+    fn escape(&mut self) -> Vec<Action> {
         match (self.state(), self.transcript.phase()) {
-            (_, Phase::Stopping) => Vec::new(),
-            (_, Phase::Paused { .. }) => self.stop(),
+            (_, SessionPhase::Stopping) => Vec::new(),
+            (_, SessionPhase::Paused { .. }) => self.stop(),
             (state, _) if state.is_busy() => self.stop(),
             _ => {
                 self.history.scroll(Scroll::End);
@@ -412,34 +431,34 @@ impl App {
         }
     }
 
-    fn walk_back(&mut self) -> Vec<Act> {
+    fn history_previous(&mut self) -> Vec<Action> {
         let now = self.composer().text();
-        if let Some(message) = self.past.older(&now).map(str::to_owned) {
+        if let Some(message) = self.prompt_history.older(&now).map(str::to_owned) {
             self.composer_mut().set(&message);
         }
         Vec::new()
     }
 
-    fn walk_on(&mut self) -> Vec<Act> {
-        if let Some(message) = self.past.newer().map(str::to_owned) {
+    fn history_next(&mut self) -> Vec<Action> {
+        if let Some(message) = self.prompt_history.newer().map(str::to_owned) {
             self.composer_mut().set(&message);
         }
         Vec::new()
     }
 
     /// Keys for the list of completions; none where they are for the box.
-    fn key_in_completion(&mut self, key: KeyEvent) -> Option<Vec<Act>> {
+    fn key_in_completion(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         let completion = self.completion.as_mut()?;
         match key.code {
             KeyCode::Down if key.modifiers.is_empty() => completion.choose(1),
             KeyCode::Up if key.modifiers.is_empty() => completion.choose(-1),
             KeyCode::Esc => self.completion = None,
             KeyCode::Tab => return Some(self.accept()),
-            KeyCode::Enter if completion.chosen.is_some() && !edit::is_newline(key) => {
+            KeyCode::Enter if completion.chosen.is_some() && !text_area::is_newline(key) => {
                 return Some(self.accept());
             }
             KeyCode::BackTab => completion.choose(-1),
-            KeyCode::Enter if !edit::is_newline(key) => {
+            KeyCode::Enter if !text_area::is_newline(key) => {
                 self.take_first_command();
                 return None;
             }
@@ -451,7 +470,7 @@ impl App {
     /// The beginning of a command's name means the first that begins so.
     fn take_first_command(&mut self) {
         let Some(completion) = self.completion.take() else { return };
-        let shown = self.composer().shown();
+        let shown = self.composer().display_text();
         if let Some(first) =
             completion.offers.first().filter(|_| completion.word == shown && shown.starts_with('/'))
             && !completion.offers.iter().any(|offer| offer.name == shown)
@@ -460,7 +479,7 @@ impl App {
         }
     }
 
-    fn accept(&mut self) -> Vec<Act> {
+    fn accept(&mut self) -> Vec<Action> {
         let Some(text) = self.completion.take().and_then(|completion| completion.text()) else {
             return Vec::new();
         };
@@ -469,69 +488,73 @@ impl App {
     }
 
     /// Looks for what the word at the cursor can become.
-    fn complete(&mut self) -> Vec<Act> {
+    fn complete(&mut self) -> Vec<Action> {
         let composer = self.composer();
-        let whole = composer.before_cursor() == composer.shown();
-        match complete::wanted(composer.before_cursor(), whole, &self.known) {
-            complete::Wanted::Offers(completion) => self.completion = Some(completion),
-            complete::Wanted::Nothing => self.completion = None,
-            complete::Wanted::Paths(word) => {
+        let whole = composer.before_cursor() == composer.display_text();
+        match completion::completion_request(composer.before_cursor(), whole, &self.known) {
+            completion::CompletionRequest::Offers(completion) => self.completion = Some(completion),
+            completion::CompletionRequest::Nothing => self.completion = None,
+            completion::CompletionRequest::Paths(word) => {
                 // What was found for the beginning of it stays until more is known.
                 let word_now = format!("@{word}");
                 if self.completion.as_ref().is_some_and(|open| !word_now.starts_with(&open.word)) {
                     self.completion = None;
                 }
-                return vec![Act::FindPaths(word)];
+                return vec![Action::FindPaths(word)];
             }
         }
         Vec::new()
     }
 
     /// Paths were found that hold a word.
-    pub fn found_paths(&mut self, word: &str, paths: Vec<String>) {
-        if self.composer().word() == format!("@{word}") && self.review.is_none() && self.asking.is_none() {
+    pub fn offer_paths(&mut self, word: &str, paths: Vec<String>) {
+        if self.composer().word() == format!("@{word}")
+            && self.review.is_none()
+            && self.question_prompt.is_none()
+        {
             self.completion = Completion::paths(word, paths);
         }
     }
 
     /// The person's editor was closed; none where it failed, or left nothing.
-    pub fn edited(&mut self, what: Edited, text: Option<String>, now: Duration) {
+    pub fn edited(&mut self, what: EditTarget, text: Option<String>, now: Duration) {
         let Some(text) = text else { return };
         match what {
-            Edited::Draft => {
+            EditTarget::Draft => {
                 let composer = self.composer_mut();
                 composer.set(text.strip_suffix('\n').unwrap_or(&text));
                 composer.to_end();
             }
-            Edited::Proposal => match &mut self.review {
+            EditTarget::Proposal => match &mut self.review {
                 Some(review) => review.edited(&text),
-                None => self.say("nobody is asked about that command any more", now),
+                None => self.show_flash("nobody is asked about that command any more", now),
             },
         }
     }
 
     /// Sends what was written.
-    fn submit(&mut self, now: Duration) -> Vec<Act> {
+    fn submit(&mut self, now: Duration) -> Vec<Action> {
         self.completion = None;
         let composer = self.composer_mut();
         if composer.text().trim().is_empty() {
             return Vec::new();
         }
         let text = composer.take();
-        let mut acts: Vec<Act> = self.remember(&text).into_iter().collect();
+        let mut actions: Vec<Action> = self.remember(&text).into_iter().collect();
         self.history.scroll(Scroll::End);
-        acts.extend(self.line(&text, now));
-        acts
+        actions.extend(self.line(&text, now));
+        actions
     }
 
     /// Keeps a message for the arrows; as in a shell, one that begins with a space gets into no file.
-    fn remember(&mut self, text: &str) -> Option<Act> {
-        (self.past.push(text) && !text.starts_with(' ')).then(|| Act::Remember(text.to_owned()))
+    fn remember(&mut self, text: &str) -> Option<Action> {
+        (self.prompt_history.push(text) && !text.starts_with(' '))
+            .then(|| Action::AppendPromptHistory(text.to_owned()))
     }
 
     /// The name of the state for words that the person reads.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.state(), State::Input | State::Done) && *self.transcript.phase() == Phase::Idle
+        matches!(self.state(), State::Input | State::Done) && *self.transcript.phase() == SessionPhase::Idle
     }
 }
 

@@ -13,7 +13,7 @@ const TOKENS_A_PRICE: f64 = 1_000_000.0;
 
 /// Counts.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct UsageMeter {
     prices: HashMap<String, Price>,
     /// When the turn began, and how long it took once it is over.
     turn: Option<Duration>,
@@ -29,7 +29,7 @@ pub(super) struct Meter {
     unpriced: bool,
 }
 
-impl Meter {
+impl UsageMeter {
     pub(super) fn new(prices: HashMap<String, Price>) -> Self {
         Self { prices, ..Self::default() }
     }

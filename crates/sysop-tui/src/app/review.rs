@@ -9,15 +9,15 @@ use sysop_core::event::Decision;
 use sysop_core::id::CallId;
 use sysop_core::transcript::Plan;
 
-use super::edit;
-use super::guard::Guard;
+use super::key_debounce::KeyDebounce;
+use super::text_area;
 use crate::view::plan::is_command;
 
 /// What the keys do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewMode {
     /// They answer.
-    Looking,
+    Deciding,
     /// They change the command.
     Editing,
     /// They write the word to the model.
@@ -32,8 +32,8 @@ pub struct Review {
     editable: bool,
     mode: ReviewMode,
     area: TextArea<'static>,
-    word: TextArea<'static>,
-    pub(super) guard: Guard,
+    reason: TextArea<'static>,
+    pub(super) debounce: KeyDebounce,
     /// The first row of it that is shown.
     scroll: u16,
     /// How many of its rows are below what is shown, and how many are shown; known once it was drawn.
@@ -45,17 +45,17 @@ pub struct Review {
 
 /// What came of a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum ReviewEvent {
     /// Nothing that others need to know.
-    Nothing,
+    Consumed,
     /// A decision.
     Decided(Decision),
     /// The turn is to end here.
     Cancelled,
     /// The person wants the command in their editor.
-    Editor,
+    OpenEditor,
     /// Something to tell them.
-    Said(&'static str),
+    Message(&'static str),
 }
 
 const NOT_EDITABLE: &str = "only a command can be edited; r says in words what should be different";
@@ -66,10 +66,10 @@ impl Review {
             call: plan.call.id.clone(),
             proposed: plan.command.clone(),
             editable: is_command(plan),
-            mode: ReviewMode::Looking,
-            area: edit::area(&plan.command),
-            word: edit::area(""),
-            guard: Guard::default(),
+            mode: ReviewMode::Deciding,
+            area: text_area::area(&plan.command),
+            reason: text_area::area(""),
+            debounce: KeyDebounce::default(),
             scroll: 0,
             below: 0,
             page: 1,
@@ -94,7 +94,7 @@ impl Review {
 
     /// The command as it would run now.
     pub fn command(&self) -> String {
-        edit::text(&self.area)
+        text_area::text(&self.area)
     }
 
     /// Whether the person changed it.
@@ -113,8 +113,8 @@ impl Review {
     }
 
     /// The box with the word to the model.
-    pub fn word_mut(&mut self) -> &mut TextArea<'static> {
-        &mut self.word
+    pub fn reason_mut(&mut self) -> &mut TextArea<'static> {
+        &mut self.reason
     }
 
     /// The first row that is shown.
@@ -128,7 +128,7 @@ impl Review {
     }
 
     /// Takes note of how much of it was drawn; gives the first row to draw.
-    pub fn shown(&mut self, rows: u16, page: u16) -> u16 {
+    pub fn set_viewport(&mut self, rows: u16, page: u16) -> u16 {
         self.scroll = self.scroll.min(rows.saturating_sub(page));
         self.page = page.max(1);
         self.below = rows.saturating_sub(self.scroll + page);
@@ -141,45 +141,45 @@ impl Review {
     }
 
     /// Takes note of how many rows the box wants, and how many it was given.
-    pub fn boxed(&mut self, wants: u16, rows: u16) {
+    pub fn set_editor_rows(&mut self, wants: u16, rows: u16) {
         self.whole = wants <= rows;
     }
 
     /// Puts what the person's editor left in the place of the command.
     pub(super) fn edited(&mut self, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
-        edit::replace(&mut self.area, &edit::seen(text));
+        text_area::replace(&mut self.area, &text_area::strip_invisible(text));
     }
 
     pub(super) fn paste(&mut self, text: &str) {
-        let text = edit::seen(text);
+        let text = text_area::strip_invisible(text);
         match self.mode {
             // A paste is no answer.
-            ReviewMode::Looking => {}
+            ReviewMode::Deciding => {}
             ReviewMode::Editing => {
                 self.area.insert_str(text);
             }
             ReviewMode::Rejecting => {
-                self.word.insert_str(text.replace('\n', " "));
+                self.reason.insert_str(text.replace('\n', " "));
             }
         }
     }
 
-    pub(super) fn key(&mut self, key: KeyEvent, now: Duration) -> Came {
+    pub(super) fn key(&mut self, key: KeyEvent, now: Duration) -> ReviewEvent {
         // Whoever changes the command or writes a word has seen the proposal.
-        if self.mode == ReviewMode::Looking && !self.guard.takes(now) {
-            return Came::Nothing;
+        if self.mode == ReviewMode::Deciding && !self.debounce.accepts(now) {
+            return ReviewEvent::Consumed;
         }
         match self.mode {
-            ReviewMode::Looking => self.look(key),
+            ReviewMode::Deciding => self.decision_key(key),
             ReviewMode::Editing => self.edit(key),
             ReviewMode::Rejecting => self.reject(key),
         }
     }
 
-    fn look(&mut self, key: KeyEvent) -> Came {
+    fn decision_key(&mut self, key: KeyEvent) -> ReviewEvent {
         if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
-            return Came::Nothing;
+            return ReviewEvent::Consumed;
         }
         match key.code {
             KeyCode::Enter | KeyCode::Char('a' | 'A' | ' ') if !self.is_read() => self.down(self.page),
@@ -187,83 +187,85 @@ impl Review {
             KeyCode::Char('a' | 'A') => self.allow(|command| Decision::AllowSession { command }),
             KeyCode::Char('r' | 'R') => {
                 self.mode = ReviewMode::Rejecting;
-                Came::Nothing
+                ReviewEvent::Consumed
             }
             KeyCode::Char('i' | 'I') | KeyCode::Tab => self.begin_edit(),
-            KeyCode::Char('e' | 'E') if self.editable => Came::Editor,
-            KeyCode::Char('e' | 'E') => Came::Said(NOT_EDITABLE),
-            KeyCode::Esc => Came::Cancelled,
+            KeyCode::Char('e' | 'E') if self.editable => ReviewEvent::OpenEditor,
+            KeyCode::Char('e' | 'E') => ReviewEvent::Message(NOT_EDITABLE),
+            KeyCode::Esc => ReviewEvent::Cancelled,
             KeyCode::Down | KeyCode::Char('j') => self.down(1),
             KeyCode::Up | KeyCode::Char('k') => {
                 self.scroll = self.scroll.saturating_sub(1);
-                Came::Nothing
+                ReviewEvent::Consumed
             }
-            _ => Came::Nothing,
+            _ => ReviewEvent::Consumed,
         }
     }
 
-    fn down(&mut self, rows: u16) -> Came {
+    fn down(&mut self, rows: u16) -> ReviewEvent {
         self.scroll = self.scroll.saturating_add(rows.min(self.below));
-        Came::Nothing
+        ReviewEvent::Consumed
     }
 
-    fn begin_edit(&mut self) -> Came {
+    fn begin_edit(&mut self) -> ReviewEvent {
         if !self.editable {
-            return Came::Said(NOT_EDITABLE);
+            return ReviewEvent::Message(NOT_EDITABLE);
         }
         self.mode = ReviewMode::Editing;
         let command = self.command();
-        let clean = edit::seen(&command);
+        let clean = text_area::strip_invisible(&command);
         if clean == command {
-            return Came::Nothing;
+            return ReviewEvent::Consumed;
         }
         // A box would hide them, and what is in the box is what runs.
-        edit::replace(&mut self.area, &clean);
-        Came::Said("control and invisible characters were taken out of the command that you edit")
+        text_area::replace(&mut self.area, &clean);
+        ReviewEvent::Message("control and invisible characters were taken out of the command that you edit")
     }
 
-    fn edit(&mut self, key: KeyEvent) -> Came {
+    fn edit(&mut self, key: KeyEvent) -> ReviewEvent {
         match key.code {
             // What runs was seen, all of it.
-            KeyCode::Enter if !edit::is_newline(key) && !self.whole => {
-                (self.mode, self.scroll, self.guard) = (ReviewMode::Looking, 0, Guard::default());
-                Came::Said("it is longer than its box; read it to its end")
+            KeyCode::Enter if !text_area::is_newline(key) && !self.whole => {
+                (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
+                ReviewEvent::Message("it is longer than its box; read it to its end")
             }
-            KeyCode::Enter if !edit::is_newline(key) => self.allow(|command| Decision::Allow { command }),
+            KeyCode::Enter if !text_area::is_newline(key) => {
+                self.allow(|command| Decision::Allow { command })
+            }
             KeyCode::Esc => {
-                self.mode = ReviewMode::Looking;
-                Came::Nothing
+                self.mode = ReviewMode::Deciding;
+                ReviewEvent::Consumed
             }
             _ => {
-                edit::key(&mut self.area, key);
-                Came::Nothing
+                text_area::key(&mut self.area, key);
+                ReviewEvent::Consumed
             }
         }
     }
 
-    fn reject(&mut self, key: KeyEvent) -> Came {
+    fn reject(&mut self, key: KeyEvent) -> ReviewEvent {
         match key.code {
             KeyCode::Enter => {
-                let reason = edit::text(&self.word).trim().to_owned();
-                Came::Decided(Decision::Reject { reason })
+                let reason = text_area::text(&self.reason).trim().to_owned();
+                ReviewEvent::Decided(Decision::Reject { reason })
             }
             KeyCode::Esc => {
-                self.mode = ReviewMode::Looking;
-                Came::Nothing
+                self.mode = ReviewMode::Deciding;
+                ReviewEvent::Consumed
             }
-            _ if edit::is_newline(key) => Came::Nothing,
+            _ if text_area::is_newline(key) => ReviewEvent::Consumed,
             _ => {
-                edit::key(&mut self.word, key);
-                Came::Nothing
+                text_area::key(&mut self.reason, key);
+                ReviewEvent::Consumed
             }
         }
     }
 
-    fn allow(&self, decision: impl FnOnce(Option<String>) -> Decision) -> Came {
+    fn allow(&self, decision: impl FnOnce(Option<String>) -> Decision) -> ReviewEvent {
         let command = self.command();
         if self.editable && command.trim().is_empty() {
-            return Came::Said("an empty command is not run; Esc Esc cancels it");
+            return ReviewEvent::Message("an empty command is not run; Esc Esc cancels it");
         }
-        Came::Decided(decision(self.is_edited().then_some(command)))
+        ReviewEvent::Decided(decision(self.is_edited().then_some(command)))
     }
 }

@@ -1,7 +1,7 @@
 //! The six states of the agent-rs design, read off the transcript and what the person has just done.
 
 use sysop_core::event::Decision;
-use sysop_core::transcript::{Body, Phase, Transcript};
+use sysop_core::transcript::{ItemBody, SessionPhase, Transcript};
 
 /// What the person sees the session do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,11 +32,11 @@ impl State {
     /// What a transcript shows.
     pub fn of(transcript: &Transcript) -> Self {
         match transcript.phase() {
-            Phase::Idle | Phase::Paused { .. } | Phase::Stopping => Self::Input,
-            Phase::Thinking { .. } if has_new_outcome(transcript) => Self::Finalizing,
-            Phase::Thinking { .. } => Self::Thinking,
-            Phase::Waiting { .. } => Self::ReviewAction,
-            Phase::Running { .. } => Self::Executing,
+            SessionPhase::Idle | SessionPhase::Paused { .. } | SessionPhase::Stopping => Self::Input,
+            SessionPhase::Thinking { .. } if has_new_outcome(transcript) => Self::Finalizing,
+            SessionPhase::Thinking { .. } => Self::Thinking,
+            SessionPhase::AwaitingApproval { .. } => Self::ReviewAction,
+            SessionPhase::Running { .. } => Self::Executing,
         }
     }
 
@@ -51,6 +51,6 @@ impl State {
 
 /// Whether the newest thing to read is what came of a tool: nothing of the answer to it has come yet.
 fn has_new_outcome(transcript: &Transcript) -> bool {
-    let newest = transcript.items().rev().find(|item| !matches!(item.body, Body::Notice(_)));
-    newest.is_some_and(|item| matches!(&item.body, Body::Output(output) if output.outcome.is_some()))
+    let newest = transcript.items().rev().find(|item| !matches!(item.body, ItemBody::Notice(_)));
+    newest.is_some_and(|item| matches!(&item.body, ItemBody::ToolOutput(output) if output.outcome.is_some()))
 }

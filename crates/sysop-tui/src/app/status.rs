@@ -5,11 +5,11 @@ use std::time::Duration;
 use sysop_core::event::PauseReason;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
-use sysop_core::text::neutralise_line;
-use sysop_core::transcript::{Phase, mode_word, short_form};
-use sysop_core::words;
+use sysop_core::text::neutralize_line;
+use sysop_core::transcript::{SessionPhase, approval_label, call_summary};
+use sysop_core::ui_text;
 
-use super::{App, Standing, State};
+use super::{App, BackgroundStatus, State};
 use crate::BY;
 
 /// How long a picture of the spinner stays.
@@ -17,7 +17,7 @@ pub(super) const SPIN: Duration = Duration::from_millis(100);
 /// The pictures of the spinner.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// How a part of a line is meant, and so coloured.
+/// How a part of a line is meant, and so colored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Matters.
@@ -25,7 +25,7 @@ pub enum Tone {
     /// Matters less.
     Dim,
     /// The name of the place; where mistakes happen.
-    Place,
+    Host,
     /// Goes on.
     Busy,
     /// Went well.
@@ -36,7 +36,7 @@ pub enum Tone {
 
 /// A part of the status line, safe to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct StatusSegment {
     /// The text.
     pub text: String,
     /// How it is meant.
@@ -47,7 +47,7 @@ pub struct Part {
 
 /// What the session waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Activity {
+pub struct ActivityIndicator {
     /// The sign before it.
     pub sign: &'static str,
     /// What it is.
@@ -58,8 +58,8 @@ pub struct Activity {
     pub moves: bool,
 }
 
-fn part(text: impl AsRef<str>, tone: Tone, rank: u8) -> Part {
-    Part { text: neutralise_line(text.as_ref()).into_owned(), tone, rank }
+fn segment(text: impl AsRef<str>, tone: Tone, rank: u8) -> StatusSegment {
+    StatusSegment { text: neutralize_line(text.as_ref()).into_owned(), tone, rank }
 }
 
 /// A time in whole seconds, so that nothing jumps.
@@ -73,49 +73,52 @@ fn seconds(time: Duration) -> String {
 
 impl App {
     /// How the session stands, from the left to the right.
-    pub fn status(&self, now: Duration) -> Vec<Part> {
-        let Some(facts) = self.transcript().facts() else {
+    pub fn status(&self, now: Duration) -> Vec<StatusSegment> {
+        let Some(facts) = self.transcript().session_info() else {
             let text = if self.session.is_some() { "reading the session…" } else { "opening…" };
-            return vec![part(text, Tone::Dim, 0)];
+            return vec![segment(text, Tone::Dim, 0)];
         };
         let mut parts = vec![
-            part(words::short_place(facts.place()), Tone::Place, 0),
-            part(facts.model.to_string(), Tone::Plain, 1),
-            part(
-                mode_word(facts.approve),
+            segment(ui_text::host_summary(facts.place()), Tone::Host, 0),
+            segment(facts.model.to_string(), Tone::Plain, 1),
+            segment(
+                approval_label(facts.approve),
                 if facts.approve == ApprovalMode::Auto { Tone::Warn } else { Tone::Dim },
                 0,
             ),
         ];
         if facts.mode == Mode::Chat {
-            parts.push(part("chat", Tone::Plain, 0));
+            parts.push(segment("chat", Tone::Plain, 0));
         }
         if let context @ 1.. = self.meter.context() {
-            parts.push(part(format!("{} in view", words::tokens(context)), Tone::Dim, 5));
+            parts.push(segment(format!("{} in view", ui_text::tokens(context)), Tone::Dim, 5));
         }
-        if let Some(usage) = words::usage(self.transcript().usage()) {
-            parts.push(part(usage, Tone::Dim, 4));
+        if let Some(usage) = ui_text::usage(self.transcript().usage()) {
+            parts.push(segment(usage, Tone::Dim, 4));
         }
         if let Some(cost) = self.meter.cost() {
             let text = if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") };
-            parts.push(part(text, Tone::Dim, 3));
+            parts.push(segment(text, Tone::Dim, 3));
         }
         if self.is_working() {
             if let Some(time) = self.meter.turn(now) {
-                parts.push(part(seconds(time), Tone::Dim, 2));
+                parts.push(segment(seconds(time), Tone::Dim, 2));
             }
             if let step @ 1.. = self.transcript().iteration() {
-                parts.push(part(format!("step {step}/{}", facts.max_iterations), Tone::Dim, 2));
+                parts.push(segment(format!("step {step}/{}", facts.max_iterations), Tone::Dim, 2));
             }
         }
         if let count @ 1.. = self.queued.len() {
-            parts.push(part(format!("{count} queued"), Tone::Busy, 1));
+            parts.push(segment(format!("{count} queued"), Tone::Busy, 1));
         }
-        match (self.aside.len(), self.aside.iter().any(|(_, standing)| *standing == Standing::Waits)) {
+        match (
+            self.background_sessions.len(),
+            self.background_sessions.iter().any(|(_, standing)| *standing == BackgroundStatus::AwaitingUser),
+        ) {
             (0, _) => {}
-            (_, true) => parts.push(part("another waits for you", Tone::Warn, 1)),
-            (1, false) => parts.push(part("another runs", Tone::Busy, 2)),
-            (count, false) => parts.push(part(format!("{count} others run"), Tone::Busy, 2)),
+            (_, true) => parts.push(segment("another waits for you", Tone::Warn, 1)),
+            (1, false) => parts.push(segment("another runs", Tone::Busy, 2)),
+            (count, false) => parts.push(segment(format!("{count} others run"), Tone::Busy, 2)),
         }
         if let Some(holder) = self.transcript().holder() {
             let text = if holder == BY {
@@ -123,38 +126,39 @@ impl App {
             } else {
                 format!("{holder} has the terminal")
             };
-            parts.push(part(text, Tone::Warn, 0));
+            parts.push(segment(text, Tone::Warn, 0));
         }
         parts
     }
 
     /// Whether a turn goes on.
     pub fn is_working(&self) -> bool {
-        !self.is_replaying() && *self.transcript().phase() != Phase::Idle
+        !self.is_replaying() && *self.transcript().phase() != SessionPhase::Idle
     }
 
     /// What the session waits for; none where it waits for nothing but a message.
-    pub fn activity(&self, now: Duration) -> Option<Activity> {
+    pub fn activity(&self, now: Duration) -> Option<ActivityIndicator> {
         if self.is_replaying() {
             return None;
         }
-        if let Some(asking) = self.asking() {
-            let text = format!("{} waits for your answer", asking.question().from);
-            return Some(still("?", neutralise_line(&text).into_owned(), Tone::Warn));
+        if let Some(question_prompt) = self.question_prompt() {
+            let text = format!("{} waits for your answer", question_prompt.question().from);
+            return Some(still("?", neutralize_line(&text).into_owned(), Tone::Warn));
         }
         let moving = |text: String| {
             let at = usize::try_from(now.as_millis() / SPIN.as_millis()).unwrap_or(0) % SPINNER.len();
-            let text = neutralise_line(&text).into_owned();
-            Some(Activity { sign: SPINNER[at], text, tone: Tone::Busy, moves: true })
+            let text = neutralize_line(&text).into_owned();
+            Some(ActivityIndicator { sign: SPINNER[at], text, tone: Tone::Busy, moves: true })
         };
         let waited = seconds(self.meter.waited(now));
-        let model = self.transcript().facts().map(|facts| facts.model.name.clone()).unwrap_or_default();
+        let model =
+            self.transcript().session_info().map(|facts| facts.model.name.clone()).unwrap_or_default();
         match (self.state(), self.transcript().phase()) {
-            (_, Phase::Stopping) => moving("stopping; Ctrl+C again leaves".to_owned()),
-            (_, Phase::Paused { .. }) if self.transcript().still_running().is_some() => {
+            (_, SessionPhase::Stopping) => moving("stopping; Ctrl+C again leaves".to_owned()),
+            (_, SessionPhase::Paused { .. }) if self.transcript().still_running().is_some() => {
                 moving("pausing when what runs has ended; Ctrl+P goes on, Esc stops".to_owned())
             }
-            (_, Phase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
+            (_, SessionPhase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
             (State::ReviewAction, _) => Some(still("?", "waits for you".to_owned(), Tone::Warn)),
             (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice() {
                 Some(notice) => format!("{notice} · {waited}"),
@@ -162,7 +166,7 @@ impl App {
                 None if self.state() == State::Finalizing => format!("{model} reads the result · {waited}"),
                 None => format!("waiting for {model} · {waited}"),
             }),
-            (State::Executing, Phase::Running { call }) => {
+            (State::Executing, SessionPhase::Running { call }) => {
                 if let Some(holder) = self.transcript().holder() {
                     let who = if holder == BY { "you type".to_owned() } else { format!("{holder} types") };
                     return moving(format!("the agent waits while {who} in the terminal"));
@@ -171,7 +175,7 @@ impl App {
                     if plan.call.text_argument("command").is_some() {
                         plan.call.name.clone()
                     } else {
-                        short_form(&plan.call)
+                        call_summary(&plan.call)
                     }
                 });
                 moving(format!("{what} runs · {waited}"))
@@ -184,7 +188,7 @@ impl App {
                     .map(|took| {
                         format!(
                             " in {}",
-                            words::duration(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
+                            ui_text::duration(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
                         )
                     })
                     .unwrap_or_default();
@@ -195,8 +199,8 @@ impl App {
     }
 }
 
-fn still(sign: &'static str, text: String, tone: Tone) -> Activity {
-    Activity { sign, text, tone, moves: false }
+fn still(sign: &'static str, text: String, tone: Tone) -> ActivityIndicator {
+    ActivityIndicator { sign, text, tone, moves: false }
 }
 
 fn paused(reason: PauseReason) -> &'static str {

@@ -6,8 +6,8 @@ use ratatui::style::Style;
 
 use crate::command::{COMMANDS, FULL_SCREEN_COMMANDS};
 use crate::view::cells::truncate;
-use crate::view::theme::{Ink, Theme};
-use crate::view::{Row, Span};
+use crate::view::theme::{StyleRole, Theme};
+use crate::view::{Span, TextRow};
 
 /// Columns of the keys.
 const KEY_COLUMNS: usize = 22;
@@ -69,30 +69,30 @@ pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) 
     for at in 0..page {
         let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
         let row = rows.get(first + at).cloned().unwrap_or_default();
-        truncate(&row.spans, usize::from(area.width), theme.style(Ink::Dim))
+        truncate(&row.spans, usize::from(area.width), theme.style(StyleRole::Dim))
             .draw(buffer, area.x, y, area.width);
     }
     let more =
         if first + page < rows.len() { "↓ more · any other key closes" } else { "any other key closes" };
-    let last = Row::of(&format!("  {more}"), theme.style(Ink::Dim));
+    let last = TextRow::of(&format!("  {more}"), theme.style(StyleRole::Dim));
     last.draw(buffer, area.x, area.bottom().saturating_sub(1), area.width);
     first
 }
 
-fn rows(theme: Theme) -> Vec<Row> {
+fn rows(theme: Theme) -> Vec<TextRow> {
     let mut rows = Vec::new();
     let line = |name: &str, what: &str, columns: usize| {
-        Row::from(vec![
-            Span::new(&format!("    {name:<columns$} "), theme.style(Ink::Code)),
+        TextRow::from(vec![
+            Span::new(&format!("    {name:<columns$} "), theme.style(StyleRole::Code)),
             Span::new(what, Style::new()),
         ])
     };
     for (title, keys) in KEYS {
-        rows.push(Row::of(&format!("  {title}"), theme.style(Ink::Title)));
+        rows.push(TextRow::of(&format!("  {title}"), theme.style(StyleRole::Title)));
         rows.extend(keys.iter().map(|(key, what)| line(key, what, KEY_COLUMNS)));
-        rows.push(Row::default());
+        rows.push(TextRow::default());
     }
-    rows.push(Row::of("  Commands", theme.style(Ink::Title)));
+    rows.push(TextRow::of("  Commands", theme.style(StyleRole::Title)));
     for (name, arguments, what) in COMMANDS.iter().chain(FULL_SCREEN_COMMANDS) {
         rows.push(line(&format!("{name} {arguments}"), what, COMMAND_COLUMNS));
     }

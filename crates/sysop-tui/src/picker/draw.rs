@@ -8,12 +8,12 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Widget as _};
-use sysop_core::text::neutralise_line;
+use sysop_core::text::neutralize_line;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::fuzzy::Pattern;
-use super::{Entry, Picker};
+use super::fuzzy::FuzzyPattern;
+use super::{Picker, PickerItem};
 
 /// Below this many columns a row has no end of its own.
 const DETAIL_COLUMNS_MIN: usize = 36;
@@ -22,7 +22,7 @@ const DETAIL_SHARE: usize = 2;
 
 /// The styles of a list.
 #[derive(Debug, Clone, Copy)]
-pub struct Looks {
+pub struct PickerStyle {
     /// Of what is read.
     pub text: Style,
     /// Of what is beside it.
@@ -37,8 +37,8 @@ pub struct Looks {
     pub title: Style,
 }
 
-impl Default for Looks {
-    /// Without colours.
+impl Default for PickerStyle {
+    /// Without colors.
     fn default() -> Self {
         Self {
             text: Style::new(),
@@ -53,12 +53,12 @@ impl Default for Looks {
 
 /// A text as it may be shown in a cell.
 fn safe(text: &str) -> Cow<'_, str> {
-    neutralise_line(text)
+    neutralize_line(text)
 }
 
 impl Picker {
     /// Where a list of its kind is well placed over this screen.
-    pub fn place(&self, screen: Rect) -> Rect {
+    pub fn popup_area(&self, screen: Rect) -> Rect {
         let width = screen.width.min((screen.width / 8 * 7).max(72)).min(110);
         let wanted = u16::try_from(self.entries.len()).unwrap_or(u16::MAX).saturating_add(5).max(8);
         let height = wanted.min((screen.height / 4 * 3).max(12)).min(screen.height);
@@ -71,45 +71,45 @@ impl Picker {
     }
 
     /// Draws it over what is there; gives where the cursor belongs, if it does. Remembers how many rows were seen.
-    pub fn draw(&mut self, area: Rect, buffer: &mut Buffer, looks: &Looks) -> Option<Position> {
+    pub fn draw(&mut self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) -> Option<Position> {
         let area = area.intersection(buffer.area);
         Clear.render(area, buffer);
-        buffer.set_style(area, looks.text);
+        buffer.set_style(area, picker_style.text);
         let (found, all) = self.count();
         let count = if found == all { format!(" {all} ") } else { format!(" {found} of {all} ") };
         let block = Block::bordered()
-            .border_style(looks.border)
-            .title(Line::styled(format!(" {} ", safe(&self.title)), looks.title))
-            .title_bottom(Line::styled(count, looks.dim).right_aligned());
+            .border_style(picker_style.border)
+            .title(Line::styled(format!(" {} ", safe(&self.title)), picker_style.title))
+            .title_bottom(Line::styled(count, picker_style.dim).right_aligned());
         let inner = block.inner(area);
         block.render(area, buffer);
         if inner.is_empty() {
             return None;
         }
-        let cursor = self.typing(Rect { height: 1, ..inner }, buffer, looks);
+        let cursor = self.typing(Rect { height: 1, ..inner }, buffer, picker_style);
         let preview = self.selected().map(|number| safe(&self.entries[number].preview).into_owned());
         let has_preview =
             inner.height > 4 && self.entries.first().is_some_and(|entry| !entry.preview.is_empty());
         let below = u16::from(has_preview);
         let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1 + below), ..inner };
-        self.rows(list, buffer, looks);
+        self.rows(list, buffer, picker_style);
         if let Some(preview) = preview.filter(|_| has_preview) {
             let row = inner.bottom() - 1;
-            buffer.set_stringn(inner.x, row, &preview, inner.width.into(), looks.dim);
+            buffer.set_stringn(inner.x, row, &preview, inner.width.into(), picker_style.dim);
         }
         Some(cursor)
     }
 
-    fn typing(&self, area: Rect, buffer: &mut Buffer, looks: &Looks) -> Position {
-        buffer.set_stringn(area.x, area.y, "› ", area.width.into(), looks.title);
+    fn typing(&self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) -> Position {
+        buffer.set_stringn(area.x, area.y, "› ", area.width.into(), picker_style.title);
         let room = area.width.saturating_sub(2);
         let (seen, column) = self.field.view(room.into());
-        buffer.set_stringn(area.x + 2.min(area.width), area.y, &seen, room.into(), looks.text);
+        buffer.set_stringn(area.x + 2.min(area.width), area.y, &seen, room.into(), picker_style.text);
         let column = u16::try_from(column).unwrap_or(0).min(room.saturating_sub(1));
         Position { x: (area.x + 2 + column).min(area.right().saturating_sub(1)), y: area.y }
     }
 
-    fn rows(&mut self, area: Rect, buffer: &mut Buffer, looks: &Looks) {
+    fn rows(&mut self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) {
         let height = usize::from(area.height);
         self.page = height.max(1);
         if height == 0 || area.width == 0 {
@@ -119,22 +119,28 @@ impl Picker {
         self.top = self.top.min(self.selected).max((self.selected + 1).saturating_sub(height));
         if self.found.is_empty() {
             let text = if self.entries.is_empty() { "nothing to pick from" } else { "nothing fits" };
-            buffer.set_stringn(area.x, area.y, text, area.width.into(), looks.dim);
+            buffer.set_stringn(area.x, area.y, text, area.width.into(), picker_style.dim);
             return;
         }
-        let pattern = Pattern::new(&self.typed);
+        let pattern = FuzzyPattern::new(&self.typed);
         let seen = self.found.iter().enumerate().skip(self.top).take(height);
         for (row, (at, &number)) in (area.y..).zip(seen) {
             let line = Rect { y: row, height: 1, ..area };
-            draw_row(&self.entries[number], &pattern, line, buffer, looks);
+            draw_row(&self.entries[number], &pattern, line, buffer, picker_style);
             if at == self.selected {
-                buffer.set_style(line, looks.selected);
+                buffer.set_style(line, picker_style.selected);
             }
         }
     }
 }
 
-fn draw_row(entry: &Entry, pattern: &Pattern, area: Rect, buffer: &mut Buffer, looks: &Looks) {
+fn draw_row(
+    entry: &PickerItem,
+    pattern: &FuzzyPattern,
+    area: Rect,
+    buffer: &mut Buffer,
+    picker_style: &PickerStyle,
+) {
     let width = usize::from(area.width);
     let detail = cut(&safe(&entry.detail), width / DETAIL_SHARE);
     let detail_width = if width >= DETAIL_COLUMNS_MIN { detail.width() } else { 0 };
@@ -151,13 +157,16 @@ fn draw_row(entry: &Entry, pattern: &Pattern, area: Rect, buffer: &mut Buffer, l
     for letter in shown.graphemes(true) {
         let letters = letter.chars().count();
         let matched = (number..number + letters).any(|at| places.contains(&at));
-        line.push_span(Span::styled(letter.to_owned(), if matched { looks.matched } else { looks.text }));
+        line.push_span(Span::styled(
+            letter.to_owned(),
+            if matched { picker_style.matched } else { picker_style.text },
+        ));
         number += letters;
     }
     buffer.set_line(area.x, area.y, &line, area.width);
     if detail_width > 0 {
         let x = area.right() - u16::try_from(detail_width).unwrap_or(0);
-        buffer.set_stringn(x, area.y, &detail, detail_width, looks.dim);
+        buffer.set_stringn(x, area.y, &detail, detail_width, picker_style.dim);
     }
 }
 

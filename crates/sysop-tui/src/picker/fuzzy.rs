@@ -12,17 +12,17 @@ const BEGINNING: i32 = 10;
 /// What the first letter that was left out between two costs, and each other one.
 const GAP: (i32, i32) = (3, 1);
 /// The longest part of a text that is looked at, in letters.
-const LETTERS_MAX: usize = 512;
+const QUEUE_BATCH_MAX: usize = 512;
 
 /// What is looked for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pattern {
+pub(super) struct FuzzyPattern {
     /// In lower case, unless the person typed upper case.
     words: Vec<Vec<char>>,
     exact_case: bool,
 }
 
-impl Pattern {
+impl FuzzyPattern {
     pub(super) fn new(typed: &str) -> Self {
         let exact_case = typed.chars().any(char::is_uppercase);
         Self { words: typed.split_whitespace().map(|word| word.chars().collect()).collect(), exact_case }
@@ -49,7 +49,7 @@ impl Pattern {
         letters.clear();
         // One letter for each, so that their numbers stay the same.
         let lower = |letter: char| letter.to_lowercase().next().unwrap_or(letter);
-        let all = text.chars().take(LETTERS_MAX);
+        let all = text.chars().take(QUEUE_BATCH_MAX);
         if self.exact_case { letters.extend(all) } else { letters.extend(all.map(lower)) }
     }
 }
@@ -100,7 +100,7 @@ mod tests {
 
     /// The texts that fit, the best first.
     fn found<'a>(typed: &str, texts: &[&'a str]) -> Vec<&'a str> {
-        let (pattern, mut letters) = (Pattern::new(typed), Vec::new());
+        let (pattern, mut letters) = (FuzzyPattern::new(typed), Vec::new());
         let mut all: Vec<_> =
             texts.iter().filter_map(|text| Some((pattern.score(text, &mut letters)?, *text))).collect();
         all.sort_by_key(|(score, _)| -score);
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn the_letters_that_were_typed_are_known() {
-        assert_eq!(Pattern::new("srm").places("src/main.rs"), [0, 1, 4]);
-        assert_eq!(Pattern::new("語 b").places("b 日本語"), [0, 4]);
-        assert_eq!(Pattern::new("").places("x"), [0_usize; 0]);
+        assert_eq!(FuzzyPattern::new("srm").places("src/main.rs"), [0, 1, 4]);
+        assert_eq!(FuzzyPattern::new("語 b").places("b 日本語"), [0, 4]);
+        assert_eq!(FuzzyPattern::new("").places("x"), [0_usize; 0]);
     }
 }

@@ -5,10 +5,11 @@ use expect_test::{Expect, expect};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
-use super::{Ask, Asked, Entry, Looks, Picked, Picker, Variable};
+use super::{FormVariable, Picker, PickerEvent, PickerItem, PickerStyle, VariableForm, VariableFormEvent};
 
 fn sessions() -> Picker {
-    let entry = |label: &str, detail: &str, preview: &str| Entry::new(label, detail).with_preview(preview);
+    let entry =
+        |label: &str, detail: &str, preview: &str| PickerItem::new(label, detail).with_preview(preview);
     Picker::new(
         "sessions",
         vec![
@@ -26,7 +27,7 @@ fn key(code: KeyCode) -> KeyEvent {
 
 fn type_in(picker: &mut Picker, text: &str) {
     for letter in text.chars() {
-        assert_eq!(picker.key(key(KeyCode::Char(letter))), Picked::Nothing);
+        assert_eq!(picker.key(key(KeyCode::Char(letter))), PickerEvent::Pending);
     }
 }
 
@@ -62,8 +63,8 @@ fn seen(width: u16, height: u16, draw: impl FnOnce(&mut Buffer) -> Option<Positi
 
 fn check(picker: &mut Picker, (width, height): (u16, u16), expected: &Expect) {
     let screen = Rect::new(0, 0, width, height);
-    let place = picker.place(screen);
-    expected.assert_eq(&seen(width, height, |buffer| picker.draw(place, buffer, &Looks::default())));
+    let place = picker.popup_area(screen);
+    expected.assert_eq(&seen(width, height, |buffer| picker.draw(place, buffer, &PickerStyle::default())));
 }
 
 #[test]
@@ -183,24 +184,24 @@ fn keys_move_in_the_list() {
         (KeyCode::PageDown, 3),
         (KeyCode::Home, 0),
     ] {
-        assert_eq!(picker.key(key(code)), Picked::Nothing);
+        assert_eq!(picker.key(key(code)), PickerEvent::Pending);
         assert_eq!(picker.selected(), Some(expected), "{code:?}");
     }
     type_in(&mut picker, "nginx");
-    assert_eq!(picker.key(key(KeyCode::Enter)), Picked::Chosen(2));
+    assert_eq!(picker.key(key(KeyCode::Enter)), PickerEvent::Chosen(2));
     for _ in 0..5 {
         picker.key(key(KeyCode::Backspace));
     }
     assert_eq!(picker.count(), (4, 4));
-    assert_eq!(picker.key(key(KeyCode::Esc)), Picked::Left);
+    assert_eq!(picker.key(key(KeyCode::Esc)), PickerEvent::Cancelled);
     type_in(&mut picker, "zzz");
-    assert_eq!(picker.key(key(KeyCode::Enter)), Picked::Nothing);
+    assert_eq!(picker.key(key(KeyCode::Enter)), PickerEvent::Pending);
     assert_eq!(picker.selected(), None);
 }
 
 #[test]
 fn a_hundred_thousand_rows_cost_what_is_seen() {
-    let rows = (0..100_000).map(|number| Entry::new(&format!("line {number} of the history"), ""));
+    let rows = (0..100_000).map(|number| PickerItem::new(&format!("line {number} of the history"), ""));
     let mut picker = Picker::new("history", rows.collect());
     picker.key(key(KeyCode::End));
     check(
@@ -228,39 +229,42 @@ fn a_hundred_thousand_rows_cost_what_is_seen() {
 
 #[test]
 fn no_screen_is_too_small() {
-    let ask = Ask::new("t", vec![Variable { name: "name".to_owned(), description: "unit".to_owned() }]);
+    let ask = VariableForm::new(
+        "t",
+        vec![FormVariable { name: "name".to_owned(), description: "unit".to_owned() }],
+    );
     for (width, height) in (0..24).flat_map(|width| (0..10).map(move |height| (width, height))) {
         let screen = Rect::new(0, 0, width, height);
         let mut buffer = Buffer::empty(screen);
         let mut picker = sessions();
         type_in(&mut picker, "日本 x");
-        for place in [picker.place(screen), screen] {
-            let cursor = picker.draw(place, &mut buffer, &Looks::default());
+        for place in [picker.popup_area(screen), screen] {
+            let cursor = picker.draw(place, &mut buffer, &PickerStyle::default());
             assert!(cursor.is_none_or(|cursor| screen.contains(cursor)), "{screen:?}");
-            let cursor = ask.draw(place, &mut buffer, &Looks::default());
+            let cursor = ask.draw(place, &mut buffer, &PickerStyle::default());
             assert!(cursor.is_none_or(|cursor| screen.contains(cursor)), "{screen:?}");
         }
-        picker.draw(Rect::new(5, 5, 300, 300), &mut buffer, &Looks::default());
+        picker.draw(Rect::new(5, 5, 300, 300), &mut buffer, &PickerStyle::default());
     }
 }
 
 #[test]
 fn variables_are_asked_one_by_one() {
-    let variable = |name: &str, description: &str| Variable {
+    let variable = |name: &str, description: &str| FormVariable {
         name: name.to_owned(),
         description: description.to_owned(),
     };
     let mut ask =
-        Ask::new("service", vec![variable("name", "unit name"), variable("how", "restart or stop")]);
-    let answer = |ask: &mut Ask, text: &str| {
+        VariableForm::new("service", vec![variable("name", "unit name"), variable("how", "restart or stop")]);
+    let answer = |ask: &mut VariableForm, text: &str| {
         for letter in text.chars() {
             ask.key(key(KeyCode::Char(letter)));
         }
         ask.key(key(KeyCode::Enter))
     };
-    assert_eq!(answer(&mut ask, "Nginx"), Asked::Answered(0));
+    assert_eq!(answer(&mut ask, "Nginx"), VariableFormEvent::Answered(0));
     ask.refuse("a name has small letters only");
-    let place = ask.place(Rect::new(0, 0, 60, 6));
+    let place = ask.popup_area(Rect::new(0, 0, 60, 6));
     expect![[r#"
         |┌ service ─────────────────────────────────────────────────┐
         |│unit name                                                 │
@@ -269,11 +273,11 @@ fn variables_are_asked_one_by_one() {
         |└──────────────────────────────────────────────────────────┘
         |
     "#]]
-    .assert_eq(&seen(60, 6, |buffer| ask.draw(place, buffer, &Looks::default())));
+    .assert_eq(&seen(60, 6, |buffer| ask.draw(place, buffer, &PickerStyle::default())));
     for _ in 0..5 {
         ask.key(key(KeyCode::Backspace));
     }
-    assert_eq!(answer(&mut ask, "nginx"), Asked::Answered(0));
+    assert_eq!(answer(&mut ask, "nginx"), VariableFormEvent::Answered(0));
     assert_eq!(ask.values(), None);
     expect![[r#"
         |┌ service ─────────────────────────────────────────────────┐
@@ -283,10 +287,10 @@ fn variables_are_asked_one_by_one() {
         |└──────────────────────────────────────────────────────────┘
         |
     "#]]
-    .assert_eq(&seen(60, 6, |buffer| ask.draw(place, buffer, &Looks::default())));
-    assert_eq!(answer(&mut ask, "stop"), Asked::Answered(1));
+    .assert_eq(&seen(60, 6, |buffer| ask.draw(place, buffer, &PickerStyle::default())));
+    assert_eq!(answer(&mut ask, "stop"), VariableFormEvent::Answered(1));
     let values =
         [("name", "nginx"), ("how", "stop")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(ask.values(), Some(values.to_vec()));
-    assert_eq!(ask.key(key(KeyCode::Esc)), Asked::Left);
+    assert_eq!(ask.key(key(KeyCode::Esc)), VariableFormEvent::Cancelled);
 }

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// A part of the screen that leads to an address when it is clicked (OSC 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct Hyperlink {
     /// Where; of one row.
     pub area: Rect,
     /// The address. One that is no plain `http` or `https` is not made clickable.
@@ -24,16 +24,16 @@ pub struct Link {
 const ADDRESS_BYTES_MAX: usize = 2083;
 
 /// What the frames of one terminal are drawn with.
-pub(super) struct Frames {
-    drawn: String,
+pub(super) struct CellBackend {
+    output: String,
     size: Size,
     cursor: Position,
-    links: Vec<Link>,
+    links: Vec<Hyperlink>,
 }
 
-impl Frames {
+impl CellBackend {
     pub(super) fn new(size: Size) -> Self {
-        Self { drawn: String::new(), size, cursor: Position::ORIGIN, links: Vec::new() }
+        Self { output: String::new(), size, cursor: Position::ORIGIN, links: Vec::new() }
     }
 
     pub(super) fn size_now(&self) -> Size {
@@ -45,17 +45,17 @@ impl Frames {
     }
 
     /// What was drawn since the last time.
-    pub(super) fn drawn(&self) -> &str {
-        &self.drawn
+    pub(super) fn output(&self) -> &str {
+        &self.output
     }
 
     /// Takes note that the terminal was given what was drawn.
-    pub(super) fn given(&mut self) {
-        self.drawn.clear();
+    pub(super) fn clear_output(&mut self) {
+        self.output.clear();
     }
 
     /// Takes the links of a frame whose cells were drawn already, and draws those cells again that lead elsewhere now.
-    pub(super) fn link(&mut self, links: &[Link], cells: &Buffer) -> io::Result<()> {
+    pub(super) fn set_links(&mut self, links: &[Hyperlink], cells: &Buffer) -> io::Result<()> {
         let links = links.iter().filter(|link| is_plain(&link.address)).cloned().collect();
         let before = std::mem::replace(&mut self.links, links);
         let mut changed: Vec<(u16, u16)> = before
@@ -84,7 +84,7 @@ impl Frames {
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        self.drawn.write_fmt(text).expect("a string takes all");
+        self.output.write_fmt(text).expect("a string takes all");
     }
 }
 
@@ -94,7 +94,7 @@ fn is_plain(address: &str) -> bool {
     web && address.len() <= ADDRESS_BYTES_MAX && address.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-fn address(links: &[Link], at: Position) -> Option<&str> {
+fn address(links: &[Hyperlink], at: Position) -> Option<&str> {
     links.iter().find(|link| link.area.contains(at)).map(|link| link.address.as_str())
 }
 
@@ -104,7 +104,7 @@ fn is_one_cell(symbol: &str) -> bool {
     matches!((signs.next(), signs.next()), (Some(' '..='~' | '\u{2500}'..='\u{259f}'), None))
 }
 
-impl Backend for Frames {
+impl Backend for CellBackend {
     type Error = io::Error;
 
     fn draw<'a, I>(&mut self, content: I) -> io::Result<()>
@@ -126,29 +126,29 @@ impl Backend for Frames {
             }
             let wanted = (cell.fg, cell.bg, cell.underline_color, cell.modifier);
             if look != Some(wanted) {
-                push_look(cell, &mut self.drawn);
+                push_style(cell, &mut self.output);
                 look = Some(wanted);
             }
-            push_symbol(cell.symbol(), &mut self.drawn);
+            push_symbol(cell.symbol(), &mut self.output);
             next = is_one_cell(cell.symbol()).then_some((x.saturating_add(1), y));
         }
         if link.is_some() {
-            self.drawn.push_str("\x1b]8;;\x1b\\");
+            self.output.push_str("\x1b]8;;\x1b\\");
         }
         if look.is_some() {
-            self.drawn.push_str("\x1b[0m");
+            self.output.push_str("\x1b[0m");
         }
         self.links = links;
         Ok(())
     }
 
     fn hide_cursor(&mut self) -> io::Result<()> {
-        self.drawn.push_str("\x1b[?25l");
+        self.output.push_str("\x1b[?25l");
         Ok(())
     }
 
     fn show_cursor(&mut self) -> io::Result<()> {
-        self.drawn.push_str("\x1b[?25h");
+        self.output.push_str("\x1b[?25h");
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl Backend for Frames {
     }
 
     fn clear_region(&mut self, clear_type: ClearType) -> io::Result<()> {
-        self.drawn.push_str(match clear_type {
+        self.output.push_str(match clear_type {
             ClearType::All => "\x1b[2J",
             ClearType::AfterCursor => "\x1b[J",
             ClearType::BeforeCursor => "\x1b[1J",
@@ -201,7 +201,7 @@ fn push_symbol(symbol: &str, out: &mut String) {
 }
 
 /// The SGR sequence that makes a cell look so, whatever was before.
-fn push_look(cell: &Cell, out: &mut String) {
+fn push_style(cell: &Cell, out: &mut String) {
     const STYLES: [(Modifier, &str); 9] = [
         (Modifier::BOLD, ";1"),
         (Modifier::DIM, ";2"),
@@ -219,19 +219,19 @@ fn push_look(cell: &Cell, out: &mut String) {
             out.push_str(parameter);
         }
     }
-    push_colour(cell.fg, 30, out);
-    push_colour(cell.bg, 40, out);
+    push_color(cell.fg, 30, out);
+    push_color(cell.bg, 40, out);
     // Only these two forms are known for underlines.
     if matches!(cell.underline_color, Color::Indexed(_) | Color::Rgb(..)) {
-        push_colour(cell.underline_color, 50, out);
+        push_color(cell.underline_color, 50, out);
     }
     out.push('m');
 }
 
 /// `base` is 30 for letters, 40 for what is behind them, and 50 for the line below.
-fn push_colour(colour: Color, base: u16, out: &mut String) {
+fn push_color(color: Color, base: u16, out: &mut String) {
     let named = |index: u16| if index < 8 { base + index } else { base + 60 + index - 8 };
-    let wrote = match colour {
+    let wrote = match color {
         Color::Reset => Ok(()),
         Color::Black => write!(out, ";{}", named(0)),
         Color::Red => write!(out, ";{}", named(1)),
@@ -264,14 +264,14 @@ mod tests {
 
     use super::*;
 
-    fn terminal() -> Terminal<Frames> {
-        Terminal::new(Frames::new(Size::new(20, 3))).unwrap()
+    fn terminal() -> Terminal<CellBackend> {
+        Terminal::new(CellBackend::new(Size::new(20, 3))).unwrap()
     }
 
-    fn taken(terminal: &mut Terminal<Frames>) -> String {
-        let drawn = terminal.backend().drawn().replace('\x1b', "^");
-        terminal.backend_mut().given();
-        drawn
+    fn taken(terminal: &mut Terminal<CellBackend>) -> String {
+        let output = terminal.backend().output().replace('\x1b', "^");
+        terminal.backend_mut().clear_output();
+        output
     }
 
     #[test]
@@ -288,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_those_of_the_cell() {
+    fn colors_are_those_of_the_cell() {
         let mut out = String::new();
         let style = Style::new().fg(Color::DarkGray).bg(Color::Indexed(200)).underlined();
         let mut cell = Cell::EMPTY;
-        push_look(cell.set_style(style.underline_color(Color::Rgb(1, 2, 3))), &mut out);
+        push_style(cell.set_style(style.underline_color(Color::Rgb(1, 2, 3))), &mut out);
         assert_eq!(out, "\x1b[0;4;90;48;5;200;58;2;1;2;3m");
     }
 
@@ -303,8 +303,8 @@ mod tests {
             let area = Rect::new(2, 0, 2, 1);
             let buffer =
                 terminal.draw(|frame| frame.render_widget("abcdef", frame.area())).unwrap().buffer.clone();
-            let links = [Link { area, address: address.to_owned() }];
-            terminal.backend_mut().link(&links, &buffer).unwrap();
+            let links = [Hyperlink { area, address: address.to_owned() }];
+            terminal.backend_mut().set_links(&links, &buffer).unwrap();
             taken(&mut terminal)
         };
         expect![["^[1;1H^[0mabcdef^[0m^[?25l^[1;3H^]8;;https://a.example/^\\^[0mcd^]8;;^\\^[0m"]]

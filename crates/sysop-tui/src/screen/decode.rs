@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::events::Event;
+use super::events::TerminalEvent;
 
 /// How long the rest of a sequence may be on its way, before its beginning is taken for the Escape key.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(30);
@@ -22,7 +22,7 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// What was sent and is not whole yet.
 #[derive(Default)]
-pub(super) struct Decoder {
+pub(super) struct InputDecoder {
     waiting: Vec<u8>,
     paste: Option<Vec<u8>>,
     /// Whether a part of the open paste was passed on, because nothing more came for long.
@@ -30,16 +30,16 @@ pub(super) struct Decoder {
 }
 
 /// What a beginning is.
-enum Step {
+enum DecodeStep {
     /// So many bytes are an event, or are to be dropped.
-    Took(usize, Option<Event>),
+    Consumed(usize, Option<TerminalEvent>),
     /// More has to come.
-    Open,
+    Incomplete,
 }
 
-impl Decoder {
+impl InputDecoder {
     /// Takes what was sent.
-    pub(super) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<Event>) {
+    pub(super) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<TerminalEvent>) {
         if self.stalled && bytes == b"\x03" {
             // The end of the paste may never come: a key must lead out of it.
             self.end_stalled();
@@ -56,15 +56,15 @@ impl Decoder {
                 continue;
             }
             match step(&self.waiting[at..]) {
-                Step::Took(took, Some(Event::Paste(_))) => {
+                DecodeStep::Consumed(took, Some(TerminalEvent::Paste(_))) => {
                     self.paste = Some(Vec::new());
                     at += took;
                 }
-                Step::Took(took, event) => {
+                DecodeStep::Consumed(took, event) => {
                     events.extend(event);
                     at += took.max(1);
                 }
-                Step::Open => break,
+                DecodeStep::Incomplete => break,
             }
         }
         if let Some(paste) = &mut self.paste {
@@ -83,7 +83,7 @@ impl Decoder {
     }
 
     /// How long to wait for more, where more has to come.
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub(super) fn sequence_timeout(&self) -> Option<Duration> {
         if self.paste.as_ref().is_some_and(|paste| !(self.stalled && paste.is_empty())) {
             return Some(REST_OF_PASTE);
         }
@@ -91,7 +91,7 @@ impl Decoder {
     }
 
     /// Nothing more came: what is there is all.
-    pub(super) fn lapse(&mut self, events: &mut VecDeque<Event>) {
+    pub(super) fn flush_incomplete(&mut self, events: &mut VecDeque<TerminalEvent>) {
         if let Some(paste) = &mut self.paste {
             if self.stalled && paste.is_empty() && self.waiting == b"\x1b" {
                 self.end_stalled();
@@ -114,7 +114,7 @@ impl Decoder {
     }
 }
 
-impl Decoder {
+impl InputDecoder {
     fn end_stalled(&mut self) {
         (self.paste, self.stalled) = (None, false);
     }
@@ -127,16 +127,16 @@ fn take_paste(paste: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
     Some(end + PASTE_END.len())
 }
 
-fn pasted(bytes: Option<Vec<u8>>) -> Option<Event> {
+fn pasted(bytes: Option<Vec<u8>>) -> Option<TerminalEvent> {
     let text = String::from_utf8_lossy(&bytes?).replace("\r\n", "\n").replace('\r', "\n");
-    Some(Event::Paste(text))
+    Some(TerminalEvent::Paste(text))
 }
 
-fn key(code: KeyCode, held: KeyModifiers) -> Option<Event> {
-    Some(Event::Key(KeyEvent::new(code, held)))
+fn key(code: KeyCode, held: KeyModifiers) -> Option<TerminalEvent> {
+    Some(TerminalEvent::Key(KeyEvent::new(code, held)))
 }
 
-fn step(bytes: &[u8]) -> Step {
+fn step(bytes: &[u8]) -> DecodeStep {
     if let [0x1b, rest @ ..] = bytes {
         return escape(bytes, rest);
     }
@@ -151,69 +151,71 @@ fn step(bytes: &[u8]) -> Step {
         0x1c..=0x1f => letter(first + b'\\' - 0x1c),
         _ => return character(bytes),
     };
-    Step::Took(1, event)
+    DecodeStep::Consumed(1, event)
 }
 
-fn character(bytes: &[u8]) -> Step {
+fn character(bytes: &[u8]) -> DecodeStep {
     let length = match bytes[0] {
         0..0x80 => 1,
         0xc2..0xe0 => 2,
         0xe0..0xf0 => 3,
         0xf0..0xf5 => 4,
-        _ => return Step::Took(1, None),
+        _ => return DecodeStep::Consumed(1, None),
     };
     let there = &bytes[..length.min(bytes.len())];
     match std::str::from_utf8(there).map(|text| text.chars().next()) {
         Ok(Some(letter)) => {
             let held = if letter.is_uppercase() { KeyModifiers::SHIFT } else { KeyModifiers::NONE };
-            Step::Took(length, key(KeyCode::Char(letter), held))
+            DecodeStep::Consumed(length, key(KeyCode::Char(letter), held))
         }
-        Err(error) if error.error_len().is_none() && there.len() < length => Step::Open,
-        Ok(None) | Err(_) => Step::Took(1, None),
+        Err(error) if error.error_len().is_none() && there.len() < length => DecodeStep::Incomplete,
+        Ok(None) | Err(_) => DecodeStep::Consumed(1, None),
     }
 }
 
 /// What begins with ESC; `rest` is what is after that.
-fn escape(bytes: &[u8], rest: &[u8]) -> Step {
+fn escape(bytes: &[u8], rest: &[u8]) -> DecodeStep {
     match rest {
-        [] | [0x1b] | [b'O' | b'[' | b'P' | b']'] => Step::Open,
+        [] | [0x1b] | [b'O' | b'[' | b'P' | b']'] => DecodeStep::Incomplete,
         [b'[', ..] => csi(bytes),
         [b'O', last, ..] => {
-            Step::Took(3, code_of_letter(*last).and_then(|code| key(code, KeyModifiers::NONE)))
+            DecodeStep::Consumed(3, code_of_letter(*last).and_then(|code| key(code, KeyModifiers::NONE)))
         }
         // Rxvt's Alt.
         [0x1b, b'[' | b'O', ..] => with_alt(escape(rest, &rest[1..])),
-        [0x1b, ..] => Step::Took(1, key(KeyCode::Esc, KeyModifiers::NONE)),
+        [0x1b, ..] => DecodeStep::Consumed(1, key(KeyCode::Esc, KeyModifiers::NONE)),
         // Answers to what we did not ask.
         [b']', b'0'..=b'9', ..] | [b'P', b'0'..=b'9' | b'>' | b'!' | b'+' | b'$', ..] => string(bytes),
         _ => with_alt(step(rest)),
     }
 }
 
-fn with_alt(step: Step) -> Step {
+fn with_alt(step: DecodeStep) -> DecodeStep {
     match step {
-        Step::Took(took, Some(Event::Key(mut key))) => {
+        DecodeStep::Consumed(took, Some(TerminalEvent::Key(mut key))) => {
             key.modifiers |= KeyModifiers::ALT;
-            Step::Took(took + 1, Some(Event::Key(key)))
+            DecodeStep::Consumed(took + 1, Some(TerminalEvent::Key(key)))
         }
-        Step::Took(took, _) => Step::Took(took + 1, None),
-        Step::Open => Step::Open,
+        DecodeStep::Consumed(took, _) => DecodeStep::Consumed(took + 1, None),
+        DecodeStep::Incomplete => DecodeStep::Incomplete,
     }
 }
 
 /// A string that ends with BEL or ST.
-fn string(bytes: &[u8]) -> Step {
+fn string(bytes: &[u8]) -> DecodeStep {
     let end = bytes.iter().position(|byte| *byte == 7).map(|at| at + 1);
     let other = bytes.windows(2).position(|window| window == b"\x1b\\").map(|at| at + 2);
     match end.into_iter().chain(other).min() {
-        Some(end) => Step::Took(end, None),
-        None => Step::Open,
+        Some(end) => DecodeStep::Consumed(end, None),
+        None => DecodeStep::Incomplete,
     }
 }
 
-fn csi(bytes: &[u8]) -> Step {
+fn csi(bytes: &[u8]) -> DecodeStep {
     let body = &bytes[2..];
-    let Some(end) = body.iter().position(|byte| !matches!(byte, 0x20..=0x3f)) else { return Step::Open };
+    let Some(end) = body.iter().position(|byte| !matches!(byte, 0x20..=0x3f)) else {
+        return DecodeStep::Incomplete;
+    };
     let took = end + 3;
     let (parameters, last) = (&body[..end], body[end]);
     match (parameters, last) {
@@ -221,29 +223,29 @@ fn csi(bytes: &[u8]) -> Step {
         (b"", b'[') => {
             return match body.get(1) {
                 Some(letter @ b'A'..=b'E') => {
-                    Step::Took(4, key(KeyCode::F(letter - b'A' + 1), KeyModifiers::NONE))
+                    DecodeStep::Consumed(4, key(KeyCode::F(letter - b'A' + 1), KeyModifiers::NONE))
                 }
-                Some(_) => Step::Took(3, None),
-                None => Step::Open,
+                Some(_) => DecodeStep::Consumed(3, None),
+                None => DecodeStep::Incomplete,
             };
         }
         // A mouse that does not know SGR.
         (b"", b'M') => {
-            let Some(&[button, column, row]) = body.get(1..4) else { return Step::Open };
+            let Some(&[button, column, row]) = body.get(1..4) else { return DecodeStep::Incomplete };
             let at = |byte: u8| u16::from(byte.saturating_sub(33));
             let button = u16::from(button.saturating_sub(32));
             let released = button & 0b11 == 3 && button < 32;
-            return Step::Took(6, mouse(button, at(column), at(row), released));
+            return DecodeStep::Consumed(6, mouse(button, at(column), at(row), released));
         }
         // Not a sequence, but the beginning of something else.
-        (_, 0..=0x1f | 0x7f..) => return Step::Took(took - 1, None),
+        (_, 0..=0x1f | 0x7f..) => return DecodeStep::Consumed(took - 1, None),
         _ => {}
     }
-    let Ok(parameters) = std::str::from_utf8(parameters) else { return Step::Took(took, None) };
-    Step::Took(took, sequence(parameters, last))
+    let Ok(parameters) = std::str::from_utf8(parameters) else { return DecodeStep::Consumed(took, None) };
+    DecodeStep::Consumed(took, sequence(parameters, last))
 }
 
-fn sequence(parameters: &str, last: u8) -> Option<Event> {
+fn sequence(parameters: &str, last: u8) -> Option<TerminalEvent> {
     if let Some(mouse) = parameters.strip_prefix('<').filter(|_| matches!(last, b'M' | b'm')) {
         let mut numbers = mouse.split(';').map(|number| number.parse::<u16>().ok());
         let (button, column, row) = (numbers.next()??, numbers.next()??, numbers.next()??);
@@ -265,13 +267,13 @@ fn sequence(parameters: &str, last: u8) -> Option<Event> {
     }
     let held = modifiers(second.unwrap_or(1));
     match last {
-        b'I' => Some(Event::Focused(true)),
-        b'O' => Some(Event::Focused(false)),
+        b'I' => Some(TerminalEvent::Focused(true)),
+        b'O' => Some(TerminalEvent::Focused(false)),
         b'Z' => key(KeyCode::BackTab, held | KeyModifiers::SHIFT),
         b'u' => key_of(first?, held),
         b'~' => match first? {
             // Its place is taken by the paste itself.
-            200 => Some(Event::Paste(String::new())),
+            200 => Some(TerminalEvent::Paste(String::new())),
             27 => key_of(fields.next()?.0?, held),
             number => key(code_of_number(number)?, held),
         },
@@ -330,7 +332,7 @@ fn code_of_number(number: u32) -> Option<KeyCode> {
 }
 
 /// A key by its code point, as kitty and xterm's `modifyOtherKeys` tell it.
-fn key_of(code: u32, held: KeyModifiers) -> Option<Event> {
+fn key_of(code: u32, held: KeyModifiers) -> Option<TerminalEvent> {
     let code = match code {
         27 => KeyCode::Esc,
         13 | 57414 => KeyCode::Enter,
@@ -358,7 +360,7 @@ fn key_of(code: u32, held: KeyModifiers) -> Option<Event> {
     key(code, held)
 }
 
-fn mouse(button: u16, column: u16, row: u16, released: bool) -> Option<Event> {
+fn mouse(button: u16, column: u16, row: u16, released: bool) -> Option<TerminalEvent> {
     let mut modifiers = KeyModifiers::NONE;
     for (bit, key) in [(4, KeyModifiers::SHIFT), (8, KeyModifiers::ALT), (16, KeyModifiers::CONTROL)] {
         if button & bit != 0 {
@@ -382,7 +384,7 @@ fn mouse(button: u16, column: u16, row: u16, released: bool) -> Option<Event> {
         (0, _) => MouseEventKind::Down(which?),
         _ => return None,
     };
-    Some(Event::Mouse(MouseEvent { kind, column, row, modifiers }))
+    Some(TerminalEvent::Mouse(MouseEvent { kind, column, row, modifiers }))
 }
 
 #[cfg(test)]
@@ -391,12 +393,12 @@ mod tests {
 
     use super::*;
 
-    fn events(pieces: &[&[u8]]) -> Vec<Event> {
-        let (mut decoder, mut events) = (Decoder::default(), VecDeque::new());
+    fn events(pieces: &[&[u8]]) -> Vec<TerminalEvent> {
+        let (mut decoder, mut events) = (InputDecoder::default(), VecDeque::new());
         for piece in pieces {
             decoder.push(piece, &mut events);
         }
-        decoder.lapse(&mut events);
+        decoder.flush_incomplete(&mut events);
         events.into()
     }
 
@@ -407,21 +409,21 @@ mod tests {
 
     /// The same with a long pause after each piece.
     fn slowly(pieces: &[&[u8]]) -> String {
-        let (mut decoder, mut came) = (Decoder::default(), VecDeque::new());
+        let (mut decoder, mut came) = (InputDecoder::default(), VecDeque::new());
         for piece in pieces {
             decoder.push(piece, &mut came);
-            while decoder.patience().is_some() {
-                decoder.lapse(&mut came);
+            while decoder.sequence_timeout().is_some() {
+                decoder.flush_incomplete(&mut came);
             }
         }
         words(came.into())
     }
 
-    fn words(events: Vec<Event>) -> String {
+    fn words(events: Vec<TerminalEvent>) -> String {
         let words: Vec<String> = events
             .into_iter()
             .map(|event| match event {
-                Event::Key(KeyEvent { code, modifiers, .. }) => {
+                TerminalEvent::Key(KeyEvent { code, modifiers, .. }) => {
                     let mut word = String::new();
                     for (key, name) in [
                         (KeyModifiers::CONTROL, "C-"),
@@ -434,9 +436,14 @@ mod tests {
                     }
                     word + &code.as_char().map_or(format!("{code:?}"), String::from)
                 }
-                Event::Paste(text) => format!("paste {text:?}"),
-                Event::Mouse(MouseEvent { kind, column, row, .. }) => format!("{kind:?}@{column},{row}"),
-                other @ (Event::Focused(_) | Event::Resized | Event::Asked(_) | Event::Lost) => {
+                TerminalEvent::Paste(text) => format!("paste {text:?}"),
+                TerminalEvent::Mouse(MouseEvent { kind, column, row, .. }) => {
+                    format!("{kind:?}@{column},{row}")
+                }
+                other @ (TerminalEvent::Focused(_)
+                | TerminalEvent::Resized
+                | TerminalEvent::Signal(_)
+                | TerminalEvent::Lost) => {
                     format!("{other:?}")
                 }
             })
@@ -479,12 +486,12 @@ mod tests {
         assert_eq!(read(b"\x1b["), "A-[");
         assert_eq!(read(b"\x1b\x1bx"), "Esc A-x");
         assert_eq!(read(b"\x1b[1;"), "");
-        let mut decoder = Decoder::default();
+        let mut decoder = InputDecoder::default();
         let mut events = VecDeque::new();
         decoder.push(b"a\x1b", &mut events);
-        assert_eq!((events.len(), decoder.patience()), (1, Some(REST_OF_SEQUENCE)));
+        assert_eq!((events.len(), decoder.sequence_timeout()), (1, Some(REST_OF_SEQUENCE)));
         decoder.push(b"[A", &mut events);
-        assert_eq!((events.len(), decoder.patience()), (2, None));
+        assert_eq!((events.len(), decoder.sequence_timeout()), (2, None));
     }
 
     #[test]
@@ -511,7 +518,7 @@ mod tests {
         let large = [b"\x1b[200~".as_slice(), &vec![b'x'; PASTE_BYTES_MAX + 10], b"\x1b[201~y"].concat();
         let pieces: Vec<&[u8]> = large.chunks(4096).collect();
         let events = events(&pieces);
-        assert!(matches!(&events[0], Event::Paste(text) if text.len() == PASTE_BYTES_MAX));
+        assert!(matches!(&events[0], TerminalEvent::Paste(text) if text.len() == PASTE_BYTES_MAX));
         assert_eq!(events.len(), 2);
     }
 

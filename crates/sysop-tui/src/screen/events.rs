@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use super::decode::Decoder;
+use super::decode::InputDecoder;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 4096;
@@ -24,7 +24,7 @@ const READS_MAX: usize = 16;
 
 /// What came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum TerminalEvent {
     /// A key was pressed.
     Key(KeyEvent),
     /// A text was pasted; its lines end with `\n`. It may hold anything.
@@ -36,14 +36,14 @@ pub enum Event {
     /// The terminal has another size.
     Resized,
     /// The system, or another program, wants something.
-    Asked(Request),
+    Signal(ProcessSignal),
     /// The terminal is gone; no key will come any more.
     Lost,
 }
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
+pub enum ProcessSignal {
     /// SIGINT: to be interrupted; sent by another program, since Ctrl+C is a key.
     Interrupt,
     /// SIGQUIT: to end.
@@ -59,17 +59,17 @@ pub enum Request {
 }
 
 /// Everything that comes.
-pub struct Events {
+pub struct TerminalEvents {
     input: Option<AsyncFd<OwnedFd>>,
-    decoder: Decoder,
+    decoder: InputDecoder,
     /// When the decoder has waited long enough for the rest of something.
-    lapses: Option<Instant>,
-    waiting: VecDeque<Event>,
+    sequence_deadline: Option<Instant>,
+    waiting: VecDeque<TerminalEvent>,
     resized: Signal,
-    asked: Asked,
+    asked: SignalStreams,
 }
 
-struct Asked {
+struct SignalStreams {
     interrupt: Signal,
     quit: Signal,
     terminate: Signal,
@@ -78,7 +78,7 @@ struct Asked {
     continued: Signal,
 }
 
-impl Asked {
+impl SignalStreams {
     fn new() -> io::Result<Self> {
         let of = |kind: rustix::process::Signal| signal(SignalKind::from_raw(kind.as_raw()));
         Ok(Self {
@@ -91,20 +91,20 @@ impl Asked {
         })
     }
 
-    async fn next(&mut self) -> Request {
+    async fn next(&mut self) -> ProcessSignal {
         tokio::select! {
-            Some(()) = self.hangup.recv() => Request::Hangup,
-            Some(()) = self.terminate.recv() => Request::Terminate,
-            Some(()) = self.quit.recv() => Request::Quit,
-            Some(()) = self.interrupt.recv() => Request::Interrupt,
-            Some(()) = self.suspend.recv() => Request::Suspend,
-            Some(()) = self.continued.recv() => Request::Continued,
+            Some(()) = self.hangup.recv() => ProcessSignal::Hangup,
+            Some(()) = self.terminate.recv() => ProcessSignal::Terminate,
+            Some(()) = self.quit.recv() => ProcessSignal::Quit,
+            Some(()) = self.interrupt.recv() => ProcessSignal::Interrupt,
+            Some(()) = self.suspend.recv() => ProcessSignal::Suspend,
+            Some(()) = self.continued.recv() => ProcessSignal::Continued,
             else => std::future::pending().await,
         }
     }
 }
 
-impl Events {
+impl TerminalEvents {
     /// Begins to listen. From now on none of the signals ends this process by itself.
     ///
     /// # Errors
@@ -113,53 +113,53 @@ impl Events {
         let input = listen(io::stdin().as_fd().try_clone_to_owned()?)?;
         Ok(Self {
             input: Some(input),
-            decoder: Decoder::default(),
-            lapses: None,
+            decoder: InputDecoder::default(),
+            sequence_deadline: None,
             waiting: VecDeque::new(),
             resized: signal(SignalKind::window_change())?,
-            asked: Asked::new()?,
+            asked: SignalStreams::new()?,
         })
     }
 
     /// The next thing that comes. May be dropped at any time; nothing is lost.
-    pub async fn next(&mut self) -> Event {
+    pub async fn next(&mut self) -> TerminalEvent {
         loop {
             if let Some(event) = self.waiting.pop_front() {
                 return event;
             }
-            let lapses = self.lapses;
+            let sequence_deadline = self.sequence_deadline;
             let lapse = async {
-                match lapses {
-                    Some(lapses) => sleep_until(lapses).await,
+                match sequence_deadline {
+                    Some(sequence_deadline) => sleep_until(sequence_deadline).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 biased;
-                request = self.asked.next() => return Event::Asked(request),
-                Some(()) = self.resized.recv() => return Event::Resized,
+                request = self.asked.next() => return TerminalEvent::Signal(request),
+                Some(()) = self.resized.recv() => return TerminalEvent::Resized,
                 came = read(&self.input) => self.take(came),
                 () = lapse => {
-                    self.lapses = None;
-                    self.decoder.lapse(&mut self.waiting);
+                    self.sequence_deadline = None;
+                    self.decoder.flush_incomplete(&mut self.waiting);
                 }
             }
         }
     }
 
     /// What is there already.
-    pub fn at_once(&mut self) -> Option<Event> {
+    pub fn try_next(&mut self) -> Option<TerminalEvent> {
         self.next().now_or_never()
     }
 
     /// The next thing that the system wants, while another program has the terminal and its keys.
-    pub(crate) async fn asked(&mut self) -> Request {
+    pub(crate) async fn next_signal(&mut self) -> ProcessSignal {
         self.asked.next().await
     }
 
     /// Puts a request back, for those that come after.
-    pub(crate) fn put_back(&mut self, request: Request) {
-        self.waiting.push_back(Event::Asked(request));
+    pub(crate) fn put_back(&mut self, request: ProcessSignal) {
+        self.waiting.push_back(TerminalEvent::Signal(request));
     }
 
     /// Waits until this process is continued.
@@ -176,13 +176,14 @@ impl Events {
         match came {
             Ok(bytes) => {
                 self.decoder.push(&bytes, &mut self.waiting);
-                self.lapses = self.decoder.patience().map(|patience| Instant::now() + patience);
+                self.sequence_deadline =
+                    self.decoder.sequence_timeout().map(|patience| Instant::now() + patience);
             }
             Err(_) => {
                 self.input = None;
-                self.lapses = None;
-                self.decoder.lapse(&mut self.waiting);
-                self.waiting.push_back(Event::Lost);
+                self.sequence_deadline = None;
+                self.decoder.flush_incomplete(&mut self.waiting);
+                self.waiting.push_back(TerminalEvent::Lost);
             }
         }
     }

@@ -5,13 +5,13 @@
 
 /// Which kind of terminal it is, as far as it matters to what may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kind {
+pub struct TerminalKind {
     /// Whether keys may be told apart better than a teletype could (the protocol of kitty), and the cursor may have
     /// another shape. The console of Linux would print parts of both.
     rich: bool,
 }
 
-impl Kind {
+impl TerminalKind {
     /// The terminal of this `TERM`.
     pub fn of(term: &str) -> Self {
         Self { rich: term != "linux" }
@@ -53,7 +53,7 @@ impl Mouse {
 
 /// Goes to the other screen and switches on: pastes that are marked, focus. Lines do not wrap, so that a character
 /// that is wider than was thought moves nothing but its own row.
-pub(super) fn enter(kind: Kind) -> String {
+pub(super) fn enter(kind: TerminalKind) -> String {
     let mut all = String::from("\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?7l");
     if kind.rich {
         // Keys that would be ambiguous are told as what they are; the cursor is a bar, as in editors.
@@ -64,7 +64,7 @@ pub(super) fn enter(kind: Kind) -> String {
 }
 
 /// Takes all of it back, in the opposite order, whatever was being drawn.
-pub(super) fn leave(kind: Kind, mouse: Mouse) -> String {
+pub(super) fn leave(kind: TerminalKind, mouse: Mouse) -> String {
     // The first ends a link and a frame that was not finished.
     let mut all = String::from("\x1b]8;;\x1b\\\x1b[?2026l");
     all.push_str(&Mouse::Off.switch(mouse));

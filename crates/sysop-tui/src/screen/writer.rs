@@ -13,14 +13,14 @@ use tokio::sync::Notify;
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The way to the terminal.
-pub(super) struct Writer {
-    shared: Arc<Shared>,
+pub(super) struct ScreenWriter {
+    queue: Arc<WriterQueue>,
 }
 
-struct Shared {
+struct WriterQueue {
     state: Mutex<State>,
     /// Something is to be written, or all is over.
-    wanted: Condvar,
+    work_available: Condvar,
     /// Something was written, or cannot be.
     written: Condvar,
     /// The same for those that wait in a task.
@@ -42,50 +42,50 @@ impl State {
     }
 }
 
-impl Shared {
+impl WriterQueue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Writer {
+impl ScreenWriter {
     /// Starts the thread.
     pub(super) fn start(out: OwnedFd) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let queue = Arc::new(WriterQueue {
             state: Mutex::default(),
-            wanted: Condvar::new(),
+            work_available: Condvar::new(),
             written: Condvar::new(),
             idle: Notify::new(),
         });
-        let its = Arc::clone(&shared);
+        let its = Arc::clone(&queue);
         std::thread::Builder::new().name("screen".to_owned()).spawn(move || run(&its, &out))?;
-        Ok(Self { shared })
+        Ok(Self { queue })
     }
 
     /// Writes as soon as the terminal takes it.
     pub(super) fn send(&self, bytes: &[u8]) {
-        let mut state = self.shared.state();
+        let mut state = self.queue.state();
         if !bytes.is_empty() && !state.lost && state.waiting.len() + bytes.len() <= WAITING_BYTES_MAX {
             state.waiting.extend_from_slice(bytes);
             drop(state);
-            self.shared.wanted.notify_one();
+            self.queue.work_available.notify_one();
         }
     }
 
     /// Whether all was written.
     pub(super) fn is_idle(&self) -> bool {
-        self.shared.state().is_idle()
+        self.queue.state().is_idle()
     }
 
     /// Whether the terminal is gone.
     pub(super) fn is_lost(&self) -> bool {
-        self.shared.state().lost
+        self.queue.state().lost
     }
 
     /// Waits until all was written; for as long as the terminal takes nothing, if need be.
     pub(super) async fn idle(&self) {
         loop {
-            let notified = self.shared.idle.notified();
+            let notified = self.queue.idle.notified();
             if self.is_idle() {
                 return;
             }
@@ -96,32 +96,32 @@ impl Writer {
     /// Waits so long at most until all was written.
     pub(super) fn settle(&self, longest: Duration) {
         let until = Instant::now() + longest;
-        let mut state = self.shared.state();
+        let mut state = self.queue.state();
         while !state.is_idle() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            let waited = self.shared.written.wait_timeout(state, left);
+            let waited = self.queue.written.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
-impl Drop for Writer {
+impl Drop for ScreenWriter {
     fn drop(&mut self) {
-        self.shared.state().closed = true;
+        self.queue.state().closed = true;
         // It is not waited for: it may never come back from a terminal that takes nothing.
-        self.shared.wanted.notify_one();
+        self.queue.work_available.notify_one();
     }
 }
 
-fn run(shared: &Shared, out: &OwnedFd) {
+fn run(queue: &WriterQueue, out: &OwnedFd) {
     let mut bytes = Vec::new();
     loop {
-        let mut state = shared.state();
+        let mut state = queue.state();
         while state.waiting.is_empty() && !state.closed {
-            state = shared.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = queue.work_available.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.waiting.is_empty() {
             return;
@@ -131,15 +131,15 @@ fn run(shared: &Shared, out: &OwnedFd) {
         drop(state);
         let done = write_all(out, &bytes);
         bytes.clear();
-        let mut state = shared.state();
+        let mut state = queue.state();
         state.writing = false;
         if done.is_err() {
             state.lost = true;
             state.waiting = Vec::new();
         }
         drop(state);
-        shared.written.notify_all();
-        shared.idle.notify_waiters();
+        queue.written.notify_all();
+        queue.idle.notify_waiters();
     }
 }
 

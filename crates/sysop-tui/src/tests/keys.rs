@@ -13,13 +13,15 @@ use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{QuestionId, QuestionKind};
 use sysop_core::session::QUEUED_PROMPTS_MAX;
-use sysop_core::transcript::Phase;
-use sysop_driver::face::Which;
-use sysop_driver::people::Answer;
+use sysop_core::transcript::SessionPhase;
+use sysop_driver::frontend::SessionSelector;
 use sysop_driver::port::SessionSummary;
+use sysop_driver::prompter::PromptReply;
 
 use super::world::{World, bash, control, key, says, spec};
-use crate::app::{Act, Edited, GUARD, Left, OPENING, Past, ReviewMode, Standing, State};
+use crate::app::{
+    Action, BackgroundStatus, EditTarget, ExitReason, KEY_DEBOUNCE, OPENING, PromptHistory, ReviewMode, State,
+};
 
 fn in_review(command: &str) -> World {
     let mut world = World::new();
@@ -36,9 +38,9 @@ fn decisions(world: &World) -> Vec<Decision> {
     world.log.iter().filter_map(decided).collect()
 }
 
-fn left(world: &World) -> Option<&Left> {
-    world.acts.iter().find_map(|act| match act {
-        Act::Quit(left) => Some(left),
+fn left(world: &World) -> Option<&ExitReason> {
+    world.actions.iter().find_map(|act| match act {
+        Action::Quit(left) => Some(left),
         _ => None,
     })
 }
@@ -54,12 +56,12 @@ fn a_key_from_before_the_proposal_was_read_runs_nothing() {
     // It is not on the screen yet, or not long enough.
     world.press(KeyCode::Enter).press(KeyCode::Char('a'));
     assert!(!world.screen(80, 24).contains("Enter run"));
-    world.passes(GUARD - Duration::from_millis(50)).press(KeyCode::Enter);
+    world.passes(KEY_DEBOUNCE - Duration::from_millis(50)).press(KeyCode::Enter);
     assert_eq!((world.app.state(), running(&world)), (State::ReviewAction, None));
     // Each early key begins the guard anew.
-    world.passes(GUARD - Duration::from_millis(50)).press(KeyCode::Enter);
+    world.passes(KEY_DEBOUNCE - Duration::from_millis(50)).press(KeyCode::Enter);
     assert_eq!(running(&world), None);
-    world.passes(GUARD);
+    world.passes(KEY_DEBOUNCE);
     assert!(world.screen(80, 24).contains("Enter run"));
     world.press(KeyCode::Enter);
     assert_eq!(running(&world), Some("touch x"));
@@ -93,7 +95,7 @@ fn a_proposal_is_changed_in_place_and_undone() {
     }
     assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("touch xz"));
     world.press(KeyCode::Esc);
-    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Looking));
+    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Deciding));
     world.press(KeyCode::Enter);
     assert_eq!(decisions(&world), [Decision::Allow { command: Some("touch xz".to_owned()) }]);
     assert_eq!(running(&world), Some("touch xz"));
@@ -110,8 +112,10 @@ fn a_proposal_is_allowed_for_the_session_rejected_or_edited_elsewhere() {
     assert_eq!(world.app.state(), State::Finalizing);
     let mut world = in_review("touch x");
     world.press(KeyCode::Char('e'));
-    assert!(matches!(&world.acts[..], [.., Act::OpenEditor(Edited::Proposal, text)] if text == "touch x"));
-    world.app.edited(Edited::Proposal, Some("touch y\n".to_owned()), world.now);
+    assert!(
+        matches!(&world.actions[..], [.., Action::OpenEditor(EditTarget::Proposal, text)] if text == "touch x")
+    );
+    world.app.edited(EditTarget::Proposal, Some("touch y\n".to_owned()), world.now);
     world.press(KeyCode::Enter);
     assert_eq!(running(&world), Some("touch y"));
 }
@@ -135,7 +139,7 @@ fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
     let mut pages = 0;
     while world.app.review().is_some() {
         let last = world.screen(80, 24).contains("echo line59");
-        world.passes(GUARD).press(KeyCode::Enter);
+        world.passes(KEY_DEBOUNCE).press(KeyCode::Enter);
         assert_eq!(world.app.review().is_none(), last, "page {pages}");
         pages += 1;
     }
@@ -145,7 +149,9 @@ fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
 #[test]
 fn a_proposal_that_is_answered_elsewhere_closes_and_says_by_whom() {
     let mut world = in_review("touch x");
-    let Phase::Waiting { call } = world.app.transcript().phase().clone() else { panic!("it waits") };
+    let SessionPhase::AwaitingApproval { call } = world.app.transcript().phase().clone() else {
+        panic!("it waits")
+    };
     world.tell(Input::Decision { call, decision: Decision::Allow { command: None }, by: "web".to_owned() });
     assert!(world.app.review().is_none() && world.app.state() == State::Executing);
     assert!(world.screen(80, 24).contains("allowed by web"));
@@ -175,14 +181,19 @@ fn control_c_stops_and_then_leaves() {
     world.passes(Duration::from_secs(10)).key(control('c'));
     assert!(left(&world).is_none());
     world.key(control('c'));
-    assert_eq!(left(&world), Some(&Left::Done));
+    assert_eq!(left(&world), Some(&ExitReason::Quit));
     // What was being written is found again.
-    assert!(world.acts.iter().any(|act| matches!(act, Act::Remember(text) if text == "kept for later")));
+    assert!(
+        world
+            .actions
+            .iter()
+            .any(|act| matches!(act, Action::AppendPromptHistory(text) if text == "kept for later"))
+    );
     let mut world = World::new();
     world.types("x").key(control('d'));
     assert!(left(&world).is_none());
     world.press(KeyCode::Backspace).key(control('d'));
-    assert_eq!(left(&world), Some(&Left::Done));
+    assert_eq!(left(&world), Some(&ExitReason::Quit));
 }
 
 #[test]
@@ -200,7 +211,7 @@ fn a_message_waits_for_the_end_of_the_turn() {
 fn pause_and_resume() {
     let mut world = in_review("touch x");
     world.key(control('p')).press(KeyCode::Enter).ends(Outcome::ok("x"));
-    assert!(matches!(world.app.transcript().phase(), Phase::Paused { .. }) && world.asked.is_none());
+    assert!(matches!(world.app.transcript().phase(), SessionPhase::Paused { .. }) && world.asked.is_none());
     world.key(control('p'));
     assert!(world.asked.is_some() && world.app.state().is_busy());
 }
@@ -208,7 +219,7 @@ fn pause_and_resume() {
 #[test]
 fn the_arrows_and_the_search_bring_earlier_messages() {
     let mut world = World::new();
-    world.app.remembers(Past::read("one\ntwo<\\n>lines\nthree\n"));
+    world.app.set_prompt_history(PromptHistory::read("one\ntwo<\\n>lines\nthree\n"));
     world.types("begun").press(KeyCode::Up);
     assert_eq!(world.app.composer().text(), "three");
     world.press(KeyCode::Up);
@@ -221,8 +232,8 @@ fn the_arrows_and_the_search_bring_earlier_messages() {
     world.key(control('r')).types("tw").press(KeyCode::Enter);
     assert_eq!(world.app.composer().text(), "two\nlines");
     world.press(KeyCode::Enter);
-    assert!(matches!(&world.acts[..], [.., Act::Remember(text)] if text == "two\nlines"));
-    assert_eq!(Past::line("two\nlines"), "two<\\n>lines\n");
+    assert!(matches!(&world.actions[..], [.., Action::AppendPromptHistory(text)] if text == "two\nlines"));
+    assert_eq!(PromptHistory::line("two\nlines"), "two<\\n>lines\n");
 }
 
 #[test]
@@ -230,7 +241,7 @@ fn a_large_paste_is_folded_and_sent_whole() {
     let mut world = World::new();
     let paste = "a line\r\n\u{1b}[31mof it\u{202e}\n".repeat(20);
     world.types("look: ").pastes(&paste).types(" thanks");
-    assert_eq!(world.app.composer().shown(), "look: [paste 1: 40 lines] thanks");
+    assert_eq!(world.app.composer().display_text(), "look: [paste 1: 40 lines] thanks");
     let expected = format!("look: {} thanks", "a line\n[31mof it\n".repeat(20));
     assert_eq!(world.app.composer().text(), expected);
     // It is removed as one, and that can be taken back.
@@ -252,20 +263,20 @@ fn words_are_completed() {
     world.press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Enter);
     assert_eq!(world.app.composer().text(), "/approve auto ");
     world.press(KeyCode::Enter);
-    assert_eq!(world.app.transcript().facts().map(|facts| facts.approve), Some(ApprovalMode::Auto));
+    assert_eq!(world.app.transcript().session_info().map(|facts| facts.approve), Some(ApprovalMode::Auto));
     world.types("look at @src/ma");
-    assert!(matches!(&world.acts[..], [.., Act::FindPaths(word)] if word == "src/ma"));
+    assert!(matches!(&world.actions[..], [.., Action::FindPaths(word)] if word == "src/ma"));
     // What was found for another word is not offered.
-    world.app.found_paths("src/m", vec!["src/mine".to_owned()]);
+    world.app.offer_paths("src/m", vec!["src/mine".to_owned()]);
     assert!(world.app.completion().is_none());
-    world.app.found_paths("src/ma", vec!["src/main.rs".to_owned(), "src/many/".to_owned()]);
+    world.app.offer_paths("src/ma", vec!["src/main.rs".to_owned(), "src/many/".to_owned()]);
     world.press(KeyCode::Tab);
     assert_eq!(world.app.composer().text(), "look at @src/main.rs ");
     // A folder goes on.
     world.types("@src/man");
-    world.app.found_paths("src/man", vec!["src/many/".to_owned()]);
+    world.app.offer_paths("src/man", vec!["src/many/".to_owned()]);
     world.press(KeyCode::Tab);
-    assert!(matches!(&world.acts[..], [.., Act::FindPaths(word)] if word == "src/many/"));
+    assert!(matches!(&world.actions[..], [.., Action::FindPaths(word)] if word == "src/many/"));
 }
 
 #[test]
@@ -281,30 +292,37 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
         .says("/sessions")
         .press(KeyCode::Esc);
     assert_eq!(
-        world.app.transcript().facts().map(|facts| facts.model.clone()),
+        world.app.transcript().session_info().map(|facts| facts.model.clone()),
         Some(ModelRef::new("ollama", "other"))
     );
-    let opened: Vec<&Which> = world
-        .acts
+    let opened: Vec<&SessionSelector> = world
+        .actions
         .iter()
         .filter_map(|act| match act {
-            Act::Open(which) => Some(which),
+            Action::OpenSession(which) => Some(which),
             _ => None,
         })
         .collect();
-    assert_eq!(opened, [&Which::New, &Which::Earlier("abc".to_owned()), &Which::On("db1".to_owned())]);
-    assert!(world.acts.iter().any(|act| matches!(act, Act::ListModels)));
-    assert!(world.acts.iter().any(|act| matches!(act, Act::ListSessions)));
+    assert_eq!(
+        opened,
+        [
+            &SessionSelector::New,
+            &SessionSelector::Existing("abc".to_owned()),
+            &SessionSelector::NewOnHost("db1".to_owned())
+        ]
+    );
+    assert!(world.actions.iter().any(|act| matches!(act, Action::ListModels)));
+    assert!(world.actions.iter().any(|act| matches!(act, Action::ListSessions)));
     // The beginning of a name is enough where it is offered.
     world.says("/sess");
-    assert!(matches!(world.acts.last(), Some(Act::ListSessions)));
+    assert!(matches!(world.actions.last(), Some(Action::ListSessions)));
     world.press(KeyCode::Esc);
     world.says("/frobnicate");
     assert!(world.screen(80, 24).contains("there is no /frobnicate"));
     world.says("!touch x");
     assert_eq!(running(&world), Some("touch x"));
     world.ends(Outcome::ok("")).says("/exit");
-    assert_eq!(left(&world), Some(&Left::Done));
+    assert_eq!(left(&world), Some(&ExitReason::Quit));
 }
 
 #[test]
@@ -316,7 +334,7 @@ fn another_model_a_theme_and_a_message_are_picked() {
     world.app.pick_model(vec![ModelRef::new("ollama", "qwen"), ModelRef::new("demo", "demo")]);
     world.press(KeyCode::Enter);
     assert_eq!(
-        world.app.transcript().facts().map(|facts| facts.model.clone()),
+        world.app.transcript().session_info().map(|facts| facts.model.clone()),
         Some(ModelRef::new("demo", "demo"))
     );
     let before = world.app.theme();
@@ -327,8 +345,8 @@ fn another_model_a_theme_and_a_message_are_picked() {
     world.says("/theme light");
     assert_eq!(world.app.theme(), crate::view::theme::ThemeName::Light);
     let kept = |world: &World| {
-        let kept = world.acts.iter().filter_map(|act| match act {
-            Act::KeepTheme(theme) => Some(theme.as_str()),
+        let kept = world.actions.iter().filter_map(|act| match act {
+            Action::SaveTheme(theme) => Some(theme.as_str()),
             _ => None,
         });
         kept.collect::<Vec<_>>()
@@ -339,8 +357,8 @@ fn another_model_a_theme_and_a_message_are_picked() {
     assert_eq!(kept(&world), ["light", "terminal"]);
     world.says("first").replies(says("1")).says("second").replies(says("2")).says("/fork").types("first");
     world.press(KeyCode::Enter);
-    let forked = world.acts.iter().any(|act| {
-        matches!(act, Act::Open(Which::Fork { before, from }) if *before == TurnId(1) && from.as_str() == "s1")
+    let forked = world.actions.iter().any(|act| {
+        matches!(act, Action::OpenSession(SessionSelector::Fork { before, from }) if *before == TurnId(1) && from.as_str() == "s1")
     });
     assert!(forked && world.app.composer().text() == "first");
 }
@@ -355,16 +373,16 @@ fn a_secret_is_answered_and_never_seen() {
     world.is_read().types("geheim");
     assert!(!world.screen(80, 24).contains("geheim") && world.screen(80, 24).contains("Password:"));
     world.press(KeyCode::Enter);
-    let Some((id, Answer::Given { by, text })) = world.answers.pop() else { panic!("it was answered") };
+    let Some((id, PromptReply::Given { by, text })) = world.answers.pop() else { panic!("it was answered") };
     assert_eq!((id.0, by.as_str(), text.expose_secret()), (7, "tui", "geheim"));
     world.delta(Delta::QuestionClosed { id, by: Some("tui".to_owned()) });
-    assert!(world.app.asking().is_none() && world.app.composer().text() == "draft");
+    assert!(world.app.question_prompt().is_none() && world.app.composer().text() == "draft");
     // Another one, refused, and one that is answered elsewhere.
     world.asks(8, QuestionKind::PerhapsSecret, "PIN: ").is_read().press(KeyCode::Char('n'));
-    assert!(matches!(world.answers.pop(), Some((_, Answer::NoSecret))));
-    assert!(world.acts.iter().any(|act| matches!(act, Act::ShowTerminal)));
+    assert!(matches!(world.answers.pop(), Some((_, PromptReply::NoSecret))));
+    assert!(world.actions.iter().any(|act| matches!(act, Action::ShowTerminal)));
     world.asks(9, QuestionKind::Text, "yes/no? ").is_read().press(KeyCode::Esc);
-    assert!(matches!(world.answers.pop(), Some((_, Answer::Refused))));
+    assert!(matches!(world.answers.pop(), Some((_, PromptReply::Refused))));
     world.asks(10, QuestionKind::Text, "yes/no? ").is_read();
     let id = sysop_core::question::QuestionId(10);
     world.delta(Delta::QuestionClosed { id, by: Some("web".to_owned()) });
@@ -375,15 +393,15 @@ fn a_secret_is_answered_and_never_seen() {
 fn cards_unfold_and_open_in_the_pager() {
     let mut world = in_review("seq 100");
     let output: String = (1..=100).map(|number| format!("number {number}\n")).collect();
-    let outcome = Outcome { artefact: Some("a1".to_owned()), ..Outcome::ok(output) };
+    let outcome = Outcome { artifact: Some("a1".to_owned()), ..Outcome::ok(output) };
     world.press(KeyCode::Enter).ends(outcome).replies(says("done"));
     assert!(!world.screen(80, 40).contains("number 50"));
     world.press(KeyCode::Tab);
-    while !matches!(world.app.history.focused(), Some(sysop_core::transcript::ItemId::Output(_))) {
+    while !matches!(world.app.history.focused(), Some(sysop_core::transcript::ItemId::ToolOutput(_))) {
         world.press(KeyCode::Up);
     }
     world.press(KeyCode::Char('o'));
-    assert!(matches!(&world.acts[..], [.., Act::PagerOfArtefact(name)] if name == "a1"));
+    assert!(matches!(&world.actions[..], [.., Action::PageArtifact(name)] if name == "a1"));
     world.press(KeyCode::Enter);
     assert!(world.screen(80, 140).contains("number 50"));
     // A letter goes back to writing.
@@ -414,7 +432,7 @@ fn nothing_moves_while_nothing_happens() {
     assert!(world.app.next_change(world.now).is_some());
     world.replies(says("done"));
     assert_eq!(world.app.next_change(world.now), None);
-    world.app.say("for a while", world.now);
+    world.app.show_flash("for a while", world.now);
     let until = world.app.next_change(world.now).expect("it goes away");
     world.passes(until - world.now);
     assert_eq!((world.app.flash(), world.app.next_change(world.now)), (None, None));
@@ -430,9 +448,9 @@ fn nothing_moves_while_nothing_happens() {
 fn tokens_are_priced_where_the_price_is_known() {
     use sysop_core::message::{Reply, Usage};
     let price = crate::Price { input: 3.0, output: 15.0, cached: Some(0.3) };
-    let setup = crate::app::Setup {
+    let setup = crate::app::AppOptions {
         prices: [("ollama/qwen".to_owned(), price)].into(),
-        ..crate::app::Setup::default()
+        ..crate::app::AppOptions::default()
     };
     let mut world = World::with(setup);
     let usage = Usage { input_tokens: 1_000_000, output_tokens: 100_000, cached_tokens: 500_000 };
@@ -446,8 +464,8 @@ fn tokens_are_priced_where_the_price_is_known() {
 fn what_is_not_on_the_screen_is_not_answered() {
     // Behind an editor, a pager, the terminal: what was typed there is no answer.
     let mut world = in_review("touch x");
-    world.app.hidden();
-    world.press(KeyCode::Enter).press(KeyCode::Char('a')).passes(GUARD * 2).press(KeyCode::Enter);
+    world.app.reset_debounce();
+    world.press(KeyCode::Enter).press(KeyCode::Char('a')).passes(KEY_DEBOUNCE * 2).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
     world.is_read().press(KeyCode::Enter);
     assert_eq!(running(&world), Some("touch x"));
@@ -455,14 +473,14 @@ fn what_is_not_on_the_screen_is_not_answered() {
     let mut world = World::new();
     world.says("go").replies(bash("c1", "touch x"));
     assert!(world.screen(18, 4).contains("a larger window"));
-    world.passes(GUARD * 2).press(KeyCode::Enter);
+    world.passes(KEY_DEBOUNCE * 2).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
     // A frame from before it came.
     let mut world = World::new();
     world.says("go").frame(80, 24);
     world.replies(bash("c1", "touch x"));
-    world.app.drawn(world.now);
-    world.passes(GUARD * 2).press(KeyCode::Enter);
+    world.app.note_displayed(world.now);
+    world.passes(KEY_DEBOUNCE * 2).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
 }
 
@@ -472,15 +490,15 @@ fn a_long_command_is_read_to_its_end_also_where_it_is_changed() {
     let mut world = World::new();
     world.says("go").replies(bash("c1", &lines.join("\n")));
     world.frame(40, 12);
-    world.passes(GUARD).press(KeyCode::Char('i'));
+    world.passes(KEY_DEBOUNCE).press(KeyCode::Char('i'));
     world.frame(40, 12);
     world.press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
-    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Looking));
+    assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Deciding));
     world.frame(40, 12);
     let mut read = String::new();
     for _ in 0..60 {
-        world.passes(GUARD);
+        world.passes(KEY_DEBOUNCE);
         read.push_str(&world.screen(40, 12));
         world.press(KeyCode::Enter);
     }
@@ -502,7 +520,9 @@ fn a_message_that_begins_with_a_space_gets_into_no_file() {
     let mut world = World::new();
     world.says(" this").types(" and this");
     world.tell(Input::Cancel).key(control('c')).key(control('c'));
-    let kept = |world: &World| world.acts.iter().filter(|act| matches!(act, Act::Remember(_))).count();
+    let kept = |world: &World| {
+        world.actions.iter().filter(|act| matches!(act, Action::AppendPromptHistory(_))).count()
+    };
     assert!(left(&world).is_some() && kept(&world) == 0);
     let mut world = World::new();
     world.says("that");
@@ -563,7 +583,9 @@ fn the_rest_of_an_answer_that_nobody_waits_for_goes_nowhere() {
     }
     world.pastes("geheim").press(KeyCode::Enter);
     assert!(world.answers.is_empty() && world.app.composer().text().is_empty());
-    assert!(!world.acts.iter().any(|act| matches!(act, Act::Remember(text) if text != "go")));
+    assert!(
+        !world.actions.iter().any(|act| matches!(act, Action::AppendPromptHistory(text) if text != "go"))
+    );
     world.passes(Duration::from_secs(1)).types("and then");
     assert_eq!(world.app.composer().text(), "and then");
 }
@@ -588,8 +610,8 @@ fn a_list_of_messages_does_not_open_for_a_session_that_could_not_be() {
     world.key(control('u')).says("/sessions");
     world.app.pick_session(vec![other], |_| String::new(), world.now);
     world.press(KeyCode::Tab);
-    assert!(world.acts.iter().any(|act| matches!(act, Act::Open(Which::Earlier(_)))));
-    world.app.not_opened("it is gone".to_owned(), world.now);
+    assert!(world.actions.iter().any(|act| matches!(act, Action::OpenSession(SessionSelector::Existing(_)))));
+    world.app.open_failed("it is gone".to_owned(), world.now);
     world.says("second");
     assert!(world.app.overlay().is_none());
 }
@@ -614,11 +636,11 @@ fn messages_that_a_stop_drops_are_in_the_box_again() {
 fn a_session_that_runs_on_is_told_of() {
     let mut world = World::new();
     let other = SessionId::new("s2");
-    world.app.stands(&other, Some(Standing::Runs), world.now);
+    world.app.set_background_status(&other, Some(BackgroundStatus::Running), world.now);
     assert!(world.screen(100, 24).contains("the other session goes on"));
     world.passes(Duration::from_secs(5));
     assert!(world.screen(100, 24).contains("another runs"));
-    world.app.stands(&other, Some(Standing::Waits), world.now);
+    world.app.set_background_status(&other, Some(BackgroundStatus::AwaitingUser), world.now);
     assert!(world.screen(100, 24).contains("another session waits for you"));
     world.passes(Duration::from_secs(5));
     assert!(world.screen(100, 24).contains("another waits for you"));
@@ -635,20 +657,20 @@ fn a_session_that_runs_on_is_told_of() {
     world.app.pick_session(vec![summary], |_| "just now".to_owned(), world.now);
     assert!(world.screen(100, 24).contains("web1 · just now · waits for you"));
     world.press(KeyCode::Esc);
-    world.app.stands(&other, None, world.now);
+    world.app.set_background_status(&other, None, world.now);
     world.passes(Duration::from_secs(5));
     assert!(!world.screen(100, 24).contains("another"));
     // It is in front now, and what was on its way of it says nothing new.
-    world.app.stands(&other, Some(Standing::Runs), world.now);
+    world.app.set_background_status(&other, Some(BackgroundStatus::Running), world.now);
     world.app.opened(other.clone(), Seq(0), &spec());
-    world.app.stands(&other, Some(Standing::Waits), world.now);
+    world.app.set_background_status(&other, Some(BackgroundStatus::AwaitingUser), world.now);
     assert!(!world.screen(100, 24).contains("another"));
 }
 
 #[test]
 fn opening_is_said_until_it_is_open() {
     let mut world = World::new();
-    world.app.say(OPENING, world.now);
+    world.app.show_flash(OPENING, world.now);
     assert!(world.screen(80, 24).contains(OPENING));
     world.app.opened(SessionId::new("s2"), Seq(0), &spec());
     assert!(!world.screen(80, 24).contains(OPENING));

@@ -11,11 +11,11 @@ use ratatui::layout::Rect;
 use sysop_core::event::{Decision, Event, Input};
 use sysop_core::message::{FailureKind, Message};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::Class;
-use sysop_core::transcript::{Body, Phase};
+use sysop_core::policy::RiskClass;
+use sysop_core::transcript::{ItemBody, SessionPhase};
 
 use super::world::{World, bash, control, key, says, text_of};
-use crate::app::{Act, State};
+use crate::app::{Action, State};
 use crate::frame::{COLUMNS_MIN, ROWS_MIN, regions};
 
 /// Words for a model; what begins with `!` or `/` is for sysop.
@@ -129,7 +129,7 @@ fn make(world: &mut World, a_move: Move, number: usize) {
             world.prints(&text);
         }
         Move::Decides(allow) => {
-            if let Phase::Waiting { call } = world.app.transcript().phase().clone() {
+            if let SessionPhase::AwaitingApproval { call } = world.app.transcript().phase().clone() {
                 let decision = if allow {
                     Decision::Allow { command: None }
                 } else {
@@ -163,7 +163,7 @@ proptest! {
         let mut world = World::new();
         world.says(&text);
         prop_assert_eq!(world.app.state(), State::Thinking);
-        let shown = world.app.transcript().items().any(|item| item.body == Body::Prompt(text.clone()));
+        let shown = world.app.transcript().items().any(|item| item.body == ItemBody::Prompt(text.clone()));
         prop_assert!(shown);
         prop_assert_eq!(history(&world), vec![Message::User { text }]);
         prop_assert!(world.app.composer().is_empty());
@@ -305,7 +305,7 @@ proptest! {
                 let granted = world.log.iter().any(|event| matches!(event,
                     Event::Decided { decision: Decision::AllowSession { .. }, .. }));
                 let typed = world.log.iter().any(|event| matches!(event,
-                    Event::ToolStarted { call, origin: sysop_core::event::Origin::Typed } if call.id == running.id));
+                    Event::ToolStarted { call, origin: sysop_core::event::Origin::User } if call.id == running.id));
                 prop_assert!(allowed || granted || typed);
             }
         }
@@ -433,7 +433,7 @@ proptest! {
         }
         world.frame(columns, rows);
         if stage > 1 {
-            world.passes(crate::app::GUARD).press(KeyCode::Char('i')).frame(columns, rows);
+            world.passes(crate::app::KEY_DEBOUNCE).press(KeyCode::Char('i')).frame(columns, rows);
         }
     }
 
@@ -446,7 +446,7 @@ proptest! {
     ) {
         let mut world = in_review(&format!("{before}{pattern}"));
         prop_assert!(world.app.is_dangerous());
-        prop_assert_eq!(world.app.risk().map(|risk| risk.class), Some(Class::Dangerous));
+        prop_assert_eq!(world.app.risk().map(|risk| risk.class), Some(RiskClass::Dangerous));
         let screen = world.screen(80, 24);
         prop_assert!(screen.contains("⚠ dangerous"), "{screen}");
         // Also where it becomes so under the person's hands, and no longer where they take it out.
@@ -466,5 +466,5 @@ proptest! {
 fn leaving_is_possible_from_everywhere() {
     let mut world = in_review("ls");
     world.key(control('c')).key(control('c'));
-    assert!(world.acts.iter().any(|act| matches!(act, Act::Quit(_))), "{:?}", world.acts);
+    assert!(world.actions.iter().any(|act| matches!(act, Action::Quit(_))), "{:?}", world.actions);
 }

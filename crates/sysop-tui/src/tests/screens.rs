@@ -142,7 +142,7 @@ fn help() -> World {
     world
 }
 
-fn colours() -> World {
+fn colors() -> World {
     let mut world = done();
     world.says("/theme");
     world
@@ -169,7 +169,7 @@ fn multi_line() -> World {
 
 fn opening() -> World {
     let mut world = World::new();
-    world.app = crate::app::App::new(crate::app::Setup::default());
+    world.app = crate::app::App::new(crate::app::AppOptions::default());
     world.types("typed before anything is open");
     world
 }
@@ -198,7 +198,7 @@ fn every_state_looks_as_it_should() {
         ("stopping", stopping),
         ("queued", queued),
         ("help", help),
-        ("colours", colours),
+        ("colors", colors),
         ("completing", completing),
         ("cards", cards),
     ];

@@ -17,10 +17,10 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::{Session, SessionSpec};
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_driver::face::Named;
-use sysop_driver::people::Answer;
+use sysop_driver::frontend::NamedItem;
+use sysop_driver::prompter::PromptReply;
 
-use crate::app::{Act, App, AtDesk, GUARD, Setup};
+use crate::app::{Action, App, AppOptions, KEY_DEBOUNCE, ServiceCatalog};
 
 /// A moment in which a frame is drawn.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -35,8 +35,8 @@ pub(crate) struct World {
     pub(crate) asked: Option<StepId>,
     pub(crate) running: Option<ToolCall>,
     /// What the session was not told: all but `Send`.
-    pub(crate) acts: Vec<Act>,
-    pub(crate) answers: Vec<(QuestionId, Answer)>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) answers: Vec<(QuestionId, PromptReply)>,
 }
 
 fn tool(name: &str, effect: ToolEffect, required: &str) -> ToolSpec {
@@ -99,18 +99,18 @@ pub(crate) fn control(letter: char) -> KeyEvent {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::with(Setup::default())
+        Self::with(AppOptions::default())
     }
 
-    pub(crate) fn with(setup: Setup) -> Self {
+    pub(crate) fn with(setup: AppOptions) -> Self {
         Self::of(spec(), setup)
     }
 
-    fn of(spec: SessionSpec, setup: Setup) -> Self {
+    fn of(spec: SessionSpec, setup: AppOptions) -> Self {
         let mut app = App::new(setup);
-        app.at_desk(AtDesk {
+        app.connected(ServiceCatalog {
             routines: Vec::new(),
-            hosts: vec![Named { name: "web1".to_owned(), description: "the first".to_owned() }],
+            hosts: vec![NamedItem { name: "web1".to_owned(), description: "the first".to_owned() }],
         });
         app.opened(SessionId::new("s1"), Seq(0), &spec);
         let (session, out) = Session::open(spec);
@@ -121,7 +121,7 @@ impl World {
             now: Duration::from_secs(1),
             asked: None,
             running: None,
-            acts: Vec::new(),
+            actions: Vec::new(),
             answers: Vec::new(),
         };
         world.happened(out.events);
@@ -144,7 +144,7 @@ impl World {
             match effect {
                 Effect::CallModel { step, .. } => self.asked = Some(*step),
                 Effect::CancelModel { .. } => self.asked = None,
-                Effect::RunTool { call, place: _, looks_only: _ } => self.running = Some(call.clone()),
+                Effect::RunTool { call, place: _, read_only: _ } => self.running = Some(call.clone()),
                 Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
         }
@@ -152,21 +152,21 @@ impl World {
         self
     }
 
-    fn take(&mut self, acts: Vec<Act>) {
-        for act in acts {
+    fn take(&mut self, actions: Vec<Action>) {
+        for act in actions {
             match act {
-                Act::Send(input) => {
+                Action::Send(input) => {
                     self.tell(input);
                 }
-                Act::Answer(id, answer) => self.answers.push((id, answer)),
-                other => self.acts.push(other),
+                Action::AnswerQuestion(id, answer) => self.answers.push((id, answer)),
+                other => self.actions.push(other),
             }
         }
     }
 
     pub(crate) fn key(&mut self, key: KeyEvent) -> &mut Self {
-        let acts = self.app.key(key, self.now);
-        self.take(acts);
+        let actions = self.app.key(key, self.now);
+        self.take(actions);
         self
     }
 
@@ -182,8 +182,8 @@ impl World {
     }
 
     pub(crate) fn pastes(&mut self, text: &str) -> &mut Self {
-        let acts = self.app.paste(text, self.now);
-        self.take(acts);
+        let actions = self.app.paste(text, self.now);
+        self.take(actions);
         self
     }
 
@@ -201,7 +201,7 @@ impl World {
     /// A frame is drawn, and looked at until it takes keys.
     pub(crate) fn is_read(&mut self) -> &mut Self {
         self.frame(100, 40);
-        self.passes(GUARD)
+        self.passes(KEY_DEBOUNCE)
     }
 
     /// Draws a frame; it reaches the screen.
@@ -210,7 +210,7 @@ impl World {
         let mut links = Vec::new();
         let (app, now) = (&mut self.app, self.now);
         terminal.draw(|frame| crate::frame::draw(app, frame, &mut links, now)).expect("memory takes all");
-        self.app.drawn(self.now);
+        self.app.note_displayed(self.now);
         self.now += MOMENT;
         terminal.backend().buffer().clone()
     }

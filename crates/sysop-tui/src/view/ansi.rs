@@ -1,11 +1,11 @@
-//! The output of programs as rows: colours and weights stay, what overwrites a line does so within the line, and every
+//! The output of programs as rows: colors and weights stay, what overwrites a line does so within the line, and every
 //! other sequence is taken out; what is left of control characters is shown, not obeyed.
 
 use ratatui::style::{Color, Modifier, Style};
-use sysop_core::look::{Colour, Look, Looks, Mark};
+use sysop_core::style::{Color as CoreColor, StyleRuns, TextAttribute, TextStyle};
 use unicode_width::UnicodeWidthChar;
 
-use super::cells::{Row, Span};
+use super::cells::{Span, TextRow};
 use super::theme::Theme;
 
 /// The most characters of one line; what is further right is not shown.
@@ -14,8 +14,8 @@ pub const LINE_CHARS_MAX: usize = 8 * 1024;
 const SEQUENCE_CHARS_MAX: usize = 64;
 /// The longest control string that is taken out whole, in characters.
 const STRING_CHARS_MAX: usize = 8 * 1024;
-/// The colours that a terminal has names for, in their order.
-pub(crate) const NAMED: [Color; 16] = [
+/// The colors that a terminal has names for, in their order.
+pub(crate) const ANSI_COLORS: [Color; 16] = [
     Color::Black,
     Color::Red,
     Color::Green,
@@ -37,54 +37,54 @@ pub(crate) const NAMED: [Color; 16] = [
 const TAB_COLUMNS: usize = 8;
 
 /// The lines of an output as it comes, not wrapped.
-pub fn lines(text: &str, theme: Theme, base: Style) -> Vec<Row> {
-    let mut screen = Screen::new(theme, base);
+pub fn lines(text: &str, theme: Theme, base: Style) -> Vec<TextRow> {
+    let mut screen = AnsiRenderer::new(theme, base);
     screen.read(text);
     screen.finish()
 }
 
 /// The lines of an output whose looks are kept beside it, not wrapped.
-pub fn painted_lines(text: &str, looks: &Looks, theme: Theme, base: Style) -> Vec<Row> {
-    let mut screen = Screen::new(theme, base);
-    for (piece, look) in looks.pieces(text) {
+pub fn styled_lines(text: &str, styles: &StyleRuns, theme: Theme, base: Style) -> Vec<TextRow> {
+    let mut screen = AnsiRenderer::new(theme, base);
+    for (piece, look) in styles.runs(text) {
         screen.look(look);
         screen.read(piece);
     }
     screen.finish()
 }
 
-struct Screen {
+struct AnsiRenderer {
     base: Style,
     theme: Theme,
-    look: Look,
+    look: TextStyle,
     /// What the look is drawn with.
     style: Style,
     /// The line as it stands, a column each; a wide character has an empty one behind it.
-    line: Vec<Cell>,
+    line: Vec<AnsiCell>,
     at: usize,
-    lines: Vec<Row>,
+    lines: Vec<TextRow>,
 }
 
 /// One column; NUL behind a wide character.
 #[derive(Clone)]
-struct Cell {
+struct AnsiCell {
     sign: char,
     marks: String,
     style: Style,
 }
 
-impl Cell {
+impl AnsiCell {
     fn of(sign: char, style: Style) -> Self {
         Self { sign, marks: String::new(), style }
     }
 }
 
-impl Screen {
+impl AnsiRenderer {
     fn new(theme: Theme, base: Style) -> Self {
-        Self { base, theme, look: Look::PLAIN, style: base, line: Vec::new(), at: 0, lines: Vec::new() }
+        Self { base, theme, look: TextStyle::PLAIN, style: base, line: Vec::new(), at: 0, lines: Vec::new() }
     }
 
-    fn finish(mut self) -> Vec<Row> {
+    fn finish(mut self) -> Vec<TextRow> {
         if !self.line.is_empty() {
             self.end_line();
         }
@@ -125,7 +125,7 @@ impl Screen {
             }
         }
         let spans: Vec<Span> = row.iter().map(|(text, style)| Span::new(text, *style)).collect();
-        self.lines.push(Row::from(spans));
+        self.lines.push(TextRow::from(spans));
         self.at = 0;
     }
 
@@ -151,7 +151,7 @@ impl Screen {
             return false;
         }
         while self.line.len() < self.at {
-            self.line.push(Cell::of(' ', self.base));
+            self.line.push(AnsiCell::of(' ', self.base));
         }
         // Half of a wide character that is overwritten is a blank.
         if sign != '\0' && self.line.get(self.at).is_some_and(|cell| cell.sign == '\0') {
@@ -160,7 +160,7 @@ impl Screen {
         if self.line.get(self.at + 1).is_some_and(|cell| cell.sign == '\0') {
             self.line[self.at + 1].sign = ' ';
         }
-        let cell = Cell::of(sign, self.style);
+        let cell = AnsiCell::of(sign, self.style);
         match self.line.get_mut(self.at) {
             Some(there) => *there = cell,
             None => self.line.push(cell),
@@ -209,41 +209,45 @@ impl Screen {
     fn erase(&mut self, parameters: &str) {
         match parameters {
             "" | "0" => self.line.truncate(self.at),
-            "1" => self.line.iter_mut().take(self.at + 1).for_each(|cell| *cell = Cell::of(' ', self.base)),
+            "1" => {
+                self.line.iter_mut().take(self.at + 1).for_each(|cell| *cell = AnsiCell::of(' ', self.base))
+            }
             "2" => self.line.clear(),
             _ => {}
         }
     }
 
-    /// How what follows looks. Letters in the colour of their ground would hide.
-    fn look(&mut self, look: Look) {
+    /// How what follows looks. Letters in the color of their ground would hide.
+    fn look(&mut self, look: TextStyle) {
         self.look = look;
         let look = look.legible();
         let mut style = self.base;
         for (mark, modifier) in [
-            (Mark::Bold, Modifier::BOLD),
-            (Mark::Dim, Modifier::DIM),
-            (Mark::Italic, Modifier::ITALIC),
-            (Mark::Underlined, Modifier::UNDERLINED),
-            (Mark::Reversed, Modifier::REVERSED),
-            (Mark::Struck, Modifier::CROSSED_OUT),
+            (TextAttribute::Bold, Modifier::BOLD),
+            (TextAttribute::Dim, Modifier::DIM),
+            (TextAttribute::Italic, Modifier::ITALIC),
+            (TextAttribute::Underlined, Modifier::UNDERLINED),
+            (TextAttribute::Reversed, Modifier::REVERSED),
+            (TextAttribute::Struck, Modifier::CROSSED_OUT),
         ] {
             if look.has(mark) {
                 style = style.add_modifier(modifier);
             }
         }
-        if self.theme.colour() {
-            style.fg = look.letters.map(colour).or(style.fg);
-            style.bg = look.ground.map(colour).or(style.bg);
+        if self.theme.color() {
+            style.fg = look.foreground.map(color).or(style.fg);
+            style.bg = look.background.map(color).or(style.bg);
         }
         self.style = style;
     }
 }
 
-fn colour(colour: Colour) -> Color {
-    match colour {
-        Colour::Indexed(index) => NAMED.get(usize::from(index)).copied().unwrap_or(Color::Indexed(index)),
-        Colour::Rgb(red, green, blue) => Color::Rgb(red, green, blue),
+fn color(color: CoreColor) -> Color {
+    match color {
+        CoreColor::Indexed(index) => {
+            ANSI_COLORS.get(usize::from(index)).copied().unwrap_or(Color::Indexed(index))
+        }
+        CoreColor::Rgb(red, green, blue) => Color::Rgb(red, green, blue),
     }
 }
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use ratatui::buffer::{Buffer, CellDiffOption};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use sysop_core::text::{neutralise, neutralise_line};
+use sysop_core::text::{neutralize, neutralize_line};
 use unicode_width::UnicodeWidthChar;
 
 use super::link;
-use super::theme::{Ink, Theme};
+use super::theme::{StyleRole, Theme};
 
 /// The most marks on one letter; more are not drawn.
 const MARKS_MAX: usize = 6;
@@ -34,12 +34,12 @@ pub struct Span {
 impl Span {
     /// Takes any text and makes it safe; a line break becomes visible, a tab spaces.
     pub fn new(text: &str, style: Style) -> Self {
-        Self { text: one_row(text), style, link: None }
+        Self { text: sanitize_row(text), style, link: None }
     }
 
     /// The same, leading somewhere.
     pub fn linked(text: &str, style: Style, link: Option<Arc<str>>) -> Self {
-        Self { text: one_row(text), style, link }
+        Self { text: sanitize_row(text), style, link }
     }
 
     /// The safe text.
@@ -54,14 +54,14 @@ impl Span {
 
 /// One row of the screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct TextRow {
     /// Its pieces from the left.
     pub spans: Vec<Span>,
     /// How the cells to the right of them look.
     pub ground: Style,
 }
 
-impl Row {
+impl TextRow {
     /// A row of one piece.
     pub fn of(text: &str, style: Style) -> Self {
         Self::from(vec![Span::new(text, style)])
@@ -79,7 +79,7 @@ impl Row {
 
     /// The row with something before it.
     #[must_use]
-    pub fn behind(mut self, prefix: Span) -> Self {
+    pub fn with_prefix(mut self, prefix: Span) -> Self {
         if !prefix.text.is_empty() {
             self.spans.insert(0, prefix);
         }
@@ -116,7 +116,7 @@ impl Row {
                 cell.set_style(span.style);
                 match (&span.link, NonZeroU16::new(wide)) {
                     (Some(target), Some(wide)) => {
-                        cell.set_symbol(&link::around(cluster, target));
+                        cell.set_symbol(&link::osc8_cell(cluster, target));
                         cell.set_diff_option(CellDiffOption::ForcedWidth(wide));
                     }
                     (Some(_) | None, _) => {
@@ -134,7 +134,7 @@ impl Row {
     }
 }
 
-impl From<Vec<Span>> for Row {
+impl From<Vec<Span>> for TextRow {
     fn from(spans: Vec<Span>) -> Self {
         Self { spans, ground: Style::new() }
     }
@@ -168,18 +168,18 @@ fn clusters(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn one_row(text: &str) -> String {
-    let safe = neutralise(text);
+fn sanitize_row(text: &str) -> String {
+    let safe = neutralize(text);
     let safe = if safe.contains(['\n', '\t']) {
         Cow::Owned(safe.replace('\n', "␊").replace('\t', &" ".repeat(TAB_COLUMNS)))
     } else {
         safe
     };
-    if safe.is_ascii() { safe.into_owned() } else { agreed(&safe) }
+    if safe.is_ascii() { safe.into_owned() } else { normalize_widths(&safe) }
 }
 
 /// The text in characters of which all terminals think the same.
-fn agreed(text: &str) -> String {
+fn normalize_widths(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut marks = None;
     for c in text.chars().filter(|c| !is_dropped(*c)) {
@@ -216,7 +216,7 @@ pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
         let letter = &*c.encode_utf8(&mut bytes);
         marks = if char_width(c) > 0 { Some(0) } else { marks.map(|marks| marks + 1) };
         let hides = marks.is_none_or(|marks| marks > MARKS_MAX);
-        let mut shown = neutralise_line(letter);
+        let mut shown = neutralize_line(letter);
         if matches!(shown, Cow::Borrowed(_)) && (is_dropped(c) || hides || is_sound_mark(c)) {
             shown = Cow::Owned(format!("\\u{{{:x}}}", u32::from(c)));
         }
@@ -239,20 +239,20 @@ pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
 
 /// A cluster and the span that it is of.
 #[derive(Clone, Copy)]
-struct Cell<'a> {
+struct GraphemeCell<'a> {
     text: &'a str,
     span: usize,
     width: usize,
 }
 
-fn cells<'s>(spans: &'s [Span]) -> Vec<Cell<'s>> {
+fn cells<'s>(spans: &'s [Span]) -> Vec<GraphemeCell<'s>> {
     let each = |(span, of): (usize, &'s Span)| {
-        clusters(&of.text).map(move |text| Cell { text, span, width: width(text) })
+        clusters(&of.text).map(move |text| GraphemeCell { text, span, width: width(text) })
     };
     spans.iter().enumerate().flat_map(each).collect()
 }
 
-fn join(cells: &[Cell<'_>], spans: &[Span]) -> Vec<Span> {
+fn join(cells: &[GraphemeCell<'_>], spans: &[Span]) -> Vec<Span> {
     let mut row: Vec<Span> = Vec::new();
     let mut last = usize::MAX;
     for cell in cells {
@@ -266,7 +266,7 @@ fn join(cells: &[Cell<'_>], spans: &[Span]) -> Vec<Span> {
 }
 
 /// Wraps between words.
-pub fn wrap(spans: &[Span], columns: usize) -> Vec<Row> {
+pub fn wrap(spans: &[Span], columns: usize) -> Vec<TextRow> {
     let columns = columns.max(1);
     let cells = cells(spans);
     let mut rows = Vec::new();
@@ -274,7 +274,7 @@ pub fn wrap(spans: &[Span], columns: usize) -> Vec<Row> {
     loop {
         let end = fitting(&cells[start..], columns) + start;
         if end == cells.len() {
-            rows.push(Row::from(join(&cells[start..], spans)));
+            rows.push(TextRow::from(join(&cells[start..], spans)));
             return rows;
         }
         let cut = break_before(&cells, start, end).unwrap_or(end);
@@ -282,7 +282,7 @@ pub fn wrap(spans: &[Span], columns: usize) -> Vec<Row> {
         while shown > start && cells[shown - 1].text == " " {
             shown -= 1;
         }
-        rows.push(Row::from(join(&cells[start..shown], spans)));
+        rows.push(TextRow::from(join(&cells[start..shown], spans)));
         start = cut;
         while start < cells.len() && cells[start].text == " " {
             start += 1;
@@ -294,13 +294,13 @@ pub fn wrap(spans: &[Span], columns: usize) -> Vec<Row> {
 }
 
 /// Wraps wherever the row is full; nothing is lost.
-pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<Row> {
+pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<TextRow> {
     let cells = cells(spans);
     let mut rows = Vec::new();
     let mut start = 0;
     loop {
         let end = fitting(&cells[start..], columns.max(1)) + start;
-        rows.push(Row::from(join(&cells[start..end], spans)));
+        rows.push(TextRow::from(join(&cells[start..end], spans)));
         if end == cells.len() {
             return rows;
         }
@@ -309,7 +309,7 @@ pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<Row> {
 }
 
 /// How many cells fit; at least one, so that a wide character in one column does not stop everything.
-fn fitting(cells: &[Cell<'_>], columns: usize) -> usize {
+fn fitting(cells: &[GraphemeCell<'_>], columns: usize) -> usize {
     let mut used = 0;
     for (at, cell) in cells.iter().enumerate() {
         used += cell.width;
@@ -321,7 +321,7 @@ fn fitting(cells: &[Cell<'_>], columns: usize) -> usize {
 }
 
 /// The last place at or before `end` where a row may be broken.
-fn break_before(cells: &[Cell<'_>], start: usize, end: usize) -> Option<usize> {
+fn break_before(cells: &[GraphemeCell<'_>], start: usize, end: usize) -> Option<usize> {
     let first_word = (start..end).find(|&at| cells[at].text != " ")?;
     (first_word + 1..=end).rev().find(|&at| {
         let (before, after) = (&cells[at - 1], &cells[at]);
@@ -330,10 +330,10 @@ fn break_before(cells: &[Cell<'_>], start: usize, end: usize) -> Option<usize> {
 }
 
 /// The row in at most `columns`, with an ellipsis where it was cut.
-pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> Row {
+pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> TextRow {
     let cells = cells(spans);
     if cells.iter().map(|cell| cell.width).sum::<usize>() <= columns {
-        return Row::from(spans.to_vec());
+        return TextRow::from(spans.to_vec());
     }
     let mut used = 0;
     let fits = cells
@@ -343,7 +343,7 @@ pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> Row {
             used < columns
         })
         .count();
-    let mut row = Row::from(join(&cells[..fits], spans));
+    let mut row = TextRow::from(join(&cells[..fits], spans));
     if columns > 0 {
         row.push(Span::new("…", ellipsis));
     }
@@ -351,10 +351,10 @@ pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> Row {
 }
 
 /// Rows with a gutter: `first` before the first, `rest` before the others.
-pub fn hang(rows: Vec<Row>, first: &Span, rest: &Span) -> Vec<Row> {
+pub fn hang(rows: Vec<TextRow>, first: &Span, rest: &Span) -> Vec<TextRow> {
     rows.into_iter()
         .enumerate()
-        .map(|(at, row)| row.behind(if at == 0 { first.clone() } else { rest.clone() }))
+        .map(|(at, row)| row.with_prefix(if at == 0 { first.clone() } else { rest.clone() }))
         .collect()
 }
 
@@ -374,7 +374,7 @@ pub fn linked(line: Vec<Span>, theme: Theme) -> Vec<Span> {
             if start > 0 {
                 out.push(Span::new(&rest[..start], span.style));
             }
-            let style = span.style.patch(theme.style(Ink::Link));
+            let style = span.style.patch(theme.style(StyleRole::Link));
             out.push(Span::linked(&rest[start..end], style, link::target(&rest[start..end])));
             rest = &rest[end..];
         }

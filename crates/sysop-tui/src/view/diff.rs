@@ -4,8 +4,8 @@ use ratatui::style::Style;
 use similar::{ChangeTag, TextDiff};
 use sysop_core::message::ToolCall;
 
-use super::cells::{Row, Span, exact, wrap_exact};
-use super::theme::{Ink, Theme};
+use super::cells::{Span, TextRow, exact, wrap_exact};
+use super::theme::{StyleRole, Theme};
 
 /// Longer texts, in lines, are shown one after the other and not compared.
 const LINES_MAX: usize = 2_000;
@@ -14,7 +14,7 @@ const CONTEXT_LINES: usize = 3;
 
 /// What a file tool is asked to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edit<'a> {
+pub struct FileEdit<'a> {
     /// The file.
     pub path: &'a str,
     /// What goes; nothing where the whole file is written anew.
@@ -23,7 +23,7 @@ pub struct Edit<'a> {
     pub new: &'a str,
 }
 
-impl<'a> Edit<'a> {
+impl<'a> FileEdit<'a> {
     /// The edit that a call makes, if it makes one and says nothing else.
     pub fn of(call: &'a ToolCall) -> Option<Self> {
         let text = |name| call.text_argument(name);
@@ -44,21 +44,21 @@ impl<'a> Edit<'a> {
     }
 
     /// The lines that go and come, wrapped; exact to the last byte.
-    pub fn rows(&self, columns: usize, theme: Theme) -> Vec<Row> {
-        let painter = Painter { columns, theme };
+    pub fn rows(&self, columns: usize, theme: Theme) -> Vec<TextRow> {
+        let painter = DiffPainter { columns, theme };
         let mut out = Vec::new();
         let Some(old) = self.old else {
             for line in lines(self.new) {
-                painter.line(line, Side::Comes, None, &mut out);
+                painter.line(line, DiffSide::Added, None, &mut out);
             }
             return out;
         };
         if old.lines().count().max(self.new.lines().count()) > LINES_MAX {
             for line in lines(old) {
-                painter.line(line, Side::Goes, None, &mut out);
+                painter.line(line, DiffSide::Removed, None, &mut out);
             }
             for line in lines(self.new) {
-                painter.line(line, Side::Comes, None, &mut out);
+                painter.line(line, DiffSide::Added, None, &mut out);
             }
             out.extend(last_end(old, self.new, theme));
             return out;
@@ -66,36 +66,36 @@ impl<'a> Edit<'a> {
         let diff = TextDiff::from_slices(&lines(old), &lines(self.new));
         for (number, group) in diff.grouped_ops(CONTEXT_LINES).iter().enumerate() {
             if number > 0 {
-                out.push(Row::of("⋮", theme.style(Ink::Dim)));
+                out.push(TextRow::of("⋮", theme.style(StyleRole::Dim)));
             }
             for operation in group {
-                let (mut goes, mut comes) = (Vec::new(), Vec::new());
+                let (mut removed, mut added) = (Vec::new(), Vec::new());
                 for change in diff.iter_changes(operation) {
                     match change.tag() {
-                        ChangeTag::Equal => painter.line(change.value(), Side::Stays, None, &mut out),
-                        ChangeTag::Delete => goes.push(change.value()),
-                        ChangeTag::Insert => comes.push(change.value()),
+                        ChangeTag::Equal => painter.line(change.value(), DiffSide::Unchanged, None, &mut out),
+                        ChangeTag::Delete => removed.push(change.value()),
+                        ChangeTag::Insert => added.push(change.value()),
                     }
                 }
-                painter.replaced(&goes, &comes, &mut out);
+                painter.replaced(&removed, &added, &mut out);
             }
         }
         out.extend(last_end(old, self.new, theme));
         if out.is_empty() {
-            out.push(Row::of("nothing changes", theme.style(Ink::Dim)));
+            out.push(TextRow::of("nothing changes", theme.style(StyleRole::Dim)));
         }
         out
     }
 }
 
 /// What happens to the end of the last line, which is no line of its own.
-fn last_end(old: &str, new: &str, theme: Theme) -> Option<Row> {
-    let (text, ink) = match (old.ends_with('\n'), new.ends_with('\n')) {
-        (true, false) => ("- the line end behind the last line", Ink::Removed),
-        (false, true) => ("+ a line end behind the last line", Ink::Added),
+fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
+    let (text, role) = match (old.ends_with('\n'), new.ends_with('\n')) {
+        (true, false) => ("- the line end behind the last line", StyleRole::Removed),
+        (false, true) => ("+ a line end behind the last line", StyleRole::Added),
         (true, true) | (false, false) => return None,
     };
-    Some(Row::of(text, theme.style(ink)))
+    Some(TextRow::of(text, theme.style(role)))
 }
 
 /// The lines of a text without their ends; a last empty one is none.
@@ -108,33 +108,33 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 #[derive(Clone, Copy)]
-enum Side {
-    Stays,
-    Goes,
-    Comes,
+enum DiffSide {
+    Unchanged,
+    Removed,
+    Added,
 }
 
-struct Painter {
+struct DiffPainter {
     columns: usize,
     theme: Theme,
 }
 
-impl Painter {
-    fn replaced(&self, goes: &[&str], comes: &[&str], out: &mut Vec<Row>) {
-        let alike = goes.len() == comes.len();
-        let part = |at: usize| alike.then(|| changed(goes[at], comes[at]));
-        for (at, line) in goes.iter().enumerate() {
+impl DiffPainter {
+    fn replaced(&self, removed: &[&str], added: &[&str], out: &mut Vec<TextRow>) {
+        let alike = removed.len() == added.len();
+        let part = |at: usize| alike.then(|| changed(removed[at], added[at]));
+        for (at, line) in removed.iter().enumerate() {
             self.line(
                 line,
-                Side::Goes,
+                DiffSide::Removed,
                 part(at).map(|(start, from_end)| (start, line.len() - from_end)),
                 out,
             );
         }
-        for (at, line) in comes.iter().enumerate() {
+        for (at, line) in added.iter().enumerate() {
             self.line(
                 line,
-                Side::Comes,
+                DiffSide::Added,
                 part(at).map(|(start, from_end)| (start, line.len() - from_end)),
                 out,
             );
@@ -142,20 +142,20 @@ impl Painter {
     }
 
     /// A line behind its sign, the part between two bytes set off.
-    fn line(&self, line: &str, side: Side, part: Option<(usize, usize)>, out: &mut Vec<Row>) {
-        let (sign, ink, part_ink) = match side {
-            Side::Stays => ("  ", Ink::Text, Ink::Text),
-            Side::Goes => ("- ", Ink::Removed, Ink::RemovedPart),
-            Side::Comes => ("+ ", Ink::Added, Ink::AddedPart),
+    fn line(&self, line: &str, side: DiffSide, part: Option<(usize, usize)>, out: &mut Vec<TextRow>) {
+        let (sign, role, part_ink) = match side {
+            DiffSide::Unchanged => ("  ", StyleRole::Text, StyleRole::Text),
+            DiffSide::Removed => ("- ", StyleRole::Removed, StyleRole::RemovedPart),
+            DiffSide::Added => ("+ ", StyleRole::Added, StyleRole::AddedPart),
         };
-        let style = self.theme.style(ink);
+        let style = self.theme.style(role);
         let (start, end) = part.filter(|(start, end)| start < end).unwrap_or((line.len(), line.len()));
         let mut spans = self.exact(&line[..start], style);
         spans.extend(self.exact(&line[start..end], self.theme.style(part_ink)));
         spans.extend(self.exact(&line[end..], style));
         let sign = Span::new(sign, style);
         let rows = wrap_exact(&spans, self.columns.saturating_sub(2).max(1));
-        out.extend(rows.into_iter().map(|row| row.behind(sign.clone())));
+        out.extend(rows.into_iter().map(|row| row.with_prefix(sign.clone())));
     }
 
     /// Tabs and carriage returns matter in a file; they are shown, tabs as an arrow.
@@ -163,9 +163,9 @@ impl Painter {
         let mut spans = Vec::new();
         for (at, piece) in text.split('\t').enumerate() {
             if at > 0 {
-                spans.push(Span::new("→   ", self.theme.style(Ink::Dim)));
+                spans.push(Span::new("→   ", self.theme.style(StyleRole::Dim)));
             }
-            spans.extend(exact(piece, style, self.theme.style(Ink::Warn)));
+            spans.extend(exact(piece, style, self.theme.style(StyleRole::Warn)));
         }
         spans
     }

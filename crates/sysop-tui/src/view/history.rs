@@ -9,40 +9,40 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use sysop_core::event::StopReason;
-use sysop_core::transcript::{Body, Facts, Item, ItemId, Kept, Transcript};
+use sysop_core::transcript::{Item, ItemBody, ItemId, Retention, SessionInfo, Transcript};
 
-use super::cells::{Row, Span};
-use super::item::{Laid, Look, Place};
-use super::theme::{Ink, Theme};
+use super::cells::{Span, TextRow};
+use super::item::{ItemLayout, LayoutOptions, ToolLocation};
+use super::theme::{StyleRole, Theme};
 
 /// Rows that are kept laid out, at most, beside those on the screen.
-pub const ROWS_KEPT_MAX: usize = 10_000;
+pub const CACHED_ROWS_MAX: usize = 10_000;
 
 /// Rows that are forgotten with one frame, at least, where there are too many.
-const ROWS_FORGOTTEN: usize = 200;
+const EVICTED_ROWS_MIN: usize = 200;
 
 /// How a history is looked at.
 #[derive(Debug, Default)]
-pub struct History {
-    kept: HashMap<ItemId, Layout>,
-    kept_rows: usize,
+pub struct HistoryView {
+    retention: HashMap<ItemId, LayoutCacheEntry>,
+    cached_rows: usize,
     /// Rows that were laid out for this frame.
     new_rows: usize,
     /// What is to be forgotten, the first of it last: by the frame that it was drawn in.
-    going: Vec<(u64, ItemId)>,
+    eviction_queue: Vec<(u64, ItemId)>,
     /// Counts frames, to know what was not drawn for long.
     frame: u64,
-    sheet: Option<Sheet>,
-    place: Reading,
+    cache_key: Option<LayoutCacheKey>,
+    place: ScrollAnchor,
     moves: Vec<Scroll>,
     /// Items that a person has unfolded.
     open: HashSet<ItemId>,
     focus: Option<ItemId>,
     /// The item with the focus is to come into sight.
     seek: bool,
-    shown: Vec<Shown>,
+    visible: Vec<VisibleItem>,
     /// The first item on the screen that lacks a part of its text.
-    short: Option<ItemId>,
+    truncated_item: Option<ItemId>,
     rows: usize,
 }
 
@@ -65,65 +65,65 @@ pub enum Scroll {
 
 /// What all layouts that are kept have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sheet {
+struct LayoutCacheKey {
     columns: u16,
     theme: Theme,
     host: String,
     root: String,
     /// The tools that run elsewhere, and where.
-    lent: Vec<String>,
+    client_tools: Vec<String>,
     lent_place: (String, String),
 }
 
-impl Sheet {
-    fn of(facts: Option<&Facts>, theme: Theme, columns: u16) -> Self {
-        let lent = facts.map_or_else(Vec::new, |facts| facts.lent.clone());
+impl LayoutCacheKey {
+    fn of(facts: Option<&SessionInfo>, theme: Theme, columns: u16) -> Self {
+        let client_tools = facts.map_or_else(Vec::new, |facts| facts.client_tools.clone());
         let lent_place =
-            lent.first().zip(facts).map(|(tool, facts)| facts.place_of(tool)).unwrap_or_default();
+            client_tools.first().zip(facts).map(|(tool, facts)| facts.place_of(tool)).unwrap_or_default();
         let (host, root) = facts.map_or(("", ""), |facts| (&facts.host, &facts.root));
         Self {
             columns,
             theme,
             host: host.to_owned(),
             root: root.to_owned(),
-            lent,
+            client_tools,
             lent_place: (lent_place.0.to_owned(), lent_place.1.to_owned()),
         }
     }
 
-    fn is_for(&self, facts: Option<&Facts>, theme: Theme, columns: u16) -> bool {
+    fn matches(&self, facts: Option<&SessionInfo>, theme: Theme, columns: u16) -> bool {
         let place = facts.map_or(("", "", "", &[][..]), |facts| {
-            (&*facts.host, &*facts.root, &*facts.lent_root, &*facts.lent)
+            (&*facts.host, &*facts.root, &*facts.client_root, &*facts.client_tools)
         });
-        let own = (&*self.host, &*self.root, &*self.lent_place.1, &*self.lent);
+        let own = (&*self.host, &*self.root, &*self.lent_place.1, &*self.client_tools);
         self.columns == columns && self.theme == theme && own == place
     }
 
-    fn place(&self, item: &Item) -> Place<'_> {
-        if let Body::Plan(plan) = &item.body
-            && self.lent.contains(&plan.call.name)
+    fn place(&self, item: &Item) -> ToolLocation<'_> {
+        if let ItemBody::Plan(plan) = &item.body
+            && self.client_tools.contains(&plan.call.name)
         {
-            Place { host: &self.lent_place.0, root: &self.lent_place.1 }
+            ToolLocation { host: &self.lent_place.0, root: &self.lent_place.1 }
         } else {
-            Place { host: &self.host, root: &self.root }
+            ToolLocation { host: &self.host, root: &self.root }
         }
     }
 }
 
 #[derive(Debug)]
-struct Layout {
+struct LayoutCacheEntry {
     revision: u32,
     frame: u64,
-    laid: Laid,
+    item_layout: ItemLayout,
 }
 
 #[derive(Debug, Clone, Default)]
-enum Reading {
+enum ScrollAnchor {
     /// The last row is the end.
     #[default]
     End,
     /// The first row on the screen is this one.
-    At {
+    RowPosition {
         id: ItemId,
         /// Where the item was.
         index: usize,
@@ -135,19 +135,19 @@ enum Reading {
 
 /// A row of the history: the item's place, and the row within it; an empty row before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct At {
+struct RowPosition {
     index: usize,
     row: usize,
 }
 
 #[derive(Debug)]
-struct Shown {
+struct VisibleItem {
     id: ItemId,
     top: u16,
     bottom: u16,
 }
 
-impl History {
+impl HistoryView {
     /// Goes elsewhere; takes effect in the next frame.
     pub fn scroll(&mut self, scroll: Scroll) {
         self.moves.push(scroll);
@@ -155,7 +155,7 @@ impl History {
 
     /// Whether the newest is on the screen and stays there.
     pub fn follows(&self) -> bool {
-        matches!(self.place, Reading::End)
+        matches!(self.place, ScrollAnchor::End)
     }
 
     /// The item that has the focus.
@@ -201,22 +201,25 @@ impl History {
         if !self.open.remove(id) {
             self.open.insert(id.clone());
         }
-        self.forget(id);
+        self.evict(id);
     }
 
     /// The item at a line of the screen, as of the last frame.
     pub fn item_at(&self, y: u16) -> Option<&ItemId> {
-        self.shown.iter().find(|shown| (shown.top..shown.bottom).contains(&y)).map(|shown| &shown.id)
+        self.visible
+            .iter()
+            .find(|visible| (visible.top..visible.bottom).contains(&y))
+            .map(|visible| &visible.id)
     }
 
     /// The first item on the screen that lacks a part of its text, as of the last frame.
-    pub fn short(&self) -> Option<&ItemId> {
-        self.short.as_ref()
+    pub fn truncated_item(&self) -> Option<&ItemId> {
+        self.truncated_item.as_ref()
     }
 
     /// Rows that are kept laid out; bounded.
-    pub fn rows_kept(&self) -> usize {
-        self.kept_rows
+    pub fn cached_rows(&self) -> usize {
+        self.cached_rows
     }
 
     /// Draws what is to be seen, but for an item that is shown elsewhere.
@@ -235,20 +238,20 @@ impl History {
         self.frame += 1;
         self.rows = usize::from(area.height);
         self.fit(transcript, theme, area.width);
-        let mut pages = Pages { history: self, transcript, hidden };
-        let top = pages.top();
-        pages.draw(top, theme, area, buffer);
-        self.bound(transcript);
+        let mut layout = HistoryLayout { history: self, transcript, hidden };
+        let top = layout.top();
+        layout.draw(top, theme, area, buffer);
+        self.evict_layouts(transcript);
     }
 
     /// Forgets all layouts where they no longer fit.
     fn fit(&mut self, transcript: &Transcript, theme: Theme, columns: u16) {
-        let facts = transcript.facts();
-        if !self.sheet.as_ref().is_some_and(|sheet| sheet.is_for(facts, theme, columns)) {
-            self.kept.clear();
-            self.going.clear();
-            self.kept_rows = 0;
-            self.sheet = Some(Sheet::of(facts, theme, columns));
+        let facts = transcript.session_info();
+        if !self.cache_key.as_ref().is_some_and(|cache_key| cache_key.matches(facts, theme, columns)) {
+            self.retention.clear();
+            self.eviction_queue.clear();
+            self.cached_rows = 0;
+            self.cache_key = Some(LayoutCacheKey::of(facts, theme, columns));
         }
     }
 
@@ -264,65 +267,71 @@ impl History {
         transcript.items().position(|item| item.id == *focus)
     }
 
-    fn forget(&mut self, id: &ItemId) {
-        if let Some(kept) = self.kept.remove(id) {
-            self.kept_rows -= kept.laid.len();
+    fn evict(&mut self, id: &ItemId) {
+        if let Some(retention) = self.retention.remove(id) {
+            self.cached_rows -= retention.item_layout.len();
         }
     }
 
     /// The item laid out.
-    fn laid(&mut self, item: &Item) -> &Laid {
-        let Self { kept, kept_rows, new_rows, sheet, open, frame, .. } = self;
-        let sheet = sheet.as_ref().expect("`fit` comes first");
-        let look = Look {
-            columns: usize::from(sheet.columns),
-            theme: sheet.theme,
-            place: sheet.place(item),
+    fn item_layout(&mut self, item: &Item) -> &ItemLayout {
+        let Self { retention, cached_rows, new_rows, cache_key, open, frame, .. } = self;
+        let cache_key = cache_key.as_ref().expect("`fit` comes first");
+        let options = LayoutOptions {
+            columns: usize::from(cache_key.columns),
+            theme: cache_key.theme,
+            place: cache_key.place(item),
             open: open.contains(&item.id),
         };
-        if !kept.contains_key(&item.id) {
-            let laid = Laid::of(item, look);
-            *kept_rows += laid.len();
-            *new_rows += laid.len();
-            kept.insert(item.id.clone(), Layout { revision: item.revision, frame: *frame, laid });
+        if !retention.contains_key(&item.id) {
+            let item_layout = ItemLayout::of(item, options);
+            *cached_rows += item_layout.len();
+            *new_rows += item_layout.len();
+            retention.insert(
+                item.id.clone(),
+                LayoutCacheEntry { revision: item.revision, frame: *frame, item_layout },
+            );
         }
-        let kept = kept.get_mut(&item.id).expect("it was just put there");
-        kept.frame = *frame;
-        if kept.revision != item.revision {
-            *kept_rows -= kept.laid.len();
-            kept.laid.update(item, look);
-            *kept_rows += kept.laid.len();
-            kept.revision = item.revision;
+        let retention = retention.get_mut(&item.id).expect("it was just put there");
+        retention.frame = *frame;
+        if retention.revision != item.revision {
+            *cached_rows -= retention.item_layout.len();
+            retention.item_layout.update(item, options);
+            *cached_rows += retention.item_layout.len();
+            retention.revision = item.revision;
         }
-        &kept.laid
+        &retention.item_layout
     }
 
     /// Keeps no more layouts than are allowed, the ones that were drawn last.
-    fn bound(&mut self, transcript: &Transcript) {
-        if self.kept_rows > ROWS_KEPT_MAX / 4 * 3 && self.going.is_empty() {
-            let old = self.kept.iter().filter(|(_, kept)| kept.frame != self.frame);
-            self.going = old.map(|(id, kept)| (kept.frame, id.clone())).collect();
+    fn evict_layouts(&mut self, transcript: &Transcript) {
+        if self.cached_rows > CACHED_ROWS_MAX / 4 * 3 && self.eviction_queue.is_empty() {
+            let old = self.retention.iter().filter(|(_, retention)| retention.frame != self.frame);
+            self.eviction_queue = old.map(|(id, retention)| (retention.frame, id.clone())).collect();
             // The oldest is the last, and goes first.
-            self.going.sort_unstable_by(|a, b| b.cmp(a));
+            self.eviction_queue.sort_unstable_by(|a, b| b.cmp(a));
         }
         // A few with each frame, so that none is late for it.
-        let least = self.kept_rows.saturating_sub(ROWS_FORGOTTEN.max(2 * std::mem::take(&mut self.new_rows)));
-        while self.kept_rows > least.max(ROWS_KEPT_MAX / 2) {
-            let Some((frame, id)) = self.going.pop() else { break };
-            if self.kept.get(&id).is_some_and(|kept| kept.frame == frame) {
-                self.forget(&id);
+        let least =
+            self.cached_rows.saturating_sub(EVICTED_ROWS_MIN.max(2 * std::mem::take(&mut self.new_rows)));
+        while self.cached_rows > least.max(CACHED_ROWS_MAX / 2) {
+            let Some((frame, id)) = self.eviction_queue.pop() else { break };
+            if self.retention.get(&id).is_some_and(|retention| retention.frame == frame) {
+                self.evict(&id);
             }
         }
-        if self.kept_rows <= ROWS_KEPT_MAX / 2 {
-            self.going.clear();
+        if self.cached_rows <= CACHED_ROWS_MAX / 2 {
+            self.eviction_queue.clear();
         }
-        if self.kept.len() > transcript.items().len() + 1_000 || self.open.len() > transcript.items().len() {
+        if self.retention.len() > transcript.items().len() + 1_000
+            || self.open.len() > transcript.items().len()
+        {
             let there: HashSet<&ItemId> = transcript.items().map(|item| &item.id).collect();
             self.open.retain(|id| there.contains(id));
-            let kept_rows = &mut self.kept_rows;
-            self.kept.retain(|id, kept| {
+            let cached_rows = &mut self.cached_rows;
+            self.retention.retain(|id, retention| {
                 let stays = there.contains(id);
-                *kept_rows -= if stays { 0 } else { kept.laid.len() };
+                *cached_rows -= if stays { 0 } else { retention.item_layout.len() };
                 stays
             });
         }
@@ -330,20 +339,20 @@ impl History {
 }
 
 /// A frame in the making.
-struct Pages<'h, 't> {
-    history: &'h mut History,
+struct HistoryLayout<'h, 't> {
+    history: &'h mut HistoryView,
     transcript: &'t Transcript,
     hidden: Option<&'t ItemId>,
 }
 
-impl Pages<'_, '_> {
+impl HistoryLayout<'_, '_> {
     /// How many rows an item takes, with the empty one before it.
     fn height(&mut self, index: usize) -> usize {
         let Some(item) = self.transcript.at(index) else { return 0 };
         if self.hidden == Some(&item.id) {
             return 0;
         }
-        match self.history.laid(item).len() {
+        match self.history.item_layout(item).len() {
             0 => 0,
             rows => rows + self.gap(index),
         }
@@ -357,16 +366,16 @@ impl Pages<'_, '_> {
     }
 
     /// The first row on the screen, after all moves.
-    fn top(&mut self) -> At {
+    fn top(&mut self) -> RowPosition {
         let rows = self.history.rows;
-        let mut top = self.begun();
+        let mut top = self.anchored_top();
         for scroll in std::mem::take(&mut self.history.moves) {
             top = match scroll {
                 Scroll::Up(by) => self.up(top, by),
                 Scroll::Down(by) => self.down(top, by),
                 Scroll::PageUp => self.up(top, rows.saturating_sub(2).max(1)),
                 Scroll::PageDown => self.down(top, rows.saturating_sub(2).max(1)),
-                Scroll::Top => At { index: 0, row: 0 },
+                Scroll::Top => RowPosition { index: 0, row: 0 },
                 Scroll::End => self.end(),
             };
         }
@@ -376,24 +385,29 @@ impl Pages<'_, '_> {
         let end = self.end();
         self.history.place = if (top.index, top.row) >= (end.index, end.row) {
             top = end;
-            Reading::End
+            ScrollAnchor::End
         } else {
             let of = self.height(top.index);
             let id = self.transcript.at(top.index).map(|item| item.id.clone());
-            id.map_or(Reading::End, |id| Reading::At { id, index: top.index, row: top.row, of })
+            id.map_or(ScrollAnchor::End, |id| ScrollAnchor::RowPosition {
+                id,
+                index: top.index,
+                row: top.row,
+                of,
+            })
         };
         top
     }
 
     /// The first row on the screen before any move.
-    fn begun(&mut self) -> At {
+    fn anchored_top(&mut self) -> RowPosition {
         let (index, row, of) = match &self.history.place {
-            Reading::End => return self.end(),
-            Reading::At { id, index, row, of } => match self.index_of(id, *index) {
+            ScrollAnchor::End => return self.end(),
+            ScrollAnchor::RowPosition { id, index, row, of } => match self.index_of(id, *index) {
                 Some(index) => (index, *row, *of),
                 // It is gone, from the beginning: what is first now is nearest.
                 None => {
-                    return At {
+                    return RowPosition {
                         index: (*index).min(self.transcript.items().len().saturating_sub(1)),
                         row: 0,
                     };
@@ -403,7 +417,7 @@ impl Pages<'_, '_> {
         let height = self.height(index);
         // In another layout: about the same place.
         let row = if of == height || of == 0 { row } else { row * height / of };
-        At { index, row: row.min(height.saturating_sub(1)) }
+        RowPosition { index, row: row.min(height.saturating_sub(1)) }
     }
 
     /// The place of an item that was at `hint`. Items go from the beginning, so that it is there or before.
@@ -414,51 +428,51 @@ impl Pages<'_, '_> {
     }
 
     /// The first row on the screen where the last one is the end.
-    fn end(&mut self) -> At {
+    fn end(&mut self) -> RowPosition {
         let mut rows = self.history.rows;
         for index in (0..self.transcript.items().len()).rev() {
             let height = self.height(index);
             if height >= rows {
-                return At { index, row: height - rows };
+                return RowPosition { index, row: height - rows };
             }
             rows -= height;
         }
-        At { index: 0, row: 0 }
+        RowPosition { index: 0, row: 0 }
     }
 
-    fn up(&mut self, from: At, by: usize) -> At {
+    fn up(&mut self, from: RowPosition, by: usize) -> RowPosition {
         let (mut at, mut left) = (from, by);
         loop {
             if at.row >= left {
-                return At { row: at.row - left, ..at };
+                return RowPosition { row: at.row - left, ..at };
             }
             left -= at.row;
-            let Some(before) = at.index.checked_sub(1) else { return At { index: 0, row: 0 } };
-            at = At { index: before, row: self.height(before) };
+            let Some(before) = at.index.checked_sub(1) else { return RowPosition { index: 0, row: 0 } };
+            at = RowPosition { index: before, row: self.height(before) };
         }
     }
 
-    fn down(&mut self, from: At, by: usize) -> At {
+    fn down(&mut self, from: RowPosition, by: usize) -> RowPosition {
         let (mut at, mut left) = (from, by);
         loop {
             let rest = self.height(at.index).saturating_sub(at.row);
             if left < rest {
-                return At { row: at.row + left, ..at };
+                return RowPosition { row: at.row + left, ..at };
             }
             left -= rest;
             if at.index + 1 >= self.transcript.items().len() {
                 return self.end();
             }
-            at = At { index: at.index + 1, row: 0 };
+            at = RowPosition { index: at.index + 1, row: 0 };
         }
     }
 
     /// The same, or what brings the item with the focus into sight.
-    fn with_focus(&mut self, top: At) -> At {
+    fn with_focus(&mut self, top: RowPosition) -> RowPosition {
         let Some(index) = self.history.focus_index(self.transcript) else { return top };
-        let first = At { index, row: self.gap(index).min(self.height(index).saturating_sub(1)) };
+        let first = RowPosition { index, row: self.gap(index).min(self.height(index).saturating_sub(1)) };
         if (index, first.row) < (top.index, top.row) {
-            return At { index, row: 0 };
+            return RowPosition { index, row: 0 };
         }
         let mut above = 0;
         for between in top.index..index {
@@ -476,11 +490,11 @@ impl Pages<'_, '_> {
         }
     }
 
-    fn draw(&mut self, top: At, theme: Theme, area: Rect, buffer: &mut Buffer) {
-        self.history.shown.clear();
-        self.history.short = None;
+    fn draw(&mut self, top: RowPosition, theme: Theme, area: Rect, buffer: &mut Buffer) {
+        self.history.visible.clear();
+        self.history.truncated_item = None;
         let (mut at, mut y) = (top, area.top());
-        let nothing = Row::default();
+        let nothing = TextRow::default();
         while y < area.bottom() && at.index < self.transcript.items().len() {
             let height = self.height(at.index);
             let gap = if height == 0 { 0 } else { self.gap(at.index) };
@@ -493,22 +507,27 @@ impl Pages<'_, '_> {
                 }
                 match row.checked_sub(gap) {
                     None => nothing.draw(buffer, area.left(), y, area.width),
-                    Some(row) => self.history.laid(item).draw(row, buffer, area.left(), y, area.width),
+                    Some(row) => self.history.item_layout(item).draw(row, buffer, area.left(), y, area.width),
                 }
                 if focused && row >= gap {
-                    Row::from(vec![Span::new("▌", theme.style(Ink::Chosen))]).draw(buffer, area.left(), y, 1);
+                    TextRow::from(vec![Span::new("▌", theme.style(StyleRole::Chosen))]).draw(
+                        buffer,
+                        area.left(),
+                        y,
+                        1,
+                    );
                 }
                 y += 1;
             }
             if y > begin {
-                if item.kept == Kept::Short && self.history.short.is_none() {
-                    self.history.short = Some(item.id.clone());
+                if item.retention == Retention::Truncated && self.history.truncated_item.is_none() {
+                    self.history.truncated_item = Some(item.id.clone());
                 }
-                self.history.shown.push(Shown { id: item.id.clone(), top: begin, bottom: y });
+                self.history.visible.push(VisibleItem { id: item.id.clone(), top: begin, bottom: y });
             }
-            at = At { index: at.index + 1, row: 0 };
+            at = RowPosition { index: at.index + 1, row: 0 };
         }
-        let blank = Row { spans: Vec::new(), ground: Style::new() };
+        let blank = TextRow { spans: Vec::new(), ground: Style::new() };
         for y in y..area.bottom() {
             blank.draw(buffer, area.left(), y, area.width);
         }
@@ -518,16 +537,20 @@ impl Pages<'_, '_> {
 /// Whether an item can be unfolded, or opened as a whole.
 fn is_card(item: &Item) -> bool {
     match item.body {
-        Body::Output(_) | Body::Plan(_) | Body::Reasoning(_) | Body::Prompt(_) | Body::Answer(_) => true,
-        Body::Notice(_) | Body::End(_) => false,
+        ItemBody::ToolOutput(_)
+        | ItemBody::Plan(_)
+        | ItemBody::Reasoning(_)
+        | ItemBody::Prompt(_)
+        | ItemBody::Answer(_) => true,
+        ItemBody::Notice(_) | ItemBody::End(_) => false,
     }
 }
 
 /// Whether an item belongs to the one before it.
 fn is_close(before: &Item, item: &Item) -> bool {
     match (&before.body, &item.body) {
-        (Body::Plan(_), Body::Output(_)) | (Body::Notice(_), Body::Notice(_)) => true,
-        (_, Body::End(end)) => end.reason == StopReason::EndTurn && end.error.is_none(),
+        (ItemBody::Plan(_), ItemBody::ToolOutput(_)) | (ItemBody::Notice(_), ItemBody::Notice(_)) => true,
+        (_, ItemBody::End(end)) => end.reason == StopReason::EndTurn && end.error.is_none(),
         _ => false,
     }
 }

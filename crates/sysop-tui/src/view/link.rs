@@ -35,7 +35,7 @@ fn after_scheme(address: &str) -> Option<&str> {
 
 /// What must be said beside a link's text, so that nobody is led elsewhere than they think; nothing where the text
 /// is the target.
-pub fn aside<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
+pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     let text = text.trim();
     if text == address || same_place(text, address) {
         return None;
@@ -118,7 +118,7 @@ const CLOSE: &str = "\u{1b}]8;;\u{1b}\\";
 
 /// A cluster as a link. Each cell is a whole link by itself, so that drawing any part of a row draws it right; the
 /// common id tells the terminal that they belong together.
-pub(super) fn around(cluster: &str, target: &str) -> String {
+pub(super) fn osc8_cell(cluster: &str, target: &str) -> String {
     format!("{OPEN}{:08x};{target}{END}{cluster}{CLOSE}", id(target))
 }
 

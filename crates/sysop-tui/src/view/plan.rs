@@ -4,15 +4,15 @@ use ratatui::style::Style;
 use serde_json::Value;
 use sysop_core::event::Origin;
 use sysop_core::message::Arguments;
-use sysop_core::policy::{Class, Finding};
-use sysop_core::shell::{Part, parts};
-use sysop_core::transcript::{Plan, PlanState, short_form};
-use sysop_core::words;
+use sysop_core::policy::{Finding, RiskClass};
+use sysop_core::shell::{HighlightKind, highlight};
+use sysop_core::transcript::{Plan, PlanState, call_summary};
+use sysop_core::ui_text;
 
-use super::cells::{Row, Span, exact, hang, wrap, wrap_exact};
-use super::diff::Edit;
-use super::item::{Place, fold};
-use super::theme::{Ink, Theme};
+use super::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
+use super::diff::FileEdit;
+use super::item::{ToolLocation, fold};
+use super::theme::{StyleRole, Theme};
 
 /// Rows of a command in the history before it is folded.
 const COMMAND_ROWS_MAX: usize = 8;
@@ -26,7 +26,13 @@ pub fn is_command(plan: &Plan) -> bool {
 }
 
 /// What runs, in full: a command as it would run, or a call with all its arguments; an edit as what goes and comes.
-pub fn subject(plan: &Plan, command: &str, findings: &[Finding], theme: Theme, columns: usize) -> Vec<Row> {
+pub fn preview_rows(
+    plan: &Plan,
+    command: &str,
+    findings: &[Finding],
+    theme: Theme,
+    columns: usize,
+) -> Vec<TextRow> {
     if !is_command(plan) {
         return call_rows(plan, columns, theme);
     }
@@ -37,17 +43,17 @@ pub fn subject(plan: &Plan, command: &str, findings: &[Finding], theme: Theme, c
             map.iter().filter(|(name, _)| !matches!(name.as_str(), "command" | "reason" | "reasoning"));
         rows.extend(others.flat_map(|(name, value)| argument_rows(name, value, columns, theme)));
     }
-    let alike = words::look_alikes(command);
+    let alike = ui_text::confusables(command);
     if !alike.is_empty() {
         let text = format!("! letters that only look Latin: {}", alike.join(" "));
-        rows.extend(wrap(&[Span::new(&text, theme.style(Ink::Warn))], columns));
+        rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
     }
     rows
 }
 
 /// A command with its findings marked; nothing of it is left out or changed but to make it visible.
-pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: Theme) -> Vec<Row> {
-    let dim = theme.style(Ink::Dim);
+pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: Theme) -> Vec<TextRow> {
+    let dim = theme.style(StyleRole::Dim);
     let (first, rest) = (Span::new("$ ", dim), Span::new("  ", dim));
     let lines = command_lines(command, findings, theme);
     let rows = lines.iter().flat_map(|line| wrap_exact(line, columns.saturating_sub(2).max(1))).collect();
@@ -56,8 +62,8 @@ pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: 
 
 /// The lines of a command, highlighted as shell, its findings marked.
 pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<Vec<Span>> {
-    let parts = parts(command);
-    let odd = theme.style(Ink::Warn);
+    let highlight = highlight(command);
+    let odd = theme.style(StyleRole::Warn);
     let mut out = Vec::new();
     let mut start = 0;
     for line in command.split('\n') {
@@ -65,7 +71,7 @@ pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<V
         let mut at = start;
         let end = start + line.len();
         while at < end {
-            let (style, until) = look(command, findings, &parts, at, theme);
+            let (style, until) = style_at(command, findings, &highlight, at, theme);
             let until = until.clamp(at + 1, end);
             let until = command.ceil_char_boundary(until).min(end);
             spans.extend(exact(&command[at..until], style, odd));
@@ -78,16 +84,16 @@ pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<V
 }
 
 /// How the byte at a place looks, and up to where that holds.
-fn look(
+fn style_at(
     command: &str,
     findings: &[Finding],
-    parts: &[(std::ops::Range<usize>, Part)],
+    highlight: &[(std::ops::Range<usize>, HighlightKind)],
     at: usize,
     theme: Theme,
 ) -> (Style, usize) {
     let mut until = command.len();
     let mut marked = false;
-    for finding in findings.iter().filter(|finding| finding.class >= Class::Opaque) {
+    for finding in findings.iter().filter(|finding| finding.class >= RiskClass::Opaque) {
         if finding.start <= at && at < finding.end {
             marked = true;
             until = until.min(finding.end);
@@ -95,38 +101,38 @@ fn look(
             until = until.min(finding.start);
         }
     }
-    let next = parts.partition_point(|(range, _)| range.end <= at);
-    let ink = match parts.get(next) {
+    let next = highlight.partition_point(|(range, _)| range.end <= at);
+    let role = match highlight.get(next) {
         Some((range, part)) if range.start <= at => {
             until = until.min(range.end);
-            part_ink(*part)
+            part_role(*part)
         }
         Some((range, _)) => {
             until = until.min(range.start);
-            Ink::Text
+            StyleRole::Text
         }
-        None => Ink::Text,
+        None => StyleRole::Text,
     };
-    (theme.style(if marked { Ink::Marked } else { ink }), until)
+    (theme.style(if marked { StyleRole::Marked } else { role }), until)
 }
 
-fn part_ink(part: Part) -> Ink {
+fn part_role(part: HighlightKind) -> StyleRole {
     match part {
-        Part::Program => Ink::Function,
-        Part::Option => Ink::Type,
-        Part::Text => Ink::String,
-        Part::Variable => Ink::Variable,
-        Part::Keyword => Ink::Keyword,
-        Part::Operator => Ink::Operator,
-        Part::Comment => Ink::Comment,
+        HighlightKind::Program => StyleRole::Function,
+        HighlightKind::Option => StyleRole::Type,
+        HighlightKind::Text => StyleRole::String,
+        HighlightKind::Variable => StyleRole::Variable,
+        HighlightKind::Keyword => StyleRole::Keyword,
+        HighlightKind::Operator => StyleRole::Operator,
+        HighlightKind::Comment => StyleRole::Comment,
     }
 }
 
 /// A call that is no command: every argument, whole; an edit as what goes and what comes.
-fn call_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<Row> {
-    let (code, odd) = (theme.style(Ink::Code), theme.style(Ink::Warn));
-    let edit = Edit::of(&plan.call);
-    let mut head = exact(&plan.call.name, theme.style(Ink::Strong), odd);
+fn call_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let (code, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
+    let edit = FileEdit::of(&plan.call);
+    let mut head = exact(&plan.call.name, theme.style(StyleRole::Strong), odd);
     if let Some(edit) = &edit {
         head.push(Span::new(" ", code));
         head.extend(exact(edit.path, code, odd));
@@ -134,7 +140,7 @@ fn call_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<Row> {
     let mut out = wrap_exact(&head, columns);
     match &plan.call.arguments {
         Arguments::Object(map) => {
-            for (name, value) in map.iter().filter(|(name, _)| edit.is_none() || !Edit::shows(name)) {
+            for (name, value) in map.iter().filter(|(name, _)| edit.is_none() || !FileEdit::shows(name)) {
                 out.extend(argument_rows(name, value, columns, theme));
             }
         }
@@ -148,8 +154,9 @@ fn call_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<Row> {
     out
 }
 
-fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec<Row> {
-    let (dim, code, odd) = (theme.style(Ink::Dim), theme.style(Ink::Code), theme.style(Ink::Warn));
+fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let (dim, code, odd) =
+        (theme.style(StyleRole::Dim), theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let written = match value {
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
@@ -166,7 +173,7 @@ fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec
     let space = Span::new("  ", dim);
     for line in written.split('\n') {
         let rows = wrap_exact(&exact(line, code, odd), columns.saturating_sub(2).max(1));
-        out.extend(rows.into_iter().map(|row| row.behind(space.clone())));
+        out.extend(rows.into_iter().map(|row| row.with_prefix(space.clone())));
     }
     out
 }
@@ -174,18 +181,18 @@ fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec
 /// A call as the history tells it.
 pub(super) fn history_rows(
     plan: &Plan,
-    place: Place<'_>,
+    place: ToolLocation<'_>,
     columns: usize,
     theme: Theme,
     open: bool,
-) -> Vec<Row> {
-    let dim = theme.style(Ink::Dim);
+) -> Vec<TextRow> {
+    let dim = theme.style(StyleRole::Dim);
     let mut out = Vec::new();
     let limit = if open { usize::MAX } else { COMMAND_ROWS_MAX };
     if plan.call.text_argument("command").is_some() {
         let rows = command_rows(&plan.command, &plan.risk.findings, columns, theme);
         out.extend(fold(rows, limit, limit / 2, dim));
-    } else if Edit::of(&plan.call).is_some() {
+    } else if FileEdit::of(&plan.call).is_some() {
         let limit = if open { usize::MAX } else { EDIT_ROWS_MAX };
         let rows = call_rows(plan, columns.saturating_sub(2).max(1), theme);
         out.extend(hang(fold(rows, limit, limit / 2, dim), &Span::new("→ ", dim), &Span::new("  ", dim)));
@@ -193,39 +200,39 @@ pub(super) fn history_rows(
         let rows = call_rows(plan, columns.saturating_sub(2).max(1), theme);
         out.extend(hang(rows, &Span::new("→ ", dim), &Span::new("  ", dim)));
     } else {
-        let spans = [Span::new(&short_form(&plan.call), theme.style(Ink::Code))];
+        let spans = [Span::new(&call_summary(&plan.call), theme.style(StyleRole::Code))];
         let rows = wrap_exact(&spans, columns.saturating_sub(2).max(1));
         out.extend(hang(fold(rows, 3, 2, dim), &Span::new("→ ", dim), &Span::new("  ", dim)));
     }
     let room = columns.saturating_sub(2).max(1);
-    let mut note = |text: &str, ink: Ink| {
-        let rows = wrap(&[Span::new(text, theme.style(ink))], room);
+    let mut note = |text: &str, role: StyleRole| {
+        let rows = wrap(&[Span::new(text, theme.style(role))], room);
         out.extend(hang(fold(rows, limit, 2, dim), &Span::new("· ", dim), &Span::new("  ", dim)));
     };
     if let Some(proposed) = &plan.edited_from {
-        note(&format!("was proposed as: {proposed}"), Ink::Dim);
+        note(&format!("was proposed as: {proposed}"), StyleRole::Dim);
     }
-    if !words::is_here(place.host) && !place.host.is_empty() {
-        note(&format!("on {}", words::place(place.host)), Ink::Dim);
+    if !ui_text::is_local_host(place.host) && !place.host.is_empty() {
+        note(&format!("on {}", ui_text::place(place.host)), StyleRole::Dim);
     }
     match plan.origin {
         Origin::Model => {}
-        Origin::Typed => note("typed by you", Ink::Dim),
-        Origin::Routine => note("from a routine", Ink::Dim),
+        Origin::User => note("typed by you", StyleRole::Dim),
+        Origin::Routine => note("from a routine", StyleRole::Dim),
     }
     if !plan.reason.trim().is_empty() {
-        note(&plan.reason.trim().replace('\n', " "), Ink::Dim);
+        note(&plan.reason.trim().replace('\n', " "), StyleRole::Dim);
     }
     match &plan.state {
-        PlanState::Waiting => note("waits for your answer", Ink::Warn),
+        PlanState::Waiting => note("waits for your answer", StyleRole::Warn),
         PlanState::Allowed { .. } => {
-            if let Some(text) = words::decision_words(plan, crate::BY) {
-                note(&text, Ink::Dim);
+            if let Some(text) = ui_text::decision_summary(plan, crate::BY) {
+                note(&text, StyleRole::Dim);
             }
         }
         PlanState::Rejected { .. } => {
-            if let Some(text) = words::decision_words(plan, crate::BY) {
-                note(&text, Ink::Warn);
+            if let Some(text) = ui_text::decision_summary(plan, crate::BY) {
+                note(&text, StyleRole::Warn);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Colours, each with a meaning. No meaning hangs on a colour alone: signs, words or weight tell it too.
+//! Colors, each with a meaning. No meaning hangs on a color alone: signs, words or weight tell it too.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// Which colours.
+/// Which colors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ThemeName {
     /// On a dark ground.
@@ -38,7 +38,7 @@ impl ThemeName {
 
 /// What a piece of text is, and so how it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ink {
+pub enum StyleRole {
     /// Plain text.
     Text,
     /// What matters less: gutters, counts, hints.
@@ -47,7 +47,7 @@ pub enum Ink {
     Strong,
     /// Headings and titles.
     Title,
-    /// What a person said; has a ground of its own where there are colours.
+    /// What a person said; has a ground of its own where there are colors.
     Prompt,
     /// Signs that lead the eye: of a prompt, of an answer.
     Sign,
@@ -95,7 +95,7 @@ pub enum Ink {
     Operator,
 }
 
-impl Ink {
+impl StyleRole {
     /// All of them.
     pub const ALL: [Self; 27] = [
         Self::Text,
@@ -131,7 +131,7 @@ impl Ink {
 /// How things look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Theme {
-    /// Which colours.
+    /// Which colors.
     pub name: ThemeName,
 }
 
@@ -142,130 +142,134 @@ impl Theme {
     }
 
     /// The style of an ink.
-    pub fn style(self, ink: Ink) -> Style {
+    pub fn style(self, role: StyleRole) -> Style {
         match self.name {
-            ThemeName::Dark => dark(ink),
-            ThemeName::Light => light(ink),
-            ThemeName::Terminal => terminal(ink),
-            ThemeName::None => none(ink),
+            ThemeName::Dark => dark(role),
+            ThemeName::Light => light(role),
+            ThemeName::Terminal => terminal(role),
+            ThemeName::None => none(role),
         }
     }
 
-    /// Whether there are colours at all.
-    pub fn colour(self) -> bool {
+    /// Whether there are colors at all.
+    pub fn color(self) -> bool {
         self.name != ThemeName::None
     }
 }
 
-const fn fg(colour: u8) -> Style {
-    Style::new().fg(Color::Indexed(colour))
+const fn fg(color: u8) -> Style {
+    Style::new().fg(Color::Indexed(color))
 }
 
-const fn on(colour: u8, ground: u8) -> Style {
-    fg(colour).bg(Color::Indexed(ground))
+const fn on(color: u8, ground: u8) -> Style {
+    fg(color).bg(Color::Indexed(ground))
 }
 
-// Only colours from 16 on, which no palette changes.
-fn dark(ink: Ink) -> Style {
-    match ink {
-        Ink::Text | Ink::Operator => Style::new(),
-        Ink::Strong => Style::new().add_modifier(Modifier::BOLD),
-        Ink::Dim | Ink::Comment => fg(246),
-        Ink::Title => fg(117).add_modifier(Modifier::BOLD),
-        Ink::Prompt => on(255, 236),
-        Ink::Sign => fg(117).add_modifier(Modifier::BOLD),
-        Ink::Chosen => on(231, 24).add_modifier(Modifier::BOLD),
-        Ink::Good | Ink::Added => fg(114),
-        Ink::Bad | Ink::Removed => fg(210),
-        Ink::Warn => fg(221),
-        Ink::Code => fg(180),
-        Ink::Link => fg(111).add_modifier(Modifier::UNDERLINED),
-        Ink::Marked => on(231, 124).add_modifier(Modifier::BOLD.union(Modifier::UNDERLINED)),
-        Ink::AddedPart => on(231, 22).add_modifier(Modifier::BOLD),
-        Ink::RemovedPart => on(231, 88).add_modifier(Modifier::BOLD),
-        Ink::Keyword => fg(141),
-        Ink::String => fg(150),
-        Ink::Number => fg(215),
-        Ink::Function | Ink::Key => fg(117),
-        Ink::Type => fg(222),
-        Ink::Variable => fg(180),
-        Ink::Meta => fg(176),
+// Only colors from 16 on, which no palette changes.
+fn dark(role: StyleRole) -> Style {
+    match role {
+        StyleRole::Text | StyleRole::Operator => Style::new(),
+        StyleRole::Strong => Style::new().add_modifier(Modifier::BOLD),
+        StyleRole::Dim | StyleRole::Comment => fg(246),
+        StyleRole::Title => fg(117).add_modifier(Modifier::BOLD),
+        StyleRole::Prompt => on(255, 236),
+        StyleRole::Sign => fg(117).add_modifier(Modifier::BOLD),
+        StyleRole::Chosen => on(231, 24).add_modifier(Modifier::BOLD),
+        StyleRole::Good | StyleRole::Added => fg(114),
+        StyleRole::Bad | StyleRole::Removed => fg(210),
+        StyleRole::Warn => fg(221),
+        StyleRole::Code => fg(180),
+        StyleRole::Link => fg(111).add_modifier(Modifier::UNDERLINED),
+        StyleRole::Marked => on(231, 124).add_modifier(Modifier::BOLD.union(Modifier::UNDERLINED)),
+        StyleRole::AddedPart => on(231, 22).add_modifier(Modifier::BOLD),
+        StyleRole::RemovedPart => on(231, 88).add_modifier(Modifier::BOLD),
+        StyleRole::Keyword => fg(141),
+        StyleRole::String => fg(150),
+        StyleRole::Number => fg(215),
+        StyleRole::Function | StyleRole::Key => fg(117),
+        StyleRole::Type => fg(222),
+        StyleRole::Variable => fg(180),
+        StyleRole::Meta => fg(176),
     }
 }
 
-fn light(ink: Ink) -> Style {
-    match ink {
-        Ink::Text | Ink::Operator => Style::new(),
-        Ink::Strong => Style::new().add_modifier(Modifier::BOLD),
-        Ink::Dim | Ink::Comment => fg(240),
-        Ink::Title => fg(24).add_modifier(Modifier::BOLD),
-        Ink::Prompt => on(233, 254),
-        Ink::Sign => fg(24).add_modifier(Modifier::BOLD),
-        Ink::Chosen => on(16, 153).add_modifier(Modifier::BOLD),
-        Ink::Good | Ink::Added => fg(22),
-        Ink::Bad | Ink::Removed => fg(124),
-        Ink::Warn => fg(94),
-        Ink::Code => fg(88),
-        Ink::Link => fg(25).add_modifier(Modifier::UNDERLINED),
-        Ink::Marked => on(231, 124).add_modifier(Modifier::BOLD.union(Modifier::UNDERLINED)),
-        Ink::AddedPart => on(16, 157).add_modifier(Modifier::BOLD),
-        Ink::RemovedPart => on(16, 224).add_modifier(Modifier::BOLD),
-        Ink::Keyword => fg(91),
-        Ink::String => fg(22),
-        Ink::Number => fg(94),
-        Ink::Function | Ink::Key => fg(24),
-        Ink::Type => fg(23),
-        Ink::Variable => fg(88),
-        Ink::Meta => fg(90),
+fn light(role: StyleRole) -> Style {
+    match role {
+        StyleRole::Text | StyleRole::Operator => Style::new(),
+        StyleRole::Strong => Style::new().add_modifier(Modifier::BOLD),
+        StyleRole::Dim | StyleRole::Comment => fg(240),
+        StyleRole::Title => fg(24).add_modifier(Modifier::BOLD),
+        StyleRole::Prompt => on(233, 254),
+        StyleRole::Sign => fg(24).add_modifier(Modifier::BOLD),
+        StyleRole::Chosen => on(16, 153).add_modifier(Modifier::BOLD),
+        StyleRole::Good | StyleRole::Added => fg(22),
+        StyleRole::Bad | StyleRole::Removed => fg(124),
+        StyleRole::Warn => fg(94),
+        StyleRole::Code => fg(88),
+        StyleRole::Link => fg(25).add_modifier(Modifier::UNDERLINED),
+        StyleRole::Marked => on(231, 124).add_modifier(Modifier::BOLD.union(Modifier::UNDERLINED)),
+        StyleRole::AddedPart => on(16, 157).add_modifier(Modifier::BOLD),
+        StyleRole::RemovedPart => on(16, 224).add_modifier(Modifier::BOLD),
+        StyleRole::Keyword => fg(91),
+        StyleRole::String => fg(22),
+        StyleRole::Number => fg(94),
+        StyleRole::Function | StyleRole::Key => fg(24),
+        StyleRole::Type => fg(23),
+        StyleRole::Variable => fg(88),
+        StyleRole::Meta => fg(90),
     }
 }
 
-fn terminal(ink: Ink) -> Style {
+fn terminal(role: StyleRole) -> Style {
     let style = Style::new();
-    match ink {
-        Ink::Text | Ink::Operator => style,
-        Ink::Strong => style.add_modifier(Modifier::BOLD),
-        Ink::Dim | Ink::Comment => style.add_modifier(Modifier::DIM),
-        Ink::Title | Ink::Sign => style.fg(Color::Cyan).add_modifier(Modifier::BOLD),
-        Ink::Prompt => style.add_modifier(Modifier::BOLD),
-        Ink::Chosen => style.add_modifier(Modifier::REVERSED),
-        Ink::Good | Ink::Added | Ink::String => style.fg(Color::Green),
-        Ink::Bad | Ink::Removed => style.fg(Color::Red),
-        Ink::Warn | Ink::Number => style.fg(Color::Yellow),
-        Ink::Code | Ink::Function | Ink::Key => style.fg(Color::Cyan),
-        Ink::Link => style.fg(Color::Blue).add_modifier(Modifier::UNDERLINED),
-        Ink::Marked => style.fg(Color::Red).add_modifier(Modifier::BOLD.union(Modifier::REVERSED)),
-        Ink::AddedPart => style.fg(Color::Green).add_modifier(Modifier::REVERSED),
-        Ink::RemovedPart => style.fg(Color::Red).add_modifier(Modifier::REVERSED),
-        Ink::Keyword | Ink::Meta => style.fg(Color::Magenta),
-        Ink::Type => style.fg(Color::Yellow),
-        Ink::Variable => style.fg(Color::Blue),
+    match role {
+        StyleRole::Text | StyleRole::Operator => style,
+        StyleRole::Strong => style.add_modifier(Modifier::BOLD),
+        StyleRole::Dim | StyleRole::Comment => style.add_modifier(Modifier::DIM),
+        StyleRole::Title | StyleRole::Sign => style.fg(Color::Cyan).add_modifier(Modifier::BOLD),
+        StyleRole::Prompt => style.add_modifier(Modifier::BOLD),
+        StyleRole::Chosen => style.add_modifier(Modifier::REVERSED),
+        StyleRole::Good | StyleRole::Added | StyleRole::String => style.fg(Color::Green),
+        StyleRole::Bad | StyleRole::Removed => style.fg(Color::Red),
+        StyleRole::Warn | StyleRole::Number => style.fg(Color::Yellow),
+        StyleRole::Code | StyleRole::Function | StyleRole::Key => style.fg(Color::Cyan),
+        StyleRole::Link => style.fg(Color::Blue).add_modifier(Modifier::UNDERLINED),
+        StyleRole::Marked => style.fg(Color::Red).add_modifier(Modifier::BOLD.union(Modifier::REVERSED)),
+        StyleRole::AddedPart => style.fg(Color::Green).add_modifier(Modifier::REVERSED),
+        StyleRole::RemovedPart => style.fg(Color::Red).add_modifier(Modifier::REVERSED),
+        StyleRole::Keyword | StyleRole::Meta => style.fg(Color::Magenta),
+        StyleRole::Type => style.fg(Color::Yellow),
+        StyleRole::Variable => style.fg(Color::Blue),
     }
 }
 
-fn none(ink: Ink) -> Style {
+fn none(role: StyleRole) -> Style {
     let style = Style::new();
-    match ink {
-        Ink::Dim | Ink::Comment => style.add_modifier(Modifier::DIM),
-        Ink::Strong | Ink::Title | Ink::Prompt | Ink::Sign | Ink::Bad | Ink::Warn | Ink::Keyword => {
-            style.add_modifier(Modifier::BOLD)
-        }
-        Ink::Chosen => style.add_modifier(Modifier::REVERSED),
-        Ink::Link => style.add_modifier(Modifier::UNDERLINED),
-        Ink::Marked => style.add_modifier(Modifier::BOLD.union(Modifier::REVERSED)),
-        Ink::AddedPart | Ink::RemovedPart => style.add_modifier(Modifier::REVERSED),
-        Ink::Code => style.add_modifier(Modifier::BOLD),
-        Ink::Text
-        | Ink::Good
-        | Ink::Added
-        | Ink::Removed
-        | Ink::String
-        | Ink::Number
-        | Ink::Function
-        | Ink::Type
-        | Ink::Variable
-        | Ink::Key
-        | Ink::Meta
-        | Ink::Operator => style,
+    match role {
+        StyleRole::Dim | StyleRole::Comment => style.add_modifier(Modifier::DIM),
+        StyleRole::Strong
+        | StyleRole::Title
+        | StyleRole::Prompt
+        | StyleRole::Sign
+        | StyleRole::Bad
+        | StyleRole::Warn
+        | StyleRole::Keyword => style.add_modifier(Modifier::BOLD),
+        StyleRole::Chosen => style.add_modifier(Modifier::REVERSED),
+        StyleRole::Link => style.add_modifier(Modifier::UNDERLINED),
+        StyleRole::Marked => style.add_modifier(Modifier::BOLD.union(Modifier::REVERSED)),
+        StyleRole::AddedPart | StyleRole::RemovedPart => style.add_modifier(Modifier::REVERSED),
+        StyleRole::Code => style.add_modifier(Modifier::BOLD),
+        StyleRole::Text
+        | StyleRole::Good
+        | StyleRole::Added
+        | StyleRole::Removed
+        | StyleRole::String
+        | StyleRole::Number
+        | StyleRole::Function
+        | StyleRole::Type
+        | StyleRole::Variable
+        | StyleRole::Key
+        | StyleRole::Meta
+        | StyleRole::Operator => style,
     }
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of the test")]
 #![expect(clippy::print_stdout, reason = "the process that plays the face tells the test how it ended")]
 
-mod face;
-mod outside;
+mod external_program;
+mod frontend;
 mod person;
 mod terminal;

@@ -16,7 +16,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::face::{DRAFTS, ROLE};
+use crate::frontend::{DRAFTS, ROLE};
 
 /// How long anything that should happen at once may take on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use crate::face::{self, ROLE};
+use crate::frontend::{self, ROLE};
 use crate::person::{Person, UNTOUCHED, at_a_terminal};
 
 const TAKEN: &str = "other screen, marks pastes, tells focus, tells clicks, tells keys apart";
@@ -13,7 +13,7 @@ const TAKEN: &str = "other screen, marks pastes, tells focus, tells clicks, tell
 fn it_opens_and_leaves() {
     if std::env::var_os(ROLE).is_some() {
         // The other end of all tests here.
-        return face::run();
+        return frontend::run();
     }
     at_a_terminal(async {
         let mut person = Person::opens();
@@ -175,7 +175,7 @@ fn copied_text_goes_to_the_terminal() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("c").await;
-        person.sees("Told").await;
+        person.sees("Sent").await;
         let raw = String::from_utf8_lossy(&person.raw).into_owned();
         assert!(raw.contains("\u{1b}]52;c;Y29waWVk\u{7}"), "{raw:?}");
         assert!(raw.contains("\u{1b}[?2026h") && raw.contains("\u{1b}[?2026l"), "{raw:?}");

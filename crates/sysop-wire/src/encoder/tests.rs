@@ -2,20 +2,22 @@
 
 use expect_test::{Expect, expect};
 use serde_json::json;
-use sysop_core::event::{AfterStop, Change, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};
+use sysop_core::event::{
+    CancelFollowUp, ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason,
+};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
-use sysop_core::look::CHANGES_MAX;
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{ApprovalMode, Class, Finding, Grant, Risk};
+use sysop_core::policy::{ApprovalMode, Finding, Grant, Risk, RiskClass};
 use sysop_core::session::SessionSpec;
-use sysop_core::text::painted;
-use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
+use sysop_core::style::STYLE_CHANGES_MAX;
+use sysop_core::text::split_styles;
+use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 use super::Encoder;
-use crate::line::to_line;
-use crate::server::{ErrorCode, ServerMessage, SessionState};
+use crate::json_line::to_json_line;
+use crate::server_message::{ErrorCode, ServerMessage, SessionState};
 
 fn opened() -> Event {
     Event::SessionOpened {
@@ -69,12 +71,12 @@ fn replied(number: u32, text: &str, calls: Vec<ToolCall>) -> Event {
 }
 
 fn asked(id: &str) -> Event {
-    let finding = Finding { start: 0, end: 6, class: Class::Dangerous, why: "recursive delete".into() };
+    let finding = Finding { start: 0, end: 6, class: RiskClass::Dangerous, why: "recursive delete".into() };
     Event::ApprovalAsked {
         call: call(id),
         command: "rm -rf /tmp/x".into(),
         reason: "make room".into(),
-        risk: Risk { class: Class::Dangerous, findings: vec![finding] },
+        risk: Risk { class: RiskClass::Dangerous, findings: vec![finding] },
         covers: Grant::Program { program: "rm".into(), subcommand: None },
     }
 }
@@ -91,7 +93,7 @@ fn messages(events: Vec<Event>) -> Vec<ServerMessage> {
     let mut encoder = Encoder::new(SessionId::new("s"));
     let log =
         events.into_iter().zip(1..).map(|(event, seq)| Logged { seq: Seq(seq), at: Timestamp(0), event });
-    log.flat_map(|logged| encoder.logged(&logged)).collect()
+    log.flat_map(|logged| encoder.encode_event(&logged)).collect()
 }
 
 /// What the events say, one message a line, without the `sessionId` that all have.
@@ -99,7 +101,7 @@ fn check(events: Vec<Event>, expected: &Expect) {
     let messages = messages(events);
     let mut lines = String::new();
     for message in &messages {
-        let line = to_line(message);
+        let line = to_json_line(message);
         let back: ServerMessage = serde_json::from_str(&line).unwrap();
         assert_eq!(back, *message, "it must be read back as it was written");
         let short = line.replace(r#","sessionId":"s""#, "");
@@ -185,7 +187,7 @@ fn refused_calls() {
             finished("c1", Outcome::new(Status::Rejected, "The person refused: not on this host")),
             finished(
                 "c2",
-                Outcome { truncated: true, artefact: Some("a1".into()), ..Outcome::failed("denied") },
+                Outcome { truncated: true, artifact: Some("a1".into()), ..Outcome::failed("denied") },
             ),
         ],
         &expect![[r#"
@@ -225,7 +227,7 @@ fn a_tool_that_is_being_stopped_is_a_state() {
         vec![
             turn(1, "hi"),
             Event::ToolStarted { call: call("c1"), origin: Origin::Model },
-            Event::CancelAsked { then: AfterStop::Clear },
+            Event::CancelAsked { then: CancelFollowUp::Clear },
             finished("c1", Outcome::new(Status::Cancelled, "half")),
             ended(1, StopReason::Cancelled, None),
         ],
@@ -246,8 +248,8 @@ fn a_tool_that_is_being_stopped_is_a_state() {
 fn a_direct_call_is_no_user_message() {
     check(
         vec![
-            Event::TurnStarted { turn: TurnId(1), prompt: String::new(), origin: Origin::Typed },
-            Event::ToolStarted { call: call("c1"), origin: Origin::Typed },
+            Event::TurnStarted { turn: TurnId(1), prompt: String::new(), origin: Origin::User },
+            Event::ToolStarted { call: call("c1"), origin: Origin::User },
             finished("c1", Outcome { exit_code: Some(1), ..Outcome::failed("no\n") }),
             ended(1, StopReason::Failed, None),
         ],
@@ -266,9 +268,9 @@ fn pauses_and_changes_are_states() {
     check(
         vec![
             opened(),
-            Event::Configured { change: Change::Model(ModelRef::new("openai", "gpt-5")) },
-            Event::Configured { change: Change::Approve(ApprovalMode::Auto) },
-            Event::Configured { change: Change::Mode(Mode::Chat) },
+            Event::Configured { change: ConfigChange::Model(ModelRef::new("openai", "gpt-5")) },
+            Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) },
+            Event::Configured { change: ConfigChange::Mode(Mode::Chat) },
             turn(1, "go"),
             Event::PromptQueued { text: "and then this".into() },
             Event::Compacted { keep: 6 },
@@ -315,7 +317,7 @@ fn a_turn_that_is_given_up_or_being_stopped_drops_what_waited_before() {
     };
     let given_up = ended(1, StopReason::Paused, None);
     assert_eq!(last(vec![turn(1, "a"), queued("b"), given_up, queued("b"), queued("c")]), Some(2));
-    let stopping = Event::CancelAsked { then: AfterStop::Nothing };
+    let stopping = Event::CancelAsked { then: CancelFollowUp::Nothing };
     assert_eq!(last(vec![turn(1, "a"), queued("b"), stopping, queued("c")]), Some(1));
 }
 
@@ -327,20 +329,20 @@ fn lent_tools_are_told_and_who_comes_later_is_told_too() {
         parameters: json!({"type": "object"}).into(),
         effect: ToolEffect::Reads,
     };
-    let lent = Lent { tools: vec![tool], root: "/home/me".into() };
+    let lent = ClientTools { tools: vec![tool], root: "/home/me".into() };
     let events = vec![
         opened(),
-        Event::Configured { change: Change::Lent(lent) },
-        Event::Configured { change: Change::Rules { dangerous: vec!["x".into()], deny: vec![] } },
+        Event::Configured { change: ConfigChange::ClientTools(lent) },
+        Event::Configured { change: ConfigChange::Rules { dangerous: vec!["x".into()], deny: vec![] } },
     ];
     let mut encoder = Encoder::new(SessionId::new("s"));
-    assert_eq!(encoder.created(), None);
+    assert_eq!(encoder.hello_reply(), None);
     let mut lines = Vec::new();
     for (event, seq) in events.into_iter().zip(1..) {
         let logged = Logged { seq: Seq(seq), at: Timestamp(0), event };
-        lines.extend(encoder.logged(&logged).iter().map(to_line));
+        lines.extend(encoder.encode_event(&logged).iter().map(to_json_line));
     }
-    lines.extend(encoder.created().iter().map(to_line));
+    lines.extend(encoder.hello_reply().iter().map(to_json_line));
     expect![[r#"
         {"type":"session.created","sessionId":"s","seq":1,"more":true,"model":"ollama/phi3","approve":"ask","mode":"agent","host":"web-1","root":"/srv","profile":"full","maxIterations":20,"tools":[{"name":"bash","effect":"command"}]}
         {"type":"state","sessionId":"s","seq":1,"state":"idle","turn":0,"iteration":0,"maxIterations":20,"model":"ollama/phi3","approve":"ask","queued":0}
@@ -444,7 +446,7 @@ fn seq_rises_and_only_the_last_message_of_an_event_is_a_point_to_resume_from() {
     ];
     let places: Vec<_> = messages(events)
         .iter()
-        .map(|message| (message.place().unwrap().seq.0, message.resume_point()))
+        .map(|message| (message.position().unwrap().seq.0, message.resume_point()))
         .collect();
     let last = |seq| (seq, Some(Seq(seq)));
     let not_last = |seq| (seq, None);
@@ -478,10 +480,10 @@ fn deltas_have_no_place_in_the_log() {
         Delta::Notice { text: "429, trying again in 3 s (2 of 5)".into() },
     ]
     .iter()
-    .map(|delta| encoder.delta(delta))
+    .map(|delta| encoder.encode_delta(delta))
     .map(|message| {
-        assert_eq!(message.place(), None);
-        to_line(&message)
+        assert_eq!(message.position(), None);
+        to_json_line(&message)
     })
     .collect();
     expect![[r#"
@@ -516,7 +518,7 @@ fn messages_that_no_event_makes() {
         ServerMessage::ToolCancel { session_id: session_id.clone(), tool_call_id: CallId::new("c1") },
         ServerMessage::Error {
             session_id,
-            place: None,
+            position: None,
             message: "there is no call c9".into(),
             code: Some(ErrorCode::Stale),
             reply_to: Some("m1".into()),
@@ -525,7 +527,7 @@ fn messages_that_no_event_makes() {
     ]
     .iter()
     .map(|message| {
-        let line = to_line(message);
+        let line = to_json_line(message);
         assert_eq!(serde_json::from_str::<ServerMessage>(&line).unwrap(), *message);
         line
     })
@@ -541,18 +543,18 @@ fn messages_that_no_event_makes() {
 
 #[test]
 fn how_an_output_looked_stands_beside_it_and_may_be_missing() {
-    let (output, looks) = painted("a \u{1b}[1;31mred\u{1b}[0m b");
-    let outcome = Outcome { looks, ..Outcome::ok(output) };
-    let line = to_line(&messages(vec![finished("c1", outcome)])[0]);
+    let (output, styles) = split_styles("a \u{1b}[1;31mred\u{1b}[0m b");
+    let outcome = Outcome { styles, ..Outcome::ok(output) };
+    let line = to_json_line(&messages(vec![finished("c1", outcome)])[0]);
     assert!(line.contains(r#""output":"a red b","looks":[[2,"1;31"],[5,""]]"#), "{line}");
     // Messages of a server from before, and of one that says what no look can.
     let read =
-        |looks: &str| match serde_json::from_str(&line.replace(r#""looks":[[2,"1;31"],[5,""]],"#, looks)) {
-            Ok(ServerMessage::ToolFinished { looks, .. }) => looks,
+        |styles: &str| match serde_json::from_str(&line.replace(r#""looks":[[2,"1;31"],[5,""]],"#, styles)) {
+            Ok(ServerMessage::ToolFinished { styles, .. }) => styles,
             other => panic!("{other:?}"),
         };
     assert!(read("").is_empty());
     assert!(read(r#""looks":[[0,"8"],[1,"\u001b]0;owned\u0007"],[9,"5"]],"#).is_empty());
     let flood = vec![r#"[1,"31"],[2,"32"]"#; 9_000].join(",");
-    assert!(read(&format!(r#""looks":[{flood}],"#)).changes().count() <= CHANGES_MAX);
+    assert!(read(&format!(r#""looks":[{flood}],"#)).changes().count() <= STYLE_CHANGES_MAX);
 }

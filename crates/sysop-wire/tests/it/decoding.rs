@@ -6,21 +6,21 @@ use arbtest::arbitrary::Unstructured;
 use arbtest::arbtest;
 use sysop_core::event::{Event, Update};
 use sysop_core::id::{Seq, SessionId};
-use sysop_core::transcript::{Body, Item, Transcript};
-use sysop_wire::{Decoder, Encoder, ServerMessage, to_line};
+use sysop_core::transcript::{Item, ItemBody, Transcript};
+use sysop_wire::{Decoder, Encoder, ServerMessage, to_json_line};
 
 use crate::world::World;
 
 /// As a message arrives: through its text.
 fn over(message: &ServerMessage) -> ServerMessage {
-    serde_json::from_str(&to_line(message)).expect("what is sent can be read")
+    serde_json::from_str(&to_json_line(message)).expect("what is sent can be read")
 }
 
 /// The items without the one thing that the wire leaves out: the ids of a provider's own.
 fn items(transcript: &Transcript) -> Vec<Item> {
     let mut items: Vec<_> = transcript.items().cloned().collect();
     for item in &mut items {
-        if let Body::Plan(plan) = &mut item.body {
+        if let ItemBody::Plan(plan) = &mut item.body {
             plan.call.wire_id = None;
         }
     }
@@ -33,7 +33,7 @@ fn assert_same(far: &Transcript, near: &Transcript) {
     assert_eq!(far.usage(), near.usage());
     assert_eq!(far.questions(), near.questions());
     assert_eq!(far.holder(), near.holder());
-    assert_eq!(far.facts(), near.facts());
+    assert_eq!(far.session_info(), near.session_info());
     assert_eq!((far.turn(), far.iteration(), far.seq()), (near.turn(), near.iteration(), near.seq()));
 }
 
@@ -47,8 +47,8 @@ fn a_transcript_over_the_wire_is_that_of_the_log_after_every_update() {
         for update in &world.updates {
             near.apply(update);
             let messages = match update {
-                Update::Logged(logged) => encoder.logged(logged),
-                Update::Delta(delta) => vec![encoder.delta(delta)],
+                Update::Logged(logged) => encoder.encode_event(logged),
+                Update::Delta(delta) => vec![encoder.encode_delta(delta)],
             };
             let decoded: Vec<_> = messages.iter().filter_map(|message| decoder.take(over(message))).collect();
             assert_eq!(decoded.len(), 1, "one update gives one update: {messages:?}");
@@ -73,7 +73,9 @@ fn a_connection_that_breaks_anywhere_loses_and_doubles_nothing() {
             let mut encoder = Encoder::new(SessionId::new("s"));
             let messages: Vec<_> = log
                 .iter()
-                .flat_map(|logged| encoder.logged(logged).into_iter().map(|message| (logged.seq, message)))
+                .flat_map(|logged| {
+                    encoder.encode_event(logged).into_iter().map(|message| (logged.seq, message))
+                })
                 .filter(|(seq, _)| *seq > after || after == Seq(0))
                 .map(|(_, message)| over(&message))
                 .collect();
@@ -157,8 +159,8 @@ fn the_random_sessions_reach_every_kind_of_message_and_the_schema_has_them_all()
         let world = World::random(&mut Unstructured::new(&bytes(seed))).expect("there are bytes enough");
         for update in &world.updates {
             let messages = match update {
-                Update::Logged(logged) => encoder.logged(logged),
-                Update::Delta(delta) => vec![encoder.delta(delta)],
+                Update::Logged(logged) => encoder.encode_event(logged),
+                Update::Delta(delta) => vec![encoder.encode_delta(delta)],
             };
             for message in messages {
                 let value = serde_json::to_value(message).expect("plain data");

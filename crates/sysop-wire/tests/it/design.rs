@@ -65,11 +65,11 @@ fn messages_of_a_server() {
     let mut encoder = Encoder::new(SessionId::new("s1"));
     let mut sent: Vec<Value> = Vec::new();
     for (event, seq) in events.into_iter().zip(1..) {
-        let messages = encoder.logged(&Logged { seq: Seq(seq), at: Timestamp(0), event });
+        let messages = encoder.encode_event(&Logged { seq: Seq(seq), at: Timestamp(0), event });
         sent.extend(messages.iter().map(|message| serde_json::to_value(message).expect("plain data")));
     }
     let step = StepId { turn, step: 1 };
-    let delta = encoder.delta(&sysop_core::event::Delta::Text { step, text: "Hel".into() });
+    let delta = encoder.encode_delta(&sysop_core::event::Delta::Text { step, text: "Hel".into() });
     let delta = serde_json::to_value(delta).expect("plain data");
     assert_eq!(delta, json!({"type": "assistant.delta", "sessionId": "s1", "content": "Hel"}));
     let heartbeat = serde_json::to_value(ServerMessage::Heartbeat {}).expect("plain data");

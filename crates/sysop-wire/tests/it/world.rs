@@ -2,16 +2,18 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
-use sysop_core::event::{Change, Decision, Delta, Effect, Event, Input, Logged, Origin, Typed, Update};
+use sysop_core::event::{
+    ConfigChange, Decision, Delta, Effect, Event, Input, Logged, Origin, TypedInput, Update,
+};
 use sysop_core::id::{CallId, Seq, StepId, Timestamp};
-use sysop_core::look::Look;
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::{Session, SessionSpec};
-use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
+use sysop_core::style::TextStyle;
+use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 const TEXTS: [&str; 6] = ["", "go on", "stop", "漢 \"quoted\"\n", "\u{1b}[31mred\u{202e}", "rm -rf /tmp/x"];
 
@@ -82,9 +84,11 @@ fn outcome(u: &mut Unstructured<'_>) -> Result<Outcome> {
     outcome.exit_code = u.ratio(1, 2)?.then_some(3);
     outcome.truncated = u.ratio(1, 2)?;
     outcome.duration_ms = u.int_in_range(0..=9)?;
-    outcome.looks.begin(u.int_in_range(0..=9)?, Look::of(u.choose(&["", "31", "1;38;5;9", "48;2;1;2;3"])?));
+    outcome
+        .styles
+        .begin(u.int_in_range(0..=9)?, TextStyle::of(u.choose(&["", "31", "1;38;5;9", "48;2;1;2;3"])?));
     if u.ratio(1, 2)? {
-        outcome.artefact = Some(text(u)?);
+        outcome.artifact = Some(text(u)?);
         outcome.changes =
             vec![FileChange { path: "a".into(), before: Some("b".into()), after_hash: "00".into() }];
         let (host, status) = ("web-1".to_owned(), status(u)?);
@@ -93,27 +97,32 @@ fn outcome(u: &mut Unstructured<'_>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn change(u: &mut Unstructured<'_>) -> Result<Change> {
+fn change(u: &mut Unstructured<'_>) -> Result<ConfigChange> {
     Ok(match u.int_in_range(0..=6)? {
-        0 => Change::Model(ModelRef::new("demo", *u.choose(&["one", "two"])?)),
-        1 => Change::Approve(*u.choose(&[ApprovalMode::Ask, ApprovalMode::Auto, ApprovalMode::Never])?),
-        2 => Change::Rules { dangerous: vec![text(u)?], deny: Vec::new() },
-        3 => Change::Lent(Lent::default()),
-        5 => Change::Mode(*u.choose(&Mode::ALL)?),
-        4 => Change::Lent(Lent { tools: vec![tool("play", ToolEffect::Completes)], root: text(u)? }),
+        0 => ConfigChange::Model(ModelRef::new("demo", *u.choose(&["one", "two"])?)),
+        1 => {
+            ConfigChange::Approve(*u.choose(&[ApprovalMode::Ask, ApprovalMode::Auto, ApprovalMode::Never])?)
+        }
+        2 => ConfigChange::Rules { dangerous: vec![text(u)?], deny: Vec::new() },
+        3 => ConfigChange::ClientTools(ClientTools::default()),
+        5 => ConfigChange::Mode(*u.choose(&Mode::ALL)?),
+        4 => ConfigChange::ClientTools(ClientTools {
+            tools: vec![tool("play", ToolEffect::Completes)],
+            root: text(u)?,
+        }),
         _ => {
             let tools = vec![tool("bash", ToolEffect::Command), tool("task_complete", ToolEffect::Writes)];
-            Change::Lent(Lent { tools, root: "/home/me".into() })
+            ConfigChange::ClientTools(ClientTools { tools, root: "/home/me".into() })
         }
     })
 }
 
-fn typed(u: &mut Unstructured<'_>) -> Result<Typed> {
+fn typed(u: &mut Unstructured<'_>) -> Result<TypedInput> {
     let text = text(u)?;
     Ok(match u.int_in_range(0..=2)? {
-        0 => Typed::Keys { text },
-        1 => Typed::Secret { prompt: text },
-        _ => Typed::Answer { prompt: text, text: "yes".into() },
+        0 => TypedInput::Keys { text },
+        1 => TypedInput::Secret { prompt: text },
+        _ => TypedInput::Answer { prompt: text, text: "yes".into() },
     })
 }
 
@@ -224,7 +233,7 @@ impl World {
             0..=3 => Input::Prompt { text: text(u)? },
             4 => {
                 let Arguments::Object(arguments) = arguments(u)? else { return Ok(Input::Cancel) };
-                let origin = *u.choose(&[Origin::Typed, Origin::Routine])?;
+                let origin = *u.choose(&[Origin::User, Origin::Routine])?;
                 Input::Direct { tool: "bash".into(), arguments, origin }
             }
             5 => Input::Cancel,

@@ -13,11 +13,11 @@ use crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
 use crossterm::terminal;
-use sysop_core::text::only_seen;
+use sysop_core::text::visible_text;
 
 use super::editor::edit_once;
 use crate::render::cells::wrap;
-use crate::render::{Ink, Row, paint, row, terminal_size};
+use crate::render::{Ink, TextRow, paint, row, terminal_size};
 
 /// For how long after it was drawn a proposal takes no key.
 pub(crate) const GUARD: Duration = Duration::from_millis(300);
@@ -26,7 +26,7 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ApprovalOutcome {
     /// Run it once; the command, where it was edited.
     Allow(Option<String>),
     /// Run it and what its grant covers; the command, where it was edited.
@@ -34,7 +34,7 @@ pub(crate) enum Answer {
     /// Do not run it; a word to the model, or none.
     Reject(String),
     /// Do not run it and stop the turn.
-    Stop,
+    StopTurn,
     /// Ctrl+C.
     Interrupt,
     /// Somebody else answered, or nobody is asked any more.
@@ -43,9 +43,9 @@ pub(crate) enum Answer {
 
 /// What is asked.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
+pub(crate) struct ApprovalPrompt {
     /// The proposal, drawn.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<TextRow>,
     /// The command, where there is one to edit.
     pub(crate) command: Option<String>,
     /// What "for this session" covers, in words.
@@ -53,13 +53,13 @@ pub(crate) struct Question {
 }
 
 /// Where keys come from, and where the question is drawn.
-pub(crate) trait Console {
+pub(crate) trait ApprovalIo {
     /// The next key, or none after `wait`.
     fn key(&mut self, wait: Duration) -> io::Result<Option<KeyEvent>>;
     /// Time since some fixed point.
     fn now(&self) -> Duration;
     /// Draws a row.
-    fn row(&mut self, row: &[crate::render::Span]) -> io::Result<()>;
+    fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()>;
     /// Columns and rows of the screen.
     fn size(&self) -> (usize, usize);
     /// Lets the person write a line, beginning with `text`; none when they leave it.
@@ -68,25 +68,25 @@ pub(crate) trait Console {
 
 /// Asks until there is an answer, or until `withdrawn`.
 pub(crate) fn ask(
-    console: &mut impl Console,
-    question: &Question,
+    console: &mut impl ApprovalIo,
+    question: &ApprovalPrompt,
     withdrawn: &AtomicBool,
-) -> io::Result<Answer> {
+) -> io::Result<ApprovalOutcome> {
     if let Some(answer) = show(console, question, withdrawn)? {
         return Ok(answer);
     }
     drop_early_keys(console, withdrawn)?;
     loop {
         draw_keys(console, question)?;
-        let Some(key) = next_key(console, withdrawn)? else { return Ok(Answer::Withdrawn) };
+        let Some(key) = next_key(console, withdrawn)? else { return Ok(ApprovalOutcome::Withdrawn) };
         match letter(key) {
-            Some('\u{3}') => return Ok(Answer::Interrupt),
-            Some('y') => return Ok(Answer::Allow(None)),
-            Some('a') => return Ok(Answer::AllowSession(None)),
-            Some('s') => return Ok(Answer::Stop),
+            Some('\u{3}') => return Ok(ApprovalOutcome::Interrupt),
+            Some('y') => return Ok(ApprovalOutcome::Allow(None)),
+            Some('a') => return Ok(ApprovalOutcome::AllowSession(None)),
+            Some('s') => return Ok(ApprovalOutcome::StopTurn),
             Some('n') => {
                 if let Some(reason) = console.edit("a word to the model (may be empty)", "")? {
-                    return Ok(Answer::Reject(reason.trim().to_owned()));
+                    return Ok(ApprovalOutcome::Reject(reason.trim().to_owned()));
                 }
             }
             Some('e') => {
@@ -100,12 +100,12 @@ pub(crate) fn ask(
     }
 }
 
-fn edited(console: &mut impl Console, question: &Question) -> io::Result<Option<Answer>> {
+fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<Option<ApprovalOutcome>> {
     let Some(command) = &question.command else {
         say(console, "only a command can be edited; n says in words what should be different", Ink::Dim)?;
         return Ok(None);
     };
-    let clean = only_seen(command);
+    let clean = visible_text(command);
     if clean != *command {
         say(console, "invisible characters were taken out of the command that you edit", Ink::Warn)?;
     }
@@ -115,18 +115,18 @@ fn edited(console: &mut impl Console, question: &Question) -> io::Result<Option<
             say(console, "an empty command was not run", Ink::Dim)?;
             None
         }
-        Some(text) if text == *command => Some(Answer::Allow(None)),
-        Some(text) => Some(Answer::Allow(Some(text))),
+        Some(text) if text == *command => Some(ApprovalOutcome::Allow(None)),
+        Some(text) => Some(ApprovalOutcome::Allow(Some(text))),
         None => None,
     })
 }
 
 /// Draws the proposal, a screen at a time.
 fn show(
-    console: &mut impl Console,
-    question: &Question,
+    console: &mut impl ApprovalIo,
+    question: &ApprovalPrompt,
     withdrawn: &AtomicBool,
-) -> io::Result<Option<Answer>> {
+) -> io::Result<Option<ApprovalOutcome>> {
     let page = console.size().1.saturating_sub(3).max(3);
     let pages = question.rows.len().div_ceil(page);
     for (number, rows) in question.rows.chunks(page).enumerate() {
@@ -140,11 +140,13 @@ fn show(
         let text = format!("page {} of {pages}: space shows more, n rejects", number + 1);
         say(console, &text, Ink::Warn)?;
         loop {
-            let Some(key) = next_key(console, withdrawn)? else { return Ok(Some(Answer::Withdrawn)) };
+            let Some(key) = next_key(console, withdrawn)? else {
+                return Ok(Some(ApprovalOutcome::Withdrawn));
+            };
             match letter(key) {
-                Some('\u{3}') => return Ok(Some(Answer::Interrupt)),
+                Some('\u{3}') => return Ok(Some(ApprovalOutcome::Interrupt)),
                 Some(' ' | '\n') => break,
-                Some('n') => return Ok(Some(Answer::Reject(String::new()))),
+                Some('n') => return Ok(Some(ApprovalOutcome::Reject(String::new()))),
                 Some(_) | None => {}
             }
         }
@@ -152,7 +154,7 @@ fn show(
     Ok(None)
 }
 
-fn drop_early_keys(console: &mut impl Console, withdrawn: &AtomicBool) -> io::Result<()> {
+fn drop_early_keys(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Result<()> {
     let mut until = console.now() + GUARD;
     loop {
         let left = until.saturating_sub(console.now());
@@ -165,7 +167,7 @@ fn drop_early_keys(console: &mut impl Console, withdrawn: &AtomicBool) -> io::Re
     }
 }
 
-fn next_key(console: &mut impl Console, withdrawn: &AtomicBool) -> io::Result<Option<KeyEvent>> {
+fn next_key(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Result<Option<KeyEvent>> {
     while !withdrawn.load(Ordering::Relaxed) {
         if let Some(key) = console.key(LOOK_UP)? {
             return Ok(Some(key));
@@ -174,18 +176,18 @@ fn next_key(console: &mut impl Console, withdrawn: &AtomicBool) -> io::Result<Op
     Ok(None)
 }
 
-fn say(console: &mut impl Console, text: &str, ink: Ink) -> io::Result<()> {
+fn say(console: &mut impl ApprovalIo, text: &str, ink: Ink) -> io::Result<()> {
     let columns = console.size().0.saturating_sub(1);
     wrap(&row(text, ink), columns, 3).iter().try_for_each(|row| console.row(row))
 }
 
-fn draw_keys(console: &mut impl Console, question: &Question) -> io::Result<()> {
+fn draw_keys(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let edit = if question.command.is_some() { "e edit  " } else { "" };
     let text = format!("Run it?  y yes  n no  {edit}a for this session  s stop  ? help");
     say(console, &text, Ink::Bold)
 }
 
-fn help(console: &mut impl Console, question: &Question) -> io::Result<()> {
+fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let lines = [
         "y  runs it once, exactly as shown".to_owned(),
         format!("a  runs it, and for the rest of this session: {}", question.covers),
@@ -212,22 +214,22 @@ fn letter(key: KeyEvent) -> Option<char> {
 }
 
 /// The person's terminal: keys from it, rows on standard error, so that standard output stays the answer's.
-pub(crate) struct Terminal {
+pub(crate) struct TtyApprovalIo {
     started: std::time::Instant,
-    colour: bool,
+    color: bool,
 }
 
-impl Terminal {
+impl TtyApprovalIo {
     /// Takes the terminal into raw mode until it is dropped.
-    pub(crate) fn new(colour: bool) -> io::Result<Self> {
+    pub(crate) fn new(color: bool) -> io::Result<Self> {
         terminal::enable_raw_mode()?;
         // A paste then comes as one event that answers nothing.
         crossterm::execute!(io::stderr(), EnableBracketedPaste)?;
-        Ok(Self { started: std::time::Instant::now(), colour })
+        Ok(Self { started: std::time::Instant::now(), color })
     }
 }
 
-impl Drop for Terminal {
+impl Drop for TtyApprovalIo {
     fn drop(&mut self) {
         // The terminal may be gone; there is nobody to tell.
         let _ = crossterm::execute!(io::stderr(), DisableBracketedPaste);
@@ -235,7 +237,7 @@ impl Drop for Terminal {
     }
 }
 
-impl Console for Terminal {
+impl ApprovalIo for TtyApprovalIo {
     fn key(&mut self, wait: Duration) -> io::Result<Option<KeyEvent>> {
         if !event::poll(wait)? {
             return Ok(None);
@@ -254,8 +256,8 @@ impl Console for Terminal {
         self.started.elapsed()
     }
 
-    fn row(&mut self, row: &[crate::render::Span]) -> io::Result<()> {
-        write!(io::stderr(), "{}\r\n", paint(row, self.colour))
+    fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
+        write!(io::stderr(), "{}\r\n", paint(row, self.color))
     }
 
     fn size(&self) -> (usize, usize) {
@@ -263,7 +265,7 @@ impl Console for Terminal {
     }
 
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>> {
-        let edited = edit_once(label, text, self.colour);
+        let edited = edit_once(label, text, self.color);
         // The editor leaves both behind.
         terminal::enable_raw_mode()?;
         crossterm::execute!(io::stderr(), EnableBracketedPaste)?;

@@ -14,7 +14,7 @@ use reedline::{
     default_emacs_keybindings,
 };
 
-use super::Known;
+use super::CompletionNames;
 use sysop_tui::command::completions;
 
 use crate::render::safe;
@@ -25,14 +25,14 @@ const MENU: &str = "commands";
 
 /// What stands before the line.
 #[derive(Debug, Clone)]
-pub(crate) struct Label {
+pub(crate) struct PromptLabel {
     /// Before the sign; safe text.
     pub(crate) left: String,
     /// The sign itself.
     pub(crate) sign: &'static str,
 }
 
-impl Prompt for Label {
+impl Prompt for PromptLabel {
     fn render_prompt_left(&self) -> Cow<'_, str> {
         Cow::Borrowed(&self.left)
     }
@@ -73,22 +73,22 @@ impl Prompt for Label {
 /// The editor for prompts and commands; and what is wrong with its history, where something is.
 pub(crate) fn editor(
     history: Option<&Path>,
-    known: Known,
-    colour: bool,
+    known: CompletionNames,
+    color: bool,
     printer: ExternalPrinter<String>,
     stop: Arc<AtomicBool>,
 ) -> (Reedline, Option<String>) {
-    let mut editor = base(colour)
+    let mut editor = base(color)
         .with_external_printer(printer)
         .with_break_signal(stop)
-        .with_completer(Box::new(Commands { known }))
+        .with_completer(Box::new(CommandCompleter { known }))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(ColumnarMenu::default().with_name(MENU))))
         .with_quick_completions(true)
         .with_partial_completions(true)
         .with_hinter(Box::new(
             DefaultHinter::default().with_style(Color::DarkGray.normal()).with_min_chars(2),
         ))
-        .with_validator(Box::new(Backslash));
+        .with_validator(Box::new(BackslashContinuation));
     let Some(path) = history else { return (editor, None) };
     match open_history(path) {
         Ok(history) => editor = editor.with_history(Box::new(history)),
@@ -98,10 +98,10 @@ pub(crate) fn editor(
 }
 
 /// One line (or several) about something else than a prompt; none when the person leaves it.
-pub(crate) fn edit_once(label: &str, text: &str, colour: bool) -> io::Result<Option<String>> {
-    let mut editor = base(colour);
+pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
+    let mut editor = base(color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
-    let label = Label { left: format!("{label} "), sign: "› " };
+    let label = PromptLabel { left: format!("{label} "), sign: "› " };
     Ok(match editor.read_line(&label)? {
         Signal::Success(text) => Some(text),
         Signal::CtrlC | Signal::CtrlD | Signal::HostCommand(_) | Signal::ExternalBreak(_) => None,
@@ -110,7 +110,7 @@ pub(crate) fn edit_once(label: &str, text: &str, colour: bool) -> io::Result<Opt
     })
 }
 
-fn base(colour: bool) -> Reedline {
+fn base(color: bool) -> Reedline {
     let mut keys = default_emacs_keybindings();
     keys.add_binding(
         KeyModifiers::NONE,
@@ -119,9 +119,9 @@ fn base(colour: bool) -> Reedline {
     );
     keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
     Reedline::create()
-        .with_edit_mode(Box::new(HarmlessPaste(Emacs::new(keys))))
-        .with_highlighter(Box::new(Plain))
-        .with_ansi_colors(colour)
+        .with_edit_mode(Box::new(SanitizedPaste(Emacs::new(keys))))
+        .with_highlighter(Box::new(PlainHighlighter))
+        .with_ansi_colors(color)
         .use_bracketed_paste(true)
 }
 
@@ -133,11 +133,11 @@ fn open_history(path: &Path) -> Result<FileBackedHistory, String> {
             path.display()
         )
     };
-    own_file(path).map_err(|error| told(&error))?;
+    restrict_to_owner(path).map_err(|error| told(&error))?;
     FileBackedHistory::with_file(HISTORY_ENTRIES_MAX, path.to_owned()).map_err(|error| told(&error))
 }
 
-fn own_file(path: &Path) -> io::Result<()> {
+fn restrict_to_owner(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
     if let Some(folder) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -147,13 +147,13 @@ fn own_file(path: &Path) -> io::Result<()> {
 }
 
 /// Takes the control characters out of what is pasted: it is drawn as it is typed.
-struct HarmlessPaste(Emacs);
+struct SanitizedPaste(Emacs);
 
-impl EditMode for HarmlessPaste {
+impl EditMode for SanitizedPaste {
     fn parse_event(&mut self, event: ReedlineRawEvent) -> ReedlineEvent {
         let event = self.0.parse_event(event);
         let ReedlineEvent::Edit(commands) = event else { return event };
-        ReedlineEvent::Edit(commands.into_iter().map(harmless).collect())
+        ReedlineEvent::Edit(commands.into_iter().map(sanitize_edit).collect())
     }
 
     fn edit_mode(&self) -> PromptEditMode {
@@ -161,15 +161,15 @@ impl EditMode for HarmlessPaste {
     }
 }
 
-fn harmless(command: EditCommand) -> EditCommand {
+fn sanitize_edit(command: EditCommand) -> EditCommand {
     if let EditCommand::InsertString(text) = command {
-        return EditCommand::InsertString(typed_text(&text));
+        return EditCommand::InsertString(sanitize_pasted_text(&text));
     }
     command
 }
 
 /// Text as a keyboard could have typed it: no control character but line feed and tab, nothing that turns or hides.
-pub(crate) fn typed_text(text: &str) -> String {
+pub(crate) fn sanitize_pasted_text(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.chars()
         .filter(|c| {
@@ -180,10 +180,10 @@ pub(crate) fn typed_text(text: &str) -> String {
         .collect()
 }
 
-/// No colours, and no expansion of `!`: a line that begins with it is a shell command.
-struct Plain;
+/// No colors, and no expansion of `!`: a line that begins with it is a shell command.
+struct PlainHighlighter;
 
-impl Highlighter for Plain {
+impl Highlighter for PlainHighlighter {
     fn highlight(&self, line: &str, _cursor: usize) -> StyledText {
         let mut text = StyledText::new();
         text.push((Color::Default.normal(), line.to_owned()));
@@ -196,9 +196,9 @@ impl Highlighter for Plain {
 }
 
 /// A line that ends with one backslash goes on.
-struct Backslash;
+struct BackslashContinuation;
 
-impl Validator for Backslash {
+impl Validator for BackslashContinuation {
     fn validate(&self, line: &str) -> ValidationResult {
         let backslashes = line.len() - line.trim_end_matches('\\').len();
         if backslashes % 2 == 1 { ValidationResult::Incomplete } else { ValidationResult::Complete }
@@ -206,11 +206,11 @@ impl Validator for Backslash {
 }
 
 /// Completes what begins with `/`.
-struct Commands {
-    known: Known,
+struct CommandCompleter {
+    known: CompletionNames,
 }
 
-impl Completer for Commands {
+impl Completer for CommandCompleter {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
         let start = line[..position].rfind(' ').map_or(0, |at| at + 1);
         let suggestions: Vec<Suggestion> = completions(&line[..position], &self.known)

@@ -1,6 +1,6 @@
 //! The REPL's loop: one task that takes updates, what the person says, signals and time, one after the other.
 
-mod people;
+mod prompter;
 mod shell;
 
 use std::collections::HashSet;
@@ -11,33 +11,33 @@ use anyhow::Context as _;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use serde_json::json;
-use sysop_core::event::{Change, Decision, Event, Input, Origin, Update};
+use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::message::ModelRef;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 use sysop_core::session::SessionSpec;
-use sysop_core::transcript::{Body, Phase, Transcript, mode_word};
-use sysop_driver::face::{Opened, Routine, Session, Which};
-use sysop_tui::command::{COMMANDS, Line, parse};
+use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
+use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector};
+use sysop_tui::command::{COMMANDS, InputLine, parse};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::approval::Answer;
-use super::console::{Console, Request, Said};
-use super::editor::Label;
-use super::mirror::Window;
-use super::plain::{Plain, lines};
-use super::question::Reply;
-use super::rich::Rich;
-use super::screen::{Owner, Screen};
-use super::terminal::Quiet;
-use super::view::View;
-use super::{BY, ChatContext, Form, Known, Leaving};
+use super::approval::ApprovalOutcome;
+use super::editor::PromptLabel;
+use super::inline_screen::{InlineScreen, TerminalOwner};
+use super::input_reader::{InputReader, ReadRequest, UserInput};
+use super::no_echo::NoEcho;
+use super::panel_view::PanelView;
+use super::plain_view::{PlainView, lines};
+use super::program_prompt::PromptOutcome;
+use super::terminal_mirror::AlternateScreen;
+use super::view::ReplView;
+use super::{BY, CompletionNames, ExitBehavior, ReplContext, ReplLayout};
 use crate::exit::Exit;
 use crate::render::terminal_width;
-use crate::render::{Ink, Look, safe, words};
-use shell::Shell;
+use crate::render::{Ink, RenderOptions, safe, words};
+use shell::AttachedShell;
 
 /// How often what moves is drawn.
 const TICK: Duration = Duration::from_millis(120);
@@ -52,17 +52,17 @@ const PROVIDERS: [&str; 7] = ["openai", "gemini", "vertex", "ollama", "ollama+ss
 
 /// What the person is asked for at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Asked {
-    Nothing,
+enum ActiveRead {
+    None,
     Line,
-    Question(CallId),
-    Program(QuestionId),
+    Approval(CallId),
+    ProgramPrompt(QuestionId),
     Terminal,
 }
 
 /// What has been sent and has not shown in the log yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expected {
+enum AwaitedUpdate {
     /// A turn.
     Turn,
     /// Anything.
@@ -70,40 +70,40 @@ enum Expected {
 }
 
 pub(super) struct Repl {
-    context: ChatContext,
+    context: ReplContext,
     routines: Vec<Routine>,
-    session: std::sync::Arc<dyn Session>,
+    session: std::sync::Arc<dyn SessionHandle>,
     updates: BoxStream<'static, Update>,
     transcript: Transcript,
     replay_until: Seq,
     introduced: bool,
-    view: Box<dyn View>,
-    screen: Screen,
-    console: Console,
-    asked: Asked,
+    view: Box<dyn ReplView>,
+    screen: InlineScreen,
+    console: InputReader,
+    active_read: ActiveRead,
     withdrawing: bool,
     answered: Option<CallId>,
     /// Questions of programs that were answered here.
     settled: HashSet<QuestionId>,
     /// The last one that was drawn.
-    shown: Option<QuestionId>,
+    drawn_prompt: Option<QuestionId>,
     /// Whether Ctrl+C has refused one in this turn: the next one stops it.
     question_interrupted: bool,
     /// The session's terminal, while the person wants to be in it.
-    shell: Option<Shell>,
+    shell: Option<AttachedShell>,
     /// Their own terminal, while the session's is on it.
-    window: Option<Window>,
+    alternate_screen: Option<AlternateScreen>,
     pausing: bool,
-    expected: Option<(Expected, Instant)>,
+    expected: Option<(AwaitedUpdate, Instant)>,
     draft: String,
     turn_interrupted: bool,
     prompt_interrupted: bool,
-    quiet: Option<Quiet>,
+    no_echo: Option<NoEcho>,
     leaving: Option<Exit>,
 }
 
 /// The signals that mean something here.
-struct Signals {
+struct ReplSignals {
     interrupt: Signal,
     quit: Signal,
     terminate: Signal,
@@ -112,7 +112,7 @@ struct Signals {
     resized: Signal,
 }
 
-impl Signals {
+impl ReplSignals {
     fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -132,23 +132,25 @@ fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
 }
 
 impl Repl {
-    pub(super) fn new(context: ChatContext) -> anyhow::Result<Self> {
-        let (routines, hosts) = (context.desk.routines(), context.desk.hosts());
-        let known = Known {
+    pub(super) fn new(context: ReplContext) -> anyhow::Result<Self> {
+        let (routines, hosts) = (context.service.routines(), context.service.hosts());
+        let known = CompletionNames {
             routines: routines.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
             hosts: hosts.into_iter().map(|it| (it.name, it.description)).collect(),
         };
-        let (console, colour) = match context.form {
-            Form::Panels { colour } => (Console::on_terminal(context.history.clone(), known, colour), colour),
-            Form::Plain => (Console::by_lines(), false),
+        let (console, color) = match context.form {
+            ReplLayout::Panels { color } => {
+                (InputReader::on_terminal(context.history.clone(), known, color), color)
+            }
+            ReplLayout::Plain => (InputReader::by_lines(), false),
         };
-        let quiet = match context.form {
-            Form::Panels { .. } => Quiet::new(),
-            Form::Plain => None,
+        let no_echo = match context.form {
+            ReplLayout::Panels { .. } => NoEcho::new(),
+            ReplLayout::Plain => None,
         };
-        let look = Look { width: terminal_width(), colour };
-        let screen = Screen::new(Box::new(io::stdout()), look, console.printer());
-        let Opened { session, last, spec } = context.opened.clone();
+        let look = RenderOptions { width: terminal_width(), color };
+        let screen = InlineScreen::new(Box::new(io::stdout()), look, console.printer());
+        let AttachedSession { session, last, spec } = context.opened.clone();
         Ok(Self {
             updates: session.subscribe(Seq(0)),
             session,
@@ -158,20 +160,20 @@ impl Repl {
             view: view_of(context.form),
             screen,
             console,
-            asked: Asked::Nothing,
+            active_read: ActiveRead::None,
             withdrawing: false,
             answered: None,
             settled: HashSet::new(),
-            shown: None,
+            drawn_prompt: None,
             question_interrupted: false,
             shell: None,
-            window: None,
+            alternate_screen: None,
             pausing: false,
             expected: None,
             draft: String::new(),
             turn_interrupted: false,
             prompt_interrupted: false,
-            quiet,
+            no_echo,
             leaving: None,
             context,
             routines,
@@ -179,73 +181,73 @@ impl Repl {
     }
 
     pub(super) async fn run(mut self) -> anyhow::Result<Exit> {
-        let mut signals = Signals::new().context("signals cannot be received")?;
+        let mut signals = ReplSignals::new().context("signals cannot be received")?;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.introduce()?;
         if let Some(text) = self.context.task.take() {
-            self.send_and_expect(Input::Prompt { text }, Expected::Turn)?;
+            self.send_and_expect(Input::Prompt { text }, AwaitedUpdate::Turn)?;
         }
         loop {
-            self.ask_for_what_is_wanted()?;
+            self.sync_active_read()?;
             if let Some(exit) = self.leaving {
                 return self.leave(exit).await;
             }
             tokio::select! {
                 update = self.updates.next() => match update {
-                    Some(update) => self.updated(&update)?,
-                    None => self.gone()?,
+                    Some(update) => self.handle_update(&update)?,
+                    None => self.handle_session_closed()?,
                 },
-                said = self.console.said() => match said {
-                    Some(said) => self.said(said, &mut signals).await?,
+                said = self.console.next_input() => match said {
+                    Some(said) => self.handle_input(said, &mut signals).await?,
                     None => {
                         let why = "sysop hit a bug while it read the terminal; the session is kept";
                         self.view.say(why, Ink::Bad, &mut self.screen)?;
                         self.leaving = Some(Exit::Failed);
                     }
                 },
-                came = shell::next_of(&mut self.shell) => self.came(came)?,
-                _ = signals.interrupt.recv() => self.interrupted()?,
+                came = shell::next_shell_event(&mut self.shell) => self.handle_shell_event(came)?,
+                _ = signals.interrupt.recv() => self.handle_interrupt()?,
                 _ = signals.quit.recv() => self.pause()?,
                 _ = signals.terminate.recv() => self.leaving = Some(Exit::Terminated),
                 _ = signals.hang_up.recv() => self.leaving = Some(Exit::HungUp),
-                _ = signals.resumed.recv() => self.continued(),
+                _ = signals.resumed.recv() => self.resume_from_suspend(),
                 _ = signals.resized.recv() => self.resized()?,
-                _ = ticks.tick(), if self.moves() => self.tick()?,
+                _ = ticks.tick(), if self.is_animated() => self.tick()?,
             }
         }
     }
 
     /// Another program may have had the terminal; a line editor or a question sees to its own mode.
-    fn continued(&self) {
-        if self.asked == Asked::Nothing
-            && let Some(quiet) = &self.quiet
+    fn resume_from_suspend(&self) {
+        if self.active_read == ActiveRead::None
+            && let Some(no_echo) = &self.no_echo
         {
-            quiet.apply();
+            no_echo.apply();
         }
     }
 
-    fn moves(&self) -> bool {
-        self.running() || self.expected.is_some() || self.asked == Asked::Line
+    fn is_animated(&self) -> bool {
+        self.running() || self.expected.is_some() || self.active_read == ActiveRead::Line
     }
 
     fn tick(&mut self) -> io::Result<()> {
         if self.expected.is_some_and(|(_, since)| since.elapsed() > EXPECT) {
             self.expected = None;
         }
-        self.screen.flush_held()?;
-        if self.asked == Asked::Nothing {
+        self.screen.flush_pending()?;
+        if self.active_read == ActiveRead::None {
             self.view.tick(&self.transcript, &mut self.screen)?;
         }
         Ok(())
     }
 
     fn running(&self) -> bool {
-        !matches!(self.transcript.phase(), Phase::Idle | Phase::Paused { .. })
+        !matches!(self.transcript.phase(), SessionPhase::Idle | SessionPhase::Paused { .. })
     }
 
-    fn updated(&mut self, update: &Update) -> io::Result<()> {
-        let closed = self.closed_words(update);
+    fn handle_update(&mut self, update: &Update) -> io::Result<()> {
+        let closed = self.closed_prompt_text(update);
         self.transcript.apply(update);
         let Update::Logged(logged) = update else {
             if let Some(text) = closed {
@@ -260,10 +262,11 @@ impl Repl {
         match (&self.expected, &logged.event) {
             // What was before is not what came of it.
             _ if logged.seq <= self.replay_until => {}
-            (Some((Expected::Turn, _)), Event::TurnStarted { .. }) | (Some((Expected::Event, _)), _) => {
+            (Some((AwaitedUpdate::Turn, _)), Event::TurnStarted { .. })
+            | (Some((AwaitedUpdate::Event, _)), _) => {
                 self.expected = None;
             }
-            (Some((Expected::Turn, _)) | None, _) => {}
+            (Some((AwaitedUpdate::Turn, _)) | None, _) => {}
         }
         if matches!(logged.event, Event::TurnEnded { .. }) {
             self.turn_interrupted = false;
@@ -287,7 +290,7 @@ impl Repl {
     /// Says who answered the question that is open here.
     fn decided_elsewhere(&mut self, event: &Event) -> io::Result<()> {
         let Event::Decided { call, decision, by } = event else { return Ok(()) };
-        if self.asked != Asked::Question(call.clone()) || self.answered.as_ref() == Some(call) {
+        if self.active_read != ActiveRead::Approval(call.clone()) || self.answered.as_ref() == Some(call) {
             return Ok(());
         }
         let what = match decision {
@@ -303,7 +306,7 @@ impl Repl {
 
     /// Once the session is known: what it is, and where it was left.
     fn introduce(&mut self) -> io::Result<()> {
-        if self.introduced || self.transcript.facts().is_none() {
+        if self.introduced || self.transcript.session_info().is_none() {
             return Ok(());
         }
         self.introduced = true;
@@ -314,62 +317,71 @@ impl Repl {
         Ok(())
     }
 
-    fn gone(&mut self) -> io::Result<()> {
+    fn handle_session_closed(&mut self) -> io::Result<()> {
         let why = self.session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
         self.view.say(&why, Ink::Bad, &mut self.screen)?;
         self.leaving = Some(Exit::Failed);
         Ok(())
     }
 
-    fn wanted(&self) -> Asked {
+    fn required_read(&self) -> ActiveRead {
         if self.replaying() || !self.introduced {
-            return Asked::Nothing;
+            return ActiveRead::None;
         }
         let proposal = match self.transcript.phase() {
-            Phase::Waiting { call } if self.answered.as_ref() != Some(call) => Some(call),
-            Phase::Waiting { .. }
-            | Phase::Idle
-            | Phase::Thinking { .. }
-            | Phase::Running { .. }
-            | Phase::Paused { .. }
-            | Phase::Stopping => None,
+            SessionPhase::AwaitingApproval { call } if self.answered.as_ref() != Some(call) => Some(call),
+            SessionPhase::AwaitingApproval { .. }
+            | SessionPhase::Idle
+            | SessionPhase::Thinking { .. }
+            | SessionPhase::Running { .. }
+            | SessionPhase::Paused { .. }
+            | SessionPhase::Stopping => None,
         };
-        match (&self.asked, proposal, self.open_question()) {
+        match (&self.active_read, proposal, self.open_question()) {
             // A proposal that a person reads is not taken from under their fingers.
-            (Asked::Question(open), Some(call), _) if open == call => return Asked::Question(call.clone()),
-            (_, _, Some(question)) => return Asked::Program(question.id),
-            _ if self.expected.is_some() => return Asked::Nothing,
-            (_, Some(call), None) => return Asked::Question(call.clone()),
-            (_, None, None) if self.shell.is_some() => return Asked::Terminal,
+            (ActiveRead::Approval(open), Some(call), _) if open == call => {
+                return ActiveRead::Approval(call.clone());
+            }
+            (_, _, Some(question)) => return ActiveRead::ProgramPrompt(question.id),
+            _ if self.expected.is_some() => return ActiveRead::None,
+            (_, Some(call), None) => return ActiveRead::Approval(call.clone()),
+            (_, None, None) if self.shell.is_some() => return ActiveRead::Terminal,
             (_, None, None) => {}
         }
         match self.transcript.phase() {
-            Phase::Idle | Phase::Paused { .. } => Asked::Line,
-            Phase::Waiting { .. } | Phase::Thinking { .. } | Phase::Running { .. } | Phase::Stopping => {
-                Asked::Nothing
-            }
+            SessionPhase::Idle | SessionPhase::Paused { .. } => ActiveRead::Line,
+            SessionPhase::AwaitingApproval { .. }
+            | SessionPhase::Thinking { .. }
+            | SessionPhase::Running { .. }
+            | SessionPhase::Stopping => ActiveRead::None,
         }
     }
 
-    fn ask_for_what_is_wanted(&mut self) -> io::Result<()> {
+    fn sync_active_read(&mut self) -> io::Result<()> {
         if self.leaving.is_some() {
             return Ok(());
         }
-        let wanted = self.wanted();
-        match (&self.asked, wanted) {
-            (Asked::Nothing, Asked::Line) => self.ask_line(),
-            (Asked::Nothing, Asked::Question(call)) => self.ask_question(&call),
-            (Asked::Nothing, Asked::Program(_)) => self.ask_for_program(),
-            (Asked::Nothing, Asked::Terminal) => self.enter_shell(),
+        let wanted = self.required_read();
+        match (&self.active_read, wanted) {
+            (ActiveRead::None, ActiveRead::Line) => self.ask_line(),
+            (ActiveRead::None, ActiveRead::Approval(call)) => self.ask_question(&call),
+            (ActiveRead::None, ActiveRead::ProgramPrompt(_)) => self.ask_for_program(),
+            (ActiveRead::None, ActiveRead::Terminal) => self.enter_shell(),
             // A line stays open while another face works: what happens is printed above it.
-            (Asked::Line, Asked::Line | Asked::Nothing) | (Asked::Nothing, Asked::Nothing) => Ok(()),
-            (open @ (Asked::Question(_) | Asked::Program(_) | Asked::Terminal), wanted)
-                if *open == wanted =>
-            {
-                Ok(())
-            }
-            (Asked::Line, _) if !self.screen.above_is_shown() => Ok(()),
-            (Asked::Line | Asked::Question(_) | Asked::Program(_) | Asked::Terminal, _) => {
+            (ActiveRead::Line, ActiveRead::Line | ActiveRead::None)
+            | (ActiveRead::None, ActiveRead::None) => Ok(()),
+            (
+                open @ (ActiveRead::Approval(_) | ActiveRead::ProgramPrompt(_) | ActiveRead::Terminal),
+                wanted,
+            ) if *open == wanted => Ok(()),
+            (ActiveRead::Line, _) if !self.screen.printer_is_idle() => Ok(()),
+            (
+                ActiveRead::Line
+                | ActiveRead::Approval(_)
+                | ActiveRead::ProgramPrompt(_)
+                | ActiveRead::Terminal,
+                _,
+            ) => {
                 if !self.withdrawing {
                     self.withdrawing = true;
                     self.console.withdraw();
@@ -382,108 +394,108 @@ impl Repl {
     fn ask_line(&mut self) -> io::Result<()> {
         let label = self.label();
         match self.context.form {
-            Form::Panels { .. } => self.screen.give(Owner::Editor)?,
-            Form::Plain => {
+            ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Editor)?,
+            ReplLayout::Plain => {
                 self.screen.blank_row()?;
                 self.screen.text("You: ")?;
             }
         }
-        self.asked = Asked::Line;
-        self.console.request(Request::Line { label, draft: std::mem::take(&mut self.draft) });
+        self.active_read = ActiveRead::Line;
+        self.console.request(ReadRequest::Line { label, draft: std::mem::take(&mut self.draft) });
         Ok(())
     }
 
-    fn label(&self) -> Label {
+    fn label(&self) -> PromptLabel {
         let mut left = String::new();
-        if let Some(facts) = self.transcript.facts() {
-            left = format!("{} {} ", words::short_place(facts.place()), facts.model);
+        if let Some(facts) = self.transcript.session_info() {
+            left = format!("{} {} ", words::host_summary(facts.place()), facts.model);
             if facts.approve != ApprovalMode::Ask {
-                left.push_str(&format!("{} ", mode_word(facts.approve)));
+                left.push_str(&format!("{} ", approval_label(facts.approve)));
             }
             if facts.mode == Mode::Chat {
                 left.push_str("chat ");
             }
         }
-        if matches!(self.transcript.phase(), Phase::Paused { .. }) {
+        if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) {
             left.push_str("paused ");
         }
-        Label { left: safe(&left), sign: "› " }
+        PromptLabel { left: safe(&left), sign: "› " }
     }
 
     fn ask_question(&mut self, call: &CallId) -> io::Result<()> {
         let Some(plan) = self.transcript.plan(call) else { return Ok(()) };
         let question = self.view.question(plan, &self.transcript, &self.screen);
         match self.context.form {
-            Form::Panels { .. } => self.screen.give(Owner::Question)?,
-            Form::Plain => {
+            ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Prompt)?,
+            ReplLayout::Plain => {
                 self.screen.blank_row()?;
                 self.screen.text(&lines(&question.rows))?;
             }
         }
-        self.asked = Asked::Question(call.clone());
-        self.console.request(Request::Question(question));
+        self.active_read = ActiveRead::Approval(call.clone());
+        self.console.request(ReadRequest::Approval(question));
         Ok(())
     }
 
-    async fn said(&mut self, said: Said, signals: &mut Signals) -> anyhow::Result<()> {
+    async fn handle_input(&mut self, said: UserInput, signals: &mut ReplSignals) -> anyhow::Result<()> {
         let withdrawn = self.withdrawing;
-        let asked = match &said {
-            Said::Notice(_) => self.asked.clone(),
-            Said::Line(_)
-            | Said::Interrupt
-            | Said::End
-            | Said::Withdrawn(_)
-            | Said::Answer(_)
-            | Said::Reply(_)
-            | Said::Left
-            | Said::Failed(_) => {
+        let active_read = match &said {
+            UserInput::Notice(_) => self.active_read.clone(),
+            UserInput::Line(_)
+            | UserInput::Interrupt
+            | UserInput::End
+            | UserInput::Withdrawn(_)
+            | UserInput::Approval(_)
+            | UserInput::ProgramPrompt(_)
+            | UserInput::LeftTerminal
+            | UserInput::Failed(_) => {
                 self.withdrawing = false;
-                self.window = None;
-                self.screen.give(Owner::Screen)?;
-                self.screen.entered();
-                std::mem::replace(&mut self.asked, Asked::Nothing)
+                self.alternate_screen = None;
+                self.screen.set_owner(TerminalOwner::Output)?;
+                self.screen.note_enter();
+                std::mem::replace(&mut self.active_read, ActiveRead::None)
             }
         };
         match said {
             // A line that could not be taken back was written before the question came up.
-            Said::Line(line) if withdrawn && !line.trim().is_empty() => {
+            UserInput::Line(line) if withdrawn && !line.trim().is_empty() => {
                 self.note("a question came up; that line was not sent")?;
                 self.draft = line;
             }
-            Said::Line(line) => {
+            UserInput::Line(line) => {
                 self.prompt_interrupted = false;
-                self.line(&line, signals).await?;
+                self.handle_line(&line, signals).await?;
             }
-            Said::Interrupt => self.interrupted_at_prompt()?,
-            Said::End => {
+            UserInput::Interrupt => self.interrupted_at_prompt()?,
+            UserInput::End => {
                 self.leaving = Some(Exit::Done);
             }
-            Said::Withdrawn(draft) => self.draft = draft,
-            Said::Answer(answer) => {
-                if let Asked::Question(call) = asked {
+            UserInput::Withdrawn(draft) => self.draft = draft,
+            UserInput::Approval(answer) => {
+                if let ActiveRead::Approval(call) = active_read {
                     self.answer(call, answer)?;
                 }
             }
-            Said::Reply(reply) => {
-                if let Asked::Program(id) = asked {
-                    self.replied(id, reply)?;
+            UserInput::ProgramPrompt(reply) => {
+                if let ActiveRead::ProgramPrompt(id) = active_read {
+                    self.handle_prompt_outcome(id, reply)?;
                 }
             }
-            Said::Left => self.left_shell(withdrawn),
-            Said::Failed(error) => anyhow::bail!("the terminal cannot be read: {error}"),
-            Said::Notice(text) => self.view.say(&text, Ink::Warn, &mut self.screen)?,
+            UserInput::LeftTerminal => self.left_shell(withdrawn),
+            UserInput::Failed(error) => anyhow::bail!("the terminal cannot be read: {error}"),
+            UserInput::Notice(text) => self.view.say(&text, Ink::Warn, &mut self.screen)?,
         }
         Ok(())
     }
 
-    fn answer(&mut self, call: CallId, answer: Answer) -> io::Result<()> {
+    fn answer(&mut self, call: CallId, answer: ApprovalOutcome) -> io::Result<()> {
         let decision = match answer {
-            Answer::Allow(command) => Decision::Allow { command },
-            Answer::AllowSession(command) => Decision::AllowSession { command },
-            Answer::Reject(reason) => Decision::Reject { reason },
-            Answer::Stop => Decision::Reject { reason: "stop".to_owned() },
-            Answer::Interrupt => return self.interrupted(),
-            Answer::Withdrawn => return Ok(()),
+            ApprovalOutcome::Allow(command) => Decision::Allow { command },
+            ApprovalOutcome::AllowSession(command) => Decision::AllowSession { command },
+            ApprovalOutcome::Reject(reason) => Decision::Reject { reason },
+            ApprovalOutcome::StopTurn => Decision::Reject { reason: "stop".to_owned() },
+            ApprovalOutcome::Interrupt => return self.handle_interrupt(),
+            ApprovalOutcome::Withdrawn => return Ok(()),
         };
         self.answered = Some(call.clone());
         self.send(Input::Decision { call, decision, by: BY.to_owned() })
@@ -497,26 +509,26 @@ impl Repl {
         Ok(())
     }
 
-    fn send_and_expect(&mut self, input: Input, what: Expected) -> io::Result<()> {
+    fn send_and_expect(&mut self, input: Input, what: AwaitedUpdate) -> io::Result<()> {
         self.expected = Some((what, Instant::now()));
         self.send(input)
     }
 
     /// Ctrl+C while nothing is read, or in a question.
-    fn interrupted(&mut self) -> io::Result<()> {
-        if self.give_up_shell() {
+    fn handle_interrupt(&mut self) -> io::Result<()> {
+        if self.cancel_shell() {
             return Ok(());
         }
-        if let Asked::Program(id) = self.asked
+        if let ActiveRead::ProgramPrompt(id) = self.active_read
             && !self.settled.contains(&id)
         {
-            return self.replied(id, Reply::Interrupted);
+            return self.handle_prompt_outcome(id, PromptOutcome::Interrupted);
         }
         if !self.running() && self.expected.is_none() {
             return match self.context.form {
-                Form::Panels { .. } => self.interrupted_at_prompt(),
+                ReplLayout::Panels { .. } => self.interrupted_at_prompt(),
                 // As in the lsimons-agent design.
-                Form::Plain => {
+                ReplLayout::Plain => {
                     self.leaving = Some(Exit::Done);
                     Ok(())
                 }
@@ -547,9 +559,9 @@ impl Repl {
         }
         if self.pausing
             && self.session.terminal().is_some()
-            && matches!(self.context.form, Form::Panels { .. })
+            && matches!(self.context.form, ReplLayout::Panels { .. })
         {
-            return self.want_shell();
+            return self.request_shell();
         }
         self.pausing = true;
         self.send(Input::Pause)?;
@@ -557,45 +569,45 @@ impl Repl {
         self.view.say(&format!("pausing after this step{more}"), Ink::Warn, &mut self.screen)
     }
 
-    async fn line(&mut self, line: &str, signals: &mut Signals) -> anyhow::Result<()> {
+    async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
         match parse(line) {
-            Line::Empty => {}
-            Line::Prompt(text) => {
+            InputLine::Empty => {}
+            InputLine::Prompt(text) => {
                 self.view.own_prompt(&text);
-                self.send_and_expect(Input::Prompt { text }, Expected::Turn)?;
+                self.send_and_expect(Input::Prompt { text }, AwaitedUpdate::Turn)?;
             }
-            Line::Shell(command) => self.direct("bash", json!({ "command": command }), Origin::Typed)?,
-            Line::Undo => self.direct("undo", json!({}), Origin::Typed)?,
-            Line::Run { name, values } => self.routine(&name, &values)?,
-            Line::Help => self.help()?,
-            Line::Exit => self.leaving = Some(Exit::Done),
-            Line::Clear => {
-                self.send_and_expect(Input::Clear, Expected::Event)?;
-                if let Form::Panels { .. } = self.context.form {
+            InputLine::Shell(command) => self.direct("bash", json!({ "command": command }), Origin::User)?,
+            InputLine::Undo => self.direct("undo", json!({}), Origin::User)?,
+            InputLine::Run { name, values } => self.routine(&name, &values)?,
+            InputLine::Help => self.help()?,
+            InputLine::Exit => self.leaving = Some(Exit::Done),
+            InputLine::Clear => {
+                self.send_and_expect(Input::Clear, AwaitedUpdate::Event)?;
+                if let ReplLayout::Panels { .. } = self.context.form {
                     self.screen.clear()?;
                     self.view.header(&self.transcript, &mut self.screen)?;
                 }
             }
-            Line::New => self.open(Which::New).await?,
-            Line::Resume(None) if matches!(self.transcript.phase(), Phase::Paused { .. }) => {
-                self.send_and_expect(Input::Resume, Expected::Event)?;
+            InputLine::New => self.open(SessionSelector::New).await?,
+            InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
+                self.send_and_expect(Input::Resume, AwaitedUpdate::Event)?;
             }
-            Line::Resume(None) => self.list_sessions().await?,
-            Line::Resume(Some(id)) => self.open(Which::Earlier(id)).await?,
-            Line::Model(name) => self.model(name.as_deref())?,
-            Line::Approve(mode) => self.approve(mode)?,
-            Line::Mode(mode) => self.mode(mode)?,
-            Line::Host(None) => self.place()?,
-            Line::Host(Some(host)) => self.open(Which::On(host)).await?,
-            Line::Keys(keys) => {
-                self.direct("send_keys", json!({ "keys": keys, "reasoning": "" }), Origin::Typed)?;
+            InputLine::Resume(None) => self.list_sessions().await?,
+            InputLine::Resume(Some(id)) => self.open(SessionSelector::Existing(id)).await?,
+            InputLine::Model(name) => self.model(name.as_deref())?,
+            InputLine::Approve(mode) => self.approve(mode)?,
+            InputLine::Mode(mode) => self.mode(mode)?,
+            InputLine::Host(None) => self.show_location()?,
+            InputLine::Host(Some(host)) => self.open(SessionSelector::NewOnHost(host)).await?,
+            InputLine::Keys(keys) => {
+                self.direct("send_keys", json!({ "keys": keys, "reasoning": "" }), Origin::User)?;
             }
-            Line::Routines => self.list_routines()?,
-            Line::OpenShell => self.open_shell(signals).await?,
-            Line::Pause => self.pause()?,
-            Line::Stop => self.stop()?,
-            Line::Retry => self.retry()?,
-            Line::Wrong(text) => self.view.say(&text, Ink::Warn, &mut self.screen)?,
+            InputLine::Routines => self.list_routines()?,
+            InputLine::OpenShell => self.open_shell(signals).await?,
+            InputLine::Pause => self.pause()?,
+            InputLine::Stop => self.stop()?,
+            InputLine::Retry => self.retry()?,
+            InputLine::Wrong(text) => self.view.say(&text, Ink::Warn, &mut self.screen)?,
         }
         Ok(())
     }
@@ -606,7 +618,7 @@ impl Repl {
 
     fn direct(&mut self, tool: &str, arguments: serde_json::Value, origin: Origin) -> io::Result<()> {
         let serde_json::Value::Object(arguments) = arguments else { return Ok(()) };
-        self.send_and_expect(Input::Direct { tool: tool.to_owned(), arguments, origin }, Expected::Turn)
+        self.send_and_expect(Input::Direct { tool: tool.to_owned(), arguments, origin }, AwaitedUpdate::Turn)
     }
 
     fn routine(&mut self, name: &str, values: &[(String, String)]) -> io::Result<()> {
@@ -642,7 +654,7 @@ impl Repl {
     }
 
     async fn list_sessions(&mut self) -> io::Result<()> {
-        match self.context.desk.list().await {
+        match self.context.service.list().await {
             Ok(sessions) if sessions.is_empty() => self.note("there is no earlier session"),
             Ok(sessions) => {
                 let lines: Vec<String> = sessions
@@ -657,12 +669,12 @@ impl Repl {
         }
     }
 
-    async fn open(&mut self, which: Which) -> io::Result<()> {
-        match self.context.desk.open(which).await {
+    async fn open(&mut self, which: SessionSelector) -> io::Result<()> {
+        match self.context.service.open(which).await {
             Ok(opened) => {
                 // Of the one before nothing is kept: one that lives on a server would go on lending its tools.
                 self.context.opened = opened.clone();
-                let Opened { session, last, spec } = opened;
+                let AttachedSession { session, last, spec } = opened;
                 self.updates = session.subscribe(Seq(0));
                 self.session = session;
                 self.transcript = transcript_of(&spec, last);
@@ -670,7 +682,7 @@ impl Repl {
                 self.introduced = false;
                 self.answered = None;
                 self.settled.clear();
-                self.shown = None;
+                self.drawn_prompt = None;
                 self.shell = None;
                 self.view = view_of(self.context.form);
                 self.introduce()
@@ -680,7 +692,9 @@ impl Repl {
     }
 
     fn model(&mut self, name: Option<&str>) -> io::Result<()> {
-        let Some(current) = self.transcript.facts().map(|facts| facts.model.clone()) else { return Ok(()) };
+        let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {
+            return Ok(());
+        };
         let Some(name) = name else { return self.note(&format!("the model is {current}")) };
         let model = match name.split_once('/') {
             Some((provider, model)) if PROVIDERS.contains(&provider) && !model.is_empty() => {
@@ -688,69 +702,75 @@ impl Repl {
             }
             Some(_) | None => ModelRef::new(current.provider, name),
         };
-        self.send_and_expect(Input::Configure { change: Change::Model(model) }, Expected::Event)
+        self.send_and_expect(Input::Configure { change: ConfigChange::Model(model) }, AwaitedUpdate::Event)
     }
 
     fn approve(&mut self, mode: Option<ApprovalMode>) -> io::Result<()> {
         if let Some(mode) = mode {
-            return self.send_and_expect(Input::Configure { change: Change::Approve(mode) }, Expected::Event);
+            return self.send_and_expect(
+                Input::Configure { change: ConfigChange::Approve(mode) },
+                AwaitedUpdate::Event,
+            );
         }
-        let mode = self.transcript.facts().map_or("unknown", |facts| mode_word(facts.approve));
+        let mode = self.transcript.session_info().map_or("unknown", |facts| approval_label(facts.approve));
         self.note(&format!("approval is {mode}; /approve ask, auto or never changes it"))
     }
 
     fn mode(&mut self, mode: Option<Mode>) -> io::Result<()> {
         if let Some(mode) = mode {
-            return self.send_and_expect(Input::Configure { change: Change::Mode(mode) }, Expected::Event);
+            return self.send_and_expect(
+                Input::Configure { change: ConfigChange::Mode(mode) },
+                AwaitedUpdate::Event,
+            );
         }
-        let mode = self.transcript.facts().map(|facts| facts.mode).unwrap_or_default();
-        self.note(words::mode_now(mode))
+        let mode = self.transcript.session_info().map(|facts| facts.mode).unwrap_or_default();
+        self.note(words::mode_help(mode))
     }
 
     fn stop(&mut self) -> io::Result<()> {
-        if matches!(self.transcript.phase(), Phase::Paused { .. }) {
-            return self.send_and_expect(Input::Cancel, Expected::Event);
+        if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) {
+            return self.send_and_expect(Input::Cancel, AwaitedUpdate::Event);
         }
         self.note("nothing is paused")
     }
 
     fn retry(&mut self) -> io::Result<()> {
-        let prompted = self.transcript.items().any(|item| matches!(item.body, Body::Prompt(_)));
+        let prompted = self.transcript.items().any(|item| matches!(item.body, ItemBody::Prompt(_)));
         if !prompted {
             return self.note("there is no prompt that could be tried again");
         }
-        self.send_and_expect(Input::Retry, Expected::Turn)
+        self.send_and_expect(Input::Retry, AwaitedUpdate::Turn)
     }
 
     async fn leave(mut self, exit: Exit) -> anyhow::Result<Exit> {
-        if self.context.leaving == Leaving::StopsIt && self.running() && !self.turn_interrupted {
+        if self.context.leaving == ExitBehavior::StopTurn && self.running() && !self.turn_interrupted {
             self.send(Input::Cancel)?;
         }
-        self.window = None;
+        self.alternate_screen = None;
         self.left_shell(false);
         // A line of the plain form is read until it ends.
         let can_be_taken_back = match self.context.form {
-            Form::Panels { .. } => self.asked != Asked::Nothing,
-            Form::Plain => matches!(self.asked, Asked::Program(_)),
+            ReplLayout::Panels { .. } => self.active_read != ActiveRead::None,
+            ReplLayout::Plain => matches!(self.active_read, ActiveRead::ProgramPrompt(_)),
         };
         if can_be_taken_back {
             self.console.withdraw();
             // The editor puts the terminal in order before it answers; one that does not is not waited for.
-            let _ = tokio::time::timeout(LEAVE, self.console.said()).await;
-            self.screen.give(Owner::Screen)?;
+            let _ = tokio::time::timeout(LEAVE, self.console.next_input()).await;
+            self.screen.set_owner(TerminalOwner::Output)?;
         }
         self.screen.last_row(None)?;
-        if self.transcript.turn().0 > 0 && matches!(self.context.form, Form::Panels { .. }) {
-            let text = format!("`{}{}` goes on from here", self.context.again, self.session.id());
+        if self.transcript.turn().0 > 0 && matches!(self.context.form, ReplLayout::Panels { .. }) {
+            let text = format!("`{}{}` goes on from here", self.context.resume_command, self.session.id());
             self.note(&text)?;
         }
         Ok(exit)
     }
 }
 
-fn view_of(form: Form) -> Box<dyn View> {
+fn view_of(form: ReplLayout) -> Box<dyn ReplView> {
     match form {
-        Form::Panels { .. } => Box::<Rich>::default(),
-        Form::Plain => Box::<Plain>::default(),
+        ReplLayout::Panels { .. } => Box::<PanelView>::default(),
+        ReplLayout::Plain => Box::<PlainView>::default(),
     }
 }

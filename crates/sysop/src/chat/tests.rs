@@ -10,19 +10,19 @@ use std::time::Duration;
 use expect_test::expect;
 use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::message::ModelRef;
-use sysop_driver::face::{Named, Routine, Which};
+use sysop_driver::frontend::{NamedItem, Routine, SessionSelector};
 use sysop_driver::port::SessionSummary;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::approval::{self, Answer, Console, GUARD, Question};
-use super::fake::Fake;
+use super::approval::{self, ApprovalIo, ApprovalOutcome, ApprovalPrompt, GUARD};
+use super::fake_session::FakeSession;
 use super::*;
 use crate::exec;
 use crate::render::tests::intruder;
-use crate::render::{Ink, Row, Span, paint, row};
+use crate::render::{Ink, TextRow, TextSpan, paint, row};
 
-mod driven;
-mod people;
+mod end_to_end;
+mod prompter;
 
 /// The longest that anything in these tests may take.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -36,32 +36,36 @@ fn plays_the_binary() {
     let Ok(form) = std::env::var(FORM) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let code = runtime.block_on(async {
-        let fake = Fake::new();
+        let fake = FakeSession::new();
         match form.as_str() {
-            "panels" => run(context(fake, Form::Panels { colour: true })).await.unwrap(),
-            "plain" => run(context(fake, Form::Plain)).await.unwrap(),
-            "terminal" => {
-                run(context(Fake::with_terminal(false), Form::Panels { colour: true })).await.unwrap()
-            }
+            "panels" => run(context(fake, ReplLayout::Panels { color: true })).await.unwrap(),
+            "plain" => run(context(fake, ReplLayout::Plain)).await.unwrap(),
+            "terminal" => run(context(FakeSession::with_terminal(false), ReplLayout::Panels { color: true }))
+                .await
+                .unwrap(),
             "driven" => {
                 let file = PathBuf::from(std::env::var_os(HISTORY).unwrap()).with_file_name("log.db");
-                let opened = driven::session(&file);
-                run(ChatContext { opened, ..context(fake, Form::Panels { colour: true }) }).await.unwrap()
+                let opened = end_to_end::session(&file);
+                run(ReplContext { opened, ..context(fake, ReplLayout::Panels { color: true }) })
+                    .await
+                    .unwrap()
             }
-            "far" => run(context(Fake::with_terminal(true), Form::Panels { colour: true })).await.unwrap(),
+            "far" => run(context(FakeSession::with_terminal(true), ReplLayout::Panels { color: true }))
+                .await
+                .unwrap(),
             task => exec::run(exec_context(&fake, task)).await,
         }
     });
     std::process::exit(code.code().into());
 }
 
-fn exec_context(fake: &Arc<Fake>, task: &str) -> exec::ExecContext {
+fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
     exec::ExecContext {
         opened: fake.opened(),
-        task: exec::Task::Prompt(task.into()),
-        form: exec::Form::Human,
+        task: exec::ExecTask::Prompt(task.into()),
+        form: exec::ExecFormat::Human,
         out: Box::new(std::io::stdout()),
-        terminal: Some(crate::render::Look { width: 80, colour: true }),
+        terminal: Some(crate::render::RenderOptions { width: 80, color: true }),
         err: Box::new(std::io::stderr()),
         ask: Some(exec::ask_on_terminal(true)),
         ask_for_program: Some(exec::ask_for_programs_on_terminal(true)),
@@ -69,7 +73,7 @@ fn exec_context(fake: &Arc<Fake>, task: &str) -> exec::ExecContext {
     }
 }
 
-fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
+fn context(fake: Arc<FakeSession>, form: ReplLayout) -> ReplContext {
     let opened = fake.opened();
     let other = fake.clone();
     // Another face gives a task when this process is told to play it.
@@ -85,12 +89,12 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
             other.answer_as_other();
         }
     });
-    let earlier = Fake::new();
+    let earlier = FakeSession::new();
     earlier.send_as_other(sysop_core::event::Input::Prompt { text: "hello from before".into() });
-    ChatContext {
+    ReplContext {
         opened,
         task: None,
-        desk: Arc::new(TestDesk { earlier }),
+        service: Arc::new(TestSessionService { earlier }),
         shell: Box::new(|| {
             let mut command = std::process::Command::new("sh");
             command.args(["-c", "echo in the shell; read line; echo got $line"]);
@@ -98,26 +102,28 @@ fn context(fake: Arc<Fake>, form: Form) -> ChatContext {
         }),
         history: std::env::var_os(HISTORY).map(PathBuf::from),
         form,
-        again: "sysop chat --resume ".to_owned(),
-        leaving: super::Leaving::StopsIt,
+        resume_command: "sysop chat --resume ".to_owned(),
+        leaving: super::ExitBehavior::StopTurn,
     }
 }
 
 /// Knows one earlier session, two hosts and a routine.
-struct TestDesk {
-    earlier: Arc<Fake>,
+struct TestSessionService {
+    earlier: Arc<FakeSession>,
 }
 
 #[async_trait::async_trait]
-impl Desk for TestDesk {
-    async fn open(&self, which: Which) -> Result<Opened, String> {
+impl SessionService for TestSessionService {
+    async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String> {
         match which {
-            Which::New => Ok(Fake::new().opened()),
-            Which::On(host) if host == "gone" => Err("gone cannot be reached; is its name right?".into()),
-            Which::On(host) => Ok(Fake::on(&host).opened()),
-            Which::Earlier(id) if id == "s-0" => Ok(self.earlier.opened()),
-            Which::Earlier(id) => Err(format!("there is no session {id}")),
-            Which::Fork { .. } => Err("the REPL forks nothing".into()),
+            SessionSelector::New => Ok(FakeSession::new().opened()),
+            SessionSelector::NewOnHost(host) if host == "gone" => {
+                Err("gone cannot be reached; is its name right?".into())
+            }
+            SessionSelector::NewOnHost(host) => Ok(FakeSession::on(&host).opened()),
+            SessionSelector::Existing(id) if id == "s-0" => Ok(self.earlier.opened()),
+            SessionSelector::Existing(id) => Err(format!("there is no session {id}")),
+            SessionSelector::Fork { .. } => Err("the REPL forks nothing".into()),
         }
     }
 
@@ -137,16 +143,16 @@ impl Desk for TestDesk {
         Vec::new()
     }
 
-    async fn artefact(&self, _: &SessionId, name: &str) -> Result<Vec<u8>, String> {
-        Err(format!("there is no artefact {name}"))
+    async fn artifact(&self, _: &SessionId, name: &str) -> Result<Vec<u8>, String> {
+        Err(format!("there is no artifact {name}"))
     }
 
     async fn paths(&self, _: &SessionId, _: &str, _: usize) -> Vec<String> {
         Vec::new()
     }
 
-    fn hosts(&self) -> Vec<Named> {
-        let named = |name: &str, what: &str| Named { name: name.into(), description: what.into() };
+    fn hosts(&self) -> Vec<NamedItem> {
+        let named = |name: &str, what: &str| NamedItem { name: name.into(), description: what.into() };
         vec![named("web1", "the first"), named("web2", "the second")]
     }
 
@@ -154,7 +160,7 @@ impl Desk for TestDesk {
         vec![Routine {
             name: "greet".into(),
             description: "Says hello".into(),
-            variables: vec![Named { name: "name".into(), description: "whom to greet".into() }],
+            variables: vec![NamedItem { name: "name".into(), description: "whom to greet".into() }],
             render: Arc::new(|values| greeting().render(values).map_err(|error| error.to_string())),
         }]
     }
@@ -818,7 +824,7 @@ struct Scripted {
     edits: Vec<Option<String>>,
 }
 
-impl Console for Scripted {
+impl ApprovalIo for Scripted {
     fn key(&mut self, wait: Duration) -> std::io::Result<Option<crossterm::event::KeyEvent>> {
         let next = self.keys.first().map(|(at, _)| Duration::from_millis(*at));
         match next {
@@ -839,7 +845,7 @@ impl Console for Scripted {
         self.now
     }
 
-    fn row(&mut self, row: &[Span]) -> std::io::Result<()> {
+    fn row(&mut self, row: &[TextSpan]) -> std::io::Result<()> {
         self.drawn.push(format!("{} {}", self.now.as_millis(), paint(row, false)));
         Ok(())
     }
@@ -854,9 +860,10 @@ impl Console for Scripted {
     }
 }
 
-fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (Answer, Vec<String>, Duration) {
-    let rows: Vec<Row> = vec![row("$ rm x", Ink::Code)];
-    let question = Question { rows, command: Some("rm \u{1b}x".into()), covers: "any plain `rm …`".into() };
+fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, Vec<String>, Duration) {
+    let rows: Vec<TextRow> = vec![row("$ rm x", Ink::Code)];
+    let question =
+        ApprovalPrompt { rows, command: Some("rm \u{1b}x".into()), covers: "any plain `rm …`".into() };
     let mut console = Scripted { now: Duration::ZERO, keys: keys.to_vec(), drawn: Vec::new(), edits };
     let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
     (answer, console.drawn, console.now)
@@ -864,9 +871,12 @@ fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (Answer, Vec<Strin
 
 #[test]
 fn a_key_counts_only_when_it_is_pressed_after_the_question() {
-    assert_eq!(asked(&[(0, 'y'), (299, 'y'), (900, 'n'), (901, 's')], vec![None]).0, Answer::Stop);
+    assert_eq!(
+        asked(&[(0, 'y'), (299, 'y'), (900, 'n'), (901, 's')], vec![None]).0,
+        ApprovalOutcome::StopTurn
+    );
     let (answer, drawn, at) = asked(&[(100, 'y'), (350, 'y'), (700, 'y')], vec![]);
-    assert_eq!((answer, at), (Answer::Allow(None), Duration::from_millis(700)));
+    assert_eq!((answer, at), (ApprovalOutcome::Allow(None), Duration::from_millis(700)));
     // Each early key begins the guard anew, and the question comes only after it.
     assert_eq!(drawn[0], "0 $ rm x");
     assert!(drawn[1].starts_with(&format!("{} Run it?", 350 + GUARD.as_millis())), "{drawn:?}");
@@ -874,26 +884,29 @@ fn a_key_counts_only_when_it_is_pressed_after_the_question() {
 
 #[test]
 fn keys_mean_what_they_say() {
-    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'A')], vec![]).0, Answer::AllowSession(None));
-    assert_eq!(asked(&[(400, 'n')], vec![Some(" why ".into())]).0, Answer::Reject("why".into()));
-    assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, Answer::Allow(None));
+    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'A')], vec![]).0, ApprovalOutcome::AllowSession(None));
+    assert_eq!(asked(&[(400, 'n')], vec![Some(" why ".into())]).0, ApprovalOutcome::Reject("why".into()));
+    assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, ApprovalOutcome::Allow(None));
     let (answer, drawn, _) = asked(&[(400, 'e')], vec![Some("rm -i x".into())]);
-    assert_eq!(answer, Answer::Allow(Some("rm -i x".into())));
+    assert_eq!(answer, ApprovalOutcome::Allow(Some("rm -i x".into())));
     assert!(drawn.contains(&"400 [command] \"rm x\"".to_owned()), "{drawn:?}");
-    assert_eq!(asked(&[(400, 'e'), (401, 's')], vec![Some("  ".into())]).0, Answer::Stop);
+    assert_eq!(asked(&[(400, 'e'), (401, 's')], vec![Some("  ".into())]).0, ApprovalOutcome::StopTurn);
 }
 
 #[test]
 fn the_form_fits_the_surroundings() {
-    let around = Surroundings { plain: false, no_colour: false, term: "xterm", terminal: true };
-    assert_eq!(Form::choose(around), Form::Panels { colour: true });
-    assert_eq!(Form::choose(Surroundings { no_colour: true, ..around }), Form::Panels { colour: false });
+    let around = TerminalTraits { plain: false, no_color: false, term: "xterm", terminal: true };
+    assert_eq!(ReplLayout::choose(around), ReplLayout::Panels { color: true });
+    assert_eq!(
+        ReplLayout::choose(TerminalTraits { no_color: true, ..around }),
+        ReplLayout::Panels { color: false }
+    );
     for plain in [
-        Surroundings { plain: true, ..around },
-        Surroundings { term: "dumb", ..around },
-        Surroundings { term: "", ..around },
-        Surroundings { terminal: false, ..around },
+        TerminalTraits { plain: true, ..around },
+        TerminalTraits { term: "dumb", ..around },
+        TerminalTraits { term: "", ..around },
+        TerminalTraits { terminal: false, ..around },
     ] {
-        assert_eq!(Form::choose(plain), Form::Plain);
+        assert_eq!(ReplLayout::choose(plain), ReplLayout::Plain);
     }
 }

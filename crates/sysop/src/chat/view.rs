@@ -5,24 +5,29 @@ use std::io;
 use sysop_core::event::Update;
 use sysop_core::transcript::{Plan, Transcript};
 
-use super::approval::Question;
-use super::screen::Screen;
+use super::approval::ApprovalPrompt;
+use super::inline_screen::InlineScreen;
 use crate::render::Ink;
 
 /// Draws a session onto a screen.
-pub(crate) trait View: Send {
+pub(crate) trait ReplView: Send {
     /// Draws what an update, which the transcript has already taken in, changed.
-    fn update(&mut self, update: &Update, transcript: &Transcript, screen: &mut Screen) -> io::Result<()>;
+    fn update(
+        &mut self,
+        update: &Update,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()>;
     /// Draws what moves with time.
-    fn tick(&mut self, transcript: &Transcript, screen: &mut Screen) -> io::Result<()>;
+    fn tick(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
     /// Takes note of a prompt that was typed here, and so is on the screen already.
     fn own_prompt(&mut self, text: &str);
     /// Makes the question about a plan.
-    fn question(&mut self, plan: &Plan, transcript: &Transcript, screen: &Screen) -> Question;
+    fn question(&mut self, plan: &Plan, transcript: &Transcript, screen: &InlineScreen) -> ApprovalPrompt;
     /// Says something of the face's own.
-    fn say(&mut self, text: &str, ink: Ink, screen: &mut Screen) -> io::Result<()>;
+    fn say(&mut self, text: &str, ink: Ink, screen: &mut InlineScreen) -> io::Result<()>;
     /// Draws what the session is.
-    fn header(&mut self, transcript: &Transcript, screen: &mut Screen) -> io::Result<()>;
+    fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
     /// Draws the last turn of a session that was opened again.
-    fn recap(&mut self, transcript: &Transcript, screen: &mut Screen) -> io::Result<()>;
+    fn recap(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
 }

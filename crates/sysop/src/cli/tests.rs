@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 
-use super::{Approve, Arguments, Command, Profile, Resume, parse};
+use super::{Approve, Arguments, Command, Profile, ResumeTarget, parse};
 
 fn parsed(line: &[&str]) -> Arguments {
     read(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
@@ -110,21 +110,21 @@ fn sizes_are_bytes_or_more() {
 #[test]
 fn resume_takes_an_id_or_nothing() {
     let resume = |line: &[&str]| parsed(line).global.resume;
-    let session = |id: &str| Some(Resume::Session(SessionId::new(id)));
+    let session = |id: &str| Some(ResumeTarget::Session(SessionId::new(id)));
     assert_eq!(resume(&[]), None);
-    assert_eq!(resume(&["--resume"]), Some(Resume::Latest));
+    assert_eq!(resume(&["--resume"]), Some(ResumeTarget::Latest));
     assert_eq!(resume(&["--resume", "abc"]), session("abc"));
     assert_eq!(resume(&["--resume=abc", "chat"]), session("abc"));
     assert_eq!(resume(&["--resume", "abc", "chat"]), session("abc"));
     assert_eq!(resume(&["chat", "--resume", "abc"]), session("abc"));
-    assert_eq!(resume(&["--resume", "--no-color"]), Some(Resume::Latest));
+    assert_eq!(resume(&["--resume", "--no-color"]), Some(ResumeTarget::Latest));
     let with_command = parsed(&["--resume", "chat", "--plain"]);
-    assert_eq!(with_command.global.resume, Some(Resume::Latest));
+    assert_eq!(with_command.global.resume, Some(ResumeTarget::Latest));
     assert!(matches!(with_command.command, Some(Command::Chat(_))));
     let with_task = parsed(&["--resume", "go on then"]);
     assert_eq!(
         (with_task.global.resume, with_task.task.as_deref()),
-        (Some(Resume::Latest), Some("go on then"))
+        (Some(ResumeTarget::Latest), Some("go on then"))
     );
     let Some(Command::Exec(exec)) = parsed(&["exec", "--", "--resume"]).command else { panic!() };
     assert_eq!(exec.task, "--resume");

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::keys::{self, KeyPath, Kind, PROVIDERS};
-use super::value::{self, Value};
-use super::{Entry, Layer, Origin};
+use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
+use super::value::{self, ConfigValue};
+use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
 
 /// Variables that begin like ours and are no keys.
 const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_LOG"];
@@ -59,8 +59,8 @@ const BORROWED: &[(&[&str], &str)] = &[
 ];
 
 /// The layer of the environment.
-pub(crate) fn layer(environment: &Environment) -> Layer {
-    let mut layer = Layer::default();
+pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
+    let mut layer = ConfigLayer::default();
     for (names, path) in BORROWED {
         if let Some((name, value)) = environment.first(names) {
             take(&mut layer, name, &KeyPath::dotted(path), value);
@@ -70,11 +70,11 @@ pub(crate) fn layer(environment: &Environment) -> Layer {
     let borrowed = environment
         .value("LLM_BASE_URL")
         .filter(|_| environment.value(&variable_of(&base_url)).is_none())
-        .map_or(Taken::No, |value| take(&mut layer, "LLM_BASE_URL", &base_url, value));
+        .map_or(VariableUse::Rejected, |value| take(&mut layer, "LLM_BASE_URL", &base_url, value));
     // A key goes only to the server that it was made for: each of the two belongs to one address.
     let openai_key = match borrowed {
-        Taken::Yes => "LLM_AUTH_TOKEN",
-        Taken::No => "OPENAI_API_KEY",
+        VariableUse::Applied => "LLM_AUTH_TOKEN",
+        VariableUse::Rejected => "OPENAI_API_KEY",
     };
     if let Some(value) = environment.value(openai_key) {
         take(&mut layer, openai_key, &KeyPath::dotted("providers.openai.api_key"), value);
@@ -94,7 +94,7 @@ pub(crate) fn layer(environment: &Environment) -> Layer {
     layer
 }
 
-fn own(layer: &mut Layer, name: &str, key: &str, value: &str) {
+fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
     let path = KeyPath::new(key.to_lowercase().split("__").map(|part| match part {
         // `+` cannot stand in the name of a variable.
         "ollama_ssh" => "ollama+ssh",
@@ -121,44 +121,44 @@ fn own(layer: &mut Layer, name: &str, key: &str, value: &str) {
 }
 
 /// `SYSOP_MODEL` sets both halves; what is wrong with it is said when a model is needed.
-fn model(layer: &mut Layer, name: &str, value: &str) {
+fn model(layer: &mut ConfigLayer, name: &str, value: &str) {
     let (provider, model) = match value {
         keys::DEMO => (keys::DEMO, keys::DEMO),
         _ => value.split_once('/').unwrap_or((value, "")),
     };
     for (half, text) in [("provider", provider), ("name", model)] {
         let path = KeyPath::new(["model", half]);
-        layer.entries.push((path, Entry::new(Value::Text(text.to_owned()), origin(name))));
+        layer.entries.push((path, ConfigEntry::new(ConfigValue::Text(text.to_owned()), origin(name))));
     }
 }
 
 /// Whether a variable's value was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
-    Yes,
-    No,
+enum VariableUse {
+    Applied,
+    Rejected,
 }
 
-fn take(layer: &mut Layer, name: &str, path: &KeyPath, text: &str) -> Taken {
-    let kind = keys::find(path).map_or(Kind::Text, |key| key.kind);
+fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> VariableUse {
+    let kind = keys::find(path).map_or(ValueKind::Text, |key| key.kind);
     let value = match value::from_text(kind, text) {
         Ok(value) => Some(value),
         Err(why) => {
             layer.warn(origin(name), format!("`{path}` {why}"));
-            super::stand_in(path)
+            super::fallback_value(path)
         }
     };
     match value {
         Some(value) => {
-            layer.entries.push((path.clone(), Entry::new(value, origin(name))));
-            Taken::Yes
+            layer.entries.push((path.clone(), ConfigEntry::new(value, origin(name))));
+            VariableUse::Applied
         }
-        None => Taken::No,
+        None => VariableUse::Rejected,
     }
 }
 
-fn origin(name: &str) -> Origin {
-    Origin::Environment { name: name.to_owned() }
+fn origin(name: &str) -> ConfigOrigin {
+    ConfigOrigin::Environment { name: name.to_owned() }
 }
 
 /// The variable that sets a key.

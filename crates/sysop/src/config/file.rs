@@ -9,16 +9,16 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{self, KeyPath, Kind, PROVIDERS};
-use super::value::{self, Check, Value};
-use super::{ConfigError, Entry, Layer, Origin};
+use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
+use super::value::{self, ConfigValue, PatternCheck};
+use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin};
 
 /// The largest config file that is read, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flavour {
+pub(crate) enum Flavor {
     /// Ours, or one that reads as ours (Jexida's).
     Own,
     /// The one that is built in.
@@ -56,23 +56,23 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
 }
 
 /// Reads the text of the file at `path`.
-pub(crate) fn parse(path: &Path, text: &str, flavour: Flavour) -> Result<Layer, ConfigError> {
-    let lines = Lines::of(text);
+pub(crate) fn parse(path: &Path, text: &str, flavor: Flavor) -> Result<ConfigLayer, ConfigError> {
+    let lines = LineIndex::of(text);
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(text.len(), |span| span.start);
         let why = error.message().lines().collect::<Vec<_>>().join(", ");
         ConfigError::Syntax { path: path.to_owned(), line: lines.number(at), why }
     })?;
     let table = document.get_ref();
-    let flavour = if table.get("api_key").is_some() { Flavour::AgentRs } else { flavour };
-    let mut reader = Reader { path: path.into(), lines, flavour, layer: Layer::default() };
+    let flavor = if table.get("api_key").is_some() { Flavor::AgentRs } else { flavor };
+    let mut reader = ConfigFileReader { path: path.into(), lines, flavor, layer: ConfigLayer::default() };
     reader.table(&KeyPath::new::<&str>([]), table);
     Ok(reader.layer)
 }
 
-struct Lines(Vec<usize>);
+struct LineIndex(Vec<usize>);
 
-impl Lines {
+impl LineIndex {
     fn of(text: &str) -> Self {
         Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
     }
@@ -83,26 +83,26 @@ impl Lines {
     }
 }
 
-struct Reader {
+struct ConfigFileReader {
     path: Arc<Path>,
-    lines: Lines,
-    flavour: Flavour,
-    layer: Layer,
+    lines: LineIndex,
+    flavor: Flavor,
+    layer: ConfigLayer,
 }
 
-impl Reader {
+impl ConfigFileReader {
     fn table(&mut self, outer: &KeyPath, table: &DeTable<'_>) {
         for (name, raw) in table.iter() {
             let path = outer.child(name.get_ref());
             let at = name.span().start;
             if outer.names().is_empty() && name.get_ref() == "api_key" {
                 let path = KeyPath::new(["providers", "gemini", "api_key"]);
-                self.leaf(&path, Kind::Secret, raw);
+                self.leaf(&path, ValueKind::Secret, raw);
                 continue;
             }
             match (keys::find(&path), raw.get_ref()) {
                 (_, DeValue::Table(inner)) if keys::is_table(&path) => self.table(&path, inner),
-                (Some(key), DeValue::String(text)) if key.kind == Kind::Model => self.model(text, raw),
+                (Some(key), DeValue::String(text)) if key.kind == ValueKind::Model => self.model(text, raw),
                 (Some(key), _) => self.leaf(&path, key.kind, raw),
                 (None, other) if keys::is_table(&path) => {
                     self.warn(at, format!("`{path}` wants a table, not a {}", other.type_str()));
@@ -123,17 +123,17 @@ impl Reader {
         self.warn(at, format!("`{path}` is no key of sysop{meant}"));
     }
 
-    fn leaf(&mut self, path: &KeyPath, kind: Kind, raw: &Spanned<DeValue<'_>>) {
-        let check = match self.flavour {
-            Flavour::BuiltIn => Check::Nothing,
-            Flavour::Own | Flavour::AgentRs => Check::Patterns,
+    fn leaf(&mut self, path: &KeyPath, kind: ValueKind, raw: &Spanned<DeValue<'_>>) {
+        let check = match self.flavor {
+            Flavor::BuiltIn => PatternCheck::Skip,
+            Flavor::Own | Flavor::AgentRs => PatternCheck::Compile,
         };
         let (value, complaints) = value::from_toml(kind, raw, check);
         for complaint in complaints {
             self.warn(complaint.at, format!("`{path}` {}", complaint.why));
         }
         let value = value.or_else(|| {
-            super::stand_in(path).inspect(|_| {
+            super::fallback_value(path).inspect(|_| {
                 self.warn(raw.span().start, format!("`{path}` counts as \"ask\" until it is put right"));
             })
         });
@@ -145,18 +145,18 @@ impl Reader {
     /// `model = "…"` stands for the two keys of `[model]`.
     fn model(&mut self, text: &str, raw: &Spanned<DeValue<'_>>) {
         let at = raw.span().start;
-        let halves = match (self.flavour, text.split_once('/')) {
-            (Flavour::AgentRs, _) => Some(("gemini", text.trim_start_matches("gemini/"))),
-            (Flavour::Own | Flavour::BuiltIn, Some((provider, name))) => Some((provider, name)),
-            (Flavour::Own | Flavour::BuiltIn, None) if text == keys::DEMO => Some((keys::DEMO, keys::DEMO)),
-            (Flavour::Own | Flavour::BuiltIn, None) if text.starts_with("gemini-") => Some(("gemini", text)),
-            (Flavour::Own | Flavour::BuiltIn, None) => None,
+        let halves = match (self.flavor, text.split_once('/')) {
+            (Flavor::AgentRs, _) => Some(("gemini", text.trim_start_matches("gemini/"))),
+            (Flavor::Own | Flavor::BuiltIn, Some((provider, name))) => Some((provider, name)),
+            (Flavor::Own | Flavor::BuiltIn, None) if text == keys::DEMO => Some((keys::DEMO, keys::DEMO)),
+            (Flavor::Own | Flavor::BuiltIn, None) if text.starts_with("gemini-") => Some(("gemini", text)),
+            (Flavor::Own | Flavor::BuiltIn, None) => None,
         };
         match halves {
             Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
                 let path = KeyPath::new(["model"]);
-                self.keep(path.child("provider"), Value::Text(provider.to_owned()), at);
-                self.keep(path.child("name"), Value::Text(name.to_owned()), at);
+                self.keep(path.child("provider"), ConfigValue::Text(provider.to_owned()), at);
+                self.keep(path.child("name"), ConfigValue::Text(name.to_owned()), at);
             }
             Some(_) | None => {
                 let text = value::quoted(text);
@@ -168,9 +168,9 @@ impl Reader {
         }
     }
 
-    fn keep(&mut self, path: KeyPath, value: Value, at: usize) {
+    fn keep(&mut self, path: KeyPath, value: ConfigValue, at: usize) {
         let origin = self.origin(at);
-        self.layer.entries.push((path, Entry::new(value, origin)));
+        self.layer.entries.push((path, ConfigEntry::new(value, origin)));
     }
 
     fn warn(&mut self, at: usize, message: String) {
@@ -178,7 +178,7 @@ impl Reader {
         self.layer.warn(origin, message);
     }
 
-    fn origin(&self, at: usize) -> Origin {
-        Origin::File { path: self.path.clone(), line: self.lines.number(at) }
+    fn origin(&self, at: usize) -> ConfigOrigin {
+        ConfigOrigin::File { path: self.path.clone(), line: self.lines.number(at) }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) const PROVIDERS: &[&str] = &["openai", "gemini", "vertex", "ollama", 
 /// The provider of the scripted model that is built in; it takes no settings.
 pub(crate) const DEMO: &str = "demo";
 
-/// The colours of the full screen.
+/// The colors of the full screen.
 pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 
 /// The most that a million tokens may cost; more is a slip.
@@ -66,18 +66,18 @@ impl fmt::Display for KeyPath {
 
 /// One key that a config may hold.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct ConfigKey {
     /// Its names; `*` stands for a name that the person chooses.
     pub(crate) pattern: &'static [&'static str],
     /// What it wants.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
     /// What an untrusted workspace may do with it.
-    pub(crate) workspace: Workspace,
+    pub(crate) workspace: WorkspaceRule,
 }
 
 /// What a key wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     /// Any text.
     Text,
     /// A text that is never shown.
@@ -116,7 +116,7 @@ pub(crate) enum Kind {
 
 /// What an untrusted workspace may do with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Workspace {
+pub(crate) enum WorkspaceRule {
     /// Nothing.
     Ignored,
     /// Make it stricter, in the order of [`APPROVE`].
@@ -128,72 +128,72 @@ pub(crate) enum Workspace {
 }
 
 /// What a million tokens cost, in whatever money the person thinks in.
-const PRICE: Kind = Kind::Number { least: 0.0, most: PRICE_MAX };
+const PRICE: ValueKind = ValueKind::Number { least: 0.0, most: PRICE_MAX };
 
 /// A whole number of at least one.
-const fn count(most: i64) -> Kind {
-    Kind::Integer { least: 1, most }
+const fn count(most: i64) -> ValueKind {
+    ValueKind::Integer { least: 1, most }
 }
 
-const fn key(pattern: &'static [&'static str], kind: Kind, workspace: Workspace) -> Key {
-    Key { pattern, kind, workspace }
+const fn key(pattern: &'static [&'static str], kind: ValueKind, workspace: WorkspaceRule) -> ConfigKey {
+    ConfigKey { pattern, kind, workspace }
 }
 
 /// The longest time that a key in seconds may name: a day.
 const SECONDS_MAX: i64 = 86_400;
 
 /// Every key.
-pub(crate) const KEYS: &[Key] = &[
-    key(&["model"], Kind::Model, Workspace::Ignored),
-    key(&["model", "name"], Kind::Text, Workspace::Ignored),
-    key(&["model", "provider"], Kind::Text, Workspace::Ignored),
-    key(&["approve"], Kind::Word(APPROVE), Workspace::Stricter),
-    key(&["profile"], Kind::Text, Workspace::Ignored),
-    key(&["temperature"], Kind::Number { least: 0.0, most: 2.0 }, Workspace::Ignored),
-    key(&["max_iterations"], count(10_000), Workspace::Lower),
-    key(&["max_history_messages"], count(100_000), Workspace::Lower),
-    key(&["max_output_bytes"], count(64 * 1024 * 1024), Workspace::Lower),
-    key(&["max_output_lines"], count(1_000_000), Workspace::Lower),
-    key(&["max_output_tokens"], count(10_000_000), Workspace::Lower),
-    key(&["tool_timeout_s"], count(SECONDS_MAX), Workspace::Lower),
-    key(&["dangerous_patterns"], Kind::Patterns, Workspace::Adds),
-    key(&["deny"], Kind::Patterns, Workspace::Adds),
-    key(&["database"], Kind::Secret, Workspace::Ignored),
-    key(&["otlp_endpoint"], Kind::Url, Workspace::Ignored),
-    key(&["theme"], Kind::Word(THEMES), Workspace::Ignored),
-    key(&["prices", "*", "input"], PRICE, Workspace::Ignored),
-    key(&["prices", "*", "output"], PRICE, Workspace::Ignored),
-    key(&["prices", "*", "cached"], PRICE, Workspace::Ignored),
-    key(&["ssh_config"], Kind::Text, Workspace::Ignored),
-    key(&["connection", "host"], Kind::Text, Workspace::Ignored),
-    key(&["connection", "user"], Kind::Text, Workspace::Ignored),
-    key(&["connection", "port"], count(65_535), Workspace::Ignored),
-    key(&["hosts", "*", "host"], Kind::Text, Workspace::Ignored),
-    key(&["hosts", "*", "user"], Kind::Text, Workspace::Ignored),
-    key(&["hosts", "*", "port"], count(65_535), Workspace::Ignored),
-    key(&["hosts", "*", "tags"], Kind::Tags, Workspace::Ignored),
-    key(&["hosts", "*", "approve"], Kind::Word(APPROVE), Workspace::Ignored),
-    key(&["hosts", "*", "root"], Kind::Text, Workspace::Ignored),
-    key(&["hosts", "*", "description"], Kind::Text, Workspace::Ignored),
-    key(&["providers", "*", "base_url"], Kind::Url, Workspace::Ignored),
-    key(&["providers", "*", "api_key"], Kind::Secret, Workspace::Ignored),
-    key(&["providers", "*", "api_key_env"], Kind::Variable, Workspace::Ignored),
-    key(&["providers", "*", "headers", "*"], Kind::Secret, Workspace::Ignored),
-    key(&["providers", "*", "timeout_s"], count(SECONDS_MAX), Workspace::Ignored),
-    key(&["providers", "vertex", "project"], Kind::Text, Workspace::Ignored),
-    key(&["providers", "vertex", "location"], Kind::Text, Workspace::Ignored),
-    key(&["providers", "ollama", "num_ctx"], count(100_000_000), Workspace::Ignored),
-    key(&["providers", "ollama", "keep_alive"], Kind::TextOrInteger, Workspace::Ignored),
-    key(&["providers", "ollama+ssh", "num_ctx"], count(100_000_000), Workspace::Ignored),
-    key(&["providers", "ollama+ssh", "keep_alive"], Kind::TextOrInteger, Workspace::Ignored),
-    key(&["routines", "*", "description"], Kind::Text, Workspace::Ignored),
-    key(&["routines", "*", "cmd"], Kind::Text, Workspace::Ignored),
-    key(&["routines", "*", "vars", "*", "description"], Kind::Text, Workspace::Ignored),
-    key(&["routines", "*", "vars", "*", "pattern"], Kind::Pattern, Workspace::Ignored),
-    key(&["routines", "*", "vars", "*", "default"], Kind::Text, Workspace::Ignored),
+pub(crate) const KEYS: &[ConfigKey] = &[
+    key(&["model"], ValueKind::Model, WorkspaceRule::Ignored),
+    key(&["model", "name"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["model", "provider"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["approve"], ValueKind::Word(APPROVE), WorkspaceRule::Stricter),
+    key(&["profile"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["temperature"], ValueKind::Number { least: 0.0, most: 2.0 }, WorkspaceRule::Ignored),
+    key(&["max_iterations"], count(10_000), WorkspaceRule::Lower),
+    key(&["max_history_messages"], count(100_000), WorkspaceRule::Lower),
+    key(&["max_output_bytes"], count(64 * 1024 * 1024), WorkspaceRule::Lower),
+    key(&["max_output_lines"], count(1_000_000), WorkspaceRule::Lower),
+    key(&["max_output_tokens"], count(10_000_000), WorkspaceRule::Lower),
+    key(&["tool_timeout_s"], count(SECONDS_MAX), WorkspaceRule::Lower),
+    key(&["dangerous_patterns"], ValueKind::Patterns, WorkspaceRule::Adds),
+    key(&["deny"], ValueKind::Patterns, WorkspaceRule::Adds),
+    key(&["database"], ValueKind::Secret, WorkspaceRule::Ignored),
+    key(&["otlp_endpoint"], ValueKind::Url, WorkspaceRule::Ignored),
+    key(&["theme"], ValueKind::Word(THEMES), WorkspaceRule::Ignored),
+    key(&["prices", "*", "input"], PRICE, WorkspaceRule::Ignored),
+    key(&["prices", "*", "output"], PRICE, WorkspaceRule::Ignored),
+    key(&["prices", "*", "cached"], PRICE, WorkspaceRule::Ignored),
+    key(&["ssh_config"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["connection", "host"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["connection", "user"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["connection", "port"], count(65_535), WorkspaceRule::Ignored),
+    key(&["hosts", "*", "host"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["hosts", "*", "user"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["hosts", "*", "port"], count(65_535), WorkspaceRule::Ignored),
+    key(&["hosts", "*", "tags"], ValueKind::Tags, WorkspaceRule::Ignored),
+    key(&["hosts", "*", "approve"], ValueKind::Word(APPROVE), WorkspaceRule::Ignored),
+    key(&["hosts", "*", "root"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["hosts", "*", "description"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["providers", "*", "base_url"], ValueKind::Url, WorkspaceRule::Ignored),
+    key(&["providers", "*", "api_key"], ValueKind::Secret, WorkspaceRule::Ignored),
+    key(&["providers", "*", "api_key_env"], ValueKind::Variable, WorkspaceRule::Ignored),
+    key(&["providers", "*", "headers", "*"], ValueKind::Secret, WorkspaceRule::Ignored),
+    key(&["providers", "*", "timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
+    key(&["providers", "vertex", "project"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["providers", "vertex", "location"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["providers", "ollama", "num_ctx"], count(100_000_000), WorkspaceRule::Ignored),
+    key(&["providers", "ollama", "keep_alive"], ValueKind::TextOrInteger, WorkspaceRule::Ignored),
+    key(&["providers", "ollama+ssh", "num_ctx"], count(100_000_000), WorkspaceRule::Ignored),
+    key(&["providers", "ollama+ssh", "keep_alive"], ValueKind::TextOrInteger, WorkspaceRule::Ignored),
+    key(&["routines", "*", "description"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["routines", "*", "cmd"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["routines", "*", "vars", "*", "description"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["routines", "*", "vars", "*", "pattern"], ValueKind::Pattern, WorkspaceRule::Ignored),
+    key(&["routines", "*", "vars", "*", "default"], ValueKind::Text, WorkspaceRule::Ignored),
 ];
 
-impl Key {
+impl ConfigKey {
     fn begins_with(&self, names: &[String]) -> bool {
         names.len() <= self.pattern.len()
             && names.iter().enumerate().all(|(index, name)| match self.pattern[index] {
@@ -205,14 +205,14 @@ impl Key {
 }
 
 /// The key at a path.
-pub(crate) fn find(path: &KeyPath) -> Option<&'static Key> {
+pub(crate) fn find(path: &KeyPath) -> Option<&'static ConfigKey> {
     let names = path.names();
     KEYS.iter().find(|key| key.pattern.len() == names.len() && key.begins_with(names))
 }
 
 /// Whether a key says how much runs without a person, anywhere or on one host.
 pub(crate) fn is_approve(path: &KeyPath) -> bool {
-    find(path).is_some_and(|key| key.kind == Kind::Word(APPROVE))
+    find(path).is_some_and(|key| key.kind == ValueKind::Word(APPROVE))
 }
 
 /// Whether a path is a table that holds keys.

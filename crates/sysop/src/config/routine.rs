@@ -186,17 +186,19 @@ fn takes_a_word(beginning: &str) -> bool {
     while let Some(c) = chars.next() {
         let ends = match c {
             '\\' => chars.next().is_some(),
-            '\'' => {
-                skip_past(&mut chars, '\'', if before == '$' { Escapes::Backslash } else { Escapes::None })
-            }
-            '"' => skip_past(&mut chars, '"', Escapes::Backslash),
+            '\'' => skip_past(
+                &mut chars,
+                '\'',
+                if before == '$' { QuoteEscapes::Backslash } else { QuoteEscapes::None },
+            ),
+            '"' => skip_past(&mut chars, '"', QuoteEscapes::Backslash),
             '#' if before.is_whitespace() || matches!(before, ';' | '&' | '|' | '(') => {
-                skip_past(&mut chars, '\n', Escapes::None)
+                skip_past(&mut chars, '\n', QuoteEscapes::None)
             }
             '`' => false,
             // In arithmetic, quotes do not keep a substitution from running.
             '(' if chars.peek() == Some(&'(') => false,
-            '$' if chars.peek() == Some(&'{') => skip_past(&mut chars, '}', Escapes::Backslash),
+            '$' if chars.peek() == Some(&'{') => skip_past(&mut chars, '}', QuoteEscapes::Backslash),
             '<' if chars.peek() == Some(&'<') => {
                 chars.next();
                 chars.next_if_eq(&'<').is_some()
@@ -212,17 +214,17 @@ fn takes_a_word(beginning: &str) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Escapes {
+enum QuoteEscapes {
     None,
     Backslash,
 }
 
-fn skip_past(chars: &mut impl Iterator<Item = char>, end: char, escapes: Escapes) -> bool {
+fn skip_past(chars: &mut impl Iterator<Item = char>, end: char, escapes: QuoteEscapes) -> bool {
     while let Some(c) = chars.next() {
         if c == end {
             return true;
         }
-        if c == '\\' && escapes == Escapes::Backslash {
+        if c == '\\' && escapes == QuoteEscapes::Backslash {
             chars.next();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Config, KeyPath, Origin, Value};
+use super::{Config, ConfigOrigin, ConfigValue, KeyPath};
 
 impl Config {
     /// Each value, as TOML, with its origin as a comment; one line a key.
@@ -14,16 +14,16 @@ impl Config {
             (Some(_) | None, Some(_) | None) => None,
         };
         if let Some((one, other)) = model
-            && let (Value::Text(provider), Value::Text(name)) = (&one.value, &other.value)
+            && let (ConfigValue::Text(provider), ConfigValue::Text(name)) = (&one.value, &other.value)
         {
-            let text = Value::Text(format!("{provider}/{name}"));
+            let text = ConfigValue::Text(format!("{provider}/{name}"));
             rows.push((format!("model = {text}"), one.origin().to_string()));
         }
         for (path, entry) in &self.entries {
             if model.is_some() && (*path == provider || *path == name) {
                 continue;
             }
-            let origins: Vec<String> = entry.origins.iter().map(Origin::to_string).collect();
+            let origins: Vec<String> = entry.origins.iter().map(ConfigOrigin::to_string).collect();
             rows.push((format!("{path} = {}", entry.value), origins.join(", then ")));
         }
         let mut shown = String::new();

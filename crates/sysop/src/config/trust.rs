@@ -1,17 +1,17 @@
 //! Which workspace files the person trusts: path and content, asked once, kept beside the sessions.
 //!
-//! Nothing here asks: a face does, and hands the answer to [`remember`]. A file that changed is unknown again.
+//! Nothing here asks: a face does, and hands the answer to [`save_trust`]. A file that changed is unknown again.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::private::{create_private_folder, replace_private_file};
+use super::private_files::{create_private_folder, replace_private_file};
 
 /// A workspace's config file of which parts are left out, because the person has not said that they trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Untrusted {
+pub(crate) struct UntrustedWorkspace {
     /// The file, under the canonical root.
     pub(crate) path: PathBuf,
     /// BLAKE3 of the bytes that were read, in hex.
@@ -25,7 +25,7 @@ pub(crate) struct Untrusted {
 /// What the person said of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum TrustDecision {
     /// It counts like their own.
     Trusted,
     /// It may only make things stricter.
@@ -36,16 +36,16 @@ pub(crate) enum Answer {
 const FILES_MAX: usize = 1_000;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Remembered {
+struct TrustFile {
     #[serde(default)]
-    workspace: Vec<Workspace>,
+    workspace: Vec<WorkspaceTrust>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Workspace {
+struct WorkspaceTrust {
     path: String,
     hash: String,
-    answer: Answer,
+    answer: TrustDecision,
 }
 
 /// The hash of a file's content.
@@ -54,13 +54,13 @@ pub(super) fn hash(bytes: &[u8]) -> String {
 }
 
 /// Where answers are kept in the data folder.
-pub(crate) fn answers_file(data: &Path) -> PathBuf {
+pub(crate) fn trust_file(data: &Path) -> PathBuf {
     data.join("trust.toml")
 }
 
-fn load(data: &Path) -> Remembered {
+fn load(data: &Path) -> TrustFile {
     // What cannot be read is no yes.
-    super::file::read(&answers_file(data))
+    super::file::read(&trust_file(data))
         .ok()
         .flatten()
         .and_then(|text| toml::from_str(&text).ok())
@@ -68,7 +68,7 @@ fn load(data: &Path) -> Remembered {
 }
 
 /// What the person said of the file with this content.
-pub(super) fn answer(data: &Path, path: &Path, hash: &str) -> Option<Answer> {
+pub(super) fn answer(data: &Path, path: &Path, hash: &str) -> Option<TrustDecision> {
     let path = path.to_str()?;
     let remembered = load(data);
     let known = remembered.workspace.iter().find(|known| known.path == path && known.hash == hash);
@@ -79,7 +79,7 @@ pub(super) fn answer(data: &Path, path: &Path, hash: &str) -> Option<Answer> {
 ///
 /// # Errors
 /// The data folder cannot be written, or the path is not UTF-8.
-pub(crate) fn remember(data: &Path, file: &Untrusted, answer: Answer) -> io::Result<()> {
+pub(crate) fn save_trust(data: &Path, file: &UntrustedWorkspace, answer: TrustDecision) -> io::Result<()> {
     let path = file.path.to_str().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -88,10 +88,10 @@ pub(crate) fn remember(data: &Path, file: &Untrusted, answer: Answer) -> io::Res
     })?;
     let mut remembered = load(data);
     remembered.workspace.retain(|known| known.path != path);
-    remembered.workspace.push(Workspace { path: path.to_owned(), hash: file.hash.clone(), answer });
+    remembered.workspace.push(WorkspaceTrust { path: path.to_owned(), hash: file.hash.clone(), answer });
     let surplus = remembered.workspace.len().saturating_sub(FILES_MAX);
     remembered.workspace.drain(..surplus);
     let text = toml::to_string(&remembered).map_err(io::Error::other)?;
     create_private_folder(data)?;
-    replace_private_file(&answers_file(data), text.as_bytes())
+    replace_private_file(&trust_file(data), text.as_bytes())
 }

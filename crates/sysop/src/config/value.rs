@@ -1,6 +1,6 @@
 //! A config value that is known to be what its key wants.
 //!
-//! Here raw values, from TOML or from a text, are read into [`Value`]. A complaint never quotes a secret.
+//! Here raw values, from TOML or from a text, are read into [`ConfigValue`]. A complaint never quotes a secret.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use secrecy::SecretString;
 use toml::de::DeValue;
 use toml::{Spanned, Value as Toml};
 
-use super::keys::{Kind, nearest_word};
+use super::keys::{ValueKind, nearest_word};
 
 /// A value that fits its key.
 #[derive(Debug, Clone)]
-pub(crate) enum Value {
+pub(crate) enum ConfigValue {
     /// A text.
     Text(String),
     /// A text that is never shown.
@@ -25,7 +25,7 @@ pub(crate) enum Value {
     Texts(Vec<String>),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for ConfigValue {
     /// As TOML, control characters escaped; a secret as `[set]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,7 +65,7 @@ pub(crate) fn without_credentials(text: &str) -> String {
 
 /// What is wrong with a part of a value: where, if it is only a part, and why.
 #[derive(Debug)]
-pub(crate) struct Complaint {
+pub(crate) struct ValueError {
     /// Byte in the file.
     pub(crate) at: usize,
     /// Ends the sentence that begins with the key.
@@ -77,72 +77,72 @@ const LIST_MAX: usize = 256;
 
 /// Whether regular expressions are compiled to see if they are any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Check {
+pub(crate) enum PatternCheck {
     /// They are.
-    Patterns,
+    Compile,
     /// They are known to be; compiling takes time at each start.
-    Nothing,
+    Skip,
 }
 
 /// Reads a value of a TOML file. There may be both a value and complaints: a list keeps its good elements.
 pub(crate) fn from_toml(
-    kind: Kind,
+    kind: ValueKind,
     raw: &Spanned<DeValue<'_>>,
-    check: Check,
-) -> (Option<Value>, Vec<Complaint>) {
+    check: PatternCheck,
+) -> (Option<ConfigValue>, Vec<ValueError>) {
     let at = raw.span().start;
-    let Some(list) = List::of(kind) else {
+    let Some(list) = ListKind::of(kind) else {
         return match scalar(kind, raw.get_ref()) {
             Ok(value) => (Some(value), Vec::new()),
-            Err(why) => (None, vec![Complaint { at, why }]),
+            Err(why) => (None, vec![ValueError { at, why }]),
         };
     };
     let Some(elements) = raw.get_ref().as_array() else {
-        return (None, vec![Complaint { at, why: wants(kind, raw.get_ref()) }]);
+        return (None, vec![ValueError { at, why: wants(kind, raw.get_ref()) }]);
     };
     let (mut texts, mut complaints) = (Vec::new(), Vec::new());
     for element in elements.iter() {
         let at = element.span().start;
         if texts.len() == LIST_MAX {
             let why = format!("holds more than {LIST_MAX} {}; those from here on are left out", list.noun());
-            complaints.push(Complaint { at, why });
+            complaints.push(ValueError { at, why });
             break;
         }
         let text = match (element.get_ref().as_str(), check) {
-            (Some(text), Check::Patterns) => list.checked(text),
-            (Some(text), Check::Nothing) => Ok(text.to_owned()),
+            (Some(text), PatternCheck::Compile) => list.checked(text),
+            (Some(text), PatternCheck::Skip) => Ok(text.to_owned()),
             (None, _) => Err(wants(kind, element.get_ref())),
         };
         match text {
             Ok(text) => texts.push(text),
-            Err(why) => complaints.push(Complaint { at, why }),
+            Err(why) => complaints.push(ValueError { at, why }),
         }
     }
-    (Some(Value::Texts(texts)), complaints)
+    (Some(ConfigValue::Texts(texts)), complaints)
 }
 
 /// What a list holds.
 #[derive(Debug, Clone, Copy)]
-enum List {
+enum ListKind {
     Patterns,
     Tags,
 }
 
-impl List {
-    fn of(kind: Kind) -> Option<Self> {
+impl ListKind {
+    fn of(kind: ValueKind) -> Option<Self> {
         match kind {
-            Kind::Patterns => Some(Self::Patterns),
-            Kind::Tags => Some(Self::Tags),
-            Kind::Text
-            | Kind::Secret
-            | Kind::Url
-            | Kind::Variable
-            | Kind::Word(_)
-            | Kind::Integer { .. }
-            | Kind::Number { .. }
-            | Kind::TextOrInteger
-            | Kind::Pattern
-            | Kind::Model => None,
+            ValueKind::Patterns => Some(Self::Patterns),
+            ValueKind::Tags => Some(Self::Tags),
+            ValueKind::Text
+            | ValueKind::Secret
+            | ValueKind::Url
+            | ValueKind::Variable
+            | ValueKind::Word(_)
+            | ValueKind::Integer { .. }
+            | ValueKind::Number { .. }
+            | ValueKind::TextOrInteger
+            | ValueKind::Pattern
+            | ValueKind::Model => None,
         }
     }
 
@@ -161,15 +161,19 @@ impl List {
     }
 }
 
-fn scalar(kind: Kind, raw: &DeValue<'_>) -> Result<Value, String> {
+fn scalar(kind: ValueKind, raw: &DeValue<'_>) -> Result<ConfigValue, String> {
     match (kind, raw) {
-        (Kind::Integer { least, most }, DeValue::Integer(number)) => {
+        (ValueKind::Integer { least, most }, DeValue::Integer(number)) => {
             integer(least, most, i64::from_str_radix(number.as_str(), number.radix()).ok())
         }
-        (Kind::Number { least, most }, DeValue::Integer(number)) => decimal(least, most, number.as_str()),
-        (Kind::Number { least, most }, DeValue::Float(number)) => decimal(least, most, number.as_str()),
-        (Kind::TextOrInteger, DeValue::Integer(number)) => Ok(Value::Text(number.as_str().to_owned())),
-        (Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns | Kind::Tags, _) => {
+        (ValueKind::Number { least, most }, DeValue::Integer(number)) => {
+            decimal(least, most, number.as_str())
+        }
+        (ValueKind::Number { least, most }, DeValue::Float(number)) => decimal(least, most, number.as_str()),
+        (ValueKind::TextOrInteger, DeValue::Integer(number)) => {
+            Ok(ConfigValue::Text(number.as_str().to_owned()))
+        }
+        (ValueKind::Integer { .. } | ValueKind::Number { .. } | ValueKind::Patterns | ValueKind::Tags, _) => {
             Err(wants(kind, raw))
         }
         (_, DeValue::String(text)) => text_value(kind, text),
@@ -178,25 +182,25 @@ fn scalar(kind: Kind, raw: &DeValue<'_>) -> Result<Value, String> {
 }
 
 /// Reads a value that was given as a text: from the environment or from a flag.
-pub(crate) fn from_text(kind: Kind, text: &str) -> Result<Value, String> {
+pub(crate) fn from_text(kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
     match kind {
-        Kind::Integer { least, most } => integer(least, most, text.trim().parse().ok()),
-        Kind::Number { least, most } => decimal(least, most, text.trim()),
-        Kind::Patterns => list_value(List::Patterns, kind, text),
-        Kind::Tags => list_value(List::Tags, kind, text),
-        Kind::Text
-        | Kind::Secret
-        | Kind::Url
-        | Kind::Variable
-        | Kind::Word(_)
-        | Kind::TextOrInteger
-        | Kind::Pattern
-        | Kind::Model => text_value(kind, text),
+        ValueKind::Integer { least, most } => integer(least, most, text.trim().parse().ok()),
+        ValueKind::Number { least, most } => decimal(least, most, text.trim()),
+        ValueKind::Patterns => list_value(ListKind::Patterns, kind, text),
+        ValueKind::Tags => list_value(ListKind::Tags, kind, text),
+        ValueKind::Text
+        | ValueKind::Secret
+        | ValueKind::Url
+        | ValueKind::Variable
+        | ValueKind::Word(_)
+        | ValueKind::TextOrInteger
+        | ValueKind::Pattern
+        | ValueKind::Model => text_value(kind, text),
     }
 }
 
 /// One element, or a list of them as TOML writes it.
-fn list_value(list: List, kind: Kind, text: &str) -> Result<Value, String> {
+fn list_value(list: ListKind, kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
     let one_or_list = match text.parse::<Toml>() {
         Ok(Toml::Array(elements)) => {
             elements.iter().map(|element| element.as_str().map(str::to_owned)).collect()
@@ -207,36 +211,40 @@ fn list_value(list: List, kind: Kind, text: &str) -> Result<Value, String> {
     if texts.len() > LIST_MAX {
         return Err(format!("holds more than {LIST_MAX} {}", list.noun()));
     }
-    texts.iter().map(|text| list.checked(text)).collect::<Result<_, _>>().map(Value::Texts)
+    texts.iter().map(|text| list.checked(text)).collect::<Result<_, _>>().map(ConfigValue::Texts)
 }
 
-fn text_value(kind: Kind, text: &str) -> Result<Value, String> {
+fn text_value(kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
     if text.trim().is_empty() {
         return Err("is empty".to_owned());
     }
     match kind {
-        Kind::Secret => return Ok(Value::Secret(text.into())),
-        Kind::Word(words) if !words.contains(&text) => {
+        ValueKind::Secret => return Ok(ConfigValue::Secret(text.into())),
+        ValueKind::Word(words) if !words.contains(&text) => {
             let meant = nearest_word(text, words.iter().copied());
             let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
             return Err(format!("is {text:?}, but must be one of {}{meant}", words.join(", ")));
         }
-        Kind::Url => {
+        ValueKind::Url => {
             let is_address = |url: url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
             if !url::Url::parse(text).is_ok_and(is_address) {
                 return Err("is no http:// or https:// address".to_owned());
             }
         }
-        Kind::Variable if !is_variable(text) => {
+        ValueKind::Variable if !is_variable(text) => {
             return Err("wants the name of an environment variable, such as `OPENAI_API_KEY`".to_owned());
         }
-        Kind::Pattern => return checked_pattern(text).map(Value::Text),
-        Kind::Word(_) | Kind::Variable | Kind::Text | Kind::TextOrInteger | Kind::Model => {}
-        Kind::Integer { .. } | Kind::Number { .. } | Kind::Patterns | Kind::Tags => {
+        ValueKind::Pattern => return checked_pattern(text).map(ConfigValue::Text),
+        ValueKind::Word(_)
+        | ValueKind::Variable
+        | ValueKind::Text
+        | ValueKind::TextOrInteger
+        | ValueKind::Model => {}
+        ValueKind::Integer { .. } | ValueKind::Number { .. } | ValueKind::Patterns | ValueKind::Tags => {
             return Err(wanted(kind).to_owned());
         }
     }
-    Ok(Value::Text(text.to_owned()))
+    Ok(ConfigValue::Text(text.to_owned()))
 }
 
 fn is_variable(name: &str) -> bool {
@@ -267,32 +275,34 @@ fn checked_pattern(text: &str) -> Result<String, String> {
     }
 }
 
-fn integer(least: i64, most: i64, number: Option<i64>) -> Result<Value, String> {
+fn integer(least: i64, most: i64, number: Option<i64>) -> Result<ConfigValue, String> {
     let fits = number.filter(|number| (least..=most).contains(number));
-    fits.map(Value::Integer).ok_or_else(|| format!("wants a whole number from {least} to {most}"))
+    fits.map(ConfigValue::Integer).ok_or_else(|| format!("wants a whole number from {least} to {most}"))
 }
 
-fn decimal(least: f64, most: f64, text: &str) -> Result<Value, String> {
+fn decimal(least: f64, most: f64, text: &str) -> Result<ConfigValue, String> {
     let number: Option<f64> = text.replace('_', "").parse().ok();
     let fits = number.filter(|number| (least..=most).contains(number));
-    fits.map(Value::Number).ok_or_else(|| format!("wants a number from {least} to {most}"))
+    fits.map(ConfigValue::Number).ok_or_else(|| format!("wants a number from {least} to {most}"))
 }
 
-fn wants(kind: Kind, found: &DeValue<'_>) -> String {
+fn wants(kind: ValueKind, found: &DeValue<'_>) -> String {
     let article = |word: &str| if word.starts_with(['a', 'i']) { "an" } else { "a" };
     let found = found.type_str();
     format!("{}, not {} {found}", wanted(kind), article(found))
 }
 
-fn wanted(kind: Kind) -> &'static str {
+fn wanted(kind: ValueKind) -> &'static str {
     match kind {
-        Kind::Text | Kind::Secret | Kind::Url | Kind::Variable | Kind::Word(_) => "wants a text in quotes",
-        Kind::TextOrInteger => "wants a text in quotes or a whole number",
-        Kind::Integer { .. } => "wants a whole number",
-        Kind::Number { .. } => "wants a number",
-        Kind::Pattern => "wants a regular expression in quotes",
-        Kind::Patterns => "wants a list of regular expressions in quotes",
-        Kind::Tags => "wants a list of words in quotes",
-        Kind::Model => "wants \"PROVIDER/NAME\"",
+        ValueKind::Text | ValueKind::Secret | ValueKind::Url | ValueKind::Variable | ValueKind::Word(_) => {
+            "wants a text in quotes"
+        }
+        ValueKind::TextOrInteger => "wants a text in quotes or a whole number",
+        ValueKind::Integer { .. } => "wants a whole number",
+        ValueKind::Number { .. } => "wants a number",
+        ValueKind::Pattern => "wants a regular expression in quotes",
+        ValueKind::Patterns => "wants a list of regular expressions in quotes",
+        ValueKind::Tags => "wants a list of words in quotes",
+        ValueKind::Model => "wants \"PROVIDER/NAME\"",
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 
-use super::{Probe, Report, State};
-use crate::config::shown;
-use crate::settings::{HostChoice, Known, Settings, Target};
+use super::{CheckStatus, DoctorProbe, DoctorReport};
+use crate::config::display_path;
+use crate::settings::{ConfiguredHost, HostChoice, Settings, SshTarget};
 
 /// How long one machine may take to answer.
 const HOST_TIME_MAX: Duration = Duration::from_secs(20);
@@ -19,10 +19,10 @@ const HOSTS_AT_ONCE: usize = 8;
 const HOSTS_SHOWN_MAX: usize = 20;
 
 /// Reports the machines, and the root on each.
-pub(super) async fn hosts(settings: &Settings, probe: &dyn Probe, report: &mut Report) {
+pub(super) async fn hosts(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorReport) {
     if settings.host == HostChoice::Local {
         report.good("host", "this machine");
-        report.good("root", &shown(&settings.root));
+        report.good("root", &display_path(&settings.root));
     }
     let answers = stream::iter(settings.host.targets()).map(|target| async move {
         let answer = tokio::time::timeout(HOST_TIME_MAX, probe.host(target)).await;
@@ -34,8 +34,8 @@ pub(super) async fn hosts(settings: &Settings, probe: &dyn Probe, report: &mut R
         match answer {
             Ok(what) => report.good("host", &format!("{}: {what}", described(target))),
             Err(why) => {
-                let hint = format!("see what `ssh {}` says", by_hand(target));
-                report.line(State::Bad, "host", &format!("{}: {why}", described(target)), Some(&hint));
+                let hint = format!("see what `ssh {}` says", ssh_command(target));
+                report.line(CheckStatus::Bad, "host", &format!("{}: {why}", described(target)), Some(&hint));
             }
         }
     }
@@ -43,18 +43,23 @@ pub(super) async fn hosts(settings: &Settings, probe: &dyn Probe, report: &mut R
         report.good("canary", &format!("{canary} of the hosts go ahead of the others"));
     }
     let chosen = |name: &str| settings.host.targets().iter().any(|target| target.name == name);
-    let is_other = |known: &&Known| !chosen(&known.target.name);
-    let others: Vec<&Known> = settings.hosts.known.iter().filter(is_other).collect();
+    let is_other = |known: &&ConfiguredHost| !chosen(&known.target.name);
+    let others: Vec<&ConfiguredHost> = settings.hosts.known.iter().filter(is_other).collect();
     for known in others.iter().take(HOSTS_SHOWN_MAX) {
         let text = format!("{}{}; not chosen", described(&known.target), tags(known));
-        report.line(State::Note, "host", &text, None);
+        report.line(CheckStatus::Note, "host", &text, None);
     }
     if let more @ 1.. = others.len().saturating_sub(HOSTS_SHOWN_MAX) {
-        report.line(State::Note, "host", &format!("and {more} more; `sysop config show` names all"), None);
+        report.line(
+            CheckStatus::Note,
+            "host",
+            &format!("and {more} more; `sysop config show` names all"),
+            None,
+        );
     }
 }
 
-fn tags(known: &Known) -> String {
+fn tags(known: &ConfiguredHost) -> String {
     match known.tags.as_slice() {
         [] => String::new(),
         tags => format!(", tags {}", tags.join(", ")),
@@ -62,9 +67,9 @@ fn tags(known: &Known) -> String {
 }
 
 /// The name, the destination where it is another, the root, and what the machine is for.
-fn described(target: &Target) -> String {
+fn described(target: &SshTarget) -> String {
     let mut text = target.name.clone();
-    let place = by_hand(target);
+    let place = ssh_command(target);
     if place != target.name {
         text.push_str(&format!(" ({place})"));
     }
@@ -78,7 +83,7 @@ fn described(target: &Target) -> String {
 }
 
 /// What a person would give to `ssh`.
-fn by_hand(target: &Target) -> String {
+fn ssh_command(target: &SshTarget) -> String {
     match target.port {
         Some(port) => format!("-p {port} {}", target.destination),
         None => target.destination.clone(),

@@ -4,20 +4,20 @@ use std::path::Path;
 
 use async_trait::async_trait;
 
-use super::{Probe, examine, unusable};
+use super::{DoctorProbe, examine, unusable};
 use crate::cli::GlobalFlags;
 use crate::config::tests::World;
-use crate::exit::{Exit, Failure};
-use crate::pick::pick;
-use crate::settings::{Colour, ProviderSettings, Settings, Target};
+use crate::exit::{CommandError, Exit};
+use crate::select_model::select_model;
+use crate::settings::{Color, ProviderSettings, Settings, SshTarget};
 
-struct Fake {
+struct FakeDoctorProbe {
     database: Result<String, String>,
     models: Result<Vec<String>, String>,
 }
 
 #[async_trait]
-impl Probe for Fake {
+impl DoctorProbe for FakeDoctorProbe {
     async fn database(&self, _data: &Path) -> Result<String, String> {
         self.database.clone()
     }
@@ -26,24 +26,24 @@ impl Probe for Fake {
         self.models.clone()
     }
 
-    async fn host(&self, target: &Target) -> Result<String, String> {
+    async fn host(&self, target: &SshTarget) -> Result<String, String> {
         if target.name == "dead" { Err("nobody answers".to_owned()) } else { Ok("Linux x86_64".to_owned()) }
     }
 }
 
-fn well() -> Fake {
-    Fake { database: Ok("2 sessions".to_owned()), models: Ok(vec!["phi3:latest".to_owned()]) }
+fn well() -> FakeDoctorProbe {
+    FakeDoctorProbe { database: Ok("2 sessions".to_owned()), models: Ok(vec!["phi3:latest".to_owned()]) }
 }
 
 fn settings(world: &World, environment: &[(&str, &str)]) -> Settings {
     let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
     let path = ("PATH", std::env::var("PATH").unwrap());
     let environment = environment.iter().map(|(name, value)| (*name, (*value).to_owned())).chain([path]);
-    Settings::from_parts(&flags, environment.collect(), world.folders(), Colour::Off).unwrap()
+    Settings::from_parts(&flags, environment.collect(), world.folders(), Color::Off).unwrap()
 }
 
-async fn report(settings: &Settings, probe: &Fake) -> (String, Exit) {
-    examine(settings, pick(settings, |_| None), probe).await
+async fn report(settings: &Settings, probe: &FakeDoctorProbe) -> (String, Exit) {
+    examine(settings, select_model(settings, |_| None), probe).await
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn all_well_is_0() {
 #[tokio::test]
 async fn the_demo_needs_no_provider() {
     let world = World::new();
-    let probe = Fake { models: Err("nobody answers".to_owned()), ..well() };
+    let probe = FakeDoctorProbe { models: Err("nobody answers".to_owned()), ..well() };
     let (text, exit) = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &probe).await;
     assert_eq!(exit, Exit::Done, "{text}");
 }
@@ -69,10 +69,10 @@ async fn the_demo_needs_no_provider() {
 async fn each_fault_is_a_line_with_a_hint() {
     let world = World::new();
     let no_model = report(&settings(&world, &[]), &well()).await;
-    let probe = Fake { models: Err("nobody answers".to_owned()), ..well() };
+    let probe = FakeDoctorProbe { models: Err("nobody answers".to_owned()), ..well() };
     let no_provider = report(&settings(&world, &[("SYSOP_MODEL", "ollama/phi3")]), &probe).await;
     let no_key = report(&settings(&world, &[("SYSOP_MODEL", "gemini/x")]), &well()).await;
-    let probe = Fake { database: Err("sysop.db is no database".to_owned()), ..well() };
+    let probe = FakeDoctorProbe { database: Err("sysop.db is no database".to_owned()), ..well() };
     let no_database = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &probe).await;
     let world = World::new().file(".local/share/sysop", "a file in the way");
     let no_folder = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await;
@@ -118,7 +118,7 @@ async fn each_chosen_host_is_reached_and_the_others_are_named() {
         ..GlobalFlags::default()
     };
     let environment = [("SYSOP_MODEL".to_owned(), "demo".to_owned())].into_iter().collect();
-    let settings = Settings::from_parts(&flags, environment, world.folders(), Colour::Off).unwrap();
+    let settings = Settings::from_parts(&flags, environment, world.folders(), Color::Off).unwrap();
     let (text, exit) = report(&settings, &well()).await;
     assert_eq!(exit, Exit::Failed);
     for line in [
@@ -166,7 +166,7 @@ async fn programs_of_the_workspace_are_not_found() {
     }
     let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
     let environment = [("PATH", "."), ("SYSOP_MODEL", "demo")].into_iter().collect();
-    let settings = Settings::from_parts(&flags, environment, world.folders(), Colour::Off).unwrap();
+    let settings = Settings::from_parts(&flags, environment, world.folders(), Color::Off).unwrap();
     let (text, exit) = report(&settings, &well()).await;
     assert_eq!(exit, Exit::Failed);
     assert!(
@@ -178,7 +178,7 @@ async fn programs_of_the_workspace_are_not_found() {
 
 #[test]
 fn settings_that_cannot_be_loaded_are_reported_too() {
-    let (text, exit) = unusable(&Failure::usage("c.toml:3: this is not TOML: x; put that line right"));
+    let (text, exit) = unusable(&CommandError::usage("c.toml:3: this is not TOML: x; put that line right"));
     assert_eq!(exit, Exit::Failed);
     assert!(text.starts_with(
         "FAIL  config    c.toml:3: this is not TOML: x\n                -> put that line right\n"

@@ -7,8 +7,8 @@ use sysop_core::question::QuestionKind;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::*;
-use crate::chat::fake::Fake;
-use crate::chat::question::Reply;
+use crate::chat::fake_session::FakeSession;
+use crate::chat::program_prompt::PromptOutcome;
 use crate::render::tests::{HOSTILE, intruder};
 
 /// The longest that anything in these tests may take.
@@ -49,21 +49,21 @@ impl Write for Broken {
 }
 
 struct Rig {
-    fake: Arc<Fake>,
+    fake: Arc<FakeSession>,
     out: Sink,
     err: Sink,
-    stop: UnboundedSender<Stop>,
+    stop: UnboundedSender<StopSignal>,
     context: ExecContext,
 }
 
-fn rig(task: Task) -> Rig {
-    let fake = Fake::new();
+fn rig(task: ExecTask) -> Rig {
+    let fake = FakeSession::new();
     let (out, err) = (Sink::default(), Sink::default());
     let (stop, stops) = unbounded_channel();
     let context = ExecContext {
         opened: fake.opened(),
         task,
-        form: Form::Human,
+        form: ExecFormat::Human,
         out: Box::new(out.clone()),
         terminal: None,
         err: Box::new(err.clone()),
@@ -75,7 +75,7 @@ fn rig(task: Task) -> Rig {
 }
 
 fn prompt(text: &str) -> Rig {
-    rig(Task::Prompt(text.into()))
+    rig(ExecTask::Prompt(text.into()))
 }
 
 async fn exit(context: ExecContext) -> Exit {
@@ -87,7 +87,7 @@ async fn check(rig: Rig, expected: Expect) {
     expected.assert_eq(&format!("exit {code}\n--- out\n{}--- err\n{}", rig.out.text(), rig.err.text()));
 }
 
-fn answering(answer: Answer) -> Ask {
+fn answering(answer: ApprovalOutcome) -> ApprovalHandler {
     Arc::new(move |_, _| Ok(answer.clone()))
 }
 
@@ -194,7 +194,7 @@ async fn what_a_program_asks_is_answered_and_what_happens_meanwhile_waits() {
     let fake = rig.fake.clone();
     rig.context.ask_for_program = Some(Arc::new(move |sheet, _| {
         let answer = if sheet.kind == QuestionKind::Secret { "geheim" } else { "123456" };
-        Ok(Reply::Given(answer.to_owned().into()))
+        Ok(PromptOutcome::Given(answer.to_owned().into()))
     }));
     check(
         rig,
@@ -222,7 +222,7 @@ async fn an_answer_from_elsewhere_withdraws_the_question_of_a_program() {
         while !withdrawn.load(Ordering::Relaxed) && std::time::Instant::now() < deadline {
             std::thread::yield_now();
         }
-        Ok(Reply::Withdrawn)
+        Ok(PromptOutcome::Withdrawn)
     }));
     assert_eq!(exit(rig.context).await, Exit::Done);
 }
@@ -271,7 +271,7 @@ async fn the_outcome_of_several_hosts_is_told_by_groups() {
 #[tokio::test]
 async fn an_edited_command_is_what_is_allowed() {
     let mut rig = prompt("clean");
-    rig.context.ask = Some(answering(Answer::Allow(Some("rm -ri build".into()))));
+    rig.context.ask = Some(answering(ApprovalOutcome::Allow(Some("rm -ri build".into()))));
     check(
         rig,
         expect![[r#"
@@ -290,7 +290,7 @@ async fn an_edited_command_is_what_is_allowed() {
 #[tokio::test]
 async fn a_rejection_goes_to_the_model_and_stop_is_4() {
     let mut rejecting = prompt("clean");
-    rejecting.context.ask = Some(answering(Answer::Reject("not today".into())));
+    rejecting.context.ask = Some(answering(ApprovalOutcome::Reject("not today".into())));
     check(
         rejecting,
         expect![[r#"
@@ -304,10 +304,10 @@ async fn a_rejection_goes_to_the_model_and_stop_is_4() {
     )
     .await;
     let mut stopping = prompt("clean");
-    stopping.context.ask = Some(answering(Answer::Stop));
+    stopping.context.ask = Some(answering(ApprovalOutcome::StopTurn));
     assert_eq!(exit(stopping.context).await, Exit::Stopped);
     let mut interrupting = prompt("clean");
-    interrupting.context.ask = Some(answering(Answer::Interrupt));
+    interrupting.context.ask = Some(answering(ApprovalOutcome::Interrupt));
     assert_eq!(exit(interrupting.context).await, Exit::Interrupted);
 }
 
@@ -322,7 +322,7 @@ async fn an_answer_from_elsewhere_withdraws_the_question() {
         while !withdrawn.load(Ordering::Relaxed) && std::time::Instant::now() < deadline {
             std::thread::yield_now();
         }
-        Ok(Answer::Withdrawn)
+        Ok(ApprovalOutcome::Withdrawn)
     }));
     assert_eq!(exit(rig.context).await, Exit::Done);
     assert_eq!(rig.out.text(), "Done with `rm -rf build && echo done`.\n");
@@ -330,7 +330,9 @@ async fn an_answer_from_elsewhere_withdraws_the_question() {
 
 #[tokio::test]
 async fn signals_stop_the_turn_and_are_told_by_the_code() {
-    for (stop, expected) in [(Stop::Interrupt, 130), (Stop::Terminate, 143), (Stop::HangUp, 129)] {
+    for (stop, expected) in
+        [(StopSignal::Interrupt, 130), (StopSignal::Terminate, 143), (StopSignal::HangUp, 129)]
+    {
         let rig = prompt("slow");
         rig.stop.send(stop).expect("it listens");
         assert_eq!(exit(rig.context).await.code(), expected);
@@ -341,8 +343,8 @@ async fn signals_stop_the_turn_and_are_told_by_the_code() {
 #[tokio::test]
 async fn a_second_signal_does_not_wait() {
     let rig = prompt("stubborn");
-    rig.stop.send(Stop::Interrupt).expect("it listens");
-    rig.stop.send(Stop::Interrupt).expect("it listens");
+    rig.stop.send(StopSignal::Interrupt).expect("it listens");
+    rig.stop.send(StopSignal::Interrupt).expect("it listens");
     let begun = std::time::Instant::now();
     assert_eq!(exit(rig.context).await, Exit::Interrupted);
     assert!(begun.elapsed() < CANCEL_WAIT / 2);
@@ -351,7 +353,7 @@ async fn a_second_signal_does_not_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_does_not_end_is_waited_for_so_long() {
     let rig = prompt("stubborn");
-    rig.stop.send(Stop::Interrupt).expect("it listens");
+    rig.stop.send(StopSignal::Interrupt).expect("it listens");
     let begun = Instant::now();
     assert_eq!(run(rig.context).await, Exit::Interrupted);
     assert_eq!(begun.elapsed().as_secs(), CANCEL_WAIT.as_secs());
@@ -404,7 +406,7 @@ async fn an_older_turn_of_a_resumed_session_is_not_the_task() {
 #[tokio::test]
 async fn a_routine_prints_its_output_and_passes_its_failure_on() {
     check(
-        rig(Task::Routine("echo hi".into())),
+        rig(ExecTask::Routine("echo hi".into())),
         expect![[r#"
         exit 0
         --- out
@@ -415,7 +417,7 @@ async fn a_routine_prints_its_output_and_passes_its_failure_on() {
     )
     .await;
     check(
-        rig(Task::Routine("echo x; false".into())),
+        rig(ExecTask::Routine("echo x; false".into())),
         expect![[r#"
         exit 1
         --- out
@@ -427,7 +429,7 @@ async fn a_routine_prints_its_output_and_passes_its_failure_on() {
     "#]],
     )
     .await;
-    check(rig(Task::Routine("sudo reboot".into())), expect![[r#"
+    check(rig(ExecTask::Routine("sudo reboot".into())), expect![[r#"
         exit 3
         --- out
         --- err
@@ -438,7 +440,7 @@ async fn a_routine_prints_its_output_and_passes_its_failure_on() {
 #[tokio::test]
 async fn on_a_terminal_the_text_streams_and_nothing_foreign_gets_through() {
     let mut rig = prompt("evil");
-    rig.context.terminal = Some(Look { width: 60, colour: true });
+    rig.context.terminal = Some(RenderOptions { width: 60, color: true });
     let (out, err) = (rig.out.clone(), rig.err.clone());
     assert_eq!(exit(rig.context).await, Exit::Done);
     let text = out.text().replace("\r\u{1b}[K", "");
@@ -446,7 +448,7 @@ async fn on_a_terminal_the_text_streams_and_nothing_foreign_gets_through() {
     assert!(text.contains("gone"));
     assert_eq!(intruder(&err.text()), None);
     let mut rig = prompt("again");
-    rig.context.terminal = Some(Look { width: 60, colour: false });
+    rig.context.terminal = Some(RenderOptions { width: 60, color: false });
     assert_eq!(exit(rig.context).await, Exit::Done);
     assert_eq!(rig.out.text().replace("\r\u{1b}[K", "|"), "One |One th|One th\nAnother thing.\n");
 }
@@ -454,7 +456,7 @@ async fn on_a_terminal_the_text_streams_and_nothing_foreign_gets_through() {
 #[tokio::test]
 async fn hostile_tasks_do_not_reach_the_terminal_through_sentences() {
     for hostile in HOSTILE {
-        let rig = rig(Task::Routine(format!("x {hostile}")));
+        let rig = rig(ExecTask::Routine(format!("x {hostile}")));
         assert_eq!(exit(rig.context).await, Exit::ApprovalNeeded);
         assert_eq!(intruder(&rig.err.text()), None, "{hostile:?}");
         assert_eq!(rig.err.text().lines().count(), 1, "{hostile:?}");
@@ -477,7 +479,7 @@ impl JsonMessages for Counting {
 #[tokio::test]
 async fn json_has_standard_output_for_itself() {
     let mut rig = prompt("auto");
-    rig.context.form = Form::Json(Box::new(Counting(0)));
+    rig.context.form = ExecFormat::Json(Box::new(Counting(0)));
     assert_eq!(exit(rig.context).await, Exit::Done);
     assert!(rig.out.text().lines().all(|line| line.starts_with("{\"seq\":") && line.ends_with('}')));
     assert_eq!(rig.out.text().lines().count(), 8);

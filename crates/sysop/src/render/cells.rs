@@ -3,10 +3,10 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::{Ink, Row, Span};
+use super::{Ink, TextRow, TextSpan};
 
 /// A grapheme with its place.
-struct Cell<'a> {
+struct GraphemeCell<'a> {
     text: &'a str,
     ink: Ink,
     width: usize,
@@ -18,7 +18,7 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 /// Cells that a row takes.
-pub(crate) fn row_width(row: &[Span]) -> usize {
+pub(crate) fn row_width(row: &[TextSpan]) -> usize {
     row.iter().map(|span| width(span.text())).sum()
 }
 
@@ -27,10 +27,10 @@ fn grapheme_width(grapheme: &str) -> usize {
     grapheme.width().min(2)
 }
 
-fn cells(row: &[Span]) -> Vec<Cell<'_>> {
+fn cells(row: &[TextSpan]) -> Vec<GraphemeCell<'_>> {
     row.iter()
         .flat_map(|span| {
-            span.text().graphemes(true).map(|text| Cell {
+            span.text().graphemes(true).map(|text| GraphemeCell {
                 text,
                 ink: span.ink(),
                 width: grapheme_width(text),
@@ -39,19 +39,19 @@ fn cells(row: &[Span]) -> Vec<Cell<'_>> {
         .collect()
 }
 
-fn join(cells: &[Cell<'_>]) -> Row {
-    let mut row: Row = Vec::new();
+fn join(cells: &[GraphemeCell<'_>]) -> TextRow {
+    let mut row: TextRow = Vec::new();
     for cell in cells {
         match row.last_mut() {
             Some(span) if span.ink == cell.ink => span.text.push_str(cell.text),
-            Some(_) | None => row.push(Span { text: cell.text.to_owned(), ink: cell.ink }),
+            Some(_) | None => row.push(TextSpan { text: cell.text.to_owned(), ink: cell.ink }),
         }
     }
     row
 }
 
 /// Wraps between words; the rows after the first are indented by `hang` cells.
-pub(crate) fn wrap(row: &[Span], columns: usize, hang: usize) -> Vec<Row> {
+pub(crate) fn wrap(row: &[TextSpan], columns: usize, hang: usize) -> Vec<TextRow> {
     let cells = cells(row);
     let hang = if hang < columns { hang } else { 0 };
     let mut rows = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn wrap(row: &[Span], columns: usize, hang: usize) -> Vec<Row> {
         let room = if rows.is_empty() { columns } else { columns - hang }.max(1);
         let end = fitting(&cells[start..], room) + start;
         if end == cells.len() {
-            rows.push(hung(join(&cells[start..]), rows.len(), hang));
+            rows.push(hanging_indent(join(&cells[start..]), rows.len(), hang));
             return rows;
         }
         let cut = break_before(&cells, start, end).unwrap_or(end);
@@ -68,7 +68,7 @@ pub(crate) fn wrap(row: &[Span], columns: usize, hang: usize) -> Vec<Row> {
         while shown > start && cells[shown - 1].text == " " {
             shown -= 1;
         }
-        rows.push(hung(join(&cells[start..shown]), rows.len(), hang));
+        rows.push(hanging_indent(join(&cells[start..shown]), rows.len(), hang));
         start = cut;
         while start < cells.len() && cells[start].text == " " {
             start += 1;
@@ -79,15 +79,15 @@ pub(crate) fn wrap(row: &[Span], columns: usize, hang: usize) -> Vec<Row> {
     }
 }
 
-fn hung(mut row: Row, at: usize, hang: usize) -> Row {
+fn hanging_indent(mut row: TextRow, at: usize, hang: usize) -> TextRow {
     if at > 0 && hang > 0 {
-        row.insert(0, Span { text: " ".repeat(hang), ink: Ink::Plain });
+        row.insert(0, TextSpan { text: " ".repeat(hang), ink: Ink::Plain });
     }
     row
 }
 
 /// Wraps wherever the row is full; nothing is lost.
-pub(crate) fn wrap_exact(row: &[Span], columns: usize) -> Vec<Row> {
+pub(crate) fn wrap_exact(row: &[TextSpan], columns: usize) -> Vec<TextRow> {
     let cells = cells(row);
     let mut rows = Vec::new();
     let mut start = 0;
@@ -102,7 +102,7 @@ pub(crate) fn wrap_exact(row: &[Span], columns: usize) -> Vec<Row> {
 }
 
 /// How many cells fit; at least one, so that a wide character in one column does not stop everything.
-fn fitting(cells: &[Cell<'_>], columns: usize) -> usize {
+fn fitting(cells: &[GraphemeCell<'_>], columns: usize) -> usize {
     let mut used = 0;
     for (at, cell) in cells.iter().enumerate() {
         used += cell.width;
@@ -114,7 +114,7 @@ fn fitting(cells: &[Cell<'_>], columns: usize) -> usize {
 }
 
 /// The last place at or before `end` where a row may be broken.
-fn break_before(cells: &[Cell<'_>], start: usize, end: usize) -> Option<usize> {
+fn break_before(cells: &[GraphemeCell<'_>], start: usize, end: usize) -> Option<usize> {
     let first_word = (start..end).find(|&at| cells[at].text != " ")?;
     (first_word + 1..=end).rev().find(|&at| {
         let (before, after) = (&cells[at - 1], &cells[at]);
@@ -123,7 +123,7 @@ fn break_before(cells: &[Cell<'_>], start: usize, end: usize) -> Option<usize> {
 }
 
 /// The row in at most `columns`, with an ellipsis where it was cut.
-pub(crate) fn truncate(row: &[Span], columns: usize) -> Row {
+pub(crate) fn truncate(row: &[TextSpan], columns: usize) -> TextRow {
     if row_width(row) <= columns {
         return row.to_vec();
     }
@@ -138,14 +138,14 @@ pub(crate) fn truncate(row: &[Span], columns: usize) -> Row {
         .count();
     let mut cut = join(&cells[..fits]);
     if columns > 0 {
-        cut.push(Span { text: "…".to_owned(), ink: Ink::Dim });
+        cut.push(TextSpan { text: "…".to_owned(), ink: Ink::Dim });
     }
     cut
 }
 
 /// The row with spaces up to `columns`.
-pub(crate) fn pad(mut row: Row, columns: usize) -> Row {
+pub(crate) fn pad(mut row: TextRow, columns: usize) -> TextRow {
     let missing = columns.saturating_sub(row_width(&row));
-    row.push(Span { text: " ".repeat(missing), ink: Ink::Plain });
+    row.push(TextSpan { text: " ".repeat(missing), ink: Ink::Plain });
     row
 }

@@ -3,41 +3,41 @@
 //! links; tables and HTML stay as they are.
 
 use super::cells::{truncate, wrap, wrap_exact};
-use super::{Ink, Row, Span, row};
+use super::{Ink, TextRow, TextSpan, row};
 
 /// A line longer than this many bytes is broken here, so that a stream without line ends stays cheap.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// Takes text in pieces, gives rows.
 #[derive(Debug)]
-pub(crate) struct Markdown {
+pub(crate) struct MarkdownRenderer {
     columns: usize,
     line: String,
     given: usize,
-    fence: Option<Fence>,
+    fence: Option<CodeFence>,
 }
 
 /// An open code block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Fence {
+struct CodeFence {
     mark: char,
     length: usize,
 }
 
 /// A line laid out, and how many of its rows can no longer change.
-struct Laid {
-    rows: Vec<Row>,
+struct LineLayout {
+    rows: Vec<TextRow>,
     settled: usize,
 }
 
-impl Markdown {
+impl MarkdownRenderer {
     /// For rows of at most `columns` cells.
     pub(crate) fn new(columns: usize) -> Self {
         Self { columns: columns.max(1), line: String::new(), given: 0, fence: None }
     }
 
     /// Takes a piece; returns the rows that are certain now.
-    pub(crate) fn push(&mut self, piece: &str) -> Vec<Row> {
+    pub(crate) fn push(&mut self, piece: &str) -> Vec<TextRow> {
         let mut out = Vec::new();
         for part in piece.split_inclusive('\n') {
             let (text, ends) = match part.strip_suffix('\n') {
@@ -50,7 +50,7 @@ impl Markdown {
             }
         }
         if !self.line.is_empty() {
-            let laid = self.lay(false);
+            let laid = self.layout(false);
             let settled = laid.settled.min(laid.rows.len().saturating_sub(1));
             if settled > self.given {
                 out.extend(laid.rows.into_iter().take(settled).skip(self.given));
@@ -61,21 +61,21 @@ impl Markdown {
     }
 
     /// The last row as it looks so far; none where a line has just ended.
-    pub(crate) fn tail(&self) -> Option<Row> {
+    pub(crate) fn tail(&self) -> Option<TextRow> {
         if self.line.is_empty() {
             return None;
         }
-        self.lay(false).rows.pop()
+        self.layout(false).rows.pop()
     }
 
     /// Ends the text; returns what was not certain yet.
-    pub(crate) fn finish(&mut self) -> Vec<Row> {
+    pub(crate) fn finish(&mut self) -> Vec<TextRow> {
         let rows = if self.line.is_empty() { Vec::new() } else { self.end_line() };
         self.fence = None;
         rows
     }
 
-    fn extend_line(&mut self, mut text: &str) -> Vec<Row> {
+    fn extend_line(&mut self, mut text: &str) -> Vec<TextRow> {
         let mut out = Vec::new();
         while self.line.len() + text.len() > LINE_BYTES_MAX {
             let room = LINE_BYTES_MAX - self.line.len();
@@ -88,8 +88,8 @@ impl Markdown {
         out
     }
 
-    fn end_line(&mut self) -> Vec<Row> {
-        let rows = self.lay(true).rows.into_iter().skip(self.given).collect();
+    fn end_line(&mut self) -> Vec<TextRow> {
+        let rows = self.layout(true).rows.into_iter().skip(self.given).collect();
         let line = std::mem::take(&mut self.line);
         self.given = 0;
         self.fence = match self.fence {
@@ -100,20 +100,20 @@ impl Markdown {
         rows
     }
 
-    fn lay(&self, ended: bool) -> Laid {
+    fn layout(&self, ended: bool) -> LineLayout {
         let line = self.line.strip_suffix('\r').unwrap_or(&self.line);
         match self.fence {
-            Some(fence) => self.lay_code(fence, line),
-            None => self.lay_text(line, ended),
+            Some(fence) => self.layout_code(fence, line),
+            None => self.layout_text(line, ended),
         }
     }
 
-    fn lay_code(&self, fence: Fence, line: &str) -> Laid {
+    fn layout_code(&self, fence: CodeFence, line: &str) -> LineLayout {
         if closes(fence, line) {
-            return Laid { rows: Vec::new(), settled: 0 };
+            return LineLayout { rows: Vec::new(), settled: 0 };
         }
         let columns = self.columns.saturating_sub(2);
-        let rows: Vec<Row> = wrap_exact(&row(line, Ink::Code), columns)
+        let rows: Vec<TextRow> = wrap_exact(&row(line, Ink::Code), columns)
             .into_iter()
             .map(|text| {
                 let mut gutter = row("▏ ", Ink::Dim);
@@ -124,10 +124,10 @@ impl Markdown {
         // As long as there are only marks it may still be the end of the block.
         let undecided = line.trim().chars().all(|c| c == fence.mark);
         let settled = if undecided { 0 } else { rows.len().saturating_sub(1) };
-        Laid { rows, settled }
+        LineLayout { rows, settled }
     }
 
-    fn lay_text(&self, line: &str, ended: bool) -> Laid {
+    fn layout_text(&self, line: &str, ended: bool) -> LineLayout {
         let trimmed = line.trim_start();
         if let Some((_, language)) = opens(line) {
             let rows = if language.is_empty() {
@@ -135,16 +135,16 @@ impl Markdown {
             } else {
                 vec![truncate(&row(&format!("▏ {language}"), Ink::Dim), self.columns)]
             };
-            return Laid { rows, settled: 0 };
+            return LineLayout { rows, settled: 0 };
         }
         if is_rule(trimmed) {
             let rows = vec![row(&"─".repeat(self.columns.min(40)), Ink::Dim)];
-            return Laid { rows, settled: 0 };
+            return LineLayout { rows, settled: 0 };
         }
         if trimmed.starts_with('|') {
             let rows = wrap_exact(&row(line, Ink::Plain), self.columns);
             let settled = rows.len().saturating_sub(1);
-            return Laid { rows, settled };
+            return LineLayout { rows, settled };
         }
         let (prefix, hang, base, text) = block(line, self.columns / 2);
         let (spans, certain) = inline(text, base, ended);
@@ -152,12 +152,12 @@ impl Markdown {
         whole.extend(spans);
         let rows = wrap(&whole, self.columns, hang);
         let settled = if ended { rows.len() } else { settled_rows(&whole, certain + 1, self.columns, hang) };
-        Laid { rows, settled }
+        LineLayout { rows, settled }
     }
 }
 
 /// How many whole rows the first `certain` spans alone fill.
-fn settled_rows(whole: &[Span], certain: usize, columns: usize, hang: usize) -> usize {
+fn settled_rows(whole: &[TextSpan], certain: usize, columns: usize, hang: usize) -> usize {
     let mut known = whole[..certain.min(whole.len())].to_vec();
     // The last word, and the last grapheme, may still grow.
     if certain >= whole.len()
@@ -169,15 +169,15 @@ fn settled_rows(whole: &[Span], certain: usize, columns: usize, hang: usize) -> 
     wrap(&known, columns, hang).len().saturating_sub(1)
 }
 
-fn opens(line: &str) -> Option<(Fence, &str)> {
+fn opens(line: &str) -> Option<(CodeFence, &str)> {
     let text = line.trim_start();
     let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let length = text.chars().take_while(|c| *c == mark).count();
     let language = text[length..].trim();
-    (length >= 3 && !language.contains('`')).then_some((Fence { mark, length }, language))
+    (length >= 3 && !language.contains('`')).then_some((CodeFence { mark, length }, language))
 }
 
-fn closes(fence: Fence, line: &str) -> bool {
+fn closes(fence: CodeFence, line: &str) -> bool {
     let text = line.trim();
     text.len() >= fence.length && text.chars().all(|c| c == fence.mark)
 }
@@ -196,33 +196,38 @@ fn is_rule(text: &str) -> bool {
 }
 
 /// What a line begins with: its mark, how far later rows hang, the ink of its text, and the text.
-fn block(line: &str, indent_max: usize) -> (Span, usize, Ink, &str) {
+fn block(line: &str, indent_max: usize) -> (TextSpan, usize, Ink, &str) {
     let text = line.trim_start();
     let indent = (line.len() - text.len()).min(indent_max.saturating_sub(4));
     let hashes = text.bytes().take_while(|b| *b == b'#').count();
     if (1..=6).contains(&hashes) && text[hashes..].starts_with(' ') {
-        return (Span::new("", Ink::Plain), 0, Ink::Bold, text[hashes..].trim());
+        return (TextSpan::new("", Ink::Plain), 0, Ink::Bold, text[hashes..].trim());
     }
     if let Some(rest) = text.strip_prefix('>') {
         let rest = rest.strip_prefix(' ').unwrap_or(rest);
-        return (Span::new("▎ ", Ink::Dim), 2, Ink::Italic, rest);
+        return (TextSpan::new("▎ ", Ink::Dim), 2, Ink::Italic, rest);
     }
     let spaces = " ".repeat(indent);
     for bullet in ["- ", "* ", "+ "] {
         if let Some(rest) = text.strip_prefix(bullet) {
-            return (Span::new(&format!("{spaces}• "), Ink::Plain), indent + 2, Ink::Plain, rest);
+            return (TextSpan::new(&format!("{spaces}• "), Ink::Plain), indent + 2, Ink::Plain, rest);
         }
     }
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     if (1..=9).contains(&digits) && (text[digits..].starts_with(". ") || text[digits..].starts_with(") ")) {
         let (mark, rest) = text.split_at(digits + 2);
-        return (Span::new(&format!("{spaces}{mark}"), Ink::Plain), indent + digits + 2, Ink::Plain, rest);
+        return (
+            TextSpan::new(&format!("{spaces}{mark}"), Ink::Plain),
+            indent + digits + 2,
+            Ink::Plain,
+            rest,
+        );
     }
-    (Span::new(&spaces, Ink::Plain), indent, Ink::Plain, text)
+    (TextSpan::new(&spaces, Ink::Plain), indent, Ink::Plain, text)
 }
 
 /// The inline marks of a line. The second value counts the first spans that no later text can change.
-fn inline(text: &str, base: Ink, ended: bool) -> (Vec<Span>, usize) {
+fn inline(text: &str, base: Ink, ended: bool) -> (Vec<TextSpan>, usize) {
     let mut spans = Vec::new();
     let mut certain = None;
     let mut plain = String::new();
@@ -230,15 +235,15 @@ fn inline(text: &str, base: Ink, ended: bool) -> (Vec<Span>, usize) {
     while at < text.len() {
         let rest = &text[at..];
         match mark(rest, text[..at].chars().next_back()) {
-            Mark::None(length) => {
+            InlineMark::None(length) => {
                 plain.push_str(&rest[..length]);
                 at += length;
             }
-            Mark::Literal(c, length) => {
+            InlineMark::Literal(c, length) => {
                 plain.push(c);
                 at += length;
             }
-            Mark::Open(length) => {
+            InlineMark::Open(length) => {
                 if !ended && certain.is_none() {
                     flush(&mut spans, &mut plain, base);
                     certain = Some(spans.len());
@@ -246,19 +251,19 @@ fn inline(text: &str, base: Ink, ended: bool) -> (Vec<Span>, usize) {
                 plain.push_str(&rest[..length]);
                 at += length;
             }
-            Mark::Whole { inner, ink, length } => {
+            InlineMark::Whole { inner, ink, length } => {
                 flush(&mut spans, &mut plain, base);
                 // At the very end, what follows may still make it a longer run.
                 if at + length == text.len() && !ended && certain.is_none() {
                     certain = Some(spans.len());
                 }
-                spans.push(Span::new(inner, ink));
+                spans.push(TextSpan::new(inner, ink));
                 at += length;
             }
-            Mark::Link { label, target, length } => {
+            InlineMark::Link { label, target, length } => {
                 flush(&mut spans, &mut plain, base);
-                spans.push(Span::new(label, base));
-                spans.push(Span::new(&format!(" ({target})"), Ink::Dim));
+                spans.push(TextSpan::new(label, base));
+                spans.push(TextSpan::new(&format!(" ({target})"), Ink::Dim));
                 at += length;
             }
         }
@@ -268,15 +273,15 @@ fn inline(text: &str, base: Ink, ended: bool) -> (Vec<Span>, usize) {
     (spans, certain)
 }
 
-fn flush(spans: &mut Vec<Span>, plain: &mut String, ink: Ink) {
+fn flush(spans: &mut Vec<TextSpan>, plain: &mut String, ink: Ink) {
     if !plain.is_empty() {
-        spans.push(Span::new(plain, ink));
+        spans.push(TextSpan::new(plain, ink));
         plain.clear();
     }
 }
 
 /// What stands at one place of a line.
-enum Mark<'a> {
+enum InlineMark<'a> {
     /// Text of this many bytes.
     None(usize),
     /// An escaped character.
@@ -289,42 +294,42 @@ enum Mark<'a> {
     Link { label: &'a str, target: &'a str, length: usize },
 }
 
-fn mark(rest: &str, before: Option<char>) -> Mark<'_> {
-    let Some(first) = rest.chars().next() else { return Mark::None(0) };
+fn mark(rest: &str, before: Option<char>) -> InlineMark<'_> {
+    let Some(first) = rest.chars().next() else { return InlineMark::None(0) };
     match first {
         '\\' => match rest[1..].chars().next() {
-            Some(c) if c.is_ascii_punctuation() => Mark::Literal(c, 1 + c.len_utf8()),
-            Some(_) => Mark::None(1),
-            None => Mark::Open(1),
+            Some(c) if c.is_ascii_punctuation() => InlineMark::Literal(c, 1 + c.len_utf8()),
+            Some(_) => InlineMark::None(1),
+            None => InlineMark::Open(1),
         },
         '`' => {
             let length = rest.bytes().take_while(|b| *b == b'`').count();
             match rest[length..].find(&rest[..length]) {
-                Some(end) => Mark::Whole {
+                Some(end) => InlineMark::Whole {
                     inner: &rest[length..length + end],
                     ink: Ink::Code,
                     length: end + 2 * length,
                 },
-                None => Mark::Open(length),
+                None => InlineMark::Open(length),
             }
         }
         '*' | '_' => emphasis(rest, first, before),
         '[' => link(rest),
-        c => Mark::None(c.len_utf8()),
+        c => InlineMark::None(c.len_utf8()),
     }
 }
 
-fn emphasis(rest: &str, mark: char, before: Option<char>) -> Mark<'_> {
+fn emphasis(rest: &str, mark: char, before: Option<char>) -> InlineMark<'_> {
     let run = rest.chars().take_while(|c| *c == mark).count();
     let after = rest[run..].chars().next();
     if after.is_none() {
-        return Mark::Open(run);
+        return InlineMark::Open(run);
     }
     let opens = run <= 2
         && after.is_some_and(|c| !c.is_whitespace())
         && !(mark == '_' && before.is_some_and(char::is_alphanumeric));
     if !opens {
-        return Mark::None(run);
+        return InlineMark::None(run);
     }
     let (fence, ink) = if run == 2 { (&rest[..2], Ink::Bold) } else { (&rest[..1], Ink::Italic) };
     let body = &rest[run..];
@@ -337,25 +342,27 @@ fn emphasis(rest: &str, mark: char, before: Option<char>) -> Mark<'_> {
             && next != Some(mark)
             && !(mark == '_' && next.is_some_and(char::is_alphanumeric));
         if closes {
-            return Mark::Whole { inner: &body[..end], ink, length: end + 2 * run };
+            return InlineMark::Whole { inner: &body[..end], ink, length: end + 2 * run };
         }
         from = end + run + body[end + run..].chars().take_while(|c| *c == mark).count();
         if from >= body.len() {
             break;
         }
     }
-    Mark::Open(run)
+    InlineMark::Open(run)
 }
 
-fn link(rest: &str) -> Mark<'_> {
-    let Some(close) = rest.find(']') else { return Mark::Open(1) };
+fn link(rest: &str) -> InlineMark<'_> {
+    let Some(close) = rest.find(']') else { return InlineMark::Open(1) };
     let after = &rest[close + 1..];
     if after.is_empty() {
-        return Mark::Open(1);
+        return InlineMark::Open(1);
     }
-    let Some(target) = after.strip_prefix('(') else { return Mark::None(1) };
+    let Some(target) = after.strip_prefix('(') else { return InlineMark::None(1) };
     match target.find(')') {
-        Some(end) => Mark::Link { label: &rest[1..close], target: &target[..end], length: close + 3 + end },
-        None => Mark::Open(1),
+        Some(end) => {
+            InlineMark::Link { label: &rest[1..close], target: &target[..end], length: close + 3 + end }
+        }
+        None => InlineMark::Open(1),
     }
 }

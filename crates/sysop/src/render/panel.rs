@@ -1,7 +1,7 @@
 //! Boxes with a title. They can be drawn a row at a time, so that what streams has a frame too.
 
 use super::cells::{pad, truncate, width};
-use super::{BOX_COLUMNS_MIN, Ink, Look, PANEL_COLUMNS_MAX, Row, Span, row};
+use super::{BOX_COLUMNS_MIN, Ink, PANEL_COLUMNS_MAX, RenderOptions, TextRow, TextSpan, row};
 
 /// A box of one width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(crate) struct Panel {
 
 impl Panel {
     /// A box that fits the terminal; without sides where that is narrow.
-    pub(crate) fn new(look: Look) -> Self {
+    pub(crate) fn new(look: RenderOptions) -> Self {
         // The last column stays free: some terminals wrap when it is written.
         let columns = look.width.saturating_sub(1).clamp(1, PANEL_COLUMNS_MAX);
         Self { columns, sides: look.width >= BOX_COLUMNS_MIN }
@@ -24,35 +24,35 @@ impl Panel {
     }
 
     /// The first row.
-    pub(crate) fn top(&self, title: &str) -> Row {
+    pub(crate) fn top(&self, title: &str) -> TextRow {
         let title = truncate(&row(title, Ink::Title), self.columns.saturating_sub(6));
         let taken: usize = title.iter().map(|span| width(span.text())).sum();
         let (left, right) = if self.sides { ("╭─ ", "╮") } else { ("── ", "") };
         let rest = self.columns.saturating_sub(taken + 4 + width(right));
         let mut top = row(left, Ink::Dim);
         top.extend(title);
-        top.push(Span::new(&format!(" {}{right}", "─".repeat(rest)), Ink::Dim));
+        top.push(TextSpan::new(&format!(" {}{right}", "─".repeat(rest)), Ink::Dim));
         top
     }
 
     /// A row of text within the box; it must fit already.
-    pub(crate) fn row(&self, text: Row) -> Row {
+    pub(crate) fn row(&self, text: TextRow) -> TextRow {
         if !self.sides {
             return text;
         }
         let mut framed = row("│ ", Ink::Dim);
         framed.extend(pad(text, self.inner()));
-        framed.push(Span::new(" │", Ink::Dim));
+        framed.push(TextSpan::new(" │", Ink::Dim));
         framed
     }
 
     /// The last row; none where there are no sides.
-    pub(crate) fn bottom(&self) -> Option<Row> {
+    pub(crate) fn bottom(&self) -> Option<TextRow> {
         self.sides.then(|| row(&format!("╰{}╯", "─".repeat(self.columns - 2)), Ink::Dim))
     }
 
     /// The whole box around rows that fit.
-    pub(crate) fn around(&self, title: &str, rows: Vec<Row>) -> Vec<Row> {
+    pub(crate) fn around(&self, title: &str, rows: Vec<TextRow>) -> Vec<TextRow> {
         let mut out = vec![self.top(title)];
         out.extend(rows.into_iter().map(|text| self.row(text)));
         out.extend(self.bottom());

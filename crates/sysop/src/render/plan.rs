@@ -4,16 +4,16 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use sysop_core::message::Arguments;
-use sysop_core::policy::{Class, Finding};
-use sysop_core::text::neutralise_line;
+use sysop_core::policy::{Finding, RiskClass};
+use sysop_core::text::neutralize_line;
 use sysop_core::transcript::Plan;
 
 use super::cells::{wrap, wrap_exact};
-use super::{Ink, Row, Span, row, words};
+use super::{Ink, TextRow, TextSpan, row, words};
 
 /// Where a plan is to run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct PlanLocation<'a> {
     /// The host.
     pub(crate) host: &'a str,
     /// The root on it.
@@ -21,7 +21,7 @@ pub(crate) struct Place<'a> {
 }
 
 /// All there is to know before an answer: reason, place, what runs, risk, and what "for this session" covers.
-pub(crate) fn rows(plan: &Plan, place: Place<'_>, columns: usize) -> Vec<Row> {
+pub(crate) fn rows(plan: &Plan, place: PlanLocation<'_>, columns: usize) -> Vec<TextRow> {
     let mut out = Vec::new();
     if !plan.reason.trim().is_empty() {
         for line in plan.reason.lines() {
@@ -32,12 +32,12 @@ pub(crate) fn rows(plan: &Plan, place: Place<'_>, columns: usize) -> Vec<Row> {
     let text = format!("on {} in {}", words::place(place.host), place.root);
     // What one answer starts on many hosts must not be overlooked.
     out.extend(wrap(&row(&text, if several { Ink::Bold } else { Ink::Dim }), columns, 2));
-    out.push(Row::new());
+    out.push(TextRow::new());
     match plan.call.text_argument("command") {
         Some(_) => out.extend(command_rows(&plan.command, &plan.risk.findings, columns)),
         None => out.extend(call_rows(plan, columns)),
     }
-    out.push(Row::new());
+    out.push(TextRow::new());
     out.extend(risk_rows(plan, columns));
     if let Some(grant) = &plan.covers {
         let text = format!("for this session would cover: {}", words::covers(grant));
@@ -47,7 +47,7 @@ pub(crate) fn rows(plan: &Plan, place: Place<'_>, columns: usize) -> Vec<Row> {
 }
 
 /// A command with its findings marked; nothing of it is left out or changed but to make it visible.
-pub(crate) fn command_rows(command: &str, findings: &[Finding], columns: usize) -> Vec<Row> {
+pub(crate) fn command_rows(command: &str, findings: &[Finding], columns: usize) -> Vec<TextRow> {
     let mut out = Vec::new();
     let mut start = 0;
     for (number, line) in command.split('\n').enumerate() {
@@ -57,7 +57,7 @@ pub(crate) fn command_rows(command: &str, findings: &[Finding], columns: usize) 
         for cut in cuts(command, findings, start, start + line.len()) {
             let marked = findings
                 .iter()
-                .any(|f| f.class >= Class::Opaque && f.start <= at && at < f.end && f.start < f.end);
+                .any(|f| f.class >= RiskClass::Opaque && f.start <= at && at < f.end && f.start < f.end);
             let ink = if marked { Ink::Marked } else { Ink::Code };
             push_visible(&mut spans, &command[at..cut], ink);
             at = cut;
@@ -84,27 +84,27 @@ fn cuts(command: &str, findings: &[Finding], start: usize, end: usize) -> Vec<us
 
 /// Text of a command; each character that hides or acts is shown by name, and marked, so that it cannot be taken
 /// for the same letters written out.
-fn push_visible(spans: &mut Row, text: &str, ink: Ink) {
+fn push_visible(spans: &mut TextRow, text: &str, ink: Ink) {
     let mut plain = String::new();
     let mut bytes = [0; 4];
     for c in text.chars() {
-        let shown = neutralise_line(c.encode_utf8(&mut bytes));
+        let shown = neutralize_line(c.encode_utf8(&mut bytes));
         if let Cow::Borrowed(same) = shown {
             plain.push_str(same);
             continue;
         }
         if !plain.is_empty() {
-            spans.push(Span::new(&plain, ink));
+            spans.push(TextSpan::new(&plain, ink));
             plain.clear();
         }
-        spans.push(Span::new(&shown, Ink::Warn));
+        spans.push(TextSpan::new(&shown, Ink::Warn));
     }
     if !plain.is_empty() {
-        spans.push(Span::new(&plain, ink));
+        spans.push(TextSpan::new(&plain, ink));
     }
 }
 
-fn under(sign: &str, spans: &[Span], columns: usize) -> Vec<Row> {
+fn under(sign: &str, spans: &[TextSpan], columns: usize) -> Vec<TextRow> {
     wrap_exact(spans, columns.saturating_sub(2))
         .into_iter()
         .enumerate()
@@ -117,7 +117,7 @@ fn under(sign: &str, spans: &[Span], columns: usize) -> Vec<Row> {
 }
 
 /// A call that is no command: every argument, whole.
-fn call_rows(plan: &Plan, columns: usize) -> Vec<Row> {
+fn call_rows(plan: &Plan, columns: usize) -> Vec<TextRow> {
     let mut out = vec![row(&plan.call.name, Ink::Bold)];
     match &plan.call.arguments {
         Arguments::Object(map) => {
@@ -130,7 +130,7 @@ fn call_rows(plan: &Plan, columns: usize) -> Vec<Row> {
     out
 }
 
-fn argument_rows(name: &str, value: &Value, columns: usize) -> Vec<Row> {
+fn argument_rows(name: &str, value: &Value, columns: usize) -> Vec<TextRow> {
     let (sign, ink) = match name {
         "old_string" => ("- ", Ink::Bad),
         "new_string" => ("+ ", Ink::Good),
@@ -149,16 +149,16 @@ fn argument_rows(name: &str, value: &Value, columns: usize) -> Vec<Row> {
     }
 }
 
-fn named(name: &str, text: &str, columns: usize) -> Vec<Row> {
-    let mut spans = vec![Span::new(&format!("{name}: "), Ink::Dim)];
+fn named(name: &str, text: &str, columns: usize) -> Vec<TextRow> {
+    let mut spans = vec![TextSpan::new(&format!("{name}: "), Ink::Dim)];
     push_visible(&mut spans, text, Ink::Code);
     wrap_exact(&spans, columns)
 }
 
-fn text_rows(sign: &str, text: &str, ink: Ink, columns: usize) -> Vec<Row> {
+fn text_rows(sign: &str, text: &str, ink: Ink, columns: usize) -> Vec<TextRow> {
     let mut out = Vec::new();
     for line in text.split('\n') {
-        let mut spans = Row::new();
+        let mut spans = TextRow::new();
         push_visible(&mut spans, line, ink);
         for part in wrap_exact(&spans, columns.saturating_sub(2)) {
             let mut signed = row(sign, ink);
@@ -169,18 +169,18 @@ fn text_rows(sign: &str, text: &str, ink: Ink, columns: usize) -> Vec<Row> {
     out
 }
 
-fn risk_rows(plan: &Plan, columns: usize) -> Vec<Row> {
+fn risk_rows(plan: &Plan, columns: usize) -> Vec<TextRow> {
     let (word, ink) = words::class(plan.risk.class);
     let mut out = wrap(&row(&format!("risk: {word}"), ink), columns, 2);
-    for finding in plan.risk.findings.iter().filter(|finding| finding.class >= Class::Opaque) {
+    for finding in plan.risk.findings.iter().filter(|finding| finding.class >= RiskClass::Opaque) {
         let start = plan.command.floor_char_boundary(finding.start.min(plan.command.len()));
         let end = plan.command.floor_char_boundary(finding.end.clamp(start, plan.command.len()));
         let mut spans = row("! ", ink);
-        spans.push(Span::new(&plan.command[start..end], Ink::Marked));
-        spans.push(Span::new(&format!(" — {}", finding.why), ink));
+        spans.push(TextSpan::new(&plan.command[start..end], Ink::Marked));
+        spans.push(TextSpan::new(&format!(" — {}", finding.why), ink));
         out.extend(wrap(&spans, columns, 2));
     }
-    let alike = words::look_alikes(&plan.command);
+    let alike = words::confusables(&plan.command);
     if !alike.is_empty() {
         let text = format!("! letters that only look Latin: {}", alike.join(" "));
         out.extend(wrap(&row(&text, Ink::Warn), columns, 2));

@@ -8,15 +8,15 @@ use serde_json::json;
 use sysop_core::event::Origin;
 use sysop_core::id::{CallId, StepId, TurnId};
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::policy::{Class, Finding, Grant, Risk};
-use sysop_core::text::neutralise_line;
-use sysop_core::transcript::{Phase, Plan, PlanState};
+use sysop_core::policy::{Finding, Grant, Risk, RiskClass};
+use sysop_core::text::neutralize_line;
+use sysop_core::transcript::{Plan, PlanState, SessionPhase};
 
 use super::cells::{row_width, truncate, width, wrap, wrap_exact};
-use super::markdown::Markdown;
+use super::markdown::MarkdownRenderer;
 use super::panel::Panel;
-use super::plan::{Place, command_rows, rows};
-use super::{Ink, Look, Row, Span, paint, row, safe};
+use super::plan::{PlanLocation, command_rows, rows};
+use super::{Ink, RenderOptions, TextRow, TextSpan, paint, row, safe};
 
 /// Everything that is known to act on a terminal, or to hide or turn text.
 pub(crate) const HOSTILE: &[&str] = &[
@@ -60,15 +60,15 @@ fn moves(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// What must not come out: the first control character or sequence that is not a colour of ours.
+/// What must not come out: the first control character or sequence that is not a color of ours.
 pub(crate) fn intruder(painted: &str) -> Option<String> {
     let ours: BTreeSet<&str> =
         ["0", "1", "2", "3", "1;36", "32", "31", "33", "36", "1;4;31"].into_iter().collect();
     let mut rest = painted;
     while let Some(at) = rest.find(|c: char| moves(c) && c != '\n') {
         let found = &rest[at..];
-        let colour = found.strip_prefix("\u{1b}[").and_then(|text| text.split_once('m'));
-        match colour {
+        let color = found.strip_prefix("\u{1b}[").and_then(|text| text.split_once('m'));
+        match color {
             Some((parameters, after)) if ours.contains(parameters) => rest = after,
             Some(_) | None => {
                 return Some(found.chars().take(12).collect::<String>().escape_debug().to_string());
@@ -78,12 +78,12 @@ pub(crate) fn intruder(painted: &str) -> Option<String> {
     None
 }
 
-fn shown(rows: &[Row]) -> String {
+fn shown(rows: &[TextRow]) -> String {
     rows.iter().map(|row| paint(row, false).trim_end().to_owned() + "\n").collect()
 }
 
-fn look(width: usize) -> Look {
-    Look { width, colour: true }
+fn look(width: usize) -> RenderOptions {
+    RenderOptions { width, color: true }
 }
 
 fn plan(command: &str, findings: Vec<Finding>) -> Plan {
@@ -107,20 +107,20 @@ fn plan(command: &str, findings: Vec<Finding>) -> Plan {
     }
 }
 
-fn boxed(plan: &Plan, columns: usize) -> Vec<Row> {
+fn boxed(plan: &Plan, columns: usize) -> Vec<TextRow> {
     let panel = Panel::new(look(columns));
-    panel.around("PLAN", rows(plan, Place { host: "web1", root: "/srv/app" }, panel.inner()))
+    panel.around("PLAN", rows(plan, PlanLocation { host: "web1", root: "/srv/app" }, panel.inner()))
 }
 
 fn check_plan(columns: usize, expected: Expect) {
-    let finding = Finding { start: 0, end: 6, class: Class::Dangerous, why: "recursive delete".into() };
+    let finding = Finding { start: 0, end: 6, class: RiskClass::Dangerous, why: "recursive delete".into() };
     expected
         .assert_eq(&shown(&boxed(&plan("rm -rf /var/cache/日本語 && echo\tdone", vec![finding]), columns)));
 }
 
 #[test]
 fn a_command_that_a_person_typed_waits_for_no_model() {
-    let thinking = |step| Phase::Thinking { step: StepId { turn: TurnId(1), step } };
+    let thinking = |step| SessionPhase::Thinking { step: StepId { turn: TurnId(1), step } };
     assert_eq!(super::words::waiting_for(&thinking(0), "phi3", ""), None);
     assert_eq!(super::words::waiting_for(&thinking(1), "phi3", "").as_deref(), Some("waiting for phi3"));
 }
@@ -243,7 +243,7 @@ fn markdown_is_drawn() {
                 - one `a*b`\n- two *really* long item that has to be wrapped somewhere\n  - nested\n\
                 1. first\n> quoted\n---\n```sh\nsudo rm -rf /tmp/*  # **not bold**\n```\n\
                 | a | b |\n|---|---|\n2 * 3 * 4, snake_case_name, **kwargs\n";
-    let mut markdown = Markdown::new(36);
+    let mut markdown = MarkdownRenderer::new(36);
     let mut rows = markdown.push(text);
     rows.extend(markdown.finish());
     expect![[r#"
@@ -266,13 +266,13 @@ fn markdown_is_drawn() {
     "#]]
     .assert_eq(&shown(&rows));
     let bold: Vec<&str> =
-        rows.iter().flatten().filter(|span| span.ink() == Ink::Bold).map(Span::text).collect();
+        rows.iter().flatten().filter(|span| span.ink() == Ink::Bold).map(TextSpan::text).collect();
     assert_eq!(bold, ["Disk report", "almost full"]);
 }
 
 #[test]
 fn a_paragraph_streams_row_by_row() {
-    let mut markdown = Markdown::new(10);
+    let mut markdown = MarkdownRenderer::new(10);
     assert_eq!(shown(&markdown.push("one two th")), "");
     assert_eq!(markdown.tail().map(|row| paint(&row, false)).as_deref(), Some("one two th"));
     assert_eq!(shown(&markdown.push("ree fo")), "one two\n");
@@ -294,7 +294,7 @@ fn hostile_text_comes_out_harmless_everywhere() {
     for hostile in HOSTILE {
         for columns in [20, 40, 80, 120] {
             let panel = Panel::new(look(columns));
-            let mut markdown = Markdown::new(panel.inner());
+            let mut markdown = MarkdownRenderer::new(panel.inner());
             let mut all =
                 markdown.push(&format!("# {hostile}\n- {hostile} **{hostile}** `{hostile}`\n```{hostile}\n"));
             all.extend(markdown.push(&format!("{hostile}\n```\n[{hostile}](x{hostile})")));
@@ -302,7 +302,7 @@ fn hostile_text_comes_out_harmless_everywhere() {
             all.extend(markdown.finish());
             let mut plan = plan(
                 hostile,
-                vec![Finding { start: 1, end: 3, class: Class::Dangerous, why: (*hostile).into() }],
+                vec![Finding { start: 1, end: 3, class: RiskClass::Dangerous, why: (*hostile).into() }],
             );
             plan.reason = (*hostile).into();
             plan.covers = Some(Grant::Tool { name: (*hostile).into() });
@@ -348,10 +348,10 @@ proptest! {
 
     #[test]
     fn markdown_is_the_same_however_it_is_cut(text in marked_text(), columns in 8usize..40, cuts in proptest::collection::vec(1usize..7, 1..20)) {
-        let mut whole = Markdown::new(columns);
+        let mut whole = MarkdownRenderer::new(columns);
         let mut expected = whole.push(&text);
         expected.extend(whole.finish());
-        let mut pieces = Markdown::new(columns);
+        let mut pieces = MarkdownRenderer::new(columns);
         let mut rows = Vec::new();
         let mut rest = text.as_str();
         for cut in cuts.iter().cycle() {
@@ -374,9 +374,9 @@ proptest! {
         for row in exact.iter().chain(&wrap(&source, columns, 2)) {
             prop_assert!(row_width(row) <= columns, "{:?}", row);
         }
-        let words = |rows: &[Row]| -> String { rows.iter().map(|row| paint(row, false)).collect::<String>().replace(' ', "") };
+        let words = |rows: &[TextRow]| -> String { rows.iter().map(|row| paint(row, false)).collect::<String>().replace(' ', "") };
         prop_assert_eq!(words(&wrap(&source, columns, 2)), words(std::slice::from_ref(&source)));
-        let mut markdown = Markdown::new(columns);
+        let mut markdown = MarkdownRenderer::new(columns);
         let mut rows = markdown.push(&text);
         rows.extend(markdown.finish());
         for row in &rows {
@@ -386,10 +386,10 @@ proptest! {
 
     #[test]
     fn a_command_is_shown_to_its_last_character(command in "[ -~é日\u{1b}\u{202e}\u{7}\r\t\n\u{a0}]{0,200}", columns in 10usize..60, a in 0usize..200, b in 0usize..200) {
-        let finding = Finding { start: a.min(b), end: a.max(b), class: Class::Dangerous, why: String::new() };
+        let finding = Finding { start: a.min(b), end: a.max(b), class: RiskClass::Dangerous, why: String::new() };
         let rows = command_rows(&command, &[finding], columns);
         let drawn: String = rows.iter().map(|row| paint(&row[1..], false)).collect();
-        let expected: String = command.split('\n').map(neutralise_line).collect();
+        let expected: String = command.split('\n').map(neutralize_line).collect();
         prop_assert_eq!(drawn, expected);
         for row in &rows {
             prop_assert!(row_width(row) <= columns);
@@ -398,9 +398,9 @@ proptest! {
     }
 
     #[test]
-    fn nothing_but_our_colours_comes_out(text in proptest::collection::vec(any::<char>(), 0..80), columns in 10usize..60) {
+    fn nothing_but_our_colors_comes_out(text in proptest::collection::vec(any::<char>(), 0..80), columns in 10usize..60) {
         let text: String = text.into_iter().collect();
-        let mut markdown = Markdown::new(columns);
+        let mut markdown = MarkdownRenderer::new(columns);
         let mut rows = markdown.push(&text);
         rows.extend(markdown.finish());
         rows.extend(boxed(&plan(&text, Vec::new()), columns));

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use sysop_core::id::Timestamp;
-use sysop_core::text::neutralise;
+use sysop_core::text::neutralize;
 use sysop_driver::port::SessionSummary;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::View;
+use super::DisplayOptions;
 
 /// The fewest characters of an id that are shown.
 const ID_CHARS_MIN: usize = 8;
@@ -21,7 +21,11 @@ const TITLE_COLUMNS_MIN: usize = 8;
 const GAP: &str = "  ";
 
 /// Writes one line for each session under a line of headings.
-pub(super) fn write_table(summaries: &[SessionSummary], view: &View, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write_table(
+    summaries: &[SessionSummary],
+    view: &DisplayOptions,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let id_chars = unique_chars(summaries);
     let place =
         view.width.map_or(PLACE_COLUMNS_MAX, |width| (width / 5).clamp(PLACE_COLUMNS_MIN, PLACE_COLUMNS_MAX));
@@ -66,7 +70,7 @@ pub(super) fn title(summary: &SessionSummary) -> String {
 
 /// A text without line feeds and tabs, safe to show.
 pub(super) fn one_line(text: &str) -> String {
-    neutralise(text).chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+    neutralize(text).chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
 /// How many characters of each id tell all apart.

@@ -4,23 +4,25 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::json;
-use sysop_core::event::{Change, Decision, Event, Logged, Origin, PauseReason, StopReason, Typed};
+use sysop_core::event::{ConfigChange, Decision, Event, Logged, Origin, PauseReason, StopReason, TypedInput};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, ModelRef, Reply, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Grant, Risk};
 use sysop_core::session::SessionSpec;
-use sysop_core::text::neutralise;
+use sysop_core::text::neutralize;
 use sysop_driver::port::Store;
 use sysop_store::MemoryStore;
 use unicode_width::UnicodeWidthStr;
 
-use super::{ExportFormat, SessionsError, View, delete, export, list, most_recent, resolve_id, show};
+use super::{
+    DisplayOptions, ExportFormat, SessionsError, delete, export, list, most_recent, resolve_id, show,
+};
 
 const HOUR_MS: i64 = 3_600_000;
 
-fn view(width: Option<usize>) -> View {
-    View { now: Timestamp(100 * 24 * HOUR_MS), zone: jiff::tz::TimeZone::UTC, width }
+fn view(width: Option<usize>) -> DisplayOptions {
+    DisplayOptions { now: Timestamp(100 * 24 * HOUR_MS), zone: jiff::tz::TimeZone::UTC, width }
 }
 
 fn opened(host: &str, root: &str) -> Event {
@@ -309,9 +311,9 @@ async fn a_day() -> MemoryStore {
         Event::Resumed,
         Event::TurnEnded { turn: TurnId(1), reason: StopReason::EndTurn, error: None },
         turn(2, ""),
-        started("bash", json!({"command": "uptime"}), Origin::Typed),
+        started("bash", json!({"command": "uptime"}), Origin::User),
         finished(Outcome::new(Status::Timeout, "")),
-        Event::Configured { change: Change::Approve(ApprovalMode::Auto) },
+        Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) },
         Event::TurnEnded {
             turn: TurnId(2),
             reason: StopReason::Failed,
@@ -345,9 +347,9 @@ async fn hosts_and_typing_hands_are_told() {
         started("bash", json!({ "command": "systemctl is-active app" }), Origin::Model),
         Event::TerminalInput {
             by: "web".into(),
-            typed: Typed::Secret { prompt: "[sudo] password: ".into() },
+            typed: TypedInput::Secret { prompt: "[sudo] password: ".into() },
         },
-        Event::TerminalInput { by: "chat".into(), typed: Typed::Keys { text: "ls Enter".into() } },
+        Event::TerminalInput { by: "chat".into(), typed: TypedInput::Keys { text: "ls Enter".into() } },
         finished(Outcome { hosts, ..Outcome::failed("db1:\ninactive\n") }),
     ];
     let store = MemoryStore::new();
@@ -419,7 +421,7 @@ async fn nothing_live_reaches_the_terminal() {
     show(&store, "s", &view(None), &mut out).await.unwrap();
     export(&store, "s", ExportFormat::Markdown, &view(None), &mut out).await.unwrap();
     let text = String::from_utf8(out).unwrap();
-    let harmless = neutralise(evil);
+    let harmless = neutralize(evil);
     for place in
         [format!("> {harmless}"), format!("\n{harmless}\n"), format!("$ {harmless}"), format!("  {harmless}")]
     {

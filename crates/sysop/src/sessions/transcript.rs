@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use sysop_core::event::{Change, Decision, Event, Origin, PauseReason, StopReason};
+use sysop_core::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
-use sysop_core::text::neutralise;
-use sysop_core::transcript::{lent_sentence, typed_sentence};
-use sysop_core::words::mode_sentence;
+use sysop_core::text::neutralize;
+use sysop_core::transcript::{client_tools_sentence, terminal_input_sentence};
+use sysop_core::ui_text::mode_sentence;
 use sysop_driver::port::SessionSummary;
 
-use super::View;
+use super::DisplayOptions;
 use super::table::{one_line, title};
 use crate::render::words::host_groups;
 
@@ -22,7 +22,7 @@ const FENCE_MIN: usize = 3;
 
 /// How it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum TranscriptFormat {
     /// For a terminal.
     Plain,
     /// For a document.
@@ -31,18 +31,18 @@ pub(super) enum Form {
 
 /// Writes one session, event by event.
 #[derive(Debug)]
-pub(super) struct Transcript {
-    form: Form,
+pub(super) struct TranscriptWriter {
+    form: TranscriptFormat,
     /// The calls of the last reply that have not begun: one that ends without a beginning is shown at its end.
     waiting: HashMap<CallId, String>,
 }
 
 /// What a reader sees of an event.
-enum Entry {
+enum TranscriptEntry {
     /// A person's words.
     Prompt(String),
     /// A model's words.
-    Said(String),
+    Reply(String),
     /// A command, or another tool call in a short form.
     Call { text: String, by: Option<&'static str> },
     /// What came of a call.
@@ -51,9 +51,9 @@ enum Entry {
     Note(String),
 }
 
-impl Transcript {
+impl TranscriptWriter {
     /// Begins before the first event.
-    pub(super) fn new(form: Form) -> Self {
+    pub(super) fn new(form: TranscriptFormat) -> Self {
         Self { form, waiting: HashMap::new() }
     }
 
@@ -61,14 +61,14 @@ impl Transcript {
     pub(super) fn write_head(
         &self,
         summary: &SessionSummary,
-        view: &View,
+        view: &DisplayOptions,
         out: &mut impl Write,
     ) -> io::Result<()> {
         let id = one_line(summary.id.as_str());
         let (date, host, root) = (date(summary, view), one_line(&summary.host), one_line(&summary.root));
         match self.form {
-            Form::Plain => writeln!(out, "session {id}\n{date} on {host}, {root}"),
-            Form::Markdown => writeln!(
+            TranscriptFormat::Plain => writeln!(out, "session {id}\n{date} on {host}, {root}"),
+            TranscriptFormat::Markdown => writeln!(
                 out,
                 "# {}\n\n- session `{id}`\n- {date}\n- host `{host}`, root `{root}`",
                 title(summary)
@@ -80,22 +80,25 @@ impl Transcript {
     pub(super) fn write_event(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
         for entry in self.entries(event) {
             match self.form {
-                Form::Plain => write_plain(&entry, out)?,
-                Form::Markdown => write_markdown(&entry, out)?,
+                TranscriptFormat::Plain => write_plain(&entry, out)?,
+                TranscriptFormat::Markdown => write_markdown(&entry, out)?,
             }
         }
         Ok(())
     }
 
-    fn entries(&mut self, event: &Event) -> Vec<Entry> {
+    fn entries(&mut self, event: &Event) -> Vec<TranscriptEntry> {
         match event {
             Event::TurnStarted { prompt, .. } => {
                 self.waiting.clear();
-                (!prompt.is_empty()).then(|| Entry::Prompt(prompt.clone())).into_iter().collect()
+                (!prompt.is_empty()).then(|| TranscriptEntry::Prompt(prompt.clone())).into_iter().collect()
             }
             Event::Replied { reply, .. } => {
-                self.waiting = reply.calls.iter().map(|call| (call.id.clone(), short_form(call))).collect();
-                (!reply.text.is_empty()).then(|| Entry::Said(reply.text.clone())).into_iter().collect()
+                self.waiting = reply.calls.iter().map(|call| (call.id.clone(), call_summary(call))).collect();
+                (!reply.text.is_empty())
+                    .then(|| TranscriptEntry::Reply(reply.text.clone()))
+                    .into_iter()
+                    .collect()
             }
             Event::ApprovalAsked { call, command, .. } => {
                 self.waiting.insert(call.id.clone(), command.clone());
@@ -103,18 +106,23 @@ impl Transcript {
             }
             Event::Decided { call, decision, by } => {
                 let rejected = matches!(decision, Decision::Reject { .. });
-                let call = if rejected { self.never_began(call) } else { None };
-                let words = decision_words(decision).map(|words| Entry::Note(format!("{words} by {by}")));
+                let call = if rejected { self.take_unstarted_call(call) } else { None };
+                let words =
+                    decision_summary(decision).map(|words| TranscriptEntry::Note(format!("{words} by {by}")));
                 call.into_iter().chain(words).collect()
             }
             Event::ToolStarted { call, origin } => {
                 self.waiting.remove(&call.id);
-                vec![Entry::Call { text: short_form(call), by: origin_words(*origin) }]
+                vec![TranscriptEntry::Call { text: call_summary(call), by: origin_words(*origin) }]
             }
             Event::ToolFinished { call, outcome } => {
-                let groups = host_groups(&outcome.hosts).into_iter().map(|(text, _)| Entry::Note(text));
-                let result = Entry::Result { output: outcome.output.clone(), note: outcome_words(outcome) };
-                self.never_began(call).into_iter().chain(groups).chain([result]).collect()
+                let groups =
+                    host_groups(&outcome.hosts).into_iter().map(|(text, _)| TranscriptEntry::Note(text));
+                let result = TranscriptEntry::Result {
+                    output: outcome.output.clone(),
+                    note: outcome_summary(outcome),
+                };
+                self.take_unstarted_call(call).into_iter().chain(groups).chain([result]).collect()
             }
             Event::Configured { .. }
             | Event::CancelAsked { .. }
@@ -127,75 +135,75 @@ impl Transcript {
             | Event::SessionOpened { .. }
             | Event::PromptQueued { .. }
             | Event::TerminalInput { .. }
-            | Event::StepStarted { .. } => note(event).map(Entry::Note).into_iter().collect(),
+            | Event::StepStarted { .. } => note(event).map(TranscriptEntry::Note).into_iter().collect(),
         }
     }
 
-    fn never_began(&mut self, call: &CallId) -> Option<Entry> {
-        self.waiting.remove(call).map(|text| Entry::Call { text, by: None })
+    fn take_unstarted_call(&mut self, call: &CallId) -> Option<TranscriptEntry> {
+        self.waiting.remove(call).map(|text| TranscriptEntry::Call { text, by: None })
     }
 }
 
-fn write_plain(entry: &Entry, out: &mut impl Write) -> io::Result<()> {
+fn write_plain(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> {
     match entry {
-        Entry::Prompt(text) => {
+        TranscriptEntry::Prompt(text) => {
             writeln!(out)?;
             indented(text, "> ", out)
         }
-        Entry::Said(text) => {
+        TranscriptEntry::Reply(text) => {
             writeln!(out)?;
             indented(text, "", out)
         }
-        Entry::Call { text, by } => {
+        TranscriptEntry::Call { text, by } => {
             writeln!(out)?;
             indented(text, "$ ", out)?;
             by.map_or(Ok(()), |by| writeln!(out, "  ({by})"))
         }
-        Entry::Result { output, note } => {
+        TranscriptEntry::Result { output, note } => {
             indented(output, "  ", out)?;
             if note.is_empty() { Ok(()) } else { writeln!(out, "  [{note}]") }
         }
-        Entry::Note(note) => writeln!(out, "[{}]", one_line(note)),
+        TranscriptEntry::Note(note) => writeln!(out, "[{}]", one_line(note)),
     }
 }
 
-fn write_markdown(entry: &Entry, out: &mut impl Write) -> io::Result<()> {
+fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> {
     match entry {
-        Entry::Prompt(text) => {
+        TranscriptEntry::Prompt(text) => {
             writeln!(out, "\n## You\n")?;
             indented(text, "> ", out)
         }
-        Entry::Said(text) => {
+        TranscriptEntry::Reply(text) => {
             writeln!(out)?;
             indented(text, "", out)
         }
-        Entry::Call { text, by } => {
+        TranscriptEntry::Call { text, by } => {
             by.map_or(Ok(()), |by| writeln!(out, "\n*{by}*"))?;
             fenced(text, "sh", out)
         }
-        Entry::Result { output, note } => {
+        TranscriptEntry::Result { output, note } => {
             if !output.is_empty() {
                 fenced(output, "text", out)?;
             }
             if note.is_empty() { Ok(()) } else { writeln!(out, "\n*{note}*") }
         }
-        Entry::Note(note) => writeln!(out, "\n*{}*", one_line(note)),
+        TranscriptEntry::Note(note) => writeln!(out, "\n*{}*", one_line(note)),
     }
 }
 
 /// One line about what changed, where a reader should know.
 fn note(event: &Event) -> Option<String> {
     match event {
-        Event::Configured { change: Change::Model(model) } => Some(format!("model is now {model}")),
-        Event::Configured { change: Change::Approve(mode) } => {
+        Event::Configured { change: ConfigChange::Model(model) } => Some(format!("model is now {model}")),
+        Event::Configured { change: ConfigChange::Approve(mode) } => {
             Some(format!("approval is now {}", mode_words(*mode)))
         }
-        Event::Configured { change: Change::Mode(mode) } => Some(mode_sentence(*mode).to_owned()),
-        Event::Configured { change: Change::Rules { .. } } => Some("rules were added".to_owned()),
-        Event::Configured { change: Change::Lent(lent) } => Some(lent_sentence(lent)),
+        Event::Configured { change: ConfigChange::Mode(mode) } => Some(mode_sentence(*mode).to_owned()),
+        Event::Configured { change: ConfigChange::Rules { .. } } => Some("rules were added".to_owned()),
+        Event::Configured { change: ConfigChange::ClientTools(lent) } => Some(client_tools_sentence(lent)),
         Event::Paused { reason } => Some(format!("paused{}", pause_words(*reason))),
         Event::Resumed => Some("resumed".to_owned()),
-        Event::TerminalInput { by, typed } => Some(typed_sentence(by, typed)),
+        Event::TerminalInput { by, typed } => Some(terminal_input_sentence(by, typed)),
         Event::HistoryCleared => Some("history cleared".to_owned()),
         Event::Compacted { keep } => Some(format!("only the newest {keep} messages are sent from here on")),
         Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),
@@ -216,7 +224,7 @@ fn note(event: &Event) -> Option<String> {
 }
 
 /// The command, or the tool's name with its arguments.
-fn short_form(call: &ToolCall) -> String {
+fn call_summary(call: &ToolCall) -> String {
     if let Some(command) = call.text_argument("command") {
         return command.to_owned();
     }
@@ -232,12 +240,12 @@ fn short_form(call: &ToolCall) -> String {
 fn origin_words(origin: Origin) -> Option<&'static str> {
     match origin {
         Origin::Model => None,
-        Origin::Typed => Some("typed"),
+        Origin::User => Some("typed"),
         Origin::Routine => Some("routine"),
     }
 }
 
-fn outcome_words(outcome: &Outcome) -> String {
+fn outcome_summary(outcome: &Outcome) -> String {
     let mut words = Vec::new();
     match (outcome.status, outcome.exit_code) {
         (Status::Ok, _) => {}
@@ -258,7 +266,7 @@ fn outcome_words(outcome: &Outcome) -> String {
     words.join(", ")
 }
 
-fn decision_words(decision: &Decision) -> Option<String> {
+fn decision_summary(decision: &Decision) -> Option<String> {
     match decision {
         Decision::Allow { command: None } => None,
         Decision::Allow { command: Some(_) } | Decision::AllowSession { command: Some(_) } => {
@@ -296,16 +304,16 @@ fn stop_words(reason: StopReason) -> Option<&'static str> {
     }
 }
 
-fn date(summary: &SessionSummary, view: &View) -> String {
+fn date(summary: &SessionSummary, view: &DisplayOptions) -> String {
     match jiff::Timestamp::from_millisecond(summary.created.0) {
         Ok(time) => time.to_zoned(view.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
         Err(_) => "at an unknown time".to_owned(),
     }
 }
 
-/// Each line of a text behind `before`, neutralised.
+/// Each line of a text behind `before`, neutralized.
 fn indented(text: &str, before: &str, out: &mut impl Write) -> io::Result<()> {
-    neutralise(text).lines().try_for_each(|line| writeln!(out, "{before}{line}"))
+    neutralize(text).lines().try_for_each(|line| writeln!(out, "{before}{line}"))
 }
 
 /// A text as a block, in a fence that it cannot close.

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use sysop_core::policy::ApprovalMode;
-use sysop_core::text::neutralise_line;
+use sysop_core::text::neutralize_line;
 
 use super::{entry_integer, entry_text, texts_of};
-use crate::config::{Config, Entry, KeyPath, Origin, Warning, nearest_word};
-use crate::exit::Failure;
+use crate::config::{Config, ConfigEntry, ConfigOrigin, ConfigWarning, KeyPath, nearest_word};
+use crate::exit::CommandError;
 
 /// The word for this machine.
 const LOCAL: &str = "local";
@@ -18,20 +18,20 @@ const LOCAL: &str = "local";
 /// The most hosts that are used as one.
 pub(crate) const HOSTS_MAX: usize = 1_000;
 
-/// Where tools run. As a text it is what a session keeps, and what [`Hosts::resolve`] reads.
+/// Where tools run. As a text it is what a session keeps, and what [`HostInventory::resolve`] reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostChoice {
     /// On this machine.
     Local,
     /// On one machine that `ssh` reaches.
-    Ssh(Target),
+    Ssh(SshTarget),
     /// On several of them, in this order; at least two, each once.
-    Fleet(Vec<Target>),
+    Fleet(Vec<SshTarget>),
 }
 
 impl HostChoice {
     /// The far machines.
-    pub(crate) fn targets(&self) -> &[Target] {
+    pub(crate) fn targets(&self) -> &[SshTarget] {
         match self {
             Self::Local => &[],
             Self::Ssh(target) => std::slice::from_ref(target),
@@ -42,7 +42,7 @@ impl HostChoice {
 
 impl HostChoice {
     /// The same, with this root on each of them.
-    pub(crate) fn with_root(mut self, root: Option<String>) -> Result<Self, Failure> {
+    pub(crate) fn with_root(mut self, root: Option<String>) -> Result<Self, CommandError> {
         let targets = match &mut self {
             Self::Local => &mut [],
             Self::Ssh(target) => std::slice::from_mut(target),
@@ -69,7 +69,7 @@ impl fmt::Display for HostChoice {
 
 /// One machine that `ssh` reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct SshTarget {
     /// For people and for the log: its name in the config, else the destination.
     pub(crate) name: String,
     /// As `ssh` takes it, with the user where the config names one.
@@ -86,7 +86,7 @@ pub(crate) struct Target {
     pub(crate) description: Option<String>,
 }
 
-impl Target {
+impl SshTarget {
     fn new(name: &str, host: &str, user: Option<String>, port: Option<u16>) -> Self {
         // A host that names its user itself knows better.
         let user = user.filter(|_| !host.contains('@'));
@@ -105,12 +105,12 @@ impl Target {
 
     /// Says what of it `ssh` or a terminal would take for something else.
     fn complaint(&self) -> Option<String> {
-        let unfit = |text: &String| unfit(text);
-        unfit(&self.destination)
+        let unfit = |text: &String| invalid_name_reason(text);
+        invalid_name_reason(&self.destination)
             .or_else(|| self.user.as_ref().and_then(unfit))
             .map(|why| format!("{:?} is no host: {why}", self.destination))
             .or_else(|| {
-                let root = self.root.as_ref().filter(|root| neutralise_line(root) != root.as_str())?;
+                let root = self.root.as_ref().filter(|root| neutralize_line(root) != root.as_str())?;
                 Some(format!(
                     "{root:?} is no root for {}: it holds a character that cannot be read",
                     self.name
@@ -127,13 +127,13 @@ impl Target {
 }
 
 /// Says what `ssh` or a terminal would take for something else than a name.
-pub(super) fn unfit(text: &str) -> Option<String> {
+pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
     if text.is_empty() {
         Some("it is empty".to_owned())
     } else if text.starts_with('-') {
         Some("ssh would take it for an option".to_owned())
     } else if text.chars().any(|sign| sign.is_whitespace() || sign.is_control())
-        || neutralise_line(text) != text
+        || neutralize_line(text) != text
     {
         Some("it holds a blank or a character that cannot be read".to_owned())
     } else if text.contains(',') {
@@ -145,28 +145,28 @@ pub(super) fn unfit(text: &str) -> Option<String> {
 
 /// A machine of `[hosts]`.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct ConfiguredHost {
     /// The machine.
-    pub(crate) target: Target,
+    pub(crate) target: SshTarget,
     /// What it can be called together with others.
     pub(crate) tags: Vec<String>,
     /// Where its table begins.
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
 /// The machines that the config knows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Hosts {
+pub(crate) struct HostInventory {
     /// Those of `[hosts]`, in the order of the file.
-    pub(crate) known: Vec<Known>,
+    pub(crate) known: Vec<ConfiguredHost>,
     /// That of `[connection]`, where it is none of `[hosts]`.
-    connection: Option<Target>,
+    connection: Option<SshTarget>,
 }
 
-impl Hosts {
+impl HostInventory {
     /// Reads the tables. What cannot be used is left out, with a warning.
     pub(super) fn read(config: &mut Config) -> Self {
-        let mut origins: BTreeMap<String, Origin> = BTreeMap::new();
+        let mut origins: BTreeMap<String, ConfigOrigin> = BTreeMap::new();
         for (path, entry) in &config.entries {
             if let [table, name, _] = path.names()
                 && table == "hosts"
@@ -177,18 +177,18 @@ impl Hosts {
                 }
             }
         }
-        let mut known: Vec<Known> = Vec::new();
+        let mut known: Vec<ConfiguredHost> = Vec::new();
         for (name, origin) in origins {
             let complaint = match name.as_str() {
                 LOCAL => Some("it is the word for this machine".to_owned()),
                 name if name.starts_with('@') => Some("`@` is for tags".to_owned()),
-                name => unfit(name),
+                name => invalid_name_reason(name),
             };
             match complaint {
                 None => known.push(read_known(config, &name, origin)),
                 Some(why) => {
                     let message = format!("a host cannot be named {name:?}: {why}; it is left out");
-                    config.warnings.push(Warning { origin, message });
+                    config.warnings.push(ConfigWarning { origin, message });
                 }
             }
         }
@@ -197,7 +197,7 @@ impl Hosts {
     }
 
     /// Reads where tools run by default, as the config and the flags have it.
-    pub(super) fn choose(&mut self, config: &Config) -> Result<HostChoice, Failure> {
+    pub(super) fn choose(&mut self, config: &Config) -> Result<HostChoice, CommandError> {
         let Some(entry) = config.entry("connection.host") else { return Ok(HostChoice::Local) };
         let host = entry_text(entry).unwrap_or_default();
         let with_host = |key: &str| {
@@ -206,7 +206,9 @@ impl Hosts {
             (layer(config, more.origin()) >= layer(config, entry.origin())).then_some(more)
         };
         let (user, port) = (with_host("connection.user"), with_host("connection.port"));
-        let at = |origin: &Origin, failure: Failure| Failure::usage(format!("{origin}: {failure}"));
+        let at = |origin: &ConfigOrigin, failure: CommandError| {
+            CommandError::usage(format!("{origin}: {failure}"))
+        };
         let Some(more) = user.or(port) else {
             return self.resolve(&host).map_err(|failure| at(entry.origin(), failure));
         };
@@ -220,10 +222,10 @@ impl Hosts {
                 "`connection.user` and `connection.port` go with one host that is in no [hosts.NAME]; \
                  put them into the tables of {host}"
             );
-            return Err(at(more.origin(), Failure::usage(why)));
+            return Err(at(more.origin(), CommandError::usage(why)));
         }
         let user = user.and_then(entry_text);
-        let mut target = Target::new(host, host, user, port.and_then(entry_integer));
+        let mut target = SshTarget::new(host, host, user, port.and_then(entry_integer));
         target.name.clone_from(&target.destination);
         self.connection = Some(target.clone());
         usable(target).map(HostChoice::Ssh).map_err(|failure| at(entry.origin(), failure))
@@ -234,11 +236,11 @@ impl Hosts {
     ///
     /// # Errors
     /// Something in it is no host; says which and why.
-    pub(crate) fn resolve(&self, text: &str) -> Result<HostChoice, Failure> {
+    pub(crate) fn resolve(&self, text: &str) -> Result<HostChoice, CommandError> {
         if text.trim() == LOCAL {
             return Ok(HostChoice::Local);
         }
-        let mut chosen: Vec<(Target, Named)> = Vec::new();
+        let mut chosen: Vec<(SshTarget, HostMatch)> = Vec::new();
         for word in text.split(',').map(str::trim) {
             for (target, named) in self.of_word(word)? {
                 add(&mut chosen, usable(target)?, named)?;
@@ -246,42 +248,42 @@ impl Hosts {
         }
         if chosen.len() > HOSTS_MAX {
             let (many, most) = (chosen.len(), HOSTS_MAX);
-            return Err(Failure::usage(format!(
+            return Err(CommandError::usage(format!(
                 "{many} hosts are more than the {most} that one task may have"
             )));
         }
-        let mut targets: Vec<Target> = chosen.into_iter().map(|(target, _)| target).collect();
+        let mut targets: Vec<SshTarget> = chosen.into_iter().map(|(target, _)| target).collect();
         match (targets.pop(), targets.is_empty()) {
             (Some(only), true) => Ok(HostChoice::Ssh(only)),
             (Some(last), false) => {
                 targets.push(last);
                 Ok(HostChoice::Fleet(targets))
             }
-            (None, _) => Err(Failure::usage("no host is named; name one with --host")),
+            (None, _) => Err(CommandError::usage("no host is named; name one with --host")),
         }
     }
 
-    fn of_word(&self, word: &str) -> Result<Vec<(Target, Named)>, Failure> {
+    fn of_word(&self, word: &str) -> Result<Vec<(SshTarget, HostMatch)>, CommandError> {
         if word.is_empty() {
             let why = "a host is missing beside a comma; write the hosts as NAME,NAME";
-            return Err(Failure::usage(why));
+            return Err(CommandError::usage(why));
         }
         if word == LOCAL {
             let why = "`local` cannot be one of several hosts; name only those that ssh reaches";
-            return Err(Failure::usage(why));
+            return Err(CommandError::usage(why));
         }
         if let Some(tag) = word.strip_prefix('@') {
             return if self.has_tag(tag) { Ok(self.of_tag(tag)) } else { Err(self.no_tag(tag)) };
         }
         let connection = self.connection.iter().find(|target| target.name == word);
         match self.find(word).or(connection) {
-            Some(target) => Ok(vec![(target.clone(), Named::Itself)]),
+            Some(target) => Ok(vec![(target.clone(), HostMatch::ByName)]),
             None if self.has_tag(word) => Ok(self.of_tag(word)),
-            None => Ok(vec![(Target::unknown(word), Named::Itself)]),
+            None => Ok(vec![(SshTarget::unknown(word), HostMatch::ByName)]),
         }
     }
 
-    fn find(&self, name: &str) -> Option<&Target> {
+    fn find(&self, name: &str) -> Option<&SshTarget> {
         self.known.iter().map(|known| &known.target).find(|target| target.name == name.trim())
     }
 
@@ -289,12 +291,12 @@ impl Hosts {
         self.known.iter().any(|known| known.tags.iter().any(|known| known == tag))
     }
 
-    fn of_tag(&self, tag: &str) -> Vec<(Target, Named)> {
+    fn of_tag(&self, tag: &str) -> Vec<(SshTarget, HostMatch)> {
         let tagged = self.known.iter().filter(|known| known.tags.iter().any(|known| known == tag));
-        tagged.map(|known| (known.target.clone(), Named::ByTag)).collect()
+        tagged.map(|known| (known.target.clone(), HostMatch::ByTag)).collect()
     }
 
-    fn no_tag(&self, tag: &str) -> Failure {
+    fn no_tag(&self, tag: &str) -> CommandError {
         let tags = self.known.iter().flat_map(|known| known.tags.iter().map(String::as_str));
         let tags: std::collections::BTreeSet<&str> = tags.collect();
         let next = match (nearest_word(tag, tags.iter().copied()), tags.is_empty()) {
@@ -302,76 +304,81 @@ impl Hosts {
             (None, true) => "give hosts one with `tags = [..]` in [hosts.NAME]".to_owned(),
             (None, false) => format!("there are {}", tags.into_iter().collect::<Vec<_>>().join(", ")),
         };
-        Failure::usage(format!("no host has the tag {tag:?}; {next}"))
+        CommandError::usage(format!("no host has the tag {tag:?}; {next}"))
     }
 }
 
 /// How a host came to be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
-    Itself,
+enum HostMatch {
+    ByName,
     /// Tags may overlap: the host is there once all the same.
     ByTag,
 }
 
-fn add(chosen: &mut Vec<(Target, Named)>, target: Target, named: Named) -> Result<(), Failure> {
+fn add(
+    chosen: &mut Vec<(SshTarget, HostMatch)>,
+    target: SshTarget,
+    named: HostMatch,
+) -> Result<(), CommandError> {
     let same = chosen.iter().find(|(other, _)| {
         other.name.eq_ignore_ascii_case(&target.name) || other.identity() == target.identity()
     });
     match same {
         None => chosen.push((target, named)),
-        Some((other, by)) if other.name == target.name && (named, *by) != (Named::Itself, Named::Itself) => {}
+        Some((other, by))
+            if other.name == target.name && (named, *by) != (HostMatch::ByName, HostMatch::ByName) => {}
         Some((other, _)) if other.name == target.name => {
-            return Err(Failure::usage(format!("the host {} is named twice; name it once", other.name)));
+            return Err(CommandError::usage(format!("the host {} is named twice; name it once", other.name)));
         }
         Some((other, _)) => {
             let why = format!("{} and {} are one and the same host; name it once", other.name, target.name);
-            return Err(Failure::usage(why));
+            return Err(CommandError::usage(why));
         }
     }
     Ok(())
 }
 
-fn usable(target: Target) -> Result<Target, Failure> {
+fn usable(target: SshTarget) -> Result<SshTarget, CommandError> {
     match target.complaint() {
         None => Ok(target),
-        Some(why) => Err(Failure::usage(format!("{why}; name a host as `ssh` takes it"))),
+        Some(why) => Err(CommandError::usage(format!("{why}; name a host as `ssh` takes it"))),
     }
 }
 
-fn read_known(config: &Config, name: &str, origin: Origin) -> Known {
+fn read_known(config: &Config, name: &str, origin: ConfigOrigin) -> ConfiguredHost {
     let base = KeyPath::new(["hosts", name]);
     let entry = |key: &str| config.entries.get(&base.child(key));
     let text = |key: &str| entry(key).and_then(entry_text);
     let host = text("host").unwrap_or_else(|| name.to_owned());
-    let target = Target {
+    let target = SshTarget {
         approve: entry("approve").and_then(mode),
         root: text("root"),
         description: text("description"),
-        ..Target::new(name, host.trim(), text("user"), entry("port").and_then(entry_integer))
+        ..SshTarget::new(name, host.trim(), text("user"), entry("port").and_then(entry_integer))
     };
-    Known { target, tags: entry("tags").map(texts_of).unwrap_or_default(), origin }
+    ConfiguredHost { target, tags: entry("tags").map(texts_of).unwrap_or_default(), origin }
 }
 
-fn line(origin: &Origin) -> usize {
+fn line(origin: &ConfigOrigin) -> usize {
     match origin {
-        Origin::File { line, .. } => *line,
-        Origin::Default | Origin::Environment { .. } | Origin::Flag { .. } => usize::MAX,
+        ConfigOrigin::File { line, .. } => *line,
+        ConfigOrigin::Default | ConfigOrigin::Environment { .. } | ConfigOrigin::Flag { .. } => usize::MAX,
     }
 }
 
 /// The number of the layer that a value comes from; a later one wins.
-fn layer(config: &Config, origin: &Origin) -> u8 {
+fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
     match origin {
-        Origin::Default => 0,
-        Origin::File { path, .. } if **path == *config.own_file => 1,
-        Origin::File { .. } => 2,
-        Origin::Environment { .. } => 3,
-        Origin::Flag { .. } => 4,
+        ConfigOrigin::Default => 0,
+        ConfigOrigin::File { path, .. } if **path == *config.own_file => 1,
+        ConfigOrigin::File { .. } => 2,
+        ConfigOrigin::Environment { .. } => 3,
+        ConfigOrigin::Flag { .. } => 4,
     }
 }
 
-fn mode(entry: &Entry) -> Option<ApprovalMode> {
+fn mode(entry: &ConfigEntry) -> Option<ApprovalMode> {
     match entry_text(entry)?.as_str() {
         "auto" => Some(ApprovalMode::Auto),
         "never" => Some(ApprovalMode::Never),
@@ -388,7 +395,7 @@ pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
     let entry = config.entry("approve");
     let general = entry.and_then(mode).unwrap_or_default();
     let own = entry.is_none_or(|entry| layer(config, entry.origin()) <= 1);
-    let on = |target: &Target| match target.approve {
+    let on = |target: &SshTarget| match target.approve {
         None => general,
         Some(ApprovalMode::Auto) if own && general == ApprovalMode::Ask => ApprovalMode::Auto,
         Some(mode) => stricter(general, mode),
@@ -409,12 +416,12 @@ fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
 ///
 /// # Errors
 /// There are too few of them.
-pub(crate) fn check_canary(canary: usize, host: &HostChoice) -> Result<(), Failure> {
+pub(crate) fn check_canary(canary: usize, host: &HostChoice) -> Result<(), CommandError> {
     match host.targets().len() {
-        0 | 1 => Err(Failure::usage(format!(
+        0 | 1 => Err(CommandError::usage(format!(
             "--canary {canary} needs several hosts, and there is only {host}; name more with --host"
         ))),
-        hosts if canary >= hosts => Err(Failure::usage(format!(
+        hosts if canary >= hosts => Err(CommandError::usage(format!(
             "--canary {canary} leaves none of the {hosts} hosts to follow; give a smaller number"
         ))),
         _ => Ok(()),

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::hosts::unfit;
+use super::hosts::invalid_name_reason;
 
 /// The largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -19,18 +19,18 @@ const NAMES_MAX: usize = 1000;
 /// The names of `Host` lines, each once, in the order of the files. Patterns are no names, and neither is what `ssh`
 /// could take for something else.
 pub(crate) fn ssh_names(config: &Path, home: &Path) -> Vec<String> {
-    let mut reading = Reading { home: home.to_owned(), names: Vec::new(), files: 0 };
+    let mut reading = SshConfigReader { home: home.to_owned(), names: Vec::new(), files: 0 };
     reading.file(config, 0);
     reading.names
 }
 
-struct Reading {
+struct SshConfigReader {
     home: PathBuf,
     names: Vec<String>,
     files: usize,
 }
 
-impl Reading {
+impl SshConfigReader {
     fn file(&mut self, path: &Path, depth: usize) {
         self.files += 1;
         let small = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= FILE_BYTES_MAX);
@@ -56,7 +56,7 @@ impl Reading {
         for name in words {
             let pattern = name.contains(['*', '?', '!']);
             if !pattern
-                && unfit(&name).is_none()
+                && invalid_name_reason(&name).is_none()
                 && !self.names.contains(&name)
                 && self.names.len() < NAMES_MAX
             {

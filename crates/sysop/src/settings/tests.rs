@@ -9,11 +9,11 @@ use sysop_core::policy::ApprovalMode;
 use sysop_tui::Price;
 use sysop_tui::view::theme::ThemeName;
 
-use super::{Colour, HostChoice, Settings, colour};
+use super::{Color, HostChoice, Settings, color};
 use crate::cli::{Approve, GlobalFlags, Profile};
 use crate::config::Environment;
 use crate::config::tests::World;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 
 const OWN: &str = ".config/sysop/config.toml";
 
@@ -21,9 +21,9 @@ pub(super) fn load(
     world: &World,
     flags: &GlobalFlags,
     environment: &[(&str, &str)],
-) -> Result<Settings, Failure> {
+) -> Result<Settings, CommandError> {
     let flags = GlobalFlags { root: flags.root.clone().or(Some(world.root())), ..flags.clone() };
-    Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), Colour::Off)
+    Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), Color::Off)
 }
 
 fn settings(config: &str, environment: &[(&str, &str)]) -> Settings {
@@ -78,7 +78,7 @@ fn a_whole_config_is_read() {
 }
 
 #[test]
-fn colours_and_prices_of_the_full_screen_are_read() {
+fn colors_and_prices_of_the_full_screen_are_read() {
     let written = settings(
         "theme = \"light\"\n[prices.\"anthropic/claude.x\"]\ninput = 3.0\noutput = 15\n[prices.\"ollama/q\"]\ncached = 0.3\n",
         &[],
@@ -275,18 +275,18 @@ fn children_must_not_get_the_keys() {
 }
 
 #[test]
-fn colour_is_for_terminals_that_want_it() {
+fn color_is_for_terminals_that_want_it() {
     let flags = GlobalFlags::default();
     let none = Environment::default();
-    assert_eq!(colour(&flags, &none, true), Colour::On);
-    assert_eq!(colour(&flags, &none, false), Colour::Off);
+    assert_eq!(color(&flags, &none, true), Color::On);
+    assert_eq!(color(&flags, &none, false), Color::Off);
     let off: Environment = [("NO_COLOR", "1")].into_iter().collect();
-    assert_eq!(colour(&flags, &off, true), Colour::Off);
+    assert_eq!(color(&flags, &off, true), Color::Off);
     let empty: Environment = [("NO_COLOR", "")].into_iter().collect();
-    assert_eq!(colour(&flags, &empty, true), Colour::On);
+    assert_eq!(color(&flags, &empty, true), Color::On);
     let dumb: Environment = [("TERM", "dumb")].into_iter().collect();
-    assert_eq!(colour(&flags, &dumb, true), Colour::Off);
-    assert_eq!(colour(&GlobalFlags { no_color: true, ..flags }, &none, true), Colour::Off);
+    assert_eq!(color(&flags, &dumb, true), Color::Off);
+    assert_eq!(color(&GlobalFlags { no_color: true, ..flags }, &none, true), Color::Off);
 }
 
 #[test]

@@ -14,13 +14,13 @@ use crate::support::{
 use crate::viewer::Viewer;
 
 /// A conversation through pipes, in which each thing is typed when the program waits for it.
-struct Talk {
+struct ReplProcess {
     running: Running,
     /// How much of the output was there when the last line was typed, in bytes.
     typed_at: usize,
 }
 
-impl Talk {
+impl ReplProcess {
     fn begin(world: &World, arguments: &[&str]) -> Self {
         let mut line = vec!["chat", "--plain"];
         line.extend(arguments);
@@ -77,12 +77,12 @@ fn texts(body: &Value, role: &str) -> Vec<String> {
 fn a_conversation_goes_on_until_the_input_ends() {
     let mock = Mock::start(&[("first", vec![say("One.")]), ("second", vec![say("Two.")])]);
     let world = World::with_openai(&mock.url());
-    let mut talk = Talk::begin(&world, &[]);
+    let mut talk = ReplProcess::begin(&world, &[]);
     assert!(talk.says("first").contains("Agent: One.\n"));
     assert!(talk.says("second").contains("Agent: Two.\n"));
     talk.leaves();
     assert_eq!(texts(&mock.last_body(), "user"), ["first", "second"]);
-    let mut talk = Talk::begin(&world, &["--resume"]);
+    let mut talk = ReplProcess::begin(&world, &["--resume"]);
     let said = talk.says("a third");
     assert!(said.contains("Agent: No scenario fits."), "{said}");
     talk.leaves();
@@ -133,7 +133,7 @@ fn an_approval_is_given_edited_refused_or_given_for_the_session() {
         ],
     )]);
     let world = World::with_openai(&mock.url());
-    let mut talk = Talk::begin(&world, &[]);
+    let mut talk = ReplProcess::begin(&world, &[]);
     talk.types("go");
     for answer in ["y", "n not this one", "e touch edited", "a"] {
         talk.asked();
@@ -162,7 +162,7 @@ fn commands_do_what_they_say() {
     let mock =
         Mock::start(&[("remember", vec![say("I will.")]), ("overwrite", vec![write, say("Written.")])]);
     let world = World::with_openai(&mock.url()).file("work/notes.txt", "precious\n");
-    let mut talk = Talk::begin(&world, &["--approve", "auto"]);
+    let mut talk = ReplProcess::begin(&world, &["--approve", "auto"]);
     let help = talk.says("/help");
     for name in ["/clear", "/undo", "/model", "/approve", "/exit", "!COMMAND"] {
         assert!(help.contains(name), "{name}: {help}");
@@ -199,7 +199,7 @@ fn a_file_that_was_changed_since_is_not_overwritten_by_undo() {
     let write = call("write_file", json!({ "path": "notes.txt", "content": "by the model\n" }));
     let mock = Mock::start(&[("overwrite", vec![write, say("Written.")])]);
     let world = World::with_openai(&mock.url()).file("work/notes.txt", "before\n");
-    let mut talk = Talk::begin(&world, &["--approve", "auto"]);
+    let mut talk = ReplProcess::begin(&world, &["--approve", "auto"]);
     talk.says("overwrite it");
     std::fs::write(world.work().join("notes.txt"), "by the person\n").unwrap();
     let said = talk.says("/undo");
@@ -216,7 +216,7 @@ fn an_interrupt_stops_the_turn_and_the_conversation_goes_on() {
         ("short", vec![say("Here I am.")]),
     ]);
     let world = World::with_openai(&mock.url());
-    let mut talk = Talk::begin(&world, &["--approve", "auto"]);
+    let mut talk = ReplProcess::begin(&world, &["--approve", "auto"]);
     talk.types("!true");
     talk.prompted();
     talk.types("long");
@@ -323,7 +323,7 @@ fn at_a_terminal_a_task_asks_there_and_ctrl_c_ends_it() {
 }
 
 #[test]
-fn output_keeps_its_colours_in_the_panels_and_nothing_else() {
+fn output_keeps_its_colors_in_the_panels_and_nothing_else() {
     // A title, another screen, an empty one, movements, letters that nobody sees.
     let play = "\\033]0;owned\\007\\033[?1049h\\033[2J\\033[7;3H\\033[4A\\033[8m";
     let live = format!(
@@ -345,14 +345,14 @@ fn output_keeps_its_colours_in_the_panels_and_nothing_else() {
         let (red, green) = (Some(Color::Named(NamedColor::Red)), Some(Color::Named(NamedColor::Green)));
         // While it runs, in the panel that is still open.
         viewer.sees("│ x scarlet end").await;
-        assert_eq!(viewer.colour_of("scarlet end"), red, "{}", viewer.screen());
+        assert_eq!(viewer.color_of("scarlet end"), red, "{}", viewer.screen());
         std::fs::write(world.work().join("go-on"), "").unwrap();
         let screen = viewer.sees("Done.").await;
         assert_eq!(screen.matches("COMMAND OUTPUT").count(), 2, "nothing was wiped away:\n{screen}");
-        for (word, colour) in [("scarlet end", red), ("crimson end", red), ("leaf after", green)] {
-            assert_eq!(viewer.colour_of(word), colour, "{word} of\n{screen}");
-            let around = viewer.colour_of(word.split_once(' ').unwrap().1);
-            assert_ne!(around, colour, "what follows {word} is plain");
+        for (word, color) in [("scarlet end", red), ("crimson end", red), ("leaf after", green)] {
+            assert_eq!(viewer.color_of(word), color, "{word} of\n{screen}");
+            let around = viewer.color_of(word.split_once(' ').unwrap().1);
+            assert_ne!(around, color, "what follows {word} is plain");
         }
         for sequence in ["\x1b]0;", "\x1b[?1049h", "\x1b[2J", "\x1b[7;3H", "\x1b[4A", "\x1b[8m"] {
             let passed = viewer.raw.windows(sequence.len()).any(|bytes| bytes == sequence.as_bytes());

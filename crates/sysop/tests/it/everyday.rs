@@ -12,7 +12,7 @@ const ESCAPE: &str = "\x1b";
 const LEAVE: &str = "\x15\x15\x04";
 
 #[test]
-fn output_keeps_its_colours_and_nothing_else() {
+fn output_keeps_its_colors_and_nothing_else() {
     let print = "printf 'x \\033[31mscarlet\\033[0m \\033]0;owned\\007\\033[2Jend\\n'";
     let mock = Mock::start(&[(
         "go",
@@ -31,7 +31,7 @@ fn output_keeps_its_colours_and_nothing_else() {
         viewer.sees("Done.").await;
         let red = Some(Color::Named(NamedColor::Red));
         for word in ["scarlet", "crimson"] {
-            assert_eq!(viewer.colour_of(&format!("{word} end")), red, "{word} of\n{}", viewer.screen());
+            assert_eq!(viewer.color_of(&format!("{word} end")), red, "{word} of\n{}", viewer.screen());
         }
         let told = mock.last_body().to_string();
         assert!(told.contains("x scarlet end") && !told.contains("033[31mscarlet\\u001b"), "{told}");
@@ -42,7 +42,7 @@ fn output_keeps_its_colours_and_nothing_else() {
         let id = world.only_session();
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
         viewer.sees("Done.").await;
-        assert_eq!(viewer.colour_of("scarlet end"), red);
+        assert_eq!(viewer.color_of("scarlet end"), red);
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
         let exported = world.finish(&["sessions", "export", &id]);
@@ -241,23 +241,23 @@ fn routines_are_picked_and_keys_are_told() {
 }
 
 #[test]
-fn colours_that_were_picked_stay() {
+fn colors_that_were_picked_stay() {
     let world = World::new().variable("SYSOP_MODEL", "demo/demo");
-    let colour = |viewer: &Viewer| viewer.colour_of("› say what you want");
+    let color = |viewer: &Viewer| viewer.color_of("› say what you want");
     let (dark, light) = (Some(Color::Indexed(117)), Some(Color::Indexed(24)));
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &[]);
         viewer.sees("say what you want").await;
-        assert_eq!(colour(&viewer), dark);
+        assert_eq!(color(&viewer), dark);
         viewer.types("/theme\r").await;
-        viewer.sees("Colours").await;
+        viewer.sees("Colors").await;
         viewer.types("light\r").await;
-        viewer.sees("these colours stay: kept in").await;
+        viewer.sees("these colors stay: kept in").await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
         let mut viewer = Viewer::sits_down(&world, &[]);
         viewer.sees("say what you want").await;
-        assert_eq!(colour(&viewer), light);
+        assert_eq!(color(&viewer), light);
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
         let kept = world.data().join("chosen.toml");
@@ -268,10 +268,10 @@ fn colours_that_were_picked_stay() {
         let world = world.file(".config/sysop/config.toml", own);
         let mut viewer = Viewer::sits_down(&world, &[]);
         viewer.sees("say what you want").await;
-        assert_eq!(colour(&viewer), dark);
+        assert_eq!(color(&viewer), dark);
         viewer.types("/theme terminal\r").await;
         viewer.sees("config.toml:2 decides").await;
-        assert_eq!(colour(&viewer), Some(Color::Named(NamedColor::Cyan)));
+        assert_eq!(color(&viewer), Some(Color::Named(NamedColor::Cyan)));
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
         assert_eq!(std::fs::read_to_string(world.home().join(".config/sysop/config.toml")).unwrap(), own);

@@ -4,10 +4,10 @@
 mod chat;
 mod cli;
 mod config;
+mod connect;
 mod demo;
 mod everyday;
 mod exposed;
-mod far;
 mod kill;
 mod nodes;
 mod person;

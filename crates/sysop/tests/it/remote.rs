@@ -4,7 +4,7 @@ mod broken;
 mod errors;
 mod fleet;
 mod models;
-mod picked;
+mod pickers;
 mod repl;
 mod secrets;
 mod tools;
@@ -24,13 +24,13 @@ use crate::support::{DEADLINE, Mock, files_below, processes_with, wait_until_gon
 const GONE_MAX: Duration = Duration::from_secs(10);
 
 /// A machine that ssh reaches as `far`, a model, and the home of who works there.
-struct Far {
+struct RemoteMachineRig {
     sshd: Sshd,
     mock: Mock,
     world: World,
 }
 
-impl Far {
+impl RemoteMachineRig {
     /// The model's answers are scenarios: trigger and responses.
     fn with(scenarios: &[(&str, Vec<Value>)]) -> Self {
         Self::with_sshd("", scenarios)

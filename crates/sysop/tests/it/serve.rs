@@ -13,22 +13,22 @@ use crate::World;
 use crate::support::{DEADLINE, Mock, Running, bash, call, say};
 
 /// A server that runs.
-struct Served {
+struct ServeProcess {
     running: Running,
     address: String,
     token: String,
 }
 
-fn serve(world: &World, arguments: &[&str]) -> Served {
+fn serve(world: &World, arguments: &[&str]) -> ServeProcess {
     let running = world.start(&[&["serve", "--port", "0"], arguments].concat());
     let said = running.out.wait_for("address", |said| said.contains('\n'));
     let url = said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
     let (address, token) =
         url.trim_start_matches("http://").split_once("/?token=").expect("and with which token");
-    Served { address: address.to_owned(), token: token.to_owned(), running }
+    ServeProcess { address: address.to_owned(), token: token.to_owned(), running }
 }
 
-impl Served {
+impl ServeProcess {
     fn send(&self, method: &str, path: &str, more: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -287,7 +287,7 @@ fn a_watched_server_tells_its_token_to_who_watches_and_to_no_log_and_ends_with_t
     assert_eq!(first["type"], "serving");
     let (address, token) =
         first["url"].as_str().unwrap().trim_start_matches("http://").split_once("/?token=").unwrap();
-    let mut served = Served { address: address.to_owned(), token: token.to_owned(), running };
+    let mut served = ServeProcess { address: address.to_owned(), token: token.to_owned(), running };
     // As the window does it; the page's own cookie is a secret too.
     let mut page = String::new();
     served.send("GET", &format!("/?token={token}"), "", "").read_to_string(&mut page).unwrap();

@@ -216,15 +216,15 @@ pub(crate) fn streamed(text: &str) -> Vec<u8> {
 
 /// What a stream of the child has said so far.
 #[derive(Clone)]
-pub(crate) struct Stream(Arc<(Mutex<Heard>, Condvar)>);
+pub(crate) struct OutputStream(Arc<(Mutex<OutputBuffer>, Condvar)>);
 
 #[derive(Default)]
-struct Heard {
+struct OutputBuffer {
     bytes: Vec<u8>,
     ended: bool,
 }
 
-impl Stream {
+impl OutputStream {
     fn read(mut from: impl Read + Send + 'static) -> Self {
         let stream = Self(Arc::default());
         let kept = stream.clone();
@@ -283,8 +283,8 @@ impl Stream {
 pub(crate) struct Running {
     pid: Pid,
     stdin: Option<ChildStdin>,
-    pub(crate) out: Stream,
-    pub(crate) err: Stream,
+    pub(crate) out: OutputStream,
+    pub(crate) err: OutputStream,
     exited: Receiver<ExitStatus>,
     status: Option<ExitStatus>,
 }
@@ -296,8 +296,8 @@ impl Running {
         let running = Self {
             pid: Pid::from_child(&child),
             stdin: child.stdin.take(),
-            out: Stream::read(child.stdout.take().unwrap()),
-            err: Stream::read(child.stderr.take().unwrap()),
+            out: OutputStream::read(child.stdout.take().unwrap()),
+            err: OutputStream::read(child.stderr.take().unwrap()),
             exited,
             status: None,
         };

@@ -36,9 +36,9 @@ impl Dimensions for Size {
 
 /// What the terminal answers to who asks it something.
 #[derive(Clone, Default)]
-struct Answers(Arc<Mutex<String>>);
+struct TerminalReplies(Arc<Mutex<String>>);
 
-impl EventListener for Answers {
+impl EventListener for TerminalReplies {
     fn send_event(&self, event: Event) {
         if let Event::PtyWrite(answer) = event {
             self.0.lock().unwrap().push_str(&answer);
@@ -50,8 +50,8 @@ impl EventListener for Answers {
 pub(crate) struct Viewer {
     pty: pty_process::Pty,
     child: tokio::process::Child,
-    term: Term<Answers>,
-    answers: Answers,
+    term: Term<TerminalReplies>,
+    answers: TerminalReplies,
     parser: Processor,
     /// All that came, as it came.
     pub(crate) raw: Vec<u8>,
@@ -85,7 +85,7 @@ impl Viewer {
             .kill_on_drop(true)
             .spawn(pts)
             .unwrap();
-        let answers = Answers::default();
+        let answers = TerminalReplies::default();
         let term = Term::new(Config::default(), &size, answers.clone());
         Self { pty, child, term, answers, parser: Processor::new(), raw: Vec::new() }
     }
@@ -113,8 +113,8 @@ impl Viewer {
         rows.collect::<Vec<_>>().join("\n")
     }
 
-    /// The colour of the letter with which a text on the screen begins.
-    pub(crate) fn colour_of(&self, text: &str) -> Option<Color> {
+    /// The color of the letter with which a text on the screen begins.
+    pub(crate) fn color_of(&self, text: &str) -> Option<Color> {
         let screen = self.screen();
         let (row, column) =
             screen.lines().enumerate().find_map(|(row, line)| Some((row, line.find(text)?)))?;

@@ -1,14 +1,14 @@
 //! Programs that delete, overwrite or reassign files.
 
-use super::super::call::{Call, Feed, write_target};
 use super::super::lexer::{UNKNOWN, Word};
-use super::super::options::{given, operands_of, values_of};
+use super::super::options::{has_option, operands_of, values_of};
 use super::super::path;
+use super::super::simple_command::{ArgumentSource, ProgramCall, write_target};
 use super::super::state::State;
 use super::{danger, opaque, resolved};
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
-pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
+pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     match name {
         "rm" | "unlink" | "rmdir" | "del" | "trash" | "gio" => remove(state, call, name),
         "shred" | "srm" | "wipe" | "scrub" | "truncate" => {
@@ -23,7 +23,7 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
             for word in operands_of(call.arguments()) {
                 let target = resolved(state, word);
                 if path::is_broad(&target) && word.text() != "." && !target.starts_with(UNKNOWN) {
-                    state.note(call.span_of(word), Class::Dangerous, "moves a whole tree away");
+                    state.note(call.span_of(word), RiskClass::Dangerous, "moves a whole tree away");
                 }
             }
             destinations(state, call, true);
@@ -40,7 +40,7 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
             for target in values_of(call.arguments(), 'o', "output") {
                 write_target(state, target, call.span);
             }
-            if given(call.arguments(), "", &["compress-program"]) {
+            if has_option(call.arguments(), "", &["compress-program"]) {
                 opaque(state, call, "runs a program on its data");
             }
         }
@@ -53,20 +53,20 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
     }
 }
 
-fn remove(state: &mut State, call: &Call<'_>, name: &str) {
+fn remove(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     if name == "gio" && !arguments.first().is_some_and(|word| matches!(word.text(), "trash" | "remove")) {
         return;
     }
-    if call.feed.is_some() {
-        let why = if call.feed == Some(Feed::Found) {
+    if call.argument_source.is_some() {
+        let why = if call.argument_source == Some(ArgumentSource::FoundFiles) {
             "deletes what is found"
         } else {
             "deletes what its input names"
         };
         danger(state, call, why);
     }
-    if given(arguments, "rR", &["recursive", "no-preserve-root"]) {
+    if has_option(arguments, "rR", &["recursive", "no-preserve-root"]) {
         danger(state, call, "recursive delete");
     }
     if arguments.iter().any(|word| word.may_be_option() || word.brace && word.text().starts_with(['-', '{']))
@@ -82,26 +82,26 @@ fn remove(state: &mut State, call: &Call<'_>, name: &str) {
                 .next()
                 .is_some_and(|last| last.starts_with(['*', '?', '[']) && last.len() < 4);
         if let Some(what) = path::protected(&target) {
-            state.note(span, Class::Dangerous, &format!("deletes {what}"));
+            state.note(span, RiskClass::Dangerous, &format!("deletes {what}"));
         } else if all || (path::is_broad(&target) && !target.starts_with(UNKNOWN)) {
-            state.note(span, Class::Dangerous, "deletes a whole folder's files");
+            state.note(span, RiskClass::Dangerous, "deletes a whole folder's files");
         } else if word.expands {
-            state.note(span, Class::Opaque, "deletes what is not written out");
+            state.note(span, RiskClass::Opaque, "deletes what is not written out");
         }
     }
 }
 
-fn reassign(state: &mut State, call: &Call<'_>, name: &str) {
+fn reassign(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
-    let recursive = given(arguments, "R", &["recursive"]);
+    let recursive = has_option(arguments, "R", &["recursive"]);
     let mode = operands_of(arguments).next().map_or("", Word::text);
     for word in operands_of(arguments).skip(1) {
         let target = resolved(state, word);
         let span = call.span_of(word);
         if let Some(what) = path::protected(&target) {
-            state.note(span, Class::Dangerous, &format!("changes who may use {what}"));
+            state.note(span, RiskClass::Dangerous, &format!("changes who may use {what}"));
         } else if path::is_broad(&target) && (recursive || target.starts_with(['/', '~'])) {
-            state.note(span, Class::Dangerous, "changes rights of a whole tree");
+            state.note(span, RiskClass::Dangerous, "changes rights of a whole tree");
         }
     }
     if recursive && arguments.iter().any(|word| word.expands) {
@@ -115,7 +115,7 @@ fn reassign(state: &mut State, call: &Call<'_>, name: &str) {
 }
 
 /// Programs whose last operand, or every operand, is written.
-fn copies(state: &mut State, call: &Call<'_>, name: &str) {
+fn copies(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     match name {
         "cp" | "install" | "ln" | "scp" => destinations(state, call, false),
@@ -130,10 +130,10 @@ fn copies(state: &mut State, call: &Call<'_>, name: &str) {
                 "remove-source-files",
                 "del",
             ];
-            if given(arguments, "", &deletes) {
+            if has_option(arguments, "", &deletes) {
                 danger(state, call, "deletes what the other side does not have");
             }
-            if given(arguments, "e", &["rsh", "rsync-path"]) {
+            if has_option(arguments, "e", &["rsh", "rsync-path"]) {
                 opaque(state, call, "names a program to run");
             }
         }
@@ -141,17 +141,17 @@ fn copies(state: &mut State, call: &Call<'_>, name: &str) {
             for word in operands_of(arguments) {
                 write_target(state, word.text(), call.span_of(word));
             }
-            if name == "split" && given(arguments, "", &["filter"]) {
+            if name == "split" && has_option(arguments, "", &["filter"]) {
                 opaque(state, call, "runs a command for each part");
             }
         }
     }
-    if name == "scp" && given(arguments, "SoFD", &[]) {
+    if name == "scp" && has_option(arguments, "SoFD", &[]) {
         opaque(state, call, "names a program to run");
     }
 }
 
-fn destinations(state: &mut State, call: &Call<'_>, moves: bool) {
+fn destinations(state: &mut State, call: &ProgramCall<'_>, moves: bool) {
     let arguments = call.arguments();
     let targets = values_of(arguments, 't', "target-directory");
     for target in targets {
@@ -161,20 +161,20 @@ fn destinations(state: &mut State, call: &Call<'_>, moves: bool) {
     let span = call.span_of(last);
     let target = resolved(state, last);
     if moves && target == "/dev/null" {
-        state.note(span, Class::Dangerous, "moves files to where nothing is kept");
+        state.note(span, RiskClass::Dangerous, "moves files to where nothing is kept");
     }
     write_target(state, last.text(), span);
     for word in operands_of(arguments).filter(|_| moves) {
         let source = resolved(state, word);
         if let Some(what) = path::protected(&source) {
-            state.note(call.span_of(word), Class::Dangerous, &format!("moves {what}"));
+            state.note(call.span_of(word), RiskClass::Dangerous, &format!("moves {what}"));
         }
     }
 }
 
-fn sed(state: &mut State, call: &Call<'_>) {
+fn sed(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
-    if !given(arguments, "i", &["in-place"]) {
+    if !has_option(arguments, "i", &["in-place"]) {
         let scripts = values_of(arguments, 'e', "expression");
         let first = operands_of(arguments).next().map(Word::text);
         let all = if scripts.is_empty() { first.into_iter().collect() } else { scripts };
@@ -190,21 +190,21 @@ fn sed(state: &mut State, call: &Call<'_>) {
     }
 }
 
-fn unread_script(state: &mut State, call: &Call<'_>, scripts: &[&str]) {
-    let from_file = given(call.arguments(), "f", &["file"]);
-    if from_file || !super::super::sed::only_edits(&scripts.join("\n")) {
+fn unread_script(state: &mut State, call: &ProgramCall<'_>, scripts: &[&str]) {
+    let from_file = has_option(call.arguments(), "f", &["file"]);
+    if from_file || !super::super::sed::only_edits_stream(&scripts.join("\n")) {
         opaque(state, call, "a script that may run commands or write files");
     }
 }
 
-fn find(state: &mut State, call: &Call<'_>) {
+fn find(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     let is_fd = call.words.first().is_some_and(|name| name.text().contains("fd"));
     let mut index = 0;
     while let Some(word) = arguments.get(index) {
         index += 1;
         match word.text() {
-            "-delete" => state.note(call.span_of(word), Class::Dangerous, "deletes what is found"),
+            "-delete" => state.note(call.span_of(word), RiskClass::Dangerous, "deletes what is found"),
             "-exec" | "-execdir" | "-ok" | "-okdir" => index += executed(state, call, index),
             "-x" | "-X" | "--exec" | "--exec-batch" if is_fd => index += executed(state, call, index),
             "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
@@ -213,7 +213,7 @@ fn find(state: &mut State, call: &Call<'_>) {
                 }
             }
             _ if word.may_be_option() => {
-                state.note(call.span_of(word), Class::Opaque, "may be an action that is not written out");
+                state.note(call.span_of(word), RiskClass::Opaque, "may be an action that is not written out");
             }
             _ => {}
         }
@@ -221,19 +221,19 @@ fn find(state: &mut State, call: &Call<'_>) {
 }
 
 /// Judges the command from `start` up to `;` or `+`; tells how many words it has.
-fn executed(state: &mut State, call: &Call<'_>, start: usize) -> usize {
+fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     let rest = call.arguments().get(start..).unwrap_or(&[]);
     let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
     let inner = rest.get(..length).unwrap_or(&[]);
     if inner.is_empty() {
         opaque(state, call, "runs a program that is not written out");
     } else {
-        state.deeper(call.span, |state| call.with(inner, Some(Feed::Found)).judge(state));
+        state.with_depth(call.span, |state| call.with(inner, Some(ArgumentSource::FoundFiles)).judge(state));
     }
     length
 }
 
-fn tar(state: &mut State, call: &Call<'_>) {
+fn tar(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     let runs = [
         "checkpoint-action",
@@ -246,15 +246,15 @@ fn tar(state: &mut State, call: &Call<'_>) {
     ];
     let bundled = arguments.first().map_or("", Word::text);
     let letters = if bundled.starts_with("--") { "" } else { bundled.trim_start_matches('-') };
-    if given(arguments, "IF", &runs) || letters.contains(['I', 'F']) {
+    if has_option(arguments, "IF", &runs) || letters.contains(['I', 'F']) {
         opaque(state, call, "names a program to run");
     }
-    if given(arguments, "", &["remove-files"]) {
+    if has_option(arguments, "", &["remove-files"]) {
         danger(state, call, "deletes the files it packs");
     }
-    let extracts = letters.contains('x') || given(arguments, "x", &["extract", "get"]);
+    let extracts = letters.contains('x') || has_option(arguments, "x", &["extract", "get"]);
     if extracts {
-        let absolute = given(arguments, "P", &["absolute-names"]) || letters.contains('P');
+        let absolute = has_option(arguments, "P", &["absolute-names"]) || letters.contains('P');
         let over_system = values_of(arguments, 'C', "directory").into_iter().any(|target| {
             let target = path::resolve(state.folder.as_deref(), target);
             path::protected(&target).is_some()
@@ -264,7 +264,7 @@ fn tar(state: &mut State, call: &Call<'_>) {
             danger(state, call, "unpacks over the system");
         }
     }
-    let writes = letters.contains('c') || given(arguments, "c", &["create"]);
+    let writes = letters.contains('c') || has_option(arguments, "c", &["create"]);
     if writes
         && let Some(archive) =
             operands_of(arguments).map(Word::text).find(|text| text.contains(".t") || text.starts_with('/'))
@@ -273,15 +273,15 @@ fn tar(state: &mut State, call: &Call<'_>) {
     }
 }
 
-fn archive(state: &mut State, call: &Call<'_>, name: &str) {
+fn archive(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     if name == "zip"
-        && given(arguments, "T", &["unzip-command"])
+        && has_option(arguments, "T", &["unzip-command"])
         && arguments.iter().any(|word| word.text().starts_with("-TT"))
     {
         opaque(state, call, "names a program to run");
     }
-    if name == "cpio" && given(arguments, "", &["rsh-command"]) {
+    if name == "cpio" && has_option(arguments, "", &["rsh-command"]) {
         opaque(state, call, "names a program to run");
     }
     for target in values_of(arguments, 'd', "directory") {

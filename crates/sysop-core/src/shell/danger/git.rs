@@ -1,8 +1,8 @@
 //! `git`: what throws work away, and the many options that name a program to run.
 
-use super::super::call::{Call, write_target};
 use super::super::lexer::Word;
-use super::super::options::{Until, given, operands_of, parse, values_of};
+use super::super::options::{StopPoint, has_option, operands_of, parse, values_of};
+use super::super::simple_command::{ProgramCall, write_target};
 use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
 
@@ -95,11 +95,11 @@ const OWN: &[&str] = &[
     "filter-branch",
 ];
 
-pub(super) fn check(state: &mut State, call: &Call<'_>) {
+pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     let list = "-Ppc: -C: --no-pager --paginate --git-dir= --work-tree= --namespace= --bare --no-replace-objects --literal-pathspecs \
          --no-optional-locks --exec-path? --config-env= --version --help --html-path --attr-source= -v -h";
-    let Some(parsed) = parse(list, arguments, Until::FirstOperand) else {
+    let Some(parsed) = parse(list, arguments, StopPoint::FirstOperand) else {
         return opaque(state, call, "git options that are not understood");
     };
     if ["c", "exec-path", "config-env", "p", "paginate"].iter().any(|name| parsed.has(name)) {
@@ -119,42 +119,46 @@ pub(super) fn check(state: &mut State, call: &Call<'_>) {
     }
 }
 
-fn destroys(state: &mut State, call: &Call<'_>, verb: &str, rest: &[Word]) {
+fn destroys(state: &mut State, call: &ProgramCall<'_>, verb: &str, rest: &[Word]) {
     let first = nth(rest, 0);
-    let forced = given(rest, "f", &["force"]);
+    let forced = has_option(rest, "f", &["force"]);
     match verb {
         "push" => {
             let rewrites = forced
-                || given(rest, "d", &["force-with-lease", "force-if-includes", "mirror", "delete", "prune"])
+                || has_option(
+                    rest,
+                    "d",
+                    &["force-with-lease", "force-if-includes", "mirror", "delete", "prune"],
+                )
                 || operands_of(rest).skip(1).any(|word| word.text().starts_with(['+', ':']));
             if rewrites {
                 danger(state, call, "overwrites or deletes on the server");
             }
         }
-        "reset" if given(rest, "", &["hard", "merge", "keep"]) => {
+        "reset" if has_option(rest, "", &["hard", "merge", "keep"]) => {
             danger(state, call, "throws uncommitted work away")
         }
-        "clean" if !given(rest, "n", &["dry-run"]) => {
+        "clean" if !has_option(rest, "n", &["dry-run"]) => {
             danger(state, call, "deletes files that git does not know")
         }
         "checkout" if forced || any_word(rest, &["--", "."]) => {
             danger(state, call, "throws uncommitted work away")
         }
-        "switch" if forced || given(rest, "", &["discard-changes"]) => {
+        "switch" if forced || has_option(rest, "", &["discard-changes"]) => {
             danger(state, call, "throws uncommitted work away")
         }
-        "restore" if !given(rest, "S", &["staged"]) || given(rest, "W", &["worktree"]) => {
+        "restore" if !has_option(rest, "S", &["staged"]) || has_option(rest, "W", &["worktree"]) => {
             danger(state, call, "throws uncommitted work away")
         }
         "stash" if matches!(first, "drop" | "clear") => danger(state, call, "throws stashed work away"),
-        "branch" if given(rest, "D", &[]) || (forced && given(rest, "dM", &["delete", "move"])) => {
+        "branch" if has_option(rest, "D", &[]) || (forced && has_option(rest, "dM", &["delete", "move"])) => {
             danger(state, call, "deletes a branch unmerged")
         }
         "reflog" if matches!(first, "expire" | "delete") => danger(state, call, "forgets old states"),
-        "gc" | "prune" if verb == "prune" || given(rest, "", &["prune"]) => {
+        "gc" | "prune" if verb == "prune" || has_option(rest, "", &["prune"]) => {
             danger(state, call, "forgets old states")
         }
-        "update-ref" if given(rest, "d", &["stdin"]) => danger(state, call, "deletes a reference"),
+        "update-ref" if has_option(rest, "d", &["stdin"]) => danger(state, call, "deletes a reference"),
         "filter-branch" => danger(state, call, "rewrites history"),
         "worktree" | "submodule" if forced && matches!(first, "remove" | "deinit") => {
             danger(state, call, "throws uncommitted work away")
@@ -164,7 +168,7 @@ fn destroys(state: &mut State, call: &Call<'_>, verb: &str, rest: &[Word]) {
     }
 }
 
-fn runs(state: &mut State, call: &Call<'_>, verb: &str, rest: &[Word]) {
+fn runs(state: &mut State, call: &ProgramCall<'_>, verb: &str, rest: &[Word]) {
     let first = nth(rest, 0);
     let programs = [
         "upload-pack",
@@ -185,7 +189,9 @@ fn runs(state: &mut State, call: &Call<'_>, verb: &str, rest: &[Word]) {
         "merge" | "pull" | "cherry-pick" | "revert" => "s",
         _ => "",
     };
-    if given(rest, short, &programs) || (verb == "clone" && given(rest, "", &["config", "template"])) {
+    if has_option(rest, short, &programs)
+        || (verb == "clone" && has_option(rest, "", &["config", "template"]))
+    {
         opaque(state, call, "names a program to run");
     }
     for target in values_of(rest, '\u{1}', "output") {
@@ -200,11 +206,12 @@ fn runs(state: &mut State, call: &Call<'_>, verb: &str, rest: &[Word]) {
             && let Some(at) = rest.iter().position(|word| word == *start)
         {
             let inner = rest.get(at..).unwrap_or(&[]);
-            call.run_joined(state, inner, super::super::call::Input::Inherited);
+            call.run_joined(state, inner, super::super::simple_command::Stdin::Inherited);
         }
     }
-    let reads = given(rest, "l", &["get", "get-all", "get-regexp", "list", "show-origin", "get-urlmatch"])
-        || matches!(first, "get" | "list");
+    let reads =
+        has_option(rest, "l", &["get", "get-all", "get-regexp", "list", "show-origin", "get-urlmatch"])
+            || matches!(first, "get" | "list");
     if verb == "config" && !reads {
         opaque(state, call, "changes configuration, which may name programs to run");
     }

@@ -1,8 +1,8 @@
 //! Services, containers, clusters, clouds and packages.
 
-use super::super::call::Call;
 use super::super::lexer::Word;
-use super::super::options::{Until, given, listed, operands_of, parse, values_of};
+use super::super::options::{StopPoint, has_option, is_listed, operands_of, parse, values_of};
+use super::super::simple_command::ProgramCall;
 use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
 
@@ -12,7 +12,7 @@ const VITAL: &str = "ssh sshd network networking networkmanager systemd-networkd
     systemd-udevd getty@tty1 polkit fail2ban sssd multi-user.target graphical.target \
     default.target wg-quick@wg0 openvpn tailscaled netplan";
 
-pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
+pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     match name {
         "systemctl" => systemctl(state, call),
         "service" | "rc-service" | "invoke-rc.d" | "update-rc.d" | "chkconfig" | "rc-update"
@@ -53,14 +53,14 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
 fn is_vital_name(unit: &str) -> bool {
     let unit = unit.to_lowercase();
     let unit = unit.trim_end_matches(".service").trim_end_matches(".socket");
-    listed(VITAL, unit) || listed(VITAL, unit.split('@').next().unwrap_or(""))
+    is_listed(VITAL, unit) || is_listed(VITAL, unit.split('@').next().unwrap_or(""))
 }
 
 fn is_vital(word: &Word) -> bool {
     word.literal().is_none() || is_vital_name(word.text())
 }
 
-fn systemctl(state: &mut State, call: &Call<'_>) {
+fn systemctl(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     match nth(arguments, 0) {
         "reboot" | "poweroff" | "halt" | "kexec" | "suspend" | "hibernate" | "hybrid-sleep"
@@ -95,10 +95,10 @@ fn systemctl(state: &mut State, call: &Call<'_>) {
     }
 }
 
-fn containers(state: &mut State, call: &Call<'_>) {
+fn containers(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     let list = "-DHlcv: --context= --host= --debug --tls --config= --log-level=";
-    let first = parse(list, arguments, Until::FirstOperand).map_or(0, |parsed| parsed.first_operand);
+    let first = parse(list, arguments, StopPoint::FirstOperand).map_or(0, |parsed| parsed.first_operand);
     let rest = arguments.get(first..).unwrap_or(&[]);
     let (verb, second) = (nth(rest, 0), nth(rest, 1));
     let groups = [
@@ -130,9 +130,9 @@ fn containers(state: &mut State, call: &Call<'_>) {
     }
 }
 
-fn compose(state: &mut State, call: &Call<'_>, arguments: &[Word]) {
+fn compose(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     let removes = any_word(arguments, &["rm", "kill"])
-        || any_word(arguments, &["down"]) && given(arguments, "v", &["volumes", "rmi"]);
+        || any_word(arguments, &["down"]) && has_option(arguments, "v", &["volumes", "rmi"]);
     if removes {
         danger(state, call, "removes containers or volumes");
     }
@@ -142,7 +142,7 @@ fn compose(state: &mut State, call: &Call<'_>, arguments: &[Word]) {
 }
 
 /// `docker run IMAGE command…` and `docker exec NAME command…`.
-fn inside(state: &mut State, call: &Call<'_>, arguments: &[Word]) {
+fn inside(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     const LIST: &str = "-itdPqT -aceghlmpuvw: --rm --interactive --tty --detach --privileged --user= --workdir= --env= --env-file= \
          --name= --network= --net= --volume= --publish= --entrypoint= --mount= --pid= --ipc= --memory= --cpus= --restart= \
          --hostname= --label= --platform= --pull= --init --read-only --cap-add= --cap-drop= --security-opt= --device= --gpus= \
@@ -168,26 +168,26 @@ fn inside(state: &mut State, call: &Call<'_>, arguments: &[Word]) {
     if roots || texts.iter().any(|text| shares.contains(text)) {
         danger(state, call, "gives a container the whole machine");
     }
-    match parse(LIST, arguments, Until::FirstOperand) {
+    match parse(LIST, arguments, StopPoint::FirstOperand) {
         Some(parsed) => {
             if parsed.has("entrypoint") {
                 opaque(state, call, "runs another program than the image names");
             }
             let inner = arguments.get(parsed.first_operand + 1..).unwrap_or(&[]);
             if !inner.is_empty() {
-                state.deeper(call.span, |state| call.with(inner, call.feed).judge(state));
+                state.with_depth(call.span, |state| call.with(inner, call.argument_source).judge(state));
             }
         }
         None => opaque(state, call, "runs a command behind options that are not understood"),
     }
 }
 
-fn cluster(state: &mut State, call: &Call<'_>) {
+fn cluster(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     if any_word(arguments, &["delete", "drain", "destroy", "reset", "evict"]) {
         danger(state, call, "deletes from a cluster");
     }
-    if any_word(arguments, &["replace", "apply"]) && given(arguments, "", &["force", "prune"]) {
+    if any_word(arguments, &["replace", "apply"]) && has_option(arguments, "", &["force", "prune"]) {
         danger(state, call, "replaces or deletes in a cluster");
     }
     if any_word(arguments, &["scale"]) && arguments.iter().any(|word| word.text() == "--replicas=0") {
@@ -198,7 +198,7 @@ fn cluster(state: &mut State, call: &Call<'_>) {
             arguments.iter().position(|word| word.text() == "--").and_then(|at| arguments.get(at + 1..));
         match inner {
             Some(inner) if !inner.is_empty() => {
-                state.deeper(call.span, |state| call.with(inner, call.feed).judge(state))
+                state.with_depth(call.span, |state| call.with(inner, call.argument_source).judge(state))
             }
             Some(_) | None => opaque(state, call, "runs a command in a cluster"),
         }
@@ -206,7 +206,7 @@ fn cluster(state: &mut State, call: &Call<'_>) {
 }
 
 /// Cloud tools name what they do in their words: `terminate-instances`, `instances delete`, `s3 rm`.
-fn cloud(state: &mut State, call: &Call<'_>) {
+fn cloud(state: &mut State, call: &ProgramCall<'_>) {
     const VERBS: &[&str] = &[
         "delete",
         "terminate",
@@ -235,20 +235,20 @@ fn cloud(state: &mut State, call: &Call<'_>) {
     }
 }
 
-fn packages(state: &mut State, call: &Call<'_>, name: &str) {
+fn packages(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     const CORE: &str = "openssh-server openssh sudo systemd linux-image linux-generic kernel libc6 glibc bash \
         coreutils dpkg apt rpm dnf network-manager networkmanager netplan.io ifupdown grub grub-pc \
         init udev login passwd";
     let arguments = call.arguments();
-    let manages = listed("apt apt-get aptitude dnf yum zypper apk pacman dpkg rpm brew snap", name);
+    let manages = is_listed("apt apt-get aptitude dnf yum zypper apk pacman dpkg rpm brew snap", name);
     if !manages {
         return;
     }
     let verbs = "remove purge autoremove autopurge erase del -r --remove -P --purge -e --erase";
-    let removes = arguments.iter().any(|word| listed(verbs, word.text()))
+    let removes = arguments.iter().any(|word| is_listed(verbs, word.text()))
         || (name == "pacman" && arguments.iter().any(|word| word.text().starts_with("-R")));
     let core = operands_of(arguments)
-        .any(|word| listed(CORE, &word.text().to_lowercase()) || word.literal().is_none());
+        .any(|word| is_listed(CORE, &word.text().to_lowercase()) || word.literal().is_none());
     if removes && core {
         danger(state, call, "removes a package that the machine needs");
     }
@@ -262,16 +262,17 @@ fn packages(state: &mut State, call: &Call<'_>, name: &str) {
         "no-gpg-checks",
         "nogpgcheck",
     ];
-    if given(arguments, "", &forces) || arguments.iter().any(|word| word.text().starts_with("--force-")) {
+    if has_option(arguments, "", &forces) || arguments.iter().any(|word| word.text().starts_with("--force-"))
+    {
         danger(state, call, "overrides what protects the system's packages");
     }
     if matches!(name, "apt" | "apt-get" | "aptitude")
-        && given(arguments, "oc", &["option", "config-file"])
+        && has_option(arguments, "oc", &["option", "config-file"])
         && !is_harmless_option(arguments)
     {
         opaque(state, call, "sets options that may run programs");
     }
-    if name == "rpm" && given(arguments, "ED", &["eval", "pipe", "define", "load"]) {
+    if name == "rpm" && has_option(arguments, "ED", &["eval", "pipe", "define", "load"]) {
         opaque(state, call, "evaluates macros, which may run programs");
     }
 }

@@ -1,13 +1,13 @@
 //! Disks, power, processes, accounts, kernel and network: what takes a machine down or locks its people out.
 
-use super::super::call::{Call, Feed};
 use super::super::lexer::Word;
-use super::super::options::{given, listed, operands_of, options_of};
+use super::super::options::{has_option, is_listed, operands_of, options_of};
 use super::super::read_only::is_read_only;
+use super::super::simple_command::{ArgumentSource, ProgramCall};
 use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
 
-pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
+pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     disks(state, call, name);
     power(state, call, name);
     processes(state, call, name);
@@ -16,33 +16,33 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
     kernel(state, call, name);
 }
 
-fn disks(state: &mut State, call: &Call<'_>, name: &str) {
+fn disks(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
-    let lists = arguments.first().is_some_and(|word| listed("-l --list -x -d --dump", word.text()));
-    let any = |list: &str| arguments.iter().any(|word| listed(list, word.text()));
+    let lists = arguments.first().is_some_and(|word| is_listed("-l --list -x -d --dump", word.text()));
+    let any = |list: &str| arguments.iter().any(|word| is_listed(list, word.text()));
     let formats = name == "mkfs" || name.starts_with("mkfs.") || name.starts_with("newfs");
-    if formats || listed("mke2fs mkswap mkdosfs mkntfs mkudffs", name) {
+    if formats || is_listed("mke2fs mkswap mkdosfs mkntfs mkudffs", name) {
         return danger(state, call, "makes a new file system over what is there");
     }
     let direct = "wipefs blkdiscard sgdisk badblocks fsck e2fsck resize2fs xfs_repair debugfs tune2fs growpart testdisk";
     let volumes = "lvremove vgremove pvremove lvreduce lvresize vgreduce pvcreate vgcfgrestore";
     let security = ["security-erase", "security-erase-enhanced", "trim-sector-ranges", "write-sector"];
     let why = match name {
-        _ if listed(direct, name) => "changes a file system or a disk directly",
-        _ if listed(volumes, name) => "changes volumes",
+        _ if is_listed(direct, name) => "changes a file system or a disk directly",
+        _ if is_listed(volumes, name) => "changes volumes",
         "fdisk" | "sfdisk" | "cfdisk" | "gdisk" | "cgdisk" | "parted" if !lists => "changes partitions",
         "zpool" | "zfs" | "btrfs"
             if any("destroy delete labelclear rollback offline detach remove export") =>
         {
             "destroys a file system or a pool"
         }
-        "mdadm" if given(arguments, "SCr", &["stop", "create", "zero-superblock", "remove", "fail"]) => {
+        "mdadm" if has_option(arguments, "SCr", &["stop", "create", "zero-superblock", "remove", "fail"]) => {
             "changes a raid"
         }
         "cryptsetup" if any("luksFormat erase luksErase reencrypt luksKillSlot luksRemoveKey") => {
             "destroys an encrypted disk's keys"
         }
-        "hdparm" if given(arguments, "", &security) => "destroys a disk's content",
+        "hdparm" if has_option(arguments, "", &security) => "destroys a disk's content",
         "nvme" if any("format sanitize write write-zeroes delete-ns") => "destroys a disk's content",
         "diskutil" if any("eraseDisk eraseVolume erasedisk secureErase partitionDisk apfs zeroDisk") => {
             "erases a disk"
@@ -55,7 +55,7 @@ fn disks(state: &mut State, call: &Call<'_>, name: &str) {
     danger(state, call, why);
 }
 
-fn power(state: &mut State, call: &Call<'_>, name: &str) {
+fn power(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     match name {
         "shutdown" if any_word(arguments, &["-c"]) => {}
@@ -69,7 +69,7 @@ fn power(state: &mut State, call: &Call<'_>, name: &str) {
     }
 }
 
-fn processes(state: &mut State, call: &Call<'_>, name: &str) {
+fn processes(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     match name {
         "kill" => {
@@ -112,12 +112,14 @@ fn processes(state: &mut State, call: &Call<'_>, name: &str) {
         }
         _ => {}
     }
-    if call.feed == Some(Feed::Input) && matches!(name, "kill" | "chmod" | "chown" | "mv" | "truncate") {
+    if call.argument_source == Some(ArgumentSource::Stdin)
+        && matches!(name, "kill" | "chmod" | "chown" | "mv" | "truncate")
+    {
         danger(state, call, "acts on whatever its input names");
     }
 }
 
-fn accounts(state: &mut State, call: &Call<'_>, name: &str) {
+fn accounts(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let only_shows =
         any_word(call.arguments(), &["-S", "--status", "-l", "--list"]) && matches!(name, "passwd" | "chage");
     match name {
@@ -136,9 +138,9 @@ fn accounts(state: &mut State, call: &Call<'_>, name: &str) {
     }
 }
 
-fn network(state: &mut State, call: &Call<'_>, name: &str) {
+fn network(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
-    let looks = is_read_only(name, call.words, false);
+    let reads_only = is_read_only(name, call.words, false);
     match name {
         "iptables"
         | "ip6tables"
@@ -158,11 +160,11 @@ fn network(state: &mut State, call: &Call<'_>, name: &str) {
         | "firewall-offline-cmd"
         | "csf"
         | "netsh"
-            if !looks =>
+            if !reads_only =>
         {
             danger(state, call, "changes the firewall");
         }
-        "ip" if !looks => {
+        "ip" if !reads_only => {
             let words = [
                 "set", "del", "delete", "flush", "replace", "change", "d", "f", "down", "-b", "-batch",
                 "-force", "add", "a",
@@ -172,13 +174,13 @@ fn network(state: &mut State, call: &Call<'_>, name: &str) {
                 opaque(state, call, "acts in another network namespace");
                 if let Some(at) = arguments.iter().position(|word| word.text() == "exec") {
                     let inner = arguments.get(at + 2..).unwrap_or(&[]);
-                    state.deeper(call.span, |state| call.with(inner, call.feed).judge(state));
+                    state.with_depth(call.span, |state| call.with(inner, call.argument_source).judge(state));
                 }
             } else if any_word(arguments, &words) {
                 danger(state, call, "changes addresses, routes or links");
             }
         }
-        "ifconfig" if !looks && operands_of(arguments).count() > 1 => {
+        "ifconfig" if !reads_only && operands_of(arguments).count() > 1 => {
             danger(state, call, "changes addresses or links")
         }
         "route" if any_word(arguments, &["add", "del", "delete", "flush", "change"]) => {
@@ -206,11 +208,13 @@ fn network(state: &mut State, call: &Call<'_>, name: &str) {
     }
 }
 
-fn kernel(state: &mut State, call: &Call<'_>, name: &str) {
+fn kernel(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     match name {
         "insmod" | "rmmod" => danger(state, call, "changes the running kernel"),
-        "modprobe" if given(arguments, "r", &["remove"]) => danger(state, call, "changes the running kernel"),
+        "modprobe" if has_option(arguments, "r", &["remove"]) => {
+            danger(state, call, "changes the running kernel")
+        }
         "setenforce" | "aa-disable" | "aa-teardown" | "semodule" => {
             danger(state, call, "switches protection off")
         }

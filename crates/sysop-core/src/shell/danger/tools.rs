@@ -1,13 +1,13 @@
 //! Remote shells, databases, downloads, build tools: what hands text or control to something else.
 
-use super::super::call::{Call, Input, write_target};
 use super::super::lexer::Word;
-use super::super::options::{Until, given, options_of, parse, values_of};
+use super::super::options::{StopPoint, has_option, options_of, parse, values_of};
 use super::super::read_only::is_read_only;
+use super::super::simple_command::{ProgramCall, Stdin, write_target};
 use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
 
-pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
+pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     match name {
         "ssh" | "mosh" | "rsh" | "slogin" | "autossh" | "dbclient" => ssh(state, call),
@@ -20,10 +20,12 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
         "mysqladmin" if any_word(arguments, &["drop", "shutdown", "password", "flush-privileges"]) => {
             danger(state, call, "drops or stops a database")
         }
-        "pg_restore" if given(arguments, "c", &["clean"]) => danger(state, call, "drops before it restores"),
+        "pg_restore" if has_option(arguments, "c", &["clean"]) => {
+            danger(state, call, "drops before it restores")
+        }
         "curl" | "wget" | "aria2c" => download(state, call),
         "nc" | "ncat" | "netcat" | "socat"
-            if given(arguments, "ec", &["exec", "sh-exec", "lua-exec"])
+            if has_option(arguments, "ec", &["exec", "sh-exec", "lua-exec"])
                 || has_text(arguments, &["EXEC:", "SYSTEM:", "exec:", "system:"]) =>
         {
             opaque(state, call, "connects a program to the network");
@@ -33,14 +35,14 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
             opaque(state, call, "downloads a program and runs it")
         }
         "make" | "gmake" | "ninja"
-            if given(arguments, "", &["eval"])
+            if has_option(arguments, "", &["eval"])
                 || has_text(arguments, &["SHELL="])
                 || any_word(arguments, &["-f-", "-"]) =>
         {
             opaque(state, call, "a build with rules given on the way");
         }
         "cargo"
-            if given(arguments, "", &["config"])
+            if has_option(arguments, "", &["config"])
                 || arguments.first().is_some_and(|word| word.text().starts_with('+')) =>
         {
             opaque(state, call, "sets configuration, which may name programs to run");
@@ -48,7 +50,7 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
         "go" if has_text(arguments, &["-exec", "-toolexec", "-vettool"]) => {
             opaque(state, call, "names a program to run")
         }
-        "rg" if given(arguments, "z", &["pre", "hostname-bin", "search-zip"]) => {
+        "rg" if has_option(arguments, "z", &["pre", "hostname-bin", "search-zip"]) => {
             opaque(state, call, "runs a program on what it reads")
         }
         "entr" | "run-parts" | "logrotate" | "anacron" | "incrond" => {
@@ -65,7 +67,7 @@ pub(super) fn check(state: &mut State, call: &Call<'_>, name: &str) {
         }
         "xdotool" | "ydotool" => opaque(state, call, "types into other programs"),
         "openssl" if has_text(arguments, &["-engine", "-provider-path"]) => opaque(state, call, "loads code"),
-        "ssh-keygen" if given(arguments, "D", &[]) => opaque(state, call, "loads code"),
+        "ssh-keygen" if has_option(arguments, "D", &[]) => opaque(state, call, "loads code"),
         "ssh-copy-id" => danger(state, call, "changes who may log in"),
         _ => {}
     }
@@ -76,21 +78,21 @@ fn has_text(arguments: &[Word], texts: &[&str]) -> bool {
 }
 
 /// The last word may be a command in text.
-fn last_text(state: &mut State, call: &Call<'_>) {
+fn last_text(state: &mut State, call: &ProgramCall<'_>) {
     if let Some(text) = call.arguments().iter().rev().find(|word| word.text().contains(' ')) {
-        call.run_joined(state, std::slice::from_ref(text), Input::Inherited);
+        call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
     }
 }
 
 /// What runs on the other machine is read as a shell there would, but its aliases and programs are unknown.
-fn ssh(state: &mut State, call: &Call<'_>) {
+fn ssh(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     opaque(state, call, "works on another machine");
     let list = "-46AaCfGgKkMNnqsTtVvXxYy -BbcDEeFIiJLlmOopPQRSWw:";
-    match parse(list, arguments, Until::FirstOperand) {
+    match parse(list, arguments, StopPoint::FirstOperand) {
         Some(parsed) => {
             let behind = arguments.get(parsed.first_operand + 1..).unwrap_or(&[]);
-            let late = parse(list, behind, Until::FirstOperand);
+            let late = parse(list, behind, StopPoint::FirstOperand);
             let inner = late.as_ref().and_then(|late| behind.get(late.first_operand..)).unwrap_or(behind);
             let late = late.map_or(Vec::new(), |late| late.options);
             let settings = parsed
@@ -115,20 +117,20 @@ fn ssh(state: &mut State, call: &Call<'_>) {
                 }
             }
             if inner.is_empty() {
-                if let Input::Text { text, span } = call.input {
-                    call.run_text(state, text, *span, Input::Inherited);
+                if let Stdin::Text { text, span } = call.input {
+                    call.run_text(state, text, *span, Stdin::Inherited);
                 }
             } else {
-                call.run_joined(state, inner, Input::Unseen);
+                call.run_joined(state, inner, Stdin::Unknown);
             }
         }
         None => last_text(state, call),
     }
 }
 
-fn database(state: &mut State, call: &Call<'_>) {
+fn database(state: &mut State, call: &ProgramCall<'_>) {
     let mut texts: Vec<&str> = call.arguments().iter().map(Word::text).collect();
-    if let Input::Text { text, .. } = call.input {
+    if let Stdin::Text { text, .. } = call.input {
         texts.push(text);
     }
     for text in texts {
@@ -191,7 +193,7 @@ fn drops(words: &[&str]) -> bool {
     })
 }
 
-fn download(state: &mut State, call: &Call<'_>) {
+fn download(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     let is_curl = call.words.first().is_some_and(|word| word.text().ends_with("curl"));
     let mut targets = values_of(
@@ -224,7 +226,7 @@ fn download(state: &mut State, call: &Call<'_>) {
     if uploads || sends_file {
         opaque(state, call, "sends a file away");
     }
-    if given(arguments, if is_curl { "K" } else { "e" }, &["config", "use-askpass", "execute"]) {
+    if has_option(arguments, if is_curl { "K" } else { "e" }, &["config", "use-askpass", "execute"]) {
         opaque(state, call, "reads settings that may name files or programs");
     }
 }

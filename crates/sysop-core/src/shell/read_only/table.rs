@@ -12,17 +12,17 @@ pub(super) enum Operands {
     Starting(char),
 }
 
-pub(super) struct Rule {
+pub(super) struct ProgramRule {
     pub(super) names: &'static [&'static str],
     pub(super) options: &'static str,
     pub(super) operands: Operands,
 }
 
-const fn rule(names: &'static [&'static str], options: &'static str, operands: Operands) -> Rule {
-    Rule { names, options, operands }
+const fn rule(names: &'static [&'static str], options: &'static str, operands: Operands) -> ProgramRule {
+    ProgramRule { names, options, operands }
 }
 
-pub(super) const RULES: &[Rule] = &[
+pub(super) const RULES: &[ProgramRule] = &[
     rule(
         &["ls", "dir", "vdir"],
         "-aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1 -ITw: --all --almost-all --author --block-size= --classify? --color? \
@@ -47,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         &["grep", "egrep", "fgrep", "zgrep"],
         "-abcEFGhHiIlLnoPqrRsTUvVwxyzZ -ABCefmDd: -# --regexp= --file= --ignore-case --no-ignore-case --invert-match \
-         --word-regexp --line-regexp --count --color? --colour? --files-without-match --files-with-matches \
+         --word-regexp --line-regexp --count --color? --color? --files-without-match --files-with-matches \
          --max-count= --only-matching --quiet --silent --no-messages --byte-offset --with-filename --no-filename \
          --line-number --initial-tab --null --null-data --after-context= --before-context= --context= --text \
          --binary-files= --devices= --directories= --exclude= --exclude-from= --exclude-dir= --include= --recursive \
@@ -281,7 +281,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Subcommands that only look: program, options before the subcommand, then each with its own options.
-pub(super) struct Group {
+pub(super) struct SubcommandGroup {
     pub(super) program: &'static str,
     pub(super) before: &'static str,
     pub(super) subcommands: &'static [(&'static str, &'static str)],
@@ -295,8 +295,8 @@ const GIT_LOG: &str = "-pusznwbiEFPRrtcmgMCB -nUSGLl: -# --oneline --stat? --sho
      --diff-filter= --find-renames? --no-renames --minimal --histogram --no-prefix --merge-base --topo-order \
      --date-order --left-right --cherry-pick --relative-date --compact-summary --dirstat? --check";
 
-pub(super) const GROUPS: &[Group] = &[
-    Group {
+pub(super) const GROUPS: &[SubcommandGroup] = &[
+    SubcommandGroup {
         program: "git",
         before: "-P --no-pager --no-optional-locks --literal-pathspecs",
         subcommands: &[
@@ -344,7 +344,7 @@ pub(super) const GROUPS: &[Group] = &[
             ("version", ""),
         ],
     },
-    Group {
+    SubcommandGroup {
         program: "systemctl",
         before: "-alqrPn -tpn: --no-pager --user --system --all --full --quiet --failed --type= --state= --plain --no-legend --property= --value --lines=",
         subcommands: &[
@@ -364,9 +364,9 @@ pub(super) const GROUPS: &[Group] = &[
             ("get-default", SYSTEMCTL),
         ],
     },
-    Group { program: "docker", before: "", subcommands: DOCKER },
-    Group { program: "podman", before: "", subcommands: DOCKER },
-    Group {
+    SubcommandGroup { program: "docker", before: "", subcommands: DOCKER },
+    SubcommandGroup { program: "podman", before: "", subcommands: DOCKER },
+    SubcommandGroup {
         program: "kubectl",
         before: "-n: --namespace= --context= --cluster=",
         subcommands: &[
@@ -387,7 +387,7 @@ pub(super) const GROUPS: &[Group] = &[
             ("events", KUBECTL),
         ],
     },
-    Group {
+    SubcommandGroup {
         program: "apt",
         before: "",
         subcommands: &[
@@ -399,7 +399,7 @@ pub(super) const GROUPS: &[Group] = &[
             ("rdepends", ""),
         ],
     },
-    Group {
+    SubcommandGroup {
         program: "timedatectl",
         before: "--no-pager",
         subcommands: &[
@@ -409,8 +409,12 @@ pub(super) const GROUPS: &[Group] = &[
             ("timesync-status", ""),
         ],
     },
-    Group { program: "hostnamectl", before: "--no-pager", subcommands: &[("status", "--no-pager")] },
-    Group {
+    SubcommandGroup {
+        program: "hostnamectl",
+        before: "--no-pager",
+        subcommands: &[("status", "--no-pager")],
+    },
+    SubcommandGroup {
         program: "loginctl",
         before: "--no-pager",
         subcommands: &[
@@ -420,19 +424,35 @@ pub(super) const GROUPS: &[Group] = &[
             ("session-status", ""),
         ],
     },
-    Group { program: "resolvectl", before: "--no-pager", subcommands: &[("status", ""), ("dns", "")] },
-    Group { program: "networkctl", before: "--no-pager", subcommands: &[("status", "-a"), ("list", "")] },
-    Group { program: "ufw", before: "", subcommands: &[("status", "")] },
-    Group { program: "nft", before: "-anjs", subcommands: &[("list", "")] },
-    Group {
+    SubcommandGroup {
+        program: "resolvectl",
+        before: "--no-pager",
+        subcommands: &[("status", ""), ("dns", "")],
+    },
+    SubcommandGroup {
+        program: "networkctl",
+        before: "--no-pager",
+        subcommands: &[("status", "-a"), ("list", "")],
+    },
+    SubcommandGroup { program: "ufw", before: "", subcommands: &[("status", "")] },
+    SubcommandGroup { program: "nft", before: "-anjs", subcommands: &[("list", "")] },
+    SubcommandGroup {
         program: "zpool",
         before: "",
         subcommands: &[("status", "-vxLPD"), ("list", "-Hpv -o:"), ("history", "-il"), ("iostat", "-v")],
     },
-    Group { program: "zfs", before: "", subcommands: &[("list", "-Hpr -otds:"), ("get", "-Hpr -ots:")] },
-    Group { program: "snap", before: "", subcommands: &[("list", "--all"), ("info", ""), ("version", "")] },
-    Group { program: "tmux", before: "", subcommands: &[("ls", ""), ("list-sessions", "")] },
-    Group { program: "netplan", before: "", subcommands: &[("get", ""), ("status", "-a")] },
+    SubcommandGroup {
+        program: "zfs",
+        before: "",
+        subcommands: &[("list", "-Hpr -otds:"), ("get", "-Hpr -ots:")],
+    },
+    SubcommandGroup {
+        program: "snap",
+        before: "",
+        subcommands: &[("list", "--all"), ("info", ""), ("version", "")],
+    },
+    SubcommandGroup { program: "tmux", before: "", subcommands: &[("ls", ""), ("list-sessions", "")] },
+    SubcommandGroup { program: "netplan", before: "", subcommands: &[("get", ""), ("status", "-a")] },
 ];
 
 const SYSTEMCTL: &str = "-alqrP -tpnosu: --no-pager --user --system --all --full --quiet --failed --type= --state= --plain \

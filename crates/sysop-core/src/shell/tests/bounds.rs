@@ -2,7 +2,7 @@
 
 use super::super::{COMMAND_BYTES_MAX, analyse};
 use super::class_of;
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 /// Pieces that nest, chain or open something.
 const PIECES: &[&str] = &[
@@ -72,7 +72,7 @@ fn a_mebibyte_is_refused_unread() {
     for piece in PIECES {
         let command = piece.repeat((1 << 20) / piece.len());
         let (class, why) = class_of(&command);
-        assert_eq!((class, why.as_str()), (Class::Dangerous, "too long to analyse"), "{piece:?}");
+        assert_eq!((class, why.as_str()), (RiskClass::Dangerous, "too long to analyse"), "{piece:?}");
     }
 }
 
@@ -85,8 +85,8 @@ fn the_longest_command_is_analysed() {
         assert!(analysis.invocations.len() <= 2048, "{piece:?}");
     }
     let long = format!("echo {}", "x".repeat(COMMAND_BYTES_MAX - 5));
-    assert_eq!(class_of(&long).0, Class::ReadOnly);
-    assert_eq!(class_of(&format!("{long}x")).0, Class::Dangerous);
+    assert_eq!(class_of(&long).0, RiskClass::ReadOnly);
+    assert_eq!(class_of(&format!("{long}x")).0, RiskClass::Dangerous);
 }
 
 #[test]
@@ -103,7 +103,11 @@ fn closed_nests_are_refused_when_deep() {
         for depth in [2_usize, 400] {
             let command = format!("{}ls{}", open.repeat(depth), close.repeat(depth));
             let (class, why) = class_of(&command);
-            assert_eq!(class == Class::Dangerous, depth > 100 || open == "! ", "{depth} x {open:?}: {why}");
+            assert_eq!(
+                class == RiskClass::Dangerous,
+                depth > 100 || open == "! ",
+                "{depth} x {open:?}: {why}"
+            );
         }
     }
 }
@@ -111,8 +115,8 @@ fn closed_nests_are_refused_when_deep() {
 #[test]
 fn many_commands_are_too_complex() {
     let (class, why) = class_of(&"ls;".repeat(3000));
-    assert_eq!((class, why.as_str()), (Class::Dangerous, "too complex to analyse"));
-    assert_eq!(class_of(&"ls\n".repeat(1000)).0, Class::ReadOnly);
+    assert_eq!((class, why.as_str()), (RiskClass::Dangerous, "too complex to analyse"));
+    assert_eq!(class_of(&"ls\n".repeat(1000)).0, RiskClass::ReadOnly);
 }
 
 #[test]
@@ -122,15 +126,15 @@ fn what_is_read_twice_counts_twice() {
         let inner = format!("{}{}", "(( $( ".repeat(depth), "ls;".repeat(filling));
         class_of(&format!("{inner}ls{}", " ) + x<<y ))".repeat(depth)))
     };
-    assert_eq!(nested(2, 1).0, Class::Opaque);
+    assert_eq!(nested(2, 1).0, RiskClass::Opaque);
     let (class, why) = nested(20, 6_000);
-    assert!(class == Class::Dangerous && why.ends_with("; too complex to analyse"), "{why}");
+    assert!(class == RiskClass::Dangerous && why.ends_with("; too complex to analyse"), "{why}");
 }
 
 #[test]
 fn a_danger_behind_many_findings_is_kept() {
     let command = format!("{} rm -rf /", "sudo true; ".repeat(200));
     let analysis = analyse(&command);
-    assert_eq!(analysis.risk.class, Class::Dangerous);
+    assert_eq!(analysis.risk.class, RiskClass::Dangerous);
     assert!(analysis.risk.findings.iter().any(|finding| finding.why == "recursive delete"));
 }

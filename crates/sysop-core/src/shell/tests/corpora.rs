@@ -1,7 +1,7 @@
 //! The committed tables of commands, each line judged.
 
 use super::class_of;
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 const BYPASSES: &str = include_str!("../../../tests/corpora/shell/bypasses.txt");
 const EVERYDAY: &str = include_str!("../../../tests/corpora/shell/everyday.txt");
@@ -14,11 +14,11 @@ fn lines(table: &str) -> impl Iterator<Item = String> {
         .map(|line| line.replace('␤', "\n"))
 }
 
-fn class(name: &str) -> Class {
+fn class(name: &str) -> RiskClass {
     serde_json::from_value(name.into()).expect("the table names a class")
 }
 
-fn entries(table: &str) -> Vec<(Class, String)> {
+fn entries(table: &str) -> Vec<(RiskClass, String)> {
     let entry = |line: String| {
         let (name, command) = line.split_once(" | ").expect("a class and a command");
         (class(name), command.to_owned())
@@ -36,7 +36,7 @@ fn published_bypasses_get_at_least_their_class() {
     assert!(entries.len() > 180);
     let wrong = entries.into_iter().filter_map(|(least, command)| {
         let (found, why) = class_of(&command);
-        (found < least || found == Class::ReadOnly)
+        (found < least || found == RiskClass::ReadOnly)
             .then(|| format!("{least:?} > {found:?}: {command:?} ({why})"))
     });
     assert_none(wrong.collect());
@@ -59,7 +59,7 @@ fn destructive_commands_are_dangerous() {
     assert!(commands.len() > 200);
     let wrong = commands.into_iter().filter_map(|command| {
         let (found, why) = class_of(&command);
-        (found != Class::Dangerous).then(|| format!("{found:?}: {command:?} ({why})"))
+        (found != RiskClass::Dangerous).then(|| format!("{found:?}: {command:?} ({why})"))
     });
     assert_none(wrong.collect());
 }

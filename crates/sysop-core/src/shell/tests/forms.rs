@@ -2,7 +2,7 @@
 
 use super::super::{Invocation, analyse};
 use super::class_of;
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 /// Ways to start a command; `@` stands for it.
 const WRAPPERS: &[&str] = &[
@@ -186,7 +186,7 @@ fn arithmetic_is_no_danger_although_a_plain_shell_would_run_it() {
         "while ((n--)); do ls; done",
     ] {
         let (class, why) = class_of(command);
-        assert!(class < Class::Dangerous, "{command:?}: {why}");
+        assert!(class < RiskClass::Dangerous, "{command:?}: {why}");
     }
 }
 
@@ -197,7 +197,7 @@ fn every_wrapper_lets_the_danger_through() {
     for wrapper in WRAPPERS {
         let command = wrapper.replace('@', DESTRUCTIVE);
         let (class, why) = class_of(&command);
-        assert_eq!(class, Class::Dangerous, "{command:?}: {why}");
+        assert_eq!(class, RiskClass::Dangerous, "{command:?}: {why}");
     }
 }
 
@@ -206,7 +206,7 @@ fn every_place_lets_the_danger_through() {
     for place in PLACES {
         let command = place.replace('@', DESTRUCTIVE);
         let (class, why) = class_of(&command);
-        assert_eq!(class, Class::Dangerous, "{command:?}: {why}");
+        assert_eq!(class, RiskClass::Dangerous, "{command:?}: {why}");
     }
 }
 
@@ -214,7 +214,7 @@ fn every_place_lets_the_danger_through() {
 fn no_wrapper_is_read_only() {
     for wrapper in WRAPPERS {
         let (class, why) = class_of(&wrapper.replace('@', "ls"));
-        assert!(class >= Class::Changes, "{wrapper:?}: {why}");
+        assert!(class >= RiskClass::Changes, "{wrapper:?}: {why}");
     }
 }
 
@@ -222,7 +222,7 @@ fn no_wrapper_is_read_only() {
 fn the_places_alone_are_understood() {
     for place in PLACES {
         let (class, why) = class_of(&place.replace('@', "ls"));
-        assert!(class < Class::Dangerous, "{place:?}: {why}");
+        assert!(class < RiskClass::Dangerous, "{place:?}: {why}");
     }
 }
 
@@ -242,10 +242,10 @@ fn quoting_does_not_hide_a_program() {
         "r\\\nm",
     ] {
         let (class, why) = class_of(&format!("{disguise} -rf /"));
-        assert_eq!(class, Class::Dangerous, "{disguise:?}");
+        assert_eq!(class, RiskClass::Dangerous, "{disguise:?}");
         assert!(why.contains("recursive delete"), "{disguise:?}: {why}");
         let (class, why) = class_of(&format!("{} x", disguise.replace('m', "mdir")));
-        assert_eq!(class, Class::Opaque, "{disguise:?}");
+        assert_eq!(class, RiskClass::Opaque, "{disguise:?}");
         assert!(why.contains("disguised"), "{disguise:?}: {why}");
     }
 }
@@ -274,11 +274,11 @@ fn hidden_characters_are_dangerous() {
         '\u{3164}',
     ] {
         let analysis = analyse(&format!("ls {hidden}x"));
-        assert_eq!(analysis.risk.class, Class::Dangerous, "{hidden:?}");
+        assert_eq!(analysis.risk.class, RiskClass::Dangerous, "{hidden:?}");
         let finding = analysis.risk.findings.first().expect("a finding");
         assert_eq!((finding.start, finding.end), (3, 3 + hidden.len_utf8()));
     }
-    assert_eq!(class_of("echo 'Grüße, 世界 🦀'").0, Class::ReadOnly);
+    assert_eq!(class_of("echo 'Grüße, 世界 🦀'").0, RiskClass::ReadOnly);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn findings_point_at_what_they_mean() {
 fn what_changes_says_so() {
     for command in ["touch x", "frobnicate", "ls -Q9", "./ls"] {
         let analysis = analyse(command);
-        assert_eq!(analysis.risk.class, Class::Changes, "{command}");
+        assert_eq!(analysis.risk.class, RiskClass::Changes, "{command}");
         assert!(!analysis.risk.findings.is_empty(), "{command}");
     }
     assert!(analyse("ls -la | wc -l").risk.findings.is_empty());
@@ -328,7 +328,7 @@ fn invocations_are_unwrapped() {
 fn nothing_to_run_is_read_only() {
     for command in ["", " ", "\n\n", "# only a comment"] {
         let analysis = analyse(command);
-        assert_eq!(analysis.risk.class, Class::ReadOnly, "{command:?}");
+        assert_eq!(analysis.risk.class, RiskClass::ReadOnly, "{command:?}");
         assert!(analysis.invocations.is_empty());
     }
 }
@@ -336,10 +336,10 @@ fn nothing_to_run_is_read_only() {
 #[test]
 fn a_file_in_shared_memory_is_one_like_others() {
     for (command, class) in [
-        ("echo x > /dev/shm/a", Class::Changes),
-        ("echo x >> /dev/SHM/a", Class::Changes),
-        ("cd /dev/shm; ls > a", Class::Changes),
-        ("ls > /dev/null 2> /dev/stderr", Class::ReadOnly),
+        ("echo x > /dev/shm/a", RiskClass::Changes),
+        ("echo x >> /dev/SHM/a", RiskClass::Changes),
+        ("cd /dev/shm; ls > a", RiskClass::Changes),
+        ("ls > /dev/null 2> /dev/stderr", RiskClass::ReadOnly),
     ] {
         let (found, why) = class_of(command);
         assert_eq!(found, class, "{command:?}: {why}");
@@ -349,16 +349,16 @@ fn a_file_in_shared_memory_is_one_like_others() {
 #[test]
 fn folders_are_followed() {
     for (command, class) in [
-        ("cd /etc && echo x > passwd", Class::Dangerous),
-        ("cd /tmp; cd ../etc; echo x > passwd", Class::Dangerous),
-        ("pushd /etc; echo x > passwd", Class::Dangerous),
-        ("cd \"$d\"; echo x > passwd", Class::Opaque),
-        ("cd -; echo x > passwd", Class::Opaque),
-        ("cd /etc || cd /tmp; echo x > passwd", Class::Opaque),
-        ("(cd /etc); echo x > passwd", Class::Changes),
-        ("cd /etc; (cd /tmp); echo x > passwd", Class::Dangerous),
-        ("cd build && echo x > passwd", Class::Changes),
-        ("cd /etc && ls passwd", Class::ReadOnly),
+        ("cd /etc && echo x > passwd", RiskClass::Dangerous),
+        ("cd /tmp; cd ../etc; echo x > passwd", RiskClass::Dangerous),
+        ("pushd /etc; echo x > passwd", RiskClass::Dangerous),
+        ("cd \"$d\"; echo x > passwd", RiskClass::Opaque),
+        ("cd -; echo x > passwd", RiskClass::Opaque),
+        ("cd /etc || cd /tmp; echo x > passwd", RiskClass::Opaque),
+        ("(cd /etc); echo x > passwd", RiskClass::Changes),
+        ("cd /etc; (cd /tmp); echo x > passwd", RiskClass::Dangerous),
+        ("cd build && echo x > passwd", RiskClass::Changes),
+        ("cd /etc && ls passwd", RiskClass::ReadOnly),
     ] {
         assert_eq!(class_of(command).0, class, "{command}");
     }

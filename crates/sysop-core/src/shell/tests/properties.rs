@@ -9,7 +9,7 @@ use proptest::prelude::{
 use proptest::sample::select;
 
 use super::super::{Analysis, analyse, covers, grant_for};
-use crate::policy::Class;
+use crate::policy::RiskClass;
 
 /// Commands that are dangerous by themselves, without quotes in them.
 const DANGEROUS: &[&str] = &[
@@ -113,11 +113,12 @@ fn soup() -> impl Strategy<Value = String> {
 
 /// What holds of every analysis.
 fn is_sound(command: &str, analysis: &Analysis) -> bool {
-    let worst = analysis.risk.findings.iter().map(|finding| finding.class).max().unwrap_or(Class::ReadOnly);
+    let worst =
+        analysis.risk.findings.iter().map(|finding| finding.class).max().unwrap_or(RiskClass::ReadOnly);
     let spans = analysis.risk.findings.iter().all(|finding| {
         finding.start <= finding.end && finding.end <= command.len() && !finding.why.is_empty()
     });
-    let explained = analysis.risk.class == worst || analysis.risk.class == Class::Changes;
+    let explained = analysis.risk.class == worst || analysis.risk.class == RiskClass::Changes;
     let grant = grant_for(command, analysis);
     spans && explained && covers(&grant, command, analysis)
 }
@@ -128,13 +129,13 @@ proptest! {
     #[test]
     fn wrapping_keeps_danger(command in wrapped()) {
         let analysis = analyse(&command);
-        prop_assert_eq!(analysis.risk.class, Class::Dangerous, "{}", command);
+        prop_assert_eq!(analysis.risk.class, RiskClass::Dangerous, "{}", command);
     }
 
     #[test]
     fn quoting_keeps_danger(command in disguised()) {
         let analysis = analyse(&command);
-        prop_assert_eq!(analysis.risk.class, Class::Dangerous, "{}", command);
+        prop_assert_eq!(analysis.risk.class, RiskClass::Dangerous, "{}", command);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use super::super::{WrittenCall, instructions, results, schema, written};
+use super::super::{TextToolCall, instructions, render_call, render_results, schema};
 use super::{all_tools, calls_of, offered, read_file, send_keys, shown};
 use crate::id::CallId;
 use crate::message::{Arguments, ToolResult};
@@ -105,17 +105,17 @@ fn the_schema_lets_only_the_contract_through() {
 fn calls_and_results_read_as_in_the_examples() {
     let arguments = json!({"command": "ls \"a\"", "reasoning": "look"});
     let Value::Object(arguments) = arguments else { panic!("an object") };
-    let call = WrittenCall { name: "run_command".to_owned(), arguments: Arguments::Object(arguments) };
-    assert_eq!(written(&call), r#"{"type":"shell","command":"ls \"a\"","reason":"look"}"#);
-    assert_eq!(calls_of(offered(&written(&call))).len(), 1);
+    let call = TextToolCall { name: "run_command".to_owned(), arguments: Arguments::Object(arguments) };
+    assert_eq!(render_call(&call), r#"{"type":"shell","command":"ls \"a\"","reason":"look"}"#);
+    assert_eq!(calls_of(offered(&render_call(&call))).len(), 1);
 
     expect![[r#"
         Observation: a.txt
         b.txt
 
         If this is enough, answer now with {"type":"answer","text":"TEXT"}. Use only what the observation says; do not repeat a call."#]]
-    .assert_eq(&results(&[result("bash", "a.txt\nb.txt\n", false)]));
-    let several = results(&[result("bash", "", false), result("read_file", "no such file", true)]);
+    .assert_eq(&render_results(&[result("bash", "a.txt\nb.txt\n", false)]));
+    let several = render_results(&[result("bash", "", false), result("read_file", "no such file", true)]);
     assert!(several.starts_with(
         "Observation:\n[bash] (nothing was printed)\n[read_file] the call failed: no such file\n\n"
     ));

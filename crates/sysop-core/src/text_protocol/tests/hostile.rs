@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::super::{Parsed, WrittenCall, parse, written};
+use super::super::{ParsedReply, TextToolCall, parse, render_call};
 use super::{all_tools, calls_of};
 use crate::message::Arguments;
 
@@ -111,8 +111,10 @@ fn check(text: &str) {
     let tools = all_tools();
     for fences in [true, false] {
         match parse(text, &tools, fences) {
-            Parsed::Answer(answer) => assert!(answer.len() <= text.len() * 2 + 2, "an answer out of nothing"),
-            Parsed::Calls { calls, .. } => {
+            ParsedReply::Answer(answer) => {
+                assert!(answer.len() <= text.len() * 2 + 2, "an answer out of nothing")
+            }
+            ParsedReply::Calls { calls, .. } => {
                 assert!(!calls.is_empty(), "calls without a call");
                 for call in &calls {
                     check_call(text, call, fences);
@@ -122,7 +124,7 @@ fn check(text: &str) {
     }
 }
 
-fn check_call(text: &str, call: &WrittenCall, fences: bool) {
+fn check_call(text: &str, call: &TextToolCall, fences: bool) {
     let known = all_tools().iter().any(|tool| tool.name == call.name);
     assert!(known || fences, "a native model's call of {:?}", call.name);
     let Arguments::Object(arguments) = &call.arguments else { return };
@@ -130,7 +132,7 @@ fn check_call(text: &str, call: &WrittenCall, fences: bool) {
         let word = command.split(|sign: char| !sign.is_ascii_alphanumeric()).max_by_key(|word| word.len());
         assert!(text.contains(word.unwrap_or_default()), "{command:?} is not what was written");
     }
-    let again = calls_of(parse(&written(call), &all_tools(), true));
+    let again = calls_of(parse(&render_call(call), &all_tools(), true));
     assert!(again.len() == 1 && (!known || again[0].name == call.name), "{call:?} does not read back");
 }
 
@@ -144,7 +146,7 @@ fn the_corpus_is_read() {
         let bytes = std::fs::read(&path).expect("a readable file");
         let text = String::from_utf8_lossy(&bytes);
         check(&text);
-        calls += usize::from(matches!(parse(&text, &all_tools(), true), Parsed::Calls { .. }));
+        calls += usize::from(matches!(parse(&text, &all_tools(), true), ParsedReply::Calls { .. }));
         for end in 0..text.len().min(400) {
             check(&text[..text.floor_char_boundary(end)]);
         }

@@ -4,8 +4,8 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, pro
 use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
 
-use super::super::json::{DEPTH_MAX, read_whole};
-use super::super::{Parsed, WrittenCall, parse, written};
+use super::super::lenient_json::{DEPTH_MAX, read_whole};
+use super::super::{ParsedReply, TextToolCall, parse, render_call};
 use super::{all_tools, bash, calls_of};
 use crate::message::Arguments;
 
@@ -17,8 +17,8 @@ struct SeedCall {
 }
 
 impl SeedCall {
-    fn of(parsed: Parsed) -> Option<Self> {
-        let [call] = <[WrittenCall; 1]>::try_from(calls_of(parsed)).ok()?;
+    fn of(parsed: ParsedReply) -> Option<Self> {
+        let [call] = <[TextToolCall; 1]>::try_from(calls_of(parsed)).ok()?;
         let Arguments::Object(map) = call.arguments else { return None };
         (map.len() == 1)
             .then_some(Self { tool: call.name, command: map.get("command")?.as_str()?.to_owned() })
@@ -146,8 +146,8 @@ proptest! {
     #[test]
     fn tool_call_parsing_round_trip(tool in any_text(), command in any_text()) {
         let call = SeedCall { tool, command };
-        let compact = serde_json::to_string(&call).expect("strings serialise");
-        let pretty = serde_json::to_string_pretty(&call).expect("strings serialise");
+        let compact = serde_json::to_string(&call).expect("strings serialize");
+        let pretty = serde_json::to_string_pretty(&call).expect("strings serialize");
         for reply in [compact.clone(), pretty.clone(), format!("```json\n{pretty}\n```"), format!("```\n{compact}\n```\n")] {
             prop_assert_eq!(SeedCall::of(parse(&reply, &[], true)), Some(call.clone()), "from {}", reply);
         }
@@ -157,7 +157,7 @@ proptest! {
     #[test]
     fn tool_call_reaches_the_offered_shell_with_the_same_command(command in any_text()) {
         let call = SeedCall { tool: "run_cmd".to_owned(), command };
-        let reply = serde_json::to_string(&call).expect("strings serialise");
+        let reply = serde_json::to_string(&call).expect("strings serialize");
         let expected = SeedCall { tool: "bash".to_owned(), command: call.command };
         for fences in [true, false] {
             prop_assert_eq!(SeedCall::of(parse(&reply, &[bash()], fences)), Some(expected.clone()));
@@ -168,7 +168,7 @@ proptest! {
     #[test]
     fn non_tool_response_is_an_answer_with_the_same_text(text in no_call()) {
         for fences in [true, false] {
-            prop_assert_eq!(parse(&text, &all_tools(), fences), Parsed::Answer(text.clone()));
+            prop_assert_eq!(parse(&text, &all_tools(), fences), ParsedReply::Answer(text.clone()));
         }
     }
 
@@ -179,8 +179,8 @@ proptest! {
             prop_assert_eq!(whole.len(), 1, "{}", reply);
             let part = &reply[..reply.floor_char_boundary(cut.index(reply.len()))];
             match parse(part, &all_tools(), fences) {
-                Parsed::Answer(text) => prop_assert_eq!(text, part),
-                Parsed::Calls { calls, .. } => prop_assert_eq!(calls, whole),
+                ParsedReply::Answer(text) => prop_assert_eq!(text, part),
+                ParsedReply::Calls { calls, .. } => prop_assert_eq!(calls, whole),
             }
         }
     }
@@ -189,13 +189,13 @@ proptest! {
     fn what_is_written_for_the_history_reads_back(command in any_text(), reason in any_text(), path in any_text()) {
         let arguments = |value: Value| Arguments::Object(value.as_object().expect("an object").clone());
         let calls = [
-            WrittenCall { name: "bash".to_owned(), arguments: arguments(json!({"command": command, "reason": reason})) },
-            WrittenCall { name: "read_file".to_owned(), arguments: arguments(json!({"path": path})) },
-            WrittenCall { name: "read_file".to_owned(), arguments: Arguments::Invalid("not json".to_owned()) },
+            TextToolCall { name: "bash".to_owned(), arguments: arguments(json!({"command": command, "reason": reason})) },
+            TextToolCall { name: "read_file".to_owned(), arguments: arguments(json!({"path": path})) },
+            TextToolCall { name: "read_file".to_owned(), arguments: Arguments::Invalid("not json".to_owned()) },
         ];
         for call in calls {
             for fences in [true, false] {
-                let read = calls_of(parse(&written(&call), &all_tools(), fences));
+                let read = calls_of(parse(&render_call(&call), &all_tools(), fences));
                 prop_assert_eq!(&read, std::slice::from_ref(&call));
             }
         }
@@ -216,5 +216,5 @@ fn depth_is_bounded() {
     assert!(read_whole(&nested(DEPTH_MAX + 1)).is_none());
     let call = r#"{"tool":"run_cmd","command":"ls"}"#;
     let buried = format!("{}\n{call}\n", "{\"a\":".repeat(DEPTH_MAX));
-    assert_eq!(parse(&buried, &all_tools(), true), Parsed::Answer(buried.clone()));
+    assert_eq!(parse(&buried, &all_tools(), true), ParsedReply::Answer(buried.clone()));
 }

@@ -1,6 +1,6 @@
 //! Replies as small models write them, one by one.
 
-use super::super::{Parsed, parse};
+use super::super::{ParsedReply, parse};
 use super::{all_tools, bash, native, offered, read_file, run_command, send_keys, shown};
 
 /// What a reply must be read as, for a model that was offered the protocol and for one with native tools.
@@ -446,7 +446,7 @@ fn a_shell_call_goes_to_the_offered_shell() {
         shown(&parse(direct, &[run_command()], false)),
         r#"run_command {"command":"ls","reasoning":"why"}"#
     );
-    let extra = r#"{"type":"shell","command":"ls","timeout_s":5,"colour":"red"}"#;
+    let extra = r#"{"type":"shell","command":"ls","timeout_s":5,"color":"red"}"#;
     assert_eq!(shown(&parse(extra, &[bash()], true)), r#"bash {"command":"ls","timeout_s":5}"#);
     assert_eq!(shown(&parse("```sh\nls\n```", &[read_file()], true)), "answer: ```sh\nls\n```");
 }
@@ -454,6 +454,8 @@ fn a_shell_call_goes_to_the_offered_shell() {
 #[test]
 fn a_run_away_reply_is_bounded() {
     let reply = "{\"tool\":\"run_cmd\",\"command\":\"ls\"}\n".repeat(5_000);
-    let Parsed::Calls { calls, .. } = parse(&reply, &all_tools(), true) else { panic!("calls expected") };
+    let ParsedReply::Calls { calls, .. } = parse(&reply, &all_tools(), true) else {
+        panic!("calls expected")
+    };
     assert_eq!(calls.len(), 32);
 }

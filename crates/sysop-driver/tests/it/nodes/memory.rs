@@ -12,10 +12,11 @@ use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::{
-    Acquired, Cluster, LETTERS_MAX, Lease, Letter, LetterNumber, Waiting, Watched, Word,
+    AcquireOutcome, Cluster, ClusterEvent, ForwardedInput, Lease, QUEUE_BATCH_MAX, QueuePosition,
+    QueuedInput, WatchSnapshot,
 };
-use sysop_driver::people::People;
 use sysop_driver::port::{CancellationToken, Clock, DeltaSink, Host, SessionSummary, Store, StoreError};
+use sysop_driver::prompter::Prompter;
 
 use super::{NODES, session_id};
 use crate::world::World;
@@ -25,7 +26,7 @@ const BEAT_MS: i64 = 2000;
 const MARGIN_MS: i64 = 500;
 
 /// What the nodes share: a database, and the time.
-pub(super) struct Shared {
+pub(super) struct SharedDatabase {
     pub(super) world: Arc<World>,
     pub(super) now: AtomicI64,
     next: AtomicU64,
@@ -34,35 +35,35 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 pub(super) struct Tables {
-    pub(super) logs: BTreeMap<SessionId, Row>,
+    pub(super) logs: BTreeMap<SessionId, SessionRow>,
     /// When each node counts as dead; those that are buried are gone.
     nodes: HashMap<u64, i64>,
-    pub(super) letters: Vec<PostedLetter>,
+    pub(super) letters: Vec<PostedInput>,
     /// Calls that began on a node that had no right to.
     pub(super) trespassers: Vec<CallId>,
     pub(super) taken_twice: usize,
     /// How often a session went from one node to another.
     pub(super) takeovers: usize,
     /// Words on their way to each node's ear.
-    words: HashMap<usize, VecDeque<Word>>,
+    words: HashMap<usize, VecDeque<ClusterEvent>>,
 }
 
 #[derive(Default)]
-pub(super) struct Row {
+pub(super) struct SessionRow {
     pub(super) log: Vec<Logged>,
     pub(super) owner: Option<u64>,
     token: u64,
     watchers: HashSet<usize>,
 }
 
-pub(super) struct PostedLetter {
+pub(super) struct PostedInput {
     id: String,
     session: SessionId,
     pub(super) input: Input,
     pub(super) taken: bool,
 }
 
-impl Shared {
+impl SharedDatabase {
     pub(super) fn new(seed: u64) -> Arc<Self> {
         Arc::new(Self {
             world: World::new(seed),
@@ -87,16 +88,16 @@ impl Shared {
 
 impl Tables {
     /// One word in five is lost; the ear is told that some may be, later.
-    fn say(&mut self, shared: &Shared, to: usize, word: Word) {
+    fn say(&mut self, shared: &SharedDatabase, to: usize, word: ClusterEvent) {
         let words = self.words.entry(to).or_default();
         if shared.world.below(5) == 0 {
-            words.push_back(Word::Missed);
+            words.push_back(ClusterEvent::Lagged);
         } else {
             words.push_back(word);
         }
     }
 
-    fn say_to_watchers(&mut self, shared: &Shared, id: &SessionId, word: &Word) {
+    fn say_to_watchers(&mut self, shared: &SharedDatabase, id: &SessionId, word: &ClusterEvent) {
         let watchers: Vec<_> = self.logs.get(id).into_iter().flat_map(|row| row.watchers.clone()).collect();
         for watcher in watchers {
             self.say(shared, watcher, word.clone());
@@ -105,7 +106,7 @@ impl Tables {
 
     fn append(
         &mut self,
-        shared: &Shared,
+        shared: &SharedDatabase,
         id: &SessionId,
         claim: (u64, u64),
         after: Seq,
@@ -113,25 +114,25 @@ impl Tables {
     ) -> Result<Seq, StoreError> {
         let (owner, token) = claim;
         if !self.logs.contains_key(id) && after == Seq(0) {
-            self.logs.insert(id.clone(), Row { owner: Some(owner), token, ..Row::default() });
+            self.logs.insert(id.clone(), SessionRow { owner: Some(owner), token, ..SessionRow::default() });
         }
         let row = self.logs.get_mut(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let found = row.log.last().map_or(Seq(0), |last| last.seq);
         if row.token != token {
-            return Err(StoreError::Taken { id: id.clone(), by: String::new() });
+            return Err(StoreError::LeaseLost { id: id.clone(), by: String::new() });
         }
         if found != after {
             return Err(StoreError::Conflict { id: id.clone(), expected: after, found });
         }
         row.log.extend(events.iter().map(|logged| Logged::clone(logged)));
         let seq = row.log.last().map_or(after, |last| last.seq);
-        self.say_to_watchers(shared, id, &Word::Appended { id: id.clone(), seq });
+        self.say_to_watchers(shared, id, &ClusterEvent::Appended { id: id.clone(), seq });
         Ok(seq)
     }
 }
 
 /// The store as it is read.
-pub(super) struct Reader(pub(super) Arc<Shared>);
+pub(super) struct Reader(pub(super) Arc<SharedDatabase>);
 
 #[async_trait]
 impl Store for Reader {
@@ -158,7 +159,7 @@ impl Store for Reader {
     }
 }
 
-pub(super) struct VirtualClock(pub(super) Arc<Shared>);
+pub(super) struct VirtualClock(pub(super) Arc<SharedDatabase>);
 
 #[async_trait]
 impl Clock for VirtualClock {
@@ -175,17 +176,17 @@ impl Clock for VirtualClock {
 }
 
 /// A node's life: from its row to the end of its lease.
-pub(super) struct Life {
+pub(super) struct NodeLifetime {
     id: u64,
     until: AtomicI64,
     over: AtomicBool,
     /// The node is to stand still here.
     pub(super) freeze: AtomicBool,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedDatabase>,
 }
 
-impl Life {
-    fn begin(shared: &Arc<Shared>) -> Arc<Self> {
+impl NodeLifetime {
+    fn begin(shared: &Arc<SharedDatabase>) -> Arc<Self> {
         let (id, now) = (shared.fresh(), shared.now());
         shared.with(|tables| tables.nodes.insert(id, now + LEASE_MS));
         let until = AtomicI64::new(now + LEASE_MS - MARGIN_MS);
@@ -193,38 +194,38 @@ impl Life {
         Arc::new(Self { id, until, over, freeze, shared: Arc::clone(shared) })
     }
 
-    fn holds(&self) -> bool {
+    fn is_valid(&self) -> bool {
         !self.over.load(Ordering::SeqCst) && self.shared.now() < self.until.load(Ordering::SeqCst)
     }
 }
 
 /// A node as its driver knows it.
 pub(super) struct MemoryNode {
-    ear: usize,
-    pub(super) shared: Arc<Shared>,
-    life: Mutex<Arc<Life>>,
+    node_index: usize,
+    pub(super) shared: Arc<SharedDatabase>,
+    life: Mutex<Arc<NodeLifetime>>,
     next_beat: AtomicI64,
     watched: Mutex<HashMap<SessionId, usize>>,
 }
 
 impl MemoryNode {
-    pub(super) fn new(ear: usize, shared: &Arc<Shared>) -> Arc<Self> {
-        shared.with(|tables| tables.words.remove(&ear));
+    pub(super) fn new(node_index: usize, shared: &Arc<SharedDatabase>) -> Arc<Self> {
+        shared.with(|tables| tables.words.remove(&node_index));
         Arc::new(Self {
-            ear,
+            node_index,
             shared: Arc::clone(shared),
-            life: Mutex::new(Life::begin(shared)),
+            life: Mutex::new(NodeLifetime::begin(shared)),
             next_beat: AtomicI64::new(shared.now() + BEAT_MS),
             watched: Mutex::default(),
         })
     }
 
-    pub(super) fn life(&self) -> Arc<Life> {
+    pub(super) fn life(&self) -> Arc<NodeLifetime> {
         Arc::clone(&self.life.lock().expect("unpoisoned"))
     }
 
     /// Says that it lives; none where nothing is to be told.
-    async fn beat(&self) -> Option<Word> {
+    async fn beat(&self) -> Option<ClusterEvent> {
         let (life, begun) = (self.life(), self.shared.now());
         self.next_beat.store(begun + BEAT_MS, Ordering::SeqCst);
         self.shared.world.pause().await;
@@ -234,10 +235,10 @@ impl MemoryNode {
             row.map(|until| *until = now + LEASE_MS).is_some()
         });
         self.shared.world.pause().await;
-        if !alive || !life.holds() {
+        if !alive || !life.is_valid() {
             life.over.store(true, Ordering::SeqCst);
-            *self.life.lock().expect("unpoisoned") = Life::begin(&self.shared);
-            return Some(Word::Lost);
+            *self.life.lock().expect("unpoisoned") = NodeLifetime::begin(&self.shared);
+            return Some(ClusterEvent::LeasesLost);
         }
         life.until.store(begun + LEASE_MS - MARGIN_MS, Ordering::SeqCst);
         let watched: Vec<_> = self.watched.lock().expect("unpoisoned").keys().cloned().collect();
@@ -246,7 +247,7 @@ impl MemoryNode {
                 let owner = tables.logs.get(&id).and_then(|row| row.owner);
                 let dead = |owner| tables.nodes.get(&owner).is_none_or(|until| *until <= now);
                 if owner.is_none_or(dead) {
-                    tables.words.entry(self.ear).or_default().push_back(Word::Free { id });
+                    tables.words.entry(self.node_index).or_default().push_back(ClusterEvent::Orphaned { id });
                 }
             }
         });
@@ -260,14 +261,14 @@ impl MemoryNode {
 
 #[async_trait]
 impl Cluster for MemoryNode {
-    fn found(&self, id: &SessionId) -> Arc<dyn Lease> {
+    fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease> {
         self.lease(id, self.shared.fresh())
     }
 
-    async fn acquire(&self, id: &SessionId) -> Result<Acquired, StoreError> {
+    async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError> {
         self.shared.world.pause().await;
         let (life, token, now) = (self.life(), self.shared.fresh(), self.shared.now());
-        if !life.holds() {
+        if !life.is_valid() {
             return Err(StoreError::Unavailable("not now".to_owned()));
         }
         let holder = self.shared.with(|tables| {
@@ -284,21 +285,21 @@ impl Cluster for MemoryNode {
         })?;
         self.shared.world.pause().await;
         Ok(match holder {
-            Some(owner) => Acquired::HeldBy(owner.to_string()),
-            None => Acquired::Owned(Arc::new(MemoryLease { id: id.clone(), life, token })),
+            Some(owner) => AcquireOutcome::OwnedBy(owner.to_string()),
+            None => AcquireOutcome::Owned(Arc::new(MemoryLease { id: id.clone(), life, token })),
         })
     }
 
-    async fn post(&self, id: &SessionId, letter: &Letter) -> Result<(), StoreError> {
+    async fn enqueue(&self, id: &SessionId, letter: &ForwardedInput) -> Result<(), StoreError> {
         self.shared.world.pause().await;
         self.shared.with(|tables| {
             if !tables.letters.iter().any(|posted| posted.id == letter.id) {
                 let (id, input) = (letter.id.clone(), letter.input.clone());
-                tables.letters.push(PostedLetter { id, session: session_id(), input, taken: false });
+                tables.letters.push(PostedInput { id, session: session_id(), input, taken: false });
             }
             // Everyone is told: who does not own it has nothing to do.
-            for ear in 0..NODES {
-                tables.say(&self.shared, ear, Word::Posted { id: id.clone() });
+            for node_index in 0..NODES {
+                tables.say(&self.shared, node_index, ClusterEvent::InputQueued { id: id.clone() });
             }
         });
         self.shared.world.pause().await;
@@ -308,18 +309,18 @@ impl Cluster for MemoryNode {
         Ok(())
     }
 
-    async fn watch(&self, id: &SessionId) -> Result<Watched, StoreError> {
+    async fn watch(&self, id: &SessionId) -> Result<WatchSnapshot, StoreError> {
         self.shared.world.pause().await;
         let now = self.shared.now();
         let watched = self.shared.with(|tables| {
             let row = tables.logs.get_mut(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
-            row.watchers.insert(self.ear);
+            row.watchers.insert(self.node_index);
             let last = row.log.last().map_or(Seq(0), |last| last.seq);
             let owner = row.owner.filter(|owner| tables.nodes.get(owner).is_some_and(|until| *until > now));
-            for ear in 0..NODES {
-                tables.say(&self.shared, ear, Word::Followed { id: id.clone() });
+            for node_index in 0..NODES {
+                tables.say(&self.shared, node_index, ClusterEvent::FollowerJoined { id: id.clone() });
             }
-            Ok::<_, StoreError>(Watched { last, owner: owner.map(|owner| owner.to_string()) })
+            Ok::<_, StoreError>(WatchSnapshot { last, owner: owner.map(|owner| owner.to_string()) })
         })?;
         *self.watched.lock().expect("unpoisoned").entry(id.clone()).or_default() += 1;
         self.shared.world.pause().await;
@@ -334,20 +335,20 @@ impl Cluster for MemoryNode {
             watched.remove(id);
             self.shared.with(|tables| {
                 if let Some(row) = tables.logs.get_mut(id) {
-                    row.watchers.remove(&self.ear);
+                    row.watchers.remove(&self.node_index);
                 }
             });
         }
     }
 
-    async fn word(&self) -> Word {
+    async fn next_event(&self) -> ClusterEvent {
         loop {
             if self.shared.now() >= self.next_beat.load(Ordering::SeqCst)
                 && let Some(word) = self.beat().await
             {
                 return word;
             }
-            let word = self.shared.with(|tables| tables.words.get_mut(&self.ear)?.pop_front());
+            let word = self.shared.with(|tables| tables.words.get_mut(&self.node_index)?.pop_front());
             match word {
                 Some(word) => return word,
                 None => tokio::task::yield_now().await,
@@ -369,7 +370,7 @@ impl Cluster for MemoryNode {
                 }
             }
             for id in free {
-                tables.say_to_watchers(&self.shared, &id, &Word::Free { id: id.clone() });
+                tables.say_to_watchers(&self.shared, &id, &ClusterEvent::Orphaned { id: id.clone() });
             }
         });
         Ok(())
@@ -378,21 +379,21 @@ impl Cluster for MemoryNode {
 
 pub(super) struct MemoryLease {
     id: SessionId,
-    life: Arc<Life>,
+    life: Arc<NodeLifetime>,
     token: u64,
 }
 
 #[async_trait]
 impl Lease for MemoryLease {
-    fn holds(&self) -> bool {
-        self.life.holds()
+    fn is_valid(&self) -> bool {
+        self.life.is_valid()
     }
 
     async fn append(
         &self,
         after: Seq,
         events: &[Arc<Logged>],
-        letters: &[LetterNumber],
+        letters: &[QueuePosition],
     ) -> Result<Seq, StoreError> {
         let shared = &self.life.shared;
         shared.world.pause().await;
@@ -416,27 +417,27 @@ impl Lease for MemoryLease {
         Ok(seq)
     }
 
-    async fn letters(&self) -> Result<Vec<Waiting>, StoreError> {
+    async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError> {
         let shared = &self.life.shared;
         shared.world.pause().await;
         let letters = shared.with(|tables| {
             let letters = tables.letters.iter().enumerate();
             let waiting = letters.filter(|(_, letter)| !letter.taken && letter.session == self.id);
-            let waiting = waiting.map(|(number, letter)| Waiting {
-                number: LetterNumber(number as u64),
+            let waiting = waiting.map(|(number, letter)| QueuedInput {
+                number: QueuePosition(number as u64),
                 input: letter.input.clone(),
             });
-            waiting.take(LETTERS_MAX).collect()
+            waiting.take(QUEUE_BATCH_MAX).collect()
         });
         shared.world.pause().await;
         Ok(letters)
     }
 
-    async fn tell(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError> {
+    async fn publish_deltas(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError> {
         let shared = &self.life.shared;
         shared.world.pause().await;
         Ok(shared.with(|tables| {
-            let word = Word::Told { id: self.id.clone(), after, deltas: deltas.to_vec() };
+            let word = ClusterEvent::Deltas { id: self.id.clone(), after, deltas: deltas.to_vec() };
             tables.say_to_watchers(shared, &self.id, &word);
             tables.logs.get(&self.id).is_some_and(|row| !row.watchers.is_empty())
         }))
@@ -449,7 +450,11 @@ impl Lease for MemoryLease {
                 && (row.owner, row.token) == (Some(self.life.id), self.token)
             {
                 (row.owner, row.token) = (None, 0);
-                tables.say_to_watchers(&self.life.shared, &self.id, &Word::Free { id: self.id.clone() });
+                tables.say_to_watchers(
+                    &self.life.shared,
+                    &self.id,
+                    &ClusterEvent::Orphaned { id: self.id.clone() },
+                );
             }
         });
         Ok(())
@@ -478,7 +483,7 @@ impl Host for NodeHost {
         self.host.run(call, sink, cancel).await
     }
 
-    fn attend(&self, people: Arc<dyn People>) {
-        self.host.attend(people);
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        self.host.set_prompter(people);
     }
 }

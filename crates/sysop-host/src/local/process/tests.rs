@@ -5,13 +5,13 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags, open};
 
-use super::{Child, End, Waiter};
-use crate::spawn::{Start, spawn};
+use super::{ChildProcess, ExitReason, ExitWaiter};
+use crate::spawn::{SpawnSpec, spawn};
 
-fn start(command: &str) -> Child {
+fn start(command: &str) -> ChildProcess {
     let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let arguments = ["sh", "-c", command].map(|text| CString::new(text).unwrap());
-    let pid = spawn(&Start {
+    let pid = spawn(&SpawnSpec {
         program: c"/bin/sh",
         arguments: &arguments,
         environment: &[],
@@ -22,16 +22,16 @@ fn start(command: &str) -> Child {
         errors: nothing.as_fd(),
     })
     .unwrap();
-    Child::new(pid, "SYSOP_CALL_TEST".to_owned())
+    ChildProcess::new(pid, "SYSOP_CALL_TEST".to_owned())
 }
 
 #[tokio::test]
 async fn a_thread_can_wait_where_there_is_no_descriptor() {
     let mut child = start("exit 7");
-    child.waiter = Waiter::on_thread(child.pid);
+    child.waiter = ExitWaiter::on_thread(child.pid);
     child.ended().await.unwrap();
     child.ended().await.unwrap();
-    assert_eq!(child.reap().unwrap(), End::Exited(7));
+    assert_eq!(child.reap().unwrap(), ExitReason::Exited(7));
 }
 
 #[tokio::test]
@@ -40,13 +40,13 @@ async fn a_program_that_runs_cannot_be_reaped() {
     assert!(child.reap().is_err());
     child.tree.kill();
     child.ended().await.unwrap();
-    assert_eq!(child.reap().unwrap(), End::Killed { signal: 9 });
+    assert_eq!(child.reap().unwrap(), ExitReason::Killed { signal: 9 });
 }
 
 #[test]
 fn a_program_that_does_not_exist_is_an_error() {
     let nothing = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
-    let error = spawn(&Start {
+    let error = spawn(&SpawnSpec {
         program: c"/nonexistent",
         arguments: &[c"x".into()],
         environment: &[],

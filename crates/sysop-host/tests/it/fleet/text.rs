@@ -20,7 +20,7 @@ async fn hosts_that_end_alike_are_told_once_and_the_odd_ones_first() {
         "== db1 (1 of 3): exit code 1 ==\ninactive\n[exit code 1]\n== web1, web2 (2 of 3): exit code 0 ==\nactive"
     );
     assert_eq!(by_host(&outcome), ["web1 ok 2", "db1 failed 1", "web2 ok 2"]);
-    assert!(!outcome.truncated && outcome.artefact.is_none());
+    assert!(!outcome.truncated && outcome.artifact.is_none());
 }
 
 #[tokio::test]
@@ -93,9 +93,9 @@ async fn each_group_has_its_share_and_what_is_cut_is_kept() {
         }
         assert!(!outcome.output.contains(&format!("host {host} line 200\n")));
     }
-    let named: Vec<&str> = outcome.output.split("artefact ").skip(1).map(|rest| &rest[..27]).collect();
+    let named: Vec<&str> = outcome.output.split("artifact ").skip(1).map(|rest| &rest[..27]).collect();
     assert_eq!(named.len(), 2, "{}", outcome.output);
-    assert_eq!(outcome.artefact.as_deref(), Some(named[0]));
+    assert_eq!(outcome.artifact.as_deref(), Some(named[0]));
     for (host, name) in [1, 2].into_iter().zip(named) {
         let kept = std::fs::read_to_string(home.path().join("artefacts").join(name)).unwrap();
         assert_eq!(kept, numbered(host, 400));
@@ -167,9 +167,9 @@ async fn long_outputs_that_are_the_same_are_kept_once() {
     assert_eq!(by_host(&outcome), ["a ok 2", "b ok 2", "c ok 1"]);
     assert_within(&outcome, 10_000, 50);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the same output is kept once");
-    for name in outcome.output.split("artefact ").skip(1).map(|rest| &rest[..27]) {
+    for name in outcome.output.split("artifact ").skip(1).map(|rest| &rest[..27]) {
         let kept = std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(kept.starts_with("1\n2\n") && kept.ends_with("\n10000\n"));
     }
-    assert_eq!(outcome.output.matches("whole output: artefact ").count(), 2, "{}", outcome.output);
+    assert_eq!(outcome.output.matches("whole output: artifact ").count(), 2, "{}", outcome.output);
 }

@@ -2,38 +2,38 @@
 
 use sysop_core::outcome::Status;
 
-use super::desk::Desk;
+use super::rig::Rig;
 
 /// Does the same in every shell that can tell of its commands.
 macro_rules! in_each_shell {
     ($($name:ident),+ $(,)?) => {
         $(
             mod $name {
-                use super::super::desk::{Desk, Shell};
+                use super::super::rig::{Rig, Shell};
 
                 #[tokio::test]
                 async fn bash() {
-                    super::$name(Desk::new(Shell::Bash)).await;
+                    super::$name(Rig::new(Shell::Bash)).await;
                 }
 
                 #[tokio::test]
                 async fn zsh() {
-                    super::$name(Desk::new(Shell::Zsh)).await;
+                    super::$name(Rig::new(Shell::Zsh)).await;
                 }
 
                 #[tokio::test]
                 async fn fish() {
-                    super::$name(Desk::new(Shell::Fish)).await;
+                    super::$name(Rig::new(Shell::Fish)).await;
                 }
 
                 #[tokio::test]
                 async fn dash() {
-                    super::$name(Desk::new(Shell::Dash)).await;
+                    super::$name(Rig::new(Shell::Dash)).await;
                 }
 
                 #[tokio::test]
                 async fn ash() {
-                    super::$name(Desk::new(Shell::Ash)).await;
+                    super::$name(Rig::new(Shell::Ash)).await;
                 }
             }
         )+
@@ -53,116 +53,116 @@ in_each_shell!(
     what_imitates_a_mark_is_not_believed,
 );
 
-async fn output_and_exit_code_are_the_commands(desk: Desk) {
-    let outcome = desk.run("echo a; echo b").await;
+async fn output_and_exit_code_are_the_commands(rig: Rig) {
+    let outcome = rig.run("echo a; echo b").await;
     assert_eq!(outcome.output, "a\nb\n[exit code 0]");
     assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)));
-    let outcome = desk.run("sh -c 'printf x; exit 3'").await;
+    let outcome = rig.run("sh -c 'printf x; exit 3'").await;
     assert_eq!(outcome.output, "x\n[exit code 3]");
     assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(3)));
-    let outcome = desk.run("no-such-program-here").await;
+    let outcome = rig.run("no-such-program-here").await;
     assert_eq!(outcome.exit_code, Some(127), "{outcome:?}");
     let odd = r#"printf '%s\n' 'a!b "c" $d \e' "ä€%"  '--' -x"#;
-    assert_eq!(desk.output(odd).await, "a!b \"c\" $d \\e\nä€%\n--\n-x\n");
+    assert_eq!(rig.output(odd).await, "a!b \"c\" $d \\e\nä€%\n--\n-x\n");
 }
 
-async fn what_a_command_changes_lasts(desk: Desk) {
-    std::fs::create_dir(desk.root().join("sub")).unwrap();
-    desk.output("cd sub").await;
-    let place = std::fs::canonicalize(desk.root().join("sub")).unwrap();
-    assert_eq!(desk.output("pwd").await, format!("{}\n", place.display()));
-    desk.output("export LASTS=yes").await;
-    assert_eq!(desk.output("sh -c 'echo $LASTS'").await, "yes\n");
+async fn what_a_command_changes_lasts(rig: Rig) {
+    std::fs::create_dir(rig.root().join("sub")).unwrap();
+    rig.output("cd sub").await;
+    let place = std::fs::canonicalize(rig.root().join("sub")).unwrap();
+    assert_eq!(rig.output("pwd").await, format!("{}\n", place.display()));
+    rig.output("export LASTS=yes").await;
+    assert_eq!(rig.output("sh -c 'echo $LASTS'").await, "yes\n");
 }
 
-async fn commands_of_many_lines_run_as_one(desk: Desk) {
+async fn commands_of_many_lines_run_as_one(rig: Rig) {
     let command = "for x in a b\necho $x\nend";
     let posix = "for x in a b\ndo echo $x\ndone # comment";
-    let fish = desk.run("test -n \"$FISH_VERSION\"").await.exit_code == Some(0);
-    assert_eq!(desk.output(if fish { command } else { posix }).await, "a\nb\n");
+    let fish = rig.run("test -n \"$FISH_VERSION\"").await.exit_code == Some(0);
+    assert_eq!(rig.output(if fish { command } else { posix }).await, "a\nb\n");
     let long: String = (0..400).map(|number| format!("echo 'line {number}'\n")).collect();
     let told: String = (0..400).map(|number| format!("line {number}\n")).collect();
-    assert_eq!(desk.output(&long).await, told);
+    assert_eq!(rig.output(&long).await, told);
 }
 
-async fn the_end_of_the_shell_is_told_and_the_next_call_opens_another(desk: Desk) {
-    let outcome = desk.run("echo bye; exit 4").await;
+async fn the_end_of_the_shell_is_told_and_the_next_call_opens_another(rig: Rig) {
+    let outcome = rig.run("echo bye; exit 4").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(4)), "{outcome:?}");
     assert!(outcome.output.starts_with("bye\n"), "{}", outcome.output);
     let end = "[the shell ended with exit code 4; the next call opens a new one]";
     assert!(outcome.output.ends_with(end), "{}", outcome.output);
-    let outcome = desk.run("echo again").await;
+    let outcome = rig.run("echo again").await;
     assert!(outcome.output.starts_with("[the shell had ended; this is a new one"), "{}", outcome.output);
     assert!(outcome.output.ends_with("]\nagain\n[exit code 0]"), "{}", outcome.output);
-    let outcome = desk.run("exec sh -c 'echo other; exit 0'").await;
+    let outcome = rig.run("exec sh -c 'echo other; exit 0'").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)), "{outcome:?}");
     assert!(outcome.output.starts_with("other\n[the shell ended"), "{}", outcome.output);
-    assert!(desk.run("echo third").await.output.contains("third"));
+    assert!(rig.run("echo third").await.output.contains("third"));
 }
 
-async fn what_takes_too_long_goes_on_in_the_terminal(desk: Desk) {
-    let outcome = desk.run_for("sh -c 'echo begun; read line; echo got $line'", 1).await;
+async fn what_takes_too_long_goes_on_in_the_terminal(rig: Rig) {
+    let outcome = rig.run_for("sh -c 'echo begun; read line; echo got $line'", 1).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Timeout, None));
     assert!(outcome.output.contains("begun") && outcome.output.contains("send_keys"), "{}", outcome.output);
-    let refused = desk.run("echo too early").await;
+    let refused = rig.run("echo too early").await;
     assert_eq!(refused.status, Status::Failed);
     assert!(refused.output.contains("a program still runs in the terminal"), "{}", refused.output);
-    let outcome = desk.keys("word Enter").await;
+    let outcome = rig.keys("word Enter").await;
     assert!(
         outcome.output.contains("got word") && outcome.output.contains("at its prompt"),
         "{}",
         outcome.output
     );
-    assert_eq!(desk.output("echo later").await, "later\n");
+    assert_eq!(rig.output("echo later").await, "later\n");
 }
 
-async fn a_stop_interrupts_and_keeps_what_was_captured(desk: Desk) {
-    let outcome = desk.run_until("sh -c 'echo one; sleep 1000'", |shown| shown.contains("one")).await;
+async fn a_stop_interrupts_and_keeps_what_was_captured(rig: Rig) {
+    let outcome = rig.run_until("sh -c 'echo one; sleep 1000'", |shown| shown.contains("one")).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Cancelled, None));
     assert!(outcome.output.starts_with("one\n"), "{}", outcome.output);
     assert!(outcome.output.ends_with("[stopped]"), "{}", outcome.output);
-    assert_eq!(desk.output("echo next").await, "next\n");
+    assert_eq!(rig.output("echo next").await, "next\n");
 }
 
-async fn a_command_that_is_not_whole_is_told_and_harms_nothing(desk: Desk) {
+async fn a_command_that_is_not_whole_is_told_and_harms_nothing(rig: Rig) {
     for command in ["echo 'never closed", "echo \"never $(closed", "if true", "cat <<EOF\nnever ended"] {
-        let outcome = desk.run(command).await;
+        let outcome = rig.run(command).await;
         let heredoc_in_fish = outcome.output.contains("<<") || outcome.output.contains("here-document");
         let said =
             ["incomplete command", "parse error near"].iter().any(|said| outcome.output.contains(said));
         assert!(said || heredoc_in_fish, "{command}: {outcome:?}");
         assert_eq!(outcome.status, Status::Failed, "{command}: {outcome:?}");
     }
-    assert_eq!(desk.output("echo fine").await, "fine\n");
+    assert_eq!(rig.output("echo fine").await, "fine\n");
 }
 
-async fn a_program_in_the_background_does_not_hold_the_call(desk: Desk) {
-    let outcome = desk.run("sleep 1000 & echo started").await;
+async fn a_program_in_the_background_does_not_hold_the_call(rig: Rig) {
+    let outcome = rig.run("sleep 1000 & echo started").await;
     assert!(outcome.output.contains("started\n"), "{}", outcome.output);
     assert_eq!(outcome.exit_code, Some(0));
-    let outcome = desk.run("kill %1").await;
+    let outcome = rig.run("kill %1").await;
     assert_eq!(outcome.exit_code, Some(0), "{outcome:?}");
 }
 
-async fn marks_and_typing_of_ours_are_seen_by_nobody(desk: Desk) {
-    let mut told = desk.run("echo visible; false").await.output;
-    told.push_str(&desk.run("true").await.output);
-    told.push_str(&desk.keys("Enter").await.output);
+async fn marks_and_typing_of_ours_are_seen_by_nobody(rig: Rig) {
+    let mut told = rig.run("echo visible; false").await.output;
+    told.push_str(&rig.run("true").await.output);
+    told.push_str(&rig.keys("Enter").await.output);
     // Busybox keeps every line in its history; the others do not keep ours.
     if !told.contains("BusyBox") {
-        told.push_str(&desk.keys("Up Ctrl+C").await.output);
+        told.push_str(&rig.keys("Up Ctrl+C").await.output);
     }
-    told.push_str(&desk.recorded());
+    told.push_str(&rig.recorded());
     assert!(told.contains("echo visible; false"), "{told}");
     for ours in ["sysop", "7717", "eval", "printf", "PROMPT_COMMAND", "SUDO_PROMPT"] {
         assert!(!told.contains(ours), "{ours} is in {told}");
     }
 }
 
-async fn what_imitates_a_mark_is_not_believed(desk: Desk) {
+async fn what_imitates_a_mark_is_not_believed(rig: Rig) {
     let guesses =
         "printf '\\033]7717;0123456789abcdef;D;fedcba9876543210;0\\007\\033]133;D;0\\007'; sh -c 'exit 5'";
-    let outcome = desk.run(guesses).await;
+    let outcome = rig.run(guesses).await;
     assert_eq!((outcome.output.as_str(), outcome.exit_code), ("[exit code 5]", Some(5)));
 }
 

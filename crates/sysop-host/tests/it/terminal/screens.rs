@@ -4,70 +4,70 @@ use std::time::Instant;
 
 use sysop_core::outcome::Status;
 
-use super::desk::{Desk, SETTLED_MAX, Shell};
+use super::rig::{Rig, SETTLED_MAX, Shell};
 
 #[tokio::test]
 async fn keys_drive_an_editor() {
-    let desk = Desk::new(Shell::Bash);
-    let outcome = desk.run("vim.tiny note").await;
+    let rig = Rig::new(Shell::Bash);
+    let outcome = rig.run("vim.tiny note").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{outcome:?}");
     assert!(outcome.output.contains("a program has the whole screen and still runs"), "{}", outcome.output);
     assert!(outcome.output.contains("~\n"), "{}", outcome.output);
-    let refused = desk.run("echo x").await;
+    let refused = rig.run("echo x").await;
     assert!(refused.output.contains("still runs in the terminal"), "{}", refused.output);
-    let outcome = desk.keys("i \"two words\" Escape").await;
+    let outcome = rig.keys("i \"two words\" Escape").await;
     assert!(outcome.output.contains("two words"), "{}", outcome.output);
     assert!(outcome.output.contains("a full-screen program runs"), "{}", outcome.output);
-    desk.keys_until(":wq Enter", |screen| screen.contains("the shell is at its prompt")).await;
-    assert_eq!(desk.output("cat note").await, "two words\n");
+    rig.keys_until(":wq Enter", |screen| screen.contains("the shell is at its prompt")).await;
+    assert_eq!(rig.output("cat note").await, "two words\n");
 }
 
 #[tokio::test]
 async fn a_pager_that_opens_anyway_is_told() {
-    let desk = Desk::new(Shell::Bash);
-    assert_eq!(desk.output("echo $PAGER $GIT_PAGER $MANPAGER").await, "cat cat cat\n");
+    let rig = Rig::new(Shell::Bash);
+    assert_eq!(rig.output("echo $PAGER $GIT_PAGER $MANPAGER").await, "cat cat cat\n");
     for pager in ["less", "LESS=-X less"] {
-        let outcome = desk.run(&format!("seq 1000 | {pager}")).await;
+        let outcome = rig.run(&format!("seq 1000 | {pager}")).await;
         assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{pager}: {outcome:?}");
         assert!(outcome.output.contains("send_keys"), "{pager}: {}", outcome.output);
-        let outcome = desk.keys("Space").await;
+        let outcome = rig.keys("Space").await;
         assert!(outcome.output.contains("\n70\n"), "{pager}: {}", outcome.output);
-        let outcome = desk.keys("q").await;
+        let outcome = rig.keys("q").await;
         assert!(outcome.output.contains("the shell is at its prompt"), "{pager}: {}", outcome.output);
     }
-    assert_eq!(desk.output("echo after").await, "after\n");
+    assert_eq!(rig.output("echo after").await, "after\n");
 }
 
 #[tokio::test]
 async fn a_question_is_answered_by_keys() {
-    let desk = Desk::new(Shell::Bash);
-    let outcome = desk.run("sh -c 'printf \"Go on? [y/N] \"; read answer; echo chose $answer'").await;
+    let rig = Rig::new(Shell::Bash);
+    let outcome = rig.run("sh -c 'printf \"Go on? [y/N] \"; read answer; echo chose $answer'").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{outcome:?}");
     assert!(outcome.output.contains("Go on? [y/N]") && outcome.output.contains("wait for an answer"));
-    let outcome = desk.keys("y Enter").await;
+    let outcome = rig.keys("y Enter").await;
     assert!(outcome.output.contains("chose y"), "{}", outcome.output);
 }
 
 #[tokio::test]
 async fn a_settled_screen_is_told_soon() {
-    let desk = Desk::new(Shell::Bash);
-    desk.output("true").await;
+    let rig = Rig::new(Shell::Bash);
+    rig.output("true").await;
     let begun = Instant::now();
-    let outcome = desk.keys("\"echo a b\" Enter").await;
+    let outcome = rig.keys("\"echo a b\" Enter").await;
     assert!(outcome.output.contains("\na b\n"), "{}", outcome.output);
     assert!(begun.elapsed() < SETTLED_MAX, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
 async fn what_keys_start_is_waited_for() {
-    let desk = Desk::new(Shell::Bash);
-    desk.output("true").await;
+    let rig = Rig::new(Shell::Bash);
+    rig.output("true").await;
     // The screen is still for longer than a screen is still that has settled.
-    let outcome = desk.keys("\"sleep 0.4; echo late\" Enter").await;
+    let outcome = rig.keys("\"sleep 0.4; echo late\" Enter").await;
     assert!(outcome.output.contains("\nlate\n"), "{}", outcome.output);
-    let outcome = desk.keys("cat Enter").await;
+    let outcome = rig.keys("cat Enter").await;
     assert!(outcome.output.contains("a program runs"), "{}", outcome.output);
-    let outcome = desk.keys("hello Enter Ctrl+D").await;
+    let outcome = rig.keys("hello Enter Ctrl+D").await;
     assert!(outcome.output.contains("hello\nhello\n"), "{}", outcome.output);
     assert!(outcome.output.contains("the shell is at its prompt"), "{}", outcome.output);
 }
@@ -75,54 +75,54 @@ async fn what_keys_start_is_waited_for() {
 #[tokio::test]
 async fn a_shell_inside_takes_the_commands_until_it_ends() {
     for inner in ["bash", "zsh", "fish", "dash", "busybox ash"] {
-        let desk = Desk::new(Shell::Bash);
-        let outcome = desk.run(inner).await;
+        let rig = Rig::new(Shell::Bash);
+        let outcome = rig.run(inner).await;
         assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{inner}: {outcome:?}");
         assert!(outcome.output.contains("runs inside"), "{inner}: {}", outcome.output);
-        let outcome = desk.run("echo inside; sh -c 'exit 7'").await;
+        let outcome = rig.run("echo inside; sh -c 'exit 7'").await;
         assert_eq!(
             (outcome.output.as_str(), outcome.exit_code),
             ("inside\n[exit code 7]", Some(7)),
             "{inner}"
         );
-        let outcome = desk.run("exit").await;
+        let outcome = rig.run("exit").await;
         assert!(outcome.output.contains("the inner shell ended"), "{inner}: {}", outcome.output);
         assert_eq!(outcome.exit_code, None, "{inner}");
-        assert_eq!(desk.output("echo outside").await, "outside\n", "{inner}");
+        assert_eq!(rig.output("echo outside").await, "outside\n", "{inner}");
     }
 }
 
 #[tokio::test]
 async fn a_shell_behind_another_program_is_found() {
-    let desk = Desk::new(Shell::Bash);
+    let rig = Rig::new(Shell::Bash);
     // What `script` runs has a terminal of its own, as with ssh and sudo.
-    let outcome = desk.run("env script -qc bash /dev/null").await;
+    let outcome = rig.run("env script -qc bash /dev/null").await;
     assert!(outcome.output.contains("another shell (bash) runs inside"), "{outcome:?}");
-    let outcome = desk.run("echo inside; false").await;
+    let outcome = rig.run("echo inside; false").await;
     assert_eq!((outcome.output.as_str(), outcome.exit_code), ("inside\n[exit code 1]", Some(1)));
-    desk.run("exit").await;
-    assert_eq!(desk.output("echo outside").await, "outside\n");
+    rig.run("exit").await;
+    assert_eq!(rig.output("echo outside").await, "outside\n");
 }
 
 #[tokio::test]
 async fn a_shell_that_takes_the_place_of_the_first_is_made_to_tell() {
-    let desk = Desk::new(Shell::Bash);
+    let rig = Rig::new(Shell::Bash);
     for exec in ["exec bash", "exec zsh"] {
-        let outcome = desk.run(exec).await;
+        let outcome = rig.run(exec).await;
         assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{exec}: {outcome:?}");
-        assert_eq!(desk.output("echo here").await, "here\n", "{exec}");
+        assert_eq!(rig.output("echo here").await, "here\n", "{exec}");
     }
 }
 
 #[tokio::test]
 async fn a_shell_that_cannot_tell_is_used_honestly() {
-    let desk = Desk::new(Shell::Tcsh);
-    let outcome = desk.run("echo hello; false").await;
+    let rig = Rig::new(Shell::Tcsh);
+    let outcome = rig.run("echo hello; false").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{outcome:?}");
     assert!(outcome.output.contains("\nhello\n"), "{}", outcome.output);
     assert!(outcome.output.contains("exit code unknown"), "{}", outcome.output);
     for number in 0..3 {
-        let outcome = desk.run(&format!("sleep 1; echo slow {number}")).await;
+        let outcome = rig.run(&format!("sleep 1; echo slow {number}")).await;
         assert!(outcome.output.contains(&format!("\nslow {number}\n")), "{}", outcome.output);
     }
 }

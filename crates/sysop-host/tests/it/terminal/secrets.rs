@@ -1,21 +1,21 @@
 //! Prompts for secrets: people answer, programs get it, and nobody else does.
 
-use sysop_core::event::Typed;
+use sysop_core::event::TypedInput;
 use sysop_core::outcome::Status;
 use sysop_core::question::QuestionKind;
-use sysop_driver::people::Answer;
+use sysop_driver::prompter::PromptReply;
 
-use super::desk::{Desk, Shell};
+use super::rig::{Rig, Shell};
 
 const PASSWORD: &str = "correct horse";
 
-fn given() -> Answer {
-    Answer::Given { by: "ann".to_owned(), text: PASSWORD.into() }
+fn given() -> PromptReply {
+    PromptReply::Given { by: "ann".to_owned(), text: PASSWORD.into() }
 }
 
 /// A program that asks as `sudo` and `passwd` do: on the terminal itself, without an echo.
-fn asker(desk: &Desk) -> String {
-    let path = desk.root().join("asker.sh");
+fn asker(rig: &Rig) -> String {
+    let path = rig.root().join("asker.sh");
     let script = "stty -echo </dev/tty; printf 'Password for app: ' >/dev/tty; IFS= read -r secret </dev/tty; \
                   stty echo </dev/tty; echo >/dev/tty; \
                   if [ \"$secret\" = 'correct horse' ]; then echo let in; else echo kept out; exit 1; fi\n";
@@ -26,44 +26,44 @@ fn asker(desk: &Desk) -> String {
 #[tokio::test]
 async fn a_person_enters_the_password_and_the_run_goes_on() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Dash, Shell::Ash] {
-        let desk = Desk::new(shell);
-        desk.people.will_answer([given()]);
-        let outcome = desk.run(&asker(&desk)).await;
+        let rig = Rig::new(shell);
+        rig.people.will_answer([given()]);
+        let outcome = rig.run(&asker(&rig)).await;
         assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)), "{shell:?}: {outcome:?}");
         let expected = "Password for app: [password entered]\nlet in\n[exit code 0]";
         assert_eq!(outcome.output, expected, "{shell:?}");
-        let asked = desk.people.asked.lock().unwrap().clone();
+        let asked = rig.people.asked.lock().unwrap().clone();
         assert_eq!(asked.len(), 1, "{shell:?}: {asked:?}");
         assert_eq!((asked[0].kind, asked[0].prompt.as_str()), (QuestionKind::Secret, "Password for app:"));
         assert_eq!(asked[0].from, "sh on this machine");
         assert!(asked[0].call.is_some());
-        let everything = format!("{outcome:?}{}{:?}", desk.recorded(), desk.people.typed.lock().unwrap());
+        let everything = format!("{outcome:?}{}{:?}", rig.recorded(), rig.people.typed.lock().unwrap());
         assert!(!everything.contains(PASSWORD), "{everything}");
     }
 }
 
 #[tokio::test]
 async fn the_time_that_people_take_does_not_count() {
-    let desk = Desk::new(Shell::Bash);
-    let command = asker(&desk);
-    let (outcome, ()) = tokio::join!(desk.run_for(&command, 1), async {
-        desk.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
+    let rig = Rig::new(Shell::Bash);
+    let command = asker(&rig);
+    let (outcome, ()) = tokio::join!(rig.run_for(&command, 1), async {
+        rig.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
         // Longer than the command may take.
         let longer = std::time::Duration::from_millis(1500);
         let nothing = tokio::time::timeout(longer, std::future::pending::<()>()).await;
         assert!(nothing.is_err());
-        desk.terminal().input("ann", b"correct horse\r");
+        rig.terminal().input("ann", b"correct horse\r");
     });
     assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn who_types_it_into_the_terminal_is_logged_without_it() {
-    let desk = Desk::new(Shell::Bash);
-    let command = asker(&desk);
-    let terminal = desk.terminal();
-    let (outcome, ()) = tokio::join!(desk.run(&command), async {
-        desk.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
+    let rig = Rig::new(Shell::Bash);
+    let command = asker(&rig);
+    let terminal = rig.terminal();
+    let (outcome, ()) = tokio::join!(rig.run(&command), async {
+        rig.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
         for byte in PASSWORD.bytes() {
             terminal.input("ann", &[byte]);
         }
@@ -71,84 +71,84 @@ async fn who_types_it_into_the_terminal_is_logged_without_it() {
         terminal.release("ann");
     });
     assert!(outcome.output.contains("let in\n[exit code 0]"), "{}", outcome.output);
-    let typed = desk.people.typed.lock().unwrap().clone();
-    let secret = Typed::Secret { prompt: "Password for app:".to_owned() };
+    let typed = rig.people.typed.lock().unwrap().clone();
+    let secret = TypedInput::Secret { prompt: "Password for app:".to_owned() };
     assert_eq!(typed, [("ann".to_owned(), secret)]);
-    let outcome = desk.run("echo next").await;
+    let outcome = rig.run("echo next").await;
     assert!(outcome.output.starts_with("[ann entered a password]\nnext\n"), "{}", outcome.output);
 }
 
 #[tokio::test]
 async fn a_wrong_password_is_the_programs_business() {
-    let desk = Desk::new(Shell::Bash);
-    desk.people.will_answer([Answer::Given { by: "ann".to_owned(), text: "wrong".into() }]);
-    let outcome = desk.run(&asker(&desk)).await;
+    let rig = Rig::new(Shell::Bash);
+    rig.people.will_answer([PromptReply::Given { by: "ann".to_owned(), text: "wrong".into() }]);
+    let outcome = rig.run(&asker(&rig)).await;
     assert_eq!(outcome.exit_code, Some(1), "{outcome:?}");
     assert!(outcome.output.contains("kept out"), "{}", outcome.output);
 }
 
 #[tokio::test]
 async fn a_refused_secret_stops_the_program() {
-    let desk = Desk::new(Shell::Bash);
-    desk.people.will_answer([Answer::Refused]);
-    let outcome = desk.run("read -s -p 'Token: ' token; echo after").await;
+    let rig = Rig::new(Shell::Bash);
+    rig.people.will_answer([PromptReply::Refused]);
+    let outcome = rig.run("read -s -p 'Token: ' token; echo after").await;
     assert!(outcome.output.contains("nobody entered the secret"), "{outcome:?}");
     assert_ne!(outcome.status, Status::Ok);
-    assert_eq!(desk.output("echo next").await, "next\n");
+    assert_eq!(rig.output("echo next").await, "next\n");
 }
 
 #[tokio::test]
 async fn a_prompt_without_a_word_is_seen_too() {
-    let desk = Desk::new(Shell::Bash);
-    desk.people.will_answer([given()]);
-    let outcome = desk.run("read -s secret; [ \"$secret\" = 'correct horse' ] && echo same").await;
+    let rig = Rig::new(Shell::Bash);
+    rig.people.will_answer([given()]);
+    let outcome = rig.run("read -s secret; [ \"$secret\" = 'correct horse' ] && echo same").await;
     assert!(outcome.output.contains("[password entered]\nsame\n[exit code 0]"), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn the_model_never_types_into_a_prompt_for_a_secret() {
-    let desk = Desk::new(Shell::Bash);
+    let rig = Rig::new(Shell::Bash);
     // What follows the first Enter would go to the prompt.
-    desk.people.will_answer([given()]);
-    let command = asker(&desk);
-    let outcome = desk.keys(&format!("\"{command}\" Enter guess Enter")).await;
+    rig.people.will_answer([given()]);
+    let command = asker(&rig);
+    let outcome = rig.keys(&format!("\"{command}\" Enter guess Enter")).await;
     assert!(outcome.output.contains("the keys after that were not pressed"), "{}", outcome.output);
     assert!(outcome.output.contains("password entered"), "{}", outcome.output);
-    let outcome = desk.keys_until("Ctrl+L", |screen| screen.contains("at its prompt")).await;
+    let outcome = rig.keys_until("Ctrl+L", |screen| screen.contains("at its prompt")).await;
     assert!(!outcome.output.contains("guess"), "{}", outcome.output);
 
     // One that is open already: neither keys nor commands go there, whatever people answer.
-    let terminal = desk.terminal();
+    let terminal = rig.terminal();
     for tool in ["keys", "command"] {
         terminal.input("ann", format!("{command}\r").as_bytes());
         terminal.release("ann");
         let mut view = terminal.watch().await.unwrap();
-        crate::terminal::people::until_shown(&mut view, "Password for app: ").await;
-        desk.people.will_answer([Answer::Refused]);
-        let outcome = if tool == "keys" { desk.keys("guess Enter").await } else { desk.run("guess").await };
+        crate::terminal::prompter::until_shown(&mut view, "Password for app: ").await;
+        rig.people.will_answer([PromptReply::Refused]);
+        let outcome = if tool == "keys" { rig.keys("guess Enter").await } else { rig.run("guess").await };
         assert_eq!(outcome.status, Status::Failed, "{outcome:?}");
         assert!(outcome.output.contains("nothing was typed"), "{}", outcome.output);
         assert!(outcome.output.contains("only a person may enter"), "{}", outcome.output);
         assert!(!outcome.output.contains("guess"), "{}", outcome.output);
-        assert!(desk.run("echo next").await.output.ends_with("next\n[exit code 0]"));
+        assert!(rig.run("echo next").await.output.ends_with("next\n[exit code 0]"));
     }
 }
 
 #[tokio::test]
 async fn a_stop_ends_the_question() {
-    let desk = Desk::new(Shell::Bash);
+    let rig = Rig::new(Shell::Bash);
     let cancel = sysop_driver::port::CancellationToken::new();
-    let command = serde_json::json!({ "command": asker(&desk), "reasoning": "a test" });
+    let command = serde_json::json!({ "command": asker(&rig), "reasoning": "a test" });
     let (outcome, ()) = tokio::join!(
-        desk.call("run_command", command, cancel.clone(), sysop_driver::port::DeltaSink::none()),
+        rig.call("run_command", command, cancel.clone(), sysop_driver::port::DeltaSink::none()),
         async {
-            desk.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
+            rig.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
             cancel.cancel();
         }
     );
     assert_eq!(outcome.status, Status::Cancelled, "{outcome:?}");
-    desk.run("stty echo").await;
-    assert_eq!(desk.output("echo next").await, "next\n");
+    rig.run("stty echo").await;
+    assert_eq!(rig.output("echo next").await, "next\n");
 }
 
 #[tokio::test]
@@ -157,20 +157,20 @@ async fn sudo_is_answered_by_a_person() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let desk = Desk::new(Shell::Bash);
+    let rig = Rig::new(Shell::Bash);
     let user = sudo_user();
     let _gone = Gone;
-    desk.people.will_answer([Answer::Given { by: "ann".to_owned(), text: "wrong".into() }, given()]);
+    rig.people.will_answer([PromptReply::Given { by: "ann".to_owned(), text: "wrong".into() }, given()]);
     let outcome =
-        desk.run(&format!("setpriv --reuid {user} --clear-groups sh -c 'sudo -k; sudo id -un'")).await;
+        rig.run(&format!("setpriv --reuid {user} --clear-groups sh -c 'sudo -k; sudo id -un'")).await;
     assert!(outcome.output.contains("root\n[exit code 0]"), "{outcome:?}");
-    let asked = desk.people.asked.lock().unwrap().clone();
+    let asked = rig.people.asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 2, "{asked:?}");
     for asked in &asked {
         assert_eq!((asked.kind, asked.from.as_str()), (QuestionKind::Secret, "sudo on this machine"));
         assert_eq!(asked.prompt, format!("[sudo] password for {user}:"));
     }
-    assert!(!format!("{outcome:?}{}", desk.recorded()).contains("7717"));
+    assert!(!format!("{outcome:?}{}", rig.recorded()).contains("7717"));
 }
 
 /// Takes the rule of the user away.

@@ -1,34 +1,34 @@
-//! Hears what other nodes say. What is said while nobody listens is made up for by `Word::Missed`.
+//! Hears what other nodes say. What is said while nobody listens is made up for by `ClusterEvent::Lagged`.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
-use sysop_driver::cluster::Word;
+use sysop_driver::cluster::ClusterEvent;
 use sysop_driver::port::StoreError;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::super::database::PATIENCE;
-use super::{BEAT, Inner, Payload};
+use super::super::database::RETRY_TIME_MAX;
+use super::{HEARTBEAT_INTERVAL, NodeInner, NodeMessage};
 
 /// How long a database that fails is left alone.
-const FAILURE_PAUSE: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A node speaks to itself at each beat; where it hears nothing for this long, it does not hear others either.
-const SILENCE_MAX: Duration = BEAT.saturating_mul(3);
+const SILENCE_MAX: Duration = HEARTBEAT_INTERVAL.saturating_mul(3);
 
 /// Listens from now on.
-pub(super) async fn start(inner: &Arc<Inner>) -> Result<AbortHandle, StoreError> {
+pub(super) async fn start(inner: &Arc<NodeInner>) -> Result<AbortHandle, StoreError> {
     let pool = PgPoolOptions::new()
         .max_connections(1)
-        .acquire_timeout(PATIENCE)
+        .acquire_timeout(RETRY_TIME_MAX)
         .max_lifetime(None)
         .idle_timeout(None)
         .connect_lazy_with((*inner.database.pool.connect_options()).clone());
     let channel = inner.channel.clone();
-    let listener = inner.database.retried(|| listen(&pool, &channel)).await?;
-    Ok(tokio::spawn(hear(Arc::downgrade(inner), pool, channel, listener)).abort_handle())
+    let listener = inner.database.retry(|| listen(&pool, &channel)).await?;
+    Ok(tokio::spawn(receive_loop(Arc::downgrade(inner), pool, channel, listener)).abort_handle())
 }
 
 async fn listen(pool: &PgPool, channel: &str) -> Result<PgListener, sqlx::Error> {
@@ -38,7 +38,7 @@ async fn listen(pool: &PgPool, channel: &str) -> Result<PgListener, sqlx::Error>
     Ok(listener)
 }
 
-async fn hear(node: Weak<Inner>, pool: PgPool, channel: String, first: PgListener) {
+async fn receive_loop(node: Weak<NodeInner>, pool: PgPool, channel: String, first: PgListener) {
     let mut listener = Some(first);
     loop {
         let heard = match &mut listener {
@@ -51,7 +51,7 @@ async fn hear(node: Weak<Inner>, pool: PgPool, channel: String, first: PgListene
                 Ok(open) => {
                     listener = Some(open);
                     let Some(inner) = node.upgrade() else { return };
-                    inner.words.say(Word::Missed);
+                    inner.events.push(ClusterEvent::Lagged);
                     continue;
                 }
                 Err(error) => Err(error),
@@ -59,8 +59,8 @@ async fn hear(node: Weak<Inner>, pool: PgPool, channel: String, first: PgListene
         };
         let Some(inner) = node.upgrade() else { return };
         match heard {
-            Ok(Some(notification)) => match serde_json::from_str::<Payload>(notification.payload()) {
-                Ok(payload) => payload.into_word().into_iter().for_each(|word| inner.words.say(word)),
+            Ok(Some(notification)) => match serde_json::from_str::<NodeMessage>(notification.payload()) {
+                Ok(payload) => payload.into_event().into_iter().for_each(|word| inner.events.push(word)),
                 Err(error) => tracing::debug!(%error, "a word that this node does not know"),
             },
             Ok(None) => listener = None,
@@ -68,7 +68,7 @@ async fn hear(node: Weak<Inner>, pool: PgPool, channel: String, first: PgListene
                 tracing::warn!(node = inner.name, %error, "does not hear other nodes for now");
                 listener = None;
                 drop(inner);
-                tokio::time::sleep(FAILURE_PAUSE).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
     }

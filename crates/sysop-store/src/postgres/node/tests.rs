@@ -3,7 +3,7 @@
 use sysop_core::event::Delta;
 use sysop_core::id::{CallId, Seq, SessionId, StepId, TurnId};
 
-use super::{PAYLOAD_BYTES_MAX, Payload, payloads};
+use super::{NodeMessage, PAYLOAD_BYTES_MAX, payloads};
 
 #[test]
 fn deltas_are_split_and_joined_in_their_order() {
@@ -19,7 +19,9 @@ fn deltas_are_split_and_joined_in_their_order() {
         let (mut said, mut output, mut restarted) = (String::new(), String::new(), 0);
         for payload in &payloads {
             assert!(payload.len() <= PAYLOAD_BYTES_MAX, "{} bytes", payload.len());
-            let Ok(Payload::Told { deltas, .. }) = serde_json::from_str(payload) else { panic!("{payload}") };
+            let Ok(NodeMessage::Published { deltas, .. }) = serde_json::from_str(payload) else {
+                panic!("{payload}")
+            };
             for delta in deltas {
                 if let Delta::Text { text, .. } = &delta {
                     assert!(restarted == 0 && output.is_empty());

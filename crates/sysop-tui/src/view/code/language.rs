@@ -5,7 +5,7 @@
 pub struct Language {
     /// What a code block calls it, and the endings of its files; as all words here with blanks between them.
     names: &'static str,
-    pub(super) form: Form,
+    pub(super) family: SyntaxFamily,
     pub(super) line_comments: &'static [&'static str],
     pub(super) block_comment: Option<(&'static str, &'static str)>,
     pub(super) quotes: &'static [Quote],
@@ -26,7 +26,7 @@ pub struct Language {
 
 /// What kind of language it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum SyntaxFamily {
     Code,
     /// A text before a colon names a value.
     Json,
@@ -113,7 +113,7 @@ const SLASHES: Option<(&str, &str)> = Some(("/*", "*/"));
 
 const BASE: Language = Language {
     names: "",
-    form: Form::Code,
+    family: SyntaxFamily::Code,
     line_comments: &["#"],
     block_comment: None,
     quotes: &[one_line("\""), one_line("'")],
@@ -164,28 +164,28 @@ static ALL: [Language; 26] = [
     },
     Language {
         names: "json jsonc json5 jsonl ndjson webmanifest",
-        form: Form::Json,
+        family: SyntaxFamily::Json,
         line_comments: &["//"],
         block_comment: SLASHES,
         ..BASE
     },
     Language {
         names: "yaml yml",
-        form: Form::Yaml,
+        family: SyntaxFamily::Yaml,
         values: "true false null yes no on off ~",
         attributes: "&*!",
         ..BASE
     },
     Language {
         names: "toml",
-        form: Form::Assignments,
+        family: SyntaxFamily::Assignments,
         quotes: &[many_lines("\"\"\""), raw("'''"), one_line("\""), one_line("'")],
         values: "true false inf nan",
         ..BASE
     },
     Language {
         names: "ini conf cfg systemd service timer socket properties env dotenv desktop editorconfig sysctl",
-        form: Form::Assignments,
+        family: SyntaxFamily::Assignments,
         line_comments: &["#", ";"],
         quotes: &[one_line("\"")],
         values: "true false yes no on off",
@@ -262,7 +262,7 @@ static ALL: [Language; 26] = [
     },
     Language {
         names: "dockerfile docker containerfile",
-        form: Form::Directives,
+        family: SyntaxFamily::Directives,
         keywords: "AS",
         dollar: true,
         ..BASE
@@ -270,13 +270,20 @@ static ALL: [Language; 26] = [
     Language {
         names: "nginx nginxconf caddyfile caddy apache apacheconf haproxy sshconfig ssh_config ssh-config \
             sshd_config hosts fstab crontab",
-        form: Form::Directives,
+        family: SyntaxFamily::Directives,
         quotes: &[one_line("\"")],
         values: "on off yes no true false",
         dollar: true,
         ..BASE
     },
-    Language { names: "diff patch", form: Form::Diff, line_comments: &[], quotes: &[], values: "", ..BASE },
+    Language {
+        names: "diff patch",
+        family: SyntaxFamily::Diff,
+        line_comments: &[],
+        quotes: &[],
+        values: "",
+        ..BASE
+    },
     Language {
         names: "terraform tf hcl tfvars nomad",
         line_comments: &["#", "//"],

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 
-use super::super::cells::{Row, Span, hang, linked, width, wrap};
+use super::super::cells::{Span, TextRow, hang, linked, width, wrap};
 use super::super::code::{Highlighter, Language};
 use super::super::link;
-use super::super::theme::Ink;
+use super::super::theme::StyleRole;
 use super::table::Table;
-use super::{Sheet, code_rows};
+use super::{MarkdownStyle, code_rows};
 
 /// Below this many columns nothing is indented any more.
 const COLUMNS_MIN: usize = 8;
 
 /// The rows of a chunk; its first item has the number.
-pub(super) fn rows(source: &str, number: Option<u64>, sheet: &Sheet) -> Vec<Row> {
+pub(super) fn rows(source: &str, number: Option<u64>, markdown_style: &MarkdownStyle) -> Vec<TextRow> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH;
-    let mut layout = Layout {
-        sheet: *sheet,
+    let mut layout = BlockRenderer {
+        markdown_style: *markdown_style,
         number,
-        frames: vec![Frame::new(Block::Root, sheet.columns)],
+        containers: vec![Container::new(ContainerKind::Root, markdown_style.columns)],
         lines: vec![Vec::new()],
-        looks: vec![sheet.base],
+        styles: vec![markdown_style.base],
         link: None,
         table: None,
         code: None,
@@ -32,34 +32,34 @@ pub(super) fn rows(source: &str, number: Option<u64>, sheet: &Sheet) -> Vec<Row>
         layout.event(event);
     }
     layout.flush();
-    layout.frames.into_iter().next().map(|frame| frame.rows).unwrap_or_default()
+    layout.containers.into_iter().next().map(|container| container.rows).unwrap_or_default()
 }
 
-struct Layout {
-    sheet: Sheet,
+struct BlockRenderer {
+    markdown_style: MarkdownStyle,
     /// The number for the first item, until it is used.
     number: Option<u64>,
     /// The blocks that are open, outermost first; the root never goes.
-    frames: Vec<Frame>,
+    containers: Vec<Container>,
     /// The text of the paragraph so far, by lines.
-    lines: Vec<Vec<Piece>>,
+    lines: Vec<Vec<InlineText>>,
     /// The styles of the marks that are open.
-    looks: Vec<Style>,
+    styles: Vec<Style>,
     link: Option<OpenLink>,
     table: Option<Table>,
     code: Option<(Highlighter, String)>,
 }
 
 /// A block that holds others.
-struct Frame {
-    block: Block,
+struct Container {
+    block: ContainerKind,
     columns: usize,
-    rows: Vec<Row>,
+    rows: Vec<TextRow>,
     /// Whether the last block in it was text, after which another text keeps its distance.
     text: bool,
 }
 
-enum Block {
+enum ContainerKind {
     Root,
     Quote,
     /// The number of the next item, in a list that counts.
@@ -71,7 +71,7 @@ enum Block {
 }
 
 /// Text as it is written, of one look.
-struct Piece {
+struct InlineText {
     text: String,
     style: Style,
     target: Option<Arc<str>>,
@@ -84,43 +84,47 @@ struct OpenLink {
     image: bool,
 }
 
-impl Frame {
-    fn new(block: Block, columns: usize) -> Self {
+impl Container {
+    fn new(block: ContainerKind, columns: usize) -> Self {
         Self { block, columns, rows: Vec::new(), text: false }
     }
 }
 
-impl Layout {
+impl BlockRenderer {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) => self.text(&text),
             Event::Code(code) => {
-                let style = self.look().patch(self.sheet.theme.style(Ink::Code));
+                let style = self.current_style().patch(self.markdown_style.theme.style(StyleRole::Code));
                 self.put(&code, style);
             }
             Event::Html(html) => {
                 for line in html.lines() {
-                    self.put(line, self.sheet.style(Ink::Dim));
+                    self.put(line, self.markdown_style.style(StyleRole::Dim));
                     self.lines.push(Vec::new());
                 }
             }
             Event::InlineHtml(html) if html.to_ascii_lowercase().starts_with("<br") => {
                 self.lines.push(Vec::new());
             }
-            Event::InlineHtml(html) => self.put(&html, self.sheet.style(Ink::Dim)),
+            Event::InlineHtml(html) => self.put(&html, self.markdown_style.style(StyleRole::Dim)),
             // Models do not wrap their lines: a break that they write is one that they want.
             Event::SoftBreak | Event::HardBreak => self.lines.push(Vec::new()),
             Event::Rule => {
-                let row = Row::of(&"─".repeat(self.columns().min(40)), self.sheet.style(Ink::Dim));
+                let row = TextRow::of(
+                    &"─".repeat(self.columns().min(40)),
+                    self.markdown_style.style(StyleRole::Dim),
+                );
                 self.block(vec![row], false);
             }
             Event::TaskListMarker(checked) => {
-                let item = self.frames.iter_mut().rev().find_map(|frame| match &mut frame.block {
-                    Block::Item { done, .. } => Some(done),
-                    Block::Root | Block::Quote | Block::List(_) => None,
-                });
+                let item =
+                    self.containers.iter_mut().rev().find_map(|container| match &mut container.block {
+                        ContainerKind::Item { done, .. } => Some(done),
+                        ContainerKind::Root | ContainerKind::Quote | ContainerKind::List(_) => None,
+                    });
                 if let Some(done) = item {
                     *done = Some(checked);
                 }
@@ -134,13 +138,13 @@ impl Layout {
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Heading { level, .. } => {
-                let mut style = self.sheet.style(Ink::Title);
+                let mut style = self.markdown_style.style(StyleRole::Title);
                 if level == HeadingLevel::H1 {
                     style = style.add_modifier(Modifier::UNDERLINED);
                 }
-                self.looks.push(style);
+                self.styles.push(style);
             }
-            Tag::BlockQuote(_) => self.open(Block::Quote, 2),
+            Tag::BlockQuote(_) => self.open(ContainerKind::Quote, 2),
             Tag::CodeBlock(kind) => {
                 self.flush();
                 let language = match &kind {
@@ -152,31 +156,35 @@ impl Layout {
             Tag::List(first) => {
                 self.flush();
                 let first = first.map(|first| self.number.take().unwrap_or(first));
-                self.open(Block::List(first), 0);
+                self.open(ContainerKind::List(first), 0);
             }
             Tag::Item => {
-                let mark = match self.frames.last_mut().map(|frame| &mut frame.block) {
-                    Some(Block::List(Some(next))) => {
+                let mark = match self.containers.last_mut().map(|container| &mut container.block) {
+                    Some(ContainerKind::List(Some(next))) => {
                         *next = next.saturating_add(1);
                         format!("{}. ", *next - 1)
                     }
                     Some(_) | None => "• ".to_owned(),
                 };
                 let by = width(&mark);
-                self.open(Block::Item { mark, done: None }, by);
+                self.open(ContainerKind::Item { mark, done: None }, by);
             }
             Tag::Table(alignments) => {
                 self.flush();
                 self.table = Some(Table::new(alignments));
             }
-            Tag::TableHead => self.looks.push(self.look().patch(self.sheet.style(Ink::Strong))),
-            Tag::Emphasis => self.looks.push(self.look().add_modifier(Modifier::ITALIC)),
-            Tag::Strong => self.looks.push(self.look().patch(self.sheet.theme.style(Ink::Strong))),
-            Tag::Strikethrough => self.looks.push(self.look().add_modifier(Modifier::CROSSED_OUT)),
+            Tag::TableHead => {
+                self.styles.push(self.current_style().patch(self.markdown_style.style(StyleRole::Strong)))
+            }
+            Tag::Emphasis => self.styles.push(self.current_style().add_modifier(Modifier::ITALIC)),
+            Tag::Strong => self
+                .styles
+                .push(self.current_style().patch(self.markdown_style.theme.style(StyleRole::Strong))),
+            Tag::Strikethrough => self.styles.push(self.current_style().add_modifier(Modifier::CROSSED_OUT)),
             Tag::Link { dest_url, .. } => self.open_link(dest_url.into_string(), false),
             Tag::Image { dest_url, .. } => {
                 self.open_link(dest_url.into_string(), true);
-                self.put("image: ", self.sheet.style(Ink::Dim));
+                self.put("image: ", self.markdown_style.style(StyleRole::Dim));
             }
             Tag::Paragraph
             | Tag::HtmlBlock
@@ -197,18 +205,18 @@ impl Layout {
             TagEnd::Paragraph | TagEnd::HtmlBlock => self.flush(),
             TagEnd::Heading(_) => {
                 self.flush();
-                self.looks.pop();
+                self.styles.pop();
             }
             TagEnd::BlockQuote(_) | TagEnd::List(_) | TagEnd::Item => self.close(),
             TagEnd::CodeBlock => self.end_code(),
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let sheet = Sheet { columns: self.columns(), ..self.sheet };
-                    self.block(table.rows(&sheet), true);
+                    let markdown_style = MarkdownStyle { columns: self.columns(), ..self.markdown_style };
+                    self.block(table.rows(&markdown_style), true);
                 }
             }
             TagEnd::TableHead => {
-                self.looks.pop();
+                self.styles.pop();
                 if let Some(table) = &mut self.table {
                     table.end_row();
                 }
@@ -225,7 +233,7 @@ impl Layout {
                 }
             }
             TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
-                self.looks.pop();
+                self.styles.pop();
             }
             TagEnd::Link | TagEnd::Image => self.end_link(),
             TagEnd::FootnoteDefinition
@@ -244,8 +252,10 @@ impl Layout {
             return;
         }
         let style = match &self.link {
-            Some(link) if link.target.is_some() => self.look().patch(self.sheet.theme.style(Ink::Link)),
-            Some(_) | None => self.look(),
+            Some(link) if link.target.is_some() => {
+                self.current_style().patch(self.markdown_style.theme.style(StyleRole::Link))
+            }
+            Some(_) | None => self.current_style(),
         };
         self.put(text, style);
     }
@@ -260,7 +270,7 @@ impl Layout {
         let Some(line) = self.lines.last_mut() else { return };
         match line.last_mut() {
             Some(piece) if piece.style == style && piece.target == target => piece.text.push_str(text),
-            Some(_) | None => line.push(Piece { text: text.to_owned(), style, target }),
+            Some(_) | None => line.push(InlineText { text: text.to_owned(), style, target }),
         }
     }
 
@@ -275,34 +285,34 @@ impl Layout {
     fn end_link(&mut self) {
         let Some(link) = self.link.take() else { return };
         let text = if link.image { "" } else { link.text.as_str() };
-        if let Some(aside) = link::aside(text, &link.address) {
-            self.put(&format!(" ({aside})"), self.sheet.style(Ink::Dim));
+        if let Some(aside) = link::disclosed_target(text, &link.address) {
+            self.put(&format!(" ({aside})"), self.markdown_style.style(StyleRole::Dim));
         }
     }
 
     fn end_code(&mut self) {
         let Some((mut highlighter, code)) = self.code.take() else { return };
-        let sheet = Sheet { columns: self.columns(), ..self.sheet };
+        let markdown_style = MarkdownStyle { columns: self.columns(), ..self.markdown_style };
         let mut rows = Vec::new();
         for line in code.lines() {
-            code_rows(line, &mut highlighter, &sheet, &mut rows);
+            code_rows(line, &mut highlighter, &markdown_style, &mut rows);
         }
         self.block(rows, false);
     }
 
-    fn look(&self) -> Style {
-        self.looks.last().copied().unwrap_or(self.sheet.base)
+    fn current_style(&self) -> Style {
+        self.styles.last().copied().unwrap_or(self.markdown_style.base)
     }
 
     fn columns(&self) -> usize {
-        self.frames.last().map_or(1, |frame| frame.columns)
+        self.containers.last().map_or(1, |container| container.columns)
     }
 
     fn take_lines(&mut self) -> Vec<Vec<Span>> {
         let lines = std::mem::replace(&mut self.lines, vec![Vec::new()]);
-        let spans = |line: Vec<Piece>| {
+        let spans = |line: Vec<InlineText>| {
             let spans = line.into_iter().map(|piece| Span::linked(&piece.text, piece.style, piece.target));
-            linked(spans.collect(), self.sheet.theme)
+            linked(spans.collect(), self.markdown_style.theme)
         };
         lines.into_iter().map(spans).collect()
     }
@@ -321,35 +331,35 @@ impl Layout {
     }
 
     /// Adds the rows of a block to the block that holds it.
-    fn block(&mut self, mut rows: Vec<Row>, text: bool) {
-        let Some(frame) = self.frames.last_mut() else { return };
-        if frame.text && text && !rows.is_empty() {
-            frame.rows.push(Row::default());
+    fn block(&mut self, mut rows: Vec<TextRow>, text: bool) {
+        let Some(container) = self.containers.last_mut() else { return };
+        if container.text && text && !rows.is_empty() {
+            container.rows.push(TextRow::default());
         }
-        frame.text = text;
-        frame.rows.append(&mut rows);
+        container.text = text;
+        container.rows.append(&mut rows);
     }
 
-    fn open(&mut self, block: Block, by: usize) {
+    fn open(&mut self, block: ContainerKind, by: usize) {
         self.flush();
         let columns = self.columns();
         let columns = if columns >= COLUMNS_MIN + by { columns - by } else { columns };
-        self.frames.push(Frame::new(block, columns));
+        self.containers.push(Container::new(block, columns));
     }
 
     fn close(&mut self) {
         self.flush();
-        if self.frames.len() < 2 {
+        if self.containers.len() < 2 {
             return;
         }
-        let Some(frame) = self.frames.pop() else { return };
-        let indented = frame.columns < self.columns();
-        let dim = self.sheet.style(Ink::Dim);
-        let (first, rest) = match frame.block {
-            Block::Root | Block::List(_) => return self.block(frame.rows, false),
-            Block::Quote => ("▎ ".to_owned(), Span::new("▎ ", dim)),
-            Block::Item { mark, done } => {
-                let space = Span::new(&" ".repeat(width(&mark)), self.sheet.base);
+        let Some(container) = self.containers.pop() else { return };
+        let indented = container.columns < self.columns();
+        let dim = self.markdown_style.style(StyleRole::Dim);
+        let (first, rest) = match container.block {
+            ContainerKind::Root | ContainerKind::List(_) => return self.block(container.rows, false),
+            ContainerKind::Quote => ("▎ ".to_owned(), Span::new("▎ ", dim)),
+            ContainerKind::Item { mark, done } => {
+                let space = Span::new(&" ".repeat(width(&mark)), self.markdown_style.base);
                 let mark = match done {
                     Some(true) => "☑ ".to_owned(),
                     Some(false) => "☐ ".to_owned(),
@@ -359,9 +369,9 @@ impl Layout {
             }
         };
         let first = Span::new(&first, dim);
-        let mut rows = frame.rows;
+        let mut rows = container.rows;
         if rows.is_empty() {
-            rows.push(Row::default());
+            rows.push(TextRow::default());
         }
         let rows = if indented { hang(rows, &first, &rest) } else { rows };
         self.block(rows, false);

@@ -2,13 +2,13 @@
 
 /// An open code block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fence {
+pub(super) struct CodeFence {
     mark: char,
     length: usize,
     indent: usize,
 }
 
-impl Fence {
+impl CodeFence {
     /// Whether a line ends the block.
     pub(super) fn closed_by(self, line: &str) -> bool {
         let marks = line.trim();
@@ -23,9 +23,9 @@ impl Fence {
 
 /// What a line begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start<'a> {
+pub(super) enum LineStart<'a> {
     /// A code block of this language.
-    Fence(Fence, &'a str),
+    CodeFence(CodeFence, &'a str),
     Heading,
     Rule,
     Quote,
@@ -38,11 +38,11 @@ pub(super) enum Start<'a> {
     Text,
 }
 
-impl Start<'_> {
+impl LineStart<'_> {
     /// Whether it ends a paragraph before it. A row of dashes does not: it makes a heading of it.
     pub(super) fn interrupts(self) -> bool {
         match self {
-            Self::Fence(..) | Self::Heading | Self::Quote => true,
+            Self::CodeFence(..) | Self::Heading | Self::Quote => true,
             Self::Item { number, .. } => number.is_none_or(|(number, _)| number == 1),
             Self::Rule | Self::Text => false,
         }
@@ -55,37 +55,37 @@ pub(super) fn indent(line: &str) -> usize {
 }
 
 /// What a line begins.
-pub(super) fn start(line: &str) -> Start<'_> {
+pub(super) fn start(line: &str) -> LineStart<'_> {
     let indent = indent(line);
     let text = &line[indent..];
     if indent > 3 {
-        return Start::Text;
+        return LineStart::Text;
     }
     if let Some((fence, language)) = fence(line) {
-        return Start::Fence(fence, language);
+        return LineStart::CodeFence(fence, language);
     }
     let hashes = text.bytes().take_while(|b| *b == b'#').count();
     if (1..=6).contains(&hashes) && (text[hashes..].is_empty() || text[hashes..].starts_with([' ', '\t'])) {
-        return Start::Heading;
+        return LineStart::Heading;
     }
     if text.starts_with('>') {
-        return Start::Quote;
+        return LineStart::Quote;
     }
     if is_rule(text) {
-        return Start::Rule;
+        return LineStart::Rule;
     }
     item(text, indent)
 }
 
 /// The code block that a line opens, and its language.
-pub(super) fn fence(line: &str) -> Option<(Fence, &str)> {
+pub(super) fn fence(line: &str) -> Option<(CodeFence, &str)> {
     let indent = indent(line);
     let text = &line[indent..];
     let mark = text.chars().next().filter(|c| indent <= 3 && matches!(c, '`' | '~'))?;
     let length = text.chars().take_while(|c| *c == mark).count();
     let language = text[length..].trim();
     let good = length >= 3 && !(mark == '`' && language.contains('`'));
-    good.then_some((Fence { mark, length, indent }, language))
+    good.then_some((CodeFence { mark, length, indent }, language))
 }
 
 fn is_rule(text: &str) -> bool {
@@ -101,20 +101,20 @@ fn is_rule(text: &str) -> bool {
     count >= 3
 }
 
-fn item(text: &str, indent: usize) -> Start<'_> {
+fn item(text: &str, indent: usize) -> LineStart<'_> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let sign = text[digits..].chars().next().unwrap_or(' ');
     let number = match sign {
         '-' | '*' | '+' if digits == 0 => None,
         '.' | ')' if (1..=9).contains(&digits) => Some((text[..digits].parse().unwrap_or(1), sign)),
-        _ => return Start::Text,
+        _ => return LineStart::Text,
     };
     let rest = &text[digits + 1..];
     let blanks = self::indent(rest);
     if rest.trim().is_empty() || blanks == 0 {
-        return Start::Text;
+        return LineStart::Text;
     }
     // More than four blanks are code within the item.
     let blanks = if blanks > 4 { 1 } else { blanks };
-    Start::Item { indent, content: indent + digits + 1 + blanks, number }
+    LineStart::Item { indent, content: indent + digits + 1 + blanks, number }
 }

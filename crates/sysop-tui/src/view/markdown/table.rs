@@ -2,9 +2,9 @@
 
 use pulldown_cmark::Alignment;
 
-use super::super::cells::{Row, Span, width, wrap};
-use super::super::theme::Ink;
-use super::Sheet;
+use super::super::cells::{Span, TextRow, width, wrap};
+use super::super::theme::StyleRole;
+use super::MarkdownStyle;
 
 /// A column is not made narrower than this.
 const COLUMN_MIN: usize = 4;
@@ -33,10 +33,10 @@ impl Table {
     }
 
     /// The table laid out.
-    pub(super) fn rows(&self, sheet: &Sheet) -> Vec<Row> {
-        match self.widths(sheet.columns) {
-            Some(widths) => self.grid(&widths, sheet),
-            None => self.records(sheet),
+    pub(super) fn rows(&self, markdown_style: &MarkdownStyle) -> Vec<TextRow> {
+        match self.widths(markdown_style.columns) {
+            Some(widths) => self.grid(&widths, markdown_style),
+            None => self.records(markdown_style),
         }
     }
 
@@ -70,9 +70,9 @@ impl Table {
         Some(widths)
     }
 
-    fn grid(&self, widths: &[usize], sheet: &Sheet) -> Vec<Row> {
-        let dim = sheet.style(Ink::Dim);
-        let laid: Vec<Vec<Vec<Row>>> = self
+    fn grid(&self, widths: &[usize], markdown_style: &MarkdownStyle) -> Vec<TextRow> {
+        let dim = markdown_style.style(StyleRole::Dim);
+        let laid: Vec<Vec<Vec<TextRow>>> = self
             .rows
             .iter()
             .map(|row| {
@@ -84,7 +84,7 @@ impl Table {
             .collect();
         let wrapped = laid.iter().flatten().any(|cell| cell.len() > 1);
         let line: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
-        let line = Row::of(&line.join("─┼─"), dim);
+        let line = TextRow::of(&line.join("─┼─"), dim);
         let mut out = Vec::new();
         for (number, row) in laid.iter().enumerate() {
             if number == 1 || (wrapped && number > 1) {
@@ -92,13 +92,13 @@ impl Table {
             }
             let height = row.iter().map(Vec::len).max().unwrap_or(0);
             for at in 0..height {
-                let mut drawn = Row::default();
+                let mut drawn = TextRow::default();
                 for (column, cell) in row.iter().enumerate() {
                     if column > 0 {
                         drawn.push(Span::new(BORDER, dim));
                     }
                     let part = cell.get(at).cloned().unwrap_or_default();
-                    self.aligned(part, column, widths[column], sheet, &mut drawn);
+                    self.aligned(part, column, widths[column], markdown_style, &mut drawn);
                 }
                 out.push(drawn);
             }
@@ -106,7 +106,14 @@ impl Table {
         out
     }
 
-    fn aligned(&self, part: Row, column: usize, columns: usize, sheet: &Sheet, out: &mut Row) {
+    fn aligned(
+        &self,
+        part: TextRow,
+        column: usize,
+        columns: usize,
+        markdown_style: &MarkdownStyle,
+        out: &mut TextRow,
+    ) {
         let missing = columns.saturating_sub(part.width());
         let before = match self.alignments.get(column) {
             Some(Alignment::Right) => missing,
@@ -114,30 +121,30 @@ impl Table {
             Some(Alignment::Left | Alignment::None) | None => 0,
         };
         let last = column + 1 == self.alignments.len();
-        out.push(Span::new(&" ".repeat(before), sheet.base));
+        out.push(Span::new(&" ".repeat(before), markdown_style.base));
         out.spans.extend(part.spans);
         if !last {
-            out.push(Span::new(&" ".repeat(missing - before), sheet.base));
+            out.push(Span::new(&" ".repeat(missing - before), markdown_style.base));
         }
     }
 
-    fn records(&self, sheet: &Sheet) -> Vec<Row> {
+    fn records(&self, markdown_style: &MarkdownStyle) -> Vec<TextRow> {
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
         let mut out = Vec::new();
         for row in rows {
             if !out.is_empty() {
-                out.push(Row::default());
+                out.push(TextRow::default());
             }
             for (at, cell) in row.iter().enumerate() {
                 let mut spans = head.get(at).cloned().unwrap_or_default();
-                spans.push(Span::new(": ", sheet.style(Ink::Dim)));
+                spans.push(Span::new(": ", markdown_style.style(StyleRole::Dim)));
                 spans.extend(cell.iter().cloned());
-                out.extend(wrap(&spans, sheet.columns));
+                out.extend(wrap(&spans, markdown_style.columns));
             }
         }
         if rows.is_empty() {
             for cell in head {
-                out.extend(wrap(cell, sheet.columns));
+                out.extend(wrap(cell, markdown_style.columns));
             }
         }
         out

@@ -2,10 +2,10 @@
 
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::Style;
-use sysop_core::text::neutralise_line;
+use sysop_core::text::neutralize_line;
 
-use super::super::cells::{Row, Span, exact, truncate, width, wrap, wrap_exact};
-use super::super::theme::Ink;
+use super::super::cells::{Span, TextRow, exact, truncate, width, wrap, wrap_exact};
+use super::super::theme::StyleRole;
 use super::{DARK, NASTY, any_text, intruder};
 
 #[test]
@@ -26,14 +26,14 @@ fn a_text_that_counts_shows_each_character() {
         |text: &str| -> String { exact(text, Style::new(), Style::new()).iter().map(Span::text).collect() };
     assert_eq!(shown("a\u{fe0f}\t\u{202e}👍🏽"), "a\\u{fe0f}\\t\\u{202e}👍\\u{1f3fd}");
     let marks: Vec<Style> =
-        exact("a\u{1b}b", Style::new(), DARK.style(Ink::Warn)).iter().map(|span| span.style).collect();
-    assert_eq!(marks, [Style::new(), DARK.style(Ink::Warn), Style::new()]);
+        exact("a\u{1b}b", Style::new(), DARK.style(StyleRole::Warn)).iter().map(|span| span.style).collect();
+    assert_eq!(marks, [Style::new(), DARK.style(StyleRole::Warn), Style::new()]);
 }
 
 #[test]
 fn a_wide_character_at_the_edge_is_not_cut_in_half() {
     let mut buffer = super::buffer(3, 1);
-    Row::of("ab日c", Style::new()).draw(&mut buffer, 0, 0, 3);
+    TextRow::of("ab日c", Style::new()).draw(&mut buffer, 0, 0, 3);
     assert_eq!(super::screen(&buffer), "ab\n");
 }
 
@@ -44,8 +44,8 @@ proptest! {
     fn wrapping_fits_and_loses_nothing(text in any_text(), columns in 2usize..50) {
         let spans = [Span::new(&text, Style::new())];
         let exact = wrap_exact(&spans, columns);
-        prop_assert_eq!(exact.iter().map(Row::text).collect::<String>(), spans[0].text());
-        let words = |rows: &[Row]| rows.iter().map(Row::text).collect::<String>().replace(' ', "");
+        prop_assert_eq!(exact.iter().map(TextRow::text).collect::<String>(), spans[0].text());
+        let words = |rows: &[TextRow]| rows.iter().map(TextRow::text).collect::<String>().replace(' ', "");
         let wrapped = wrap(&spans, columns);
         prop_assert_eq!(words(&wrapped), words(&exact));
         for row in exact.iter().chain(&wrapped).chain([&truncate(&spans, columns, Style::new())]) {
@@ -57,7 +57,7 @@ proptest! {
     fn a_row_never_leaves_its_cells(text in any_text(), columns in 1u16..30) {
         let mut buffer = super::buffer(40, 3);
         buffer.set_string(0, 1, "#".repeat(40), Style::new());
-        Row::of(&text, Style::new()).draw(&mut buffer, 3, 1, columns);
+        TextRow::of(&text, Style::new()).draw(&mut buffer, 3, 1, columns);
         for x in (0..3).chain(3 + columns..40) {
             prop_assert_eq!(buffer[(x, 1)].symbol(), "#");
         }
@@ -68,11 +68,11 @@ proptest! {
     fn a_text_that_counts_is_shown_whole(text in any_text()) {
         let shown: String = exact(&text, Style::new(), Style::new()).iter().map(Span::text).collect();
         let plain = |c: &char| c.is_ascii_graphic() && *c != '\\';
-        let expected: String = neutralise_line(&text).chars().filter(plain).collect();
+        let expected: String = neutralize_line(&text).chars().filter(plain).collect();
         let got: String = shown.chars().filter(plain).collect();
         prop_assert!(got.len() >= expected.len());
         if text.is_ascii() {
-            prop_assert_eq!(shown, neutralise_line(&text));
+            prop_assert_eq!(shown, neutralize_line(&text));
         }
     }
 }
@@ -82,7 +82,7 @@ fn nothing_nasty_gets_into_a_cell() {
     for nasty in NASTY {
         for columns in [1, 2, 5, 60] {
             let mut buffer = super::buffer(columns, 1);
-            Row::of(nasty, Style::new()).draw(&mut buffer, 0, 0, columns);
+            TextRow::of(nasty, Style::new()).draw(&mut buffer, 0, 0, columns);
             assert_eq!(intruder(&buffer), None, "{nasty:?}");
         }
     }

@@ -12,7 +12,7 @@ fn check(language: &str, code: &str, expected: Expect) {
     let mut highlighter = Highlighter::new(Language::named(language));
     let mut out = String::new();
     for line in code.lines() {
-        highlighter.parts(line, &mut |text, ink| match ink {
+        highlighter.tokens(line, &mut |text, ink| match ink {
             Some(ink) => write!(out, "{ink:?}({text})").unwrap(),
             None => out.push_str(text),
         });
@@ -182,7 +182,7 @@ proptest! {
         let mut highlighter = Highlighter::new(Language::named(language));
         for line in code.split('\n') {
             let mut out = String::new();
-            highlighter.parts(line, &mut |text, _| out.push_str(text));
+            highlighter.tokens(line, &mut |text, _| out.push_str(text));
             prop_assert_eq!(out, line);
         }
     }

@@ -1,19 +1,19 @@
 //! The history: where it stands, what it keeps.
 
-use sysop_core::event::{Change, Delta, Event};
+use sysop_core::event::{ConfigChange, Delta, Event};
 use sysop_core::message::Reply;
 use sysop_core::outcome::Outcome;
 use sysop_core::session::SessionSpec;
-use sysop_core::tool::{Lent, ToolEffect, ToolSpec};
+use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 use sysop_core::transcript::{ItemId, Transcript};
 
-use super::super::history::{History, ROWS_KEPT_MAX, Scroll};
+use super::super::history::{CACHED_ROWS_MAX, HistoryView, Scroll};
 use super::super::theme::{Theme, ThemeName};
 use super::{DARK, STEP, Story, bash, buffer, screen};
 
 /// A history and its screen.
 struct Reader {
-    history: History,
+    history: HistoryView,
     columns: u16,
     rows: u16,
     theme: Theme,
@@ -21,7 +21,7 @@ struct Reader {
 
 impl Reader {
     fn new(columns: u16, rows: u16) -> Self {
-        Self { history: History::default(), columns, rows, theme: DARK }
+        Self { history: HistoryView::default(), columns, rows, theme: DARK }
     }
 
     fn see(&mut self, story: &Story) -> String {
@@ -75,12 +75,12 @@ fn nothing_goes_and_nothing_moves_when_old_texts_are_let_go() {
         story.prompt(&format!("later {turn}")).answer("yes");
     }
     assert_eq!(reader.see(&story), before);
-    assert_eq!(reader.history.short(), None);
+    assert_eq!(reader.history.truncated_item(), None);
     reader.history.scroll(Scroll::Top);
     let top = reader.see(&story);
     assert!(top.starts_with("❯ question 0\n\n● answer 0"), "{top}");
-    let short = reader.history.short().cloned().expect("what is far back was let go");
-    assert!(story.transcript.recall(&short).is_some());
+    let short = reader.history.truncated_item().cloned().expect("what is far back was let go");
+    assert!(story.transcript.backfill(&short).is_some());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn another_theme_is_seen_at_once() {
         reader.history.draw(&story.transcript, None, Theme::new(name), buffer.area, &mut buffer);
         assert_eq!(
             buffer[(2, 0)].fg,
-            Theme::new(name).style(super::super::theme::Ink::Prompt).fg.unwrap_or_default()
+            Theme::new(name).style(super::super::theme::StyleRole::Prompt).fg.unwrap_or_default()
         );
     }
 }
@@ -208,7 +208,9 @@ fn a_card_says_where_a_lent_tool_ran() {
         parameters: serde_json::json!({}).into(),
         effect: ToolEffect::Command,
     };
-    let lend = |tools| Event::Configured { change: Change::Lent(Lent { tools, root: "/home/me".into() }) };
+    let lend = |tools| Event::Configured {
+        change: ConfigChange::ClientTools(ClientTools { tools, root: "/home/me".into() }),
+    };
     let mut reader = Reader::new(40, 20);
     story.prompt("go");
     reader.see(&story); // laid out before anything was lent
@@ -216,9 +218,9 @@ fn a_card_says_where_a_lent_tool_ran() {
     story.ran(bash("a", "ls"), Outcome::ok("kept.md"));
     let seen = reader.see(&story);
     assert!(seen.contains("· on the client"), "{seen}");
-    assert_eq!(story.transcript.facts().map(|facts| facts.place()), Some("the client"));
+    assert_eq!(story.transcript.session_info().map(|facts| facts.place()), Some("the client"));
     story.log(lend(Vec::new()));
-    assert_eq!(story.transcript.facts().map(|facts| facts.place()), Some("none"));
+    assert_eq!(story.transcript.session_info().map(|facts| facts.place()), Some("none"));
 }
 
 #[test]
@@ -256,7 +258,7 @@ fn what_is_shown_elsewhere_is_left_out() {
     story.prompt("go").answer("yes");
     let mut buffer = buffer(20, 3);
     let hidden = ItemId::Answer(STEP);
-    History::default().draw(&story.transcript, Some(&hidden), DARK, buffer.area, &mut buffer);
+    HistoryView::default().draw(&story.transcript, Some(&hidden), DARK, buffer.area, &mut buffer);
     assert_eq!(screen(&buffer).trim(), "❯ go");
 }
 
@@ -268,12 +270,12 @@ fn what_is_kept_is_bounded() {
     }
     let mut reader = Reader::new(40, 50);
     reader.see(&story);
-    let one_screen = reader.history.rows_kept();
+    let one_screen = reader.history.cached_rows();
     assert!(one_screen < 300, "only what is seen is laid out: {one_screen}");
     for _ in 0..1_000 {
         reader.history.scroll(Scroll::PageUp);
         reader.see(&story);
-        assert!(reader.history.rows_kept() <= ROWS_KEPT_MAX + 200);
+        assert!(reader.history.cached_rows() <= CACHED_ROWS_MAX + 200);
     }
     assert!(reader.first(&story).contains("❯ ") || !reader.history.follows());
 }

@@ -6,14 +6,14 @@ use sysop_core::event::{Decision, Delta, Event, Origin, StopReason};
 use sysop_core::id::CallId;
 use sysop_core::message::{FailureKind, ModelFailure, Reply, Usage};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
-use sysop_core::policy::{Class, Finding, Grant, Policy, Risk};
-use sysop_core::transcript::{Body, ItemId, Plan};
+use sysop_core::policy::{Finding, Grant, Policy, Risk, RiskClass};
+use sysop_core::transcript::{ItemBody, ItemId, Plan};
 
-use super::super::cells::Row;
-use super::super::diff::Edit;
+use super::super::cells::TextRow;
+use super::super::diff::FileEdit;
 use super::super::output::live_rows;
-use super::super::plan::{command_lines, subject};
-use super::super::theme::Ink;
+use super::super::plan::{command_lines, preview_rows};
+use super::super::theme::StyleRole;
 use super::{DARK, NASTY, STEP, Story, bash, call, drawn, intruder};
 
 fn check(story: &Story, columns: u16, rows: u16, expected: Expect) {
@@ -308,11 +308,13 @@ fn edits_are_shown_as_what_goes_and_what_comes() {
 fn a_changed_part_of_a_line_is_set_off() {
     let arguments = json!({"path": "f", "old_string": "port = 80;", "new_string": "port = 8080;"});
     let plan = plan(call("a", "edit_file", arguments), "");
-    let rows = subject(&plan, "", &[], DARK, 60);
+    let rows = preview_rows(&plan, "", &[], DARK, 60);
     let parts: Vec<&str> = rows
         .iter()
         .flat_map(|row| &row.spans)
-        .filter(|span| [Ink::AddedPart, Ink::RemovedPart].iter().any(|ink| span.style == DARK.style(*ink)))
+        .filter(|span| {
+            [StyleRole::AddedPart, StyleRole::RemovedPart].iter().any(|ink| span.style == DARK.style(*ink))
+        })
         .map(|span| span.text())
         .collect();
     assert_eq!(parts, ["80"], "{}", drawn(&rows, 60));
@@ -349,8 +351,8 @@ fn what_runs_shows_its_tail_live() {
 
     "#]],
     );
-    let Some(Body::Output(output)) =
-        story.transcript.item(&ItemId::Output(CallId::new("a"))).map(|item| &item.body)
+    let Some(ItemBody::ToolOutput(output)) =
+        story.transcript.item(&ItemId::ToolOutput(CallId::new("a"))).map(|item| &item.body)
     else {
         panic!("there is an output")
     };
@@ -446,7 +448,7 @@ fn the_part_that_a_finding_is_about_is_marked() {
         .concat()
         .iter()
         .map(|span| {
-            let ink = Ink::ALL.into_iter().find(|ink| DARK.style(*ink) == span.style).unwrap();
+            let ink = StyleRole::ALL.into_iter().find(|ink| DARK.style(*ink) == span.style).unwrap();
             (span.text().to_owned(), format!("{ink:?}"))
         })
         .collect();
@@ -460,15 +462,15 @@ fn the_part_that_a_finding_is_about_is_marked() {
 
 #[test]
 fn a_command_is_shown_to_its_last_byte() {
-    let finding = [Finding { start: 2, end: 5, class: Class::Dangerous, why: String::new() }];
+    let finding = [Finding { start: 2, end: 5, class: RiskClass::Dangerous, why: String::new() }];
     for nasty in NASTY {
         let command = format!("echo {nasty}\nпривет \u{a0}ls");
         for columns in [6, 40] {
             let plan = plan(bash("a", &command), &command);
-            let rows = subject(&plan, &command, &finding, DARK, columns);
-            let text: String = rows.iter().map(super::super::cells::Row::text).collect();
+            let rows = preview_rows(&plan, &command, &finding, DARK, columns);
+            let text: String = rows.iter().map(super::super::cells::TextRow::text).collect();
             for hidden in command.chars().filter(|c| c.is_control() && *c != '\n' && *c != '\t') {
-                let name = sysop_core::text::neutralise_line(&hidden.to_string()).into_owned();
+                let name = sysop_core::text::neutralize_line(&hidden.to_string()).into_owned();
                 let bare: String = text.chars().filter(|c| *c != ' ').collect();
                 assert!(bare.contains(&name), "{name} in {text:?}");
             }
@@ -487,7 +489,7 @@ fn a_command_is_shown_to_its_last_byte() {
 #[test]
 fn letters_that_only_look_latin_are_told() {
     let plan = plan(bash("a", "сurl x"), "сurl x");
-    let text = drawn(&subject(&plan, "сurl x", &[], DARK, 60), 60);
+    let text = drawn(&preview_rows(&plan, "сurl x", &[], DARK, 60), 60);
     assert!(text.contains("letters that only look Latin: с (U+0441)"), "{text}");
 }
 
@@ -495,7 +497,7 @@ fn letters_that_only_look_latin_are_told() {
 fn every_argument_of_a_call_is_shown() {
     let arguments =
         json!({"path": "x", "old_string": "a", "new_string": "b", "mode": "0777", "more": ["c\nd"]});
-    let text = drawn(&subject(&plan(call("a", "edit_file", arguments), ""), "", &[], DARK, 60), 60);
+    let text = drawn(&preview_rows(&plan(call("a", "edit_file", arguments), ""), "", &[], DARK, 60), 60);
     expect![[r#"
         edit_file x
         mode: 0777
@@ -528,8 +530,8 @@ fn nasty_items_are_harmless() {
 #[test]
 fn the_end_of_the_last_line_is_part_of_an_edit() {
     let shown = |old: &str, new: &str| {
-        let edit = Edit { path: "a", old: Some(old), new };
-        edit.rows(60, DARK).iter().map(Row::text).collect::<Vec<_>>().join("|")
+        let edit = FileEdit { path: "a", old: Some(old), new };
+        edit.rows(60, DARK).iter().map(TextRow::text).collect::<Vec<_>>().join("|")
     };
     assert_eq!(shown("a\n", "a"), "- the line end behind the last line");
     assert_eq!(shown("a", "a\n"), "+ a line end behind the last line");

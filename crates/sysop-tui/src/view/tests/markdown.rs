@@ -4,12 +4,12 @@ use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::{Modifier, Style};
 
-use super::super::cells::Row;
-use super::super::markdown::Document;
+use super::super::cells::TextRow;
+use super::super::markdown::MarkdownDocument;
 use super::{DARK, NASTY, any_text, drawn, intruder};
 
-fn rows(text: &str, columns: usize) -> Vec<Row> {
-    let document = Document::of(text, columns, DARK, Style::new());
+fn rows(text: &str, columns: usize) -> Vec<TextRow> {
+    let document = MarkdownDocument::of(text, columns, DARK, Style::new());
     (0..document.len()).map(|at| document.row(at).unwrap().clone()).collect()
 }
 
@@ -157,7 +157,7 @@ fn marks_within_words_and_escapes_are_text() {
 #[test]
 fn a_finished_part_is_not_laid_out_again() {
     let mut text = String::new();
-    let mut document = Document::new(60, DARK, Style::new());
+    let mut document = MarkdownDocument::new(60, DARK, Style::new());
     for number in 0..200 {
         text.push_str(&format!(
             "Paragraph {number} with **some** words.\n\n- item\n- item\n\n```rust\nlet x = {number};\n```\n\n"
@@ -172,7 +172,7 @@ fn a_finished_part_is_not_laid_out_again() {
 #[test]
 fn one_endless_line_stays_cheap() {
     let text = "word ".repeat(20_000);
-    let mut document = Document::new(80, DARK, Style::new());
+    let mut document = MarkdownDocument::new(80, DARK, Style::new());
     document.update(&text);
     assert!(document.open_rows() < 200, "{}", document.open_rows());
     let shown: String = (0..document.len()).map(|at| document.row(at).unwrap().text() + " ").collect();
@@ -181,7 +181,7 @@ fn one_endless_line_stays_cheap() {
 
 #[test]
 fn another_text_takes_the_place_of_the_first() {
-    let mut document = Document::new(40, DARK, Style::new());
+    let mut document = MarkdownDocument::new(40, DARK, Style::new());
     document.update("one\n\ntwo\n\nthree");
     document.update("other\n\ntext");
     assert_eq!(document.len(), 3);
@@ -223,14 +223,14 @@ proptest! {
 
     #[test]
     fn it_is_the_same_however_it_streams(text in any_text(), columns in 1usize..60, cuts in proptest::collection::vec(1usize..9, 1..20)) {
-        let mut document = Document::new(columns, DARK, Style::new());
+        let mut document = MarkdownDocument::new(columns, DARK, Style::new());
         let mut end = 0;
         for cut in cuts.iter().cycle() {
             if end >= text.len() { break; }
             end = text[end..].char_indices().nth(*cut).map_or(text.len(), |(at, _)| end + at);
             document.update(&text[..end]);
         }
-        let streamed: Vec<Row> = (0..document.len()).map(|at| document.row(at).unwrap().clone()).collect();
+        let streamed: Vec<TextRow> = (0..document.len()).map(|at| document.row(at).unwrap().clone()).collect();
         prop_assert_eq!(&streamed, &rows(&text, columns));
     }
 

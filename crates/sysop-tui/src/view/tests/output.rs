@@ -5,9 +5,9 @@ use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::{Color, Modifier, Style};
 
 use sysop_core::outcome::Outcome;
-use sysop_core::text::painted;
+use sysop_core::text::split_styles;
 
-use super::super::ansi::{LINE_CHARS_MAX, lines, painted_lines};
+use super::super::ansi::{LINE_CHARS_MAX, lines, styled_lines};
 use super::super::theme::{Theme, ThemeName};
 use super::{DARK, NASTY, Story, any_text, bash, intruder};
 
@@ -52,7 +52,7 @@ fn sequences_are_taken_out_and_controls_are_shown() {
 }
 
 #[test]
-fn colours_and_weights_stay() {
+fn colors_and_weights_stay() {
     let rows = lines(
         "\u{1b}[1;31mred\u{1b}[0m \u{1b}[38;5;208mo\u{1b}[38;2;1;2;3mr\u{1b}[48;5;4mg\u{1b}[7;9mx\u{1b}[m.",
         DARK,
@@ -80,14 +80,14 @@ fn colours_and_weights_stay() {
 }
 
 #[test]
-fn a_finished_output_has_the_colours_that_it_had_while_it_ran() {
+fn a_finished_output_has_the_colors_that_it_had_while_it_ran() {
     let text = "\u{1b}[1;31merror\u{1b}[0m: \u{1b}[48;5;22mno\u{1b}[m\n\u{1b}]0;t\u{7}\u{1b}[2J\u{1b}[38;2;1;2;3mx\ty\n";
-    let (plain, looks) = painted(text);
+    let (plain, styles) = split_styles(text);
     let live = lines(text, DARK, Style::new());
-    assert_eq!(painted_lines(&plain, &looks, DARK, Style::new()), live);
+    assert_eq!(styled_lines(&plain, &styles, DARK, Style::new()), live);
     assert_eq!(live[0].spans[0].style, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
     let mut story = Story::new();
-    let outcome = Outcome { looks, ..Outcome::ok(plain.trim_end()) };
+    let outcome = Outcome { styles, ..Outcome::ok(plain.trim_end()) };
     story.ran(bash("a", "make"), outcome);
     let buffer = story.buffer(40, 8);
     let cell = &buffer[(2, 1)];
@@ -96,7 +96,7 @@ fn a_finished_output_has_the_colours_that_it_had_while_it_ran() {
 }
 
 #[test]
-fn text_cannot_be_hidden_by_its_colour() {
+fn text_cannot_be_hidden_by_its_color() {
     let rows = lines("\u{1b}[8mhid\u{1b}[0m\u{1b}[31;41mden", DARK, Style::new());
     assert_eq!(rows[0].spans[0].style, Style::new());
     assert_eq!(rows[0].spans[1].style.bg, None);
@@ -116,8 +116,8 @@ proptest! {
     #[test]
     fn nothing_gets_through(text in any_text(), more in "[\\x00-\\x7f]{0,60}", csi in "(\u{1b}\\[[0-9;]{0,9}[A-Za-z][a-z日]{0,4}){0,9}") {
         for text in [text.as_str(), &more, &csi, &format!("{csi}{text}{more}")] {
-            let (plain, looks) = painted(text);
-            let finished = painted_lines(&plain, &looks, DARK, Style::new());
+            let (plain, styles) = split_styles(text);
+            let finished = styled_lines(&plain, &styles, DARK, Style::new());
             for row in lines(text, DARK, Style::new()).into_iter().chain(finished) {
                 let columns = u16::try_from(row.width()).unwrap().max(1);
                 let mut buffer = super::buffer(columns, 1);

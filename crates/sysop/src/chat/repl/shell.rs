@@ -9,20 +9,20 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
-use sysop_driver::people::{Terminal, TerminalOutput, TerminalSize, TerminalView};
+use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
 
-use super::{Asked, Repl, Signals};
-use crate::chat::console::Request;
-use crate::chat::mirror::{Mirror, Window};
-use crate::chat::screen::Owner;
-use crate::chat::{BY, Form};
+use super::{ActiveRead, Repl, ReplSignals};
+use crate::chat::inline_screen::TerminalOwner;
+use crate::chat::input_reader::ReadRequest;
+use crate::chat::terminal_mirror::{AlternateScreen, TerminalMirror};
+use crate::chat::{BY, ReplLayout};
 use crate::render::{Ink, row, terminal_size, terminal_width, words};
 
 /// How many pieces of output that are there already are drawn together.
 const PIECES_AT_ONCE: usize = 256;
 
 /// The session's terminal, as far as the person has got into it.
-pub(super) struct Shell {
+pub(super) struct AttachedShell {
     terminal: Arc<dyn Terminal>,
     state: State,
 }
@@ -33,11 +33,11 @@ enum State {
     /// It is being opened.
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
     /// It is there.
-    Open { live: BoxStream<'static, TerminalOutput>, mirror: Box<Mirror> },
+    Open { live: BoxStream<'static, TerminalOutput>, mirror: Box<TerminalMirror> },
 }
 
 /// What came from it.
-pub(super) enum Came {
+pub(super) enum ShellEvent {
     /// It is open, or cannot be opened.
     Opened(Result<TerminalView, String>),
     /// Output; none when it is closed for good.
@@ -45,10 +45,10 @@ pub(super) enum Came {
 }
 
 /// The next thing that comes from it; nothing ever where nobody is in it.
-pub(super) async fn next_of(shell: &mut Option<Shell>) -> Came {
+pub(super) async fn next_shell_event(shell: &mut Option<AttachedShell>) -> ShellEvent {
     match shell.as_mut().map(|shell| &mut shell.state) {
-        Some(State::Opening(opening)) => Came::Opened(opening.await),
-        Some(State::Open { live, .. }) => Came::Output(live.next().await),
+        Some(State::Opening(opening)) => ShellEvent::Opened(opening.await),
+        Some(State::Open { live, .. }) => ShellEvent::Output(live.next().await),
         Some(State::New) | None => std::future::pending().await,
     }
 }
@@ -62,25 +62,25 @@ fn size_within() -> TerminalSize {
 
 impl Repl {
     /// `/shell`.
-    pub(super) async fn open_shell(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    pub(super) async fn open_shell(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
         if self.session.terminal().is_none() {
-            if self.transcript.facts().is_some_and(|facts| facts.host.contains(',')) {
+            if self.transcript.session_info().is_some_and(|facts| facts.host.contains(',')) {
                 self.note("several hosts have no terminal in common; /host NAME begins a session on one")?;
                 return Ok(());
             }
-            return self.run_shell(signals).await;
+            return self.run_local_shell(signals).await;
         }
-        if self.context.form == Form::Plain {
+        if self.context.form == ReplLayout::Plain {
             self.note("a terminal cannot be drawn here; /keys types into it, /cmd runs a command")?;
             return Ok(());
         }
-        Ok(self.want_shell()?)
+        Ok(self.request_shell()?)
     }
 
     /// The person wants to be in the session's terminal.
-    pub(super) fn want_shell(&mut self) -> io::Result<()> {
+    pub(super) fn request_shell(&mut self) -> io::Result<()> {
         if let (Some(terminal), None) = (self.session.terminal(), &self.shell) {
-            self.shell = Some(Shell { terminal, state: State::New });
+            self.shell = Some(AttachedShell { terminal, state: State::New });
         }
         Ok(())
     }
@@ -92,38 +92,38 @@ impl Repl {
             State::New => {
                 let terminal = shell.terminal.clone();
                 shell.state = State::Opening(async move { terminal.watch().await }.boxed());
-                let host = self.transcript.facts().map(|facts| facts.host.clone()).unwrap_or_default();
+                let host = self.transcript.session_info().map(|facts| facts.host.clone()).unwrap_or_default();
                 self.note(&format!(
                     "the terminal of {}: Ctrl+] comes back here; Ctrl+C gives up while it opens",
-                    words::short_place(&host)
+                    words::host_summary(&host)
                 ))
             }
             State::Opening(_) => Ok(()),
             State::Open { mirror, .. } => {
-                self.screen.give(Owner::Terminal)?;
-                mirror.forget();
+                self.screen.set_owner(TerminalOwner::Terminal)?;
+                mirror.invalidate();
                 shell.terminal.resize(size_within());
-                self.window = Some(Window::open(Box::new(io::stdout()))?);
-                self.asked = Asked::Terminal;
-                self.console.request(Request::Terminal(shell.terminal.clone()));
+                self.alternate_screen = Some(AlternateScreen::open(Box::new(io::stdout()))?);
+                self.active_read = ActiveRead::Terminal;
+                self.console.request(ReadRequest::Terminal(shell.terminal.clone()));
                 self.draw_shell()
             }
         }
     }
 
-    pub(super) fn came(&mut self, came: Came) -> io::Result<()> {
+    pub(super) fn handle_shell_event(&mut self, came: ShellEvent) -> io::Result<()> {
         let Some(shell) = &mut self.shell else { return Ok(()) };
         let output = match came {
-            Came::Opened(Ok(TerminalView { size, picture, live })) => {
-                let mirror = Box::new(Mirror::new(size, &picture));
+            ShellEvent::Opened(Ok(TerminalView { size, picture, live })) => {
+                let mirror = Box::new(TerminalMirror::new(size, &picture));
                 shell.state = State::Open { live, mirror };
                 return Ok(());
             }
-            Came::Opened(Err(why)) => {
+            ShellEvent::Opened(Err(why)) => {
                 self.shell = None;
                 return self.view.say(&why, Ink::Bad, &mut self.screen);
             }
-            Came::Output(output) => output,
+            ShellEvent::Output(output) => output,
         };
         let State::Open { live, mirror } = &mut shell.state else { return Ok(()) };
         let mut next = Some(output);
@@ -156,42 +156,45 @@ impl Repl {
     }
 
     /// Ctrl+C while the terminal is being opened.
-    pub(super) fn give_up_shell(&mut self) -> bool {
-        self.asked == Asked::Nothing && self.shell.take().is_some()
+    pub(super) fn cancel_shell(&mut self) -> bool {
+        self.active_read == ActiveRead::None && self.shell.take().is_some()
     }
 
     pub(super) fn resized(&mut self) -> io::Result<()> {
         self.screen.resize(terminal_width());
-        if let (Some(shell), Some(_)) = (&mut self.shell, &self.window) {
+        if let (Some(shell), Some(_)) = (&mut self.shell, &self.alternate_screen) {
             shell.terminal.resize(size_within());
             if let State::Open { mirror, .. } = &mut shell.state {
-                mirror.forget();
+                mirror.invalidate();
             }
         }
         self.draw_shell()
     }
 
     fn draw_shell(&mut self) -> io::Result<()> {
-        let (Some(shell), Some(window)) = (&mut self.shell, &mut self.window) else { return Ok(()) };
+        let (Some(shell), Some(alternate_screen)) = (&mut self.shell, &mut self.alternate_screen) else {
+            return Ok(());
+        };
         let State::Open { mirror, .. } = &mut shell.state else { return Ok(()) };
-        let host = self.transcript.facts().map(|facts| words::short_place(&facts.host)).unwrap_or_default();
+        let host =
+            self.transcript.session_info().map(|facts| words::host_summary(&facts.host)).unwrap_or_default();
         let mut status = format!(" {host} · Ctrl+] comes back");
         if let Some(holder) = self.transcript.holder().filter(|holder| *holder != BY) {
             status.push_str(&format!(" · {holder} types here too"));
         }
         let frame = mirror.frame(terminal_size(), row(&status, Ink::Plain));
-        window.draw(&frame, mirror.modes())
+        alternate_screen.draw(&frame, mirror.modes())
     }
 
     /// Gives the terminal to a shell of this machine until that ends.
-    async fn run_shell(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    async fn run_local_shell(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
         let mut command = (self.context.shell)();
-        if let Some(quiet) = &self.quiet {
-            quiet.lift();
+        if let Some(no_echo) = &self.no_echo {
+            no_echo.restore();
         }
         let ended = tokio::task::spawn_blocking(move || command.status()).await?;
-        if let Some(quiet) = &self.quiet {
-            quiet.apply();
+        if let Some(no_echo) = &self.no_echo {
+            no_echo.apply();
         }
         // What was pressed in the shell was for the shell.
         while signals.interrupt.recv().now_or_never().is_some() {}

@@ -4,11 +4,11 @@ use std::num::NonZeroUsize;
 
 use sysop_core::policy::ApprovalMode;
 
-use super::{HOSTS_MAX, HostChoice, Hosts, Target, approve_on};
-use crate::cli::{Approve, GlobalFlags, Resume};
+use super::{HOSTS_MAX, HostChoice, HostInventory, SshTarget, approve_on};
+use crate::cli::{Approve, GlobalFlags, ResumeTarget};
 use crate::config::tests::World;
-use crate::config::{Answer, remember};
-use crate::exit::{Exit, Failure};
+use crate::config::{TrustDecision, save_trust};
+use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
 use crate::settings::tests::load;
 
@@ -23,7 +23,7 @@ fn with(config: &str, flags: &GlobalFlags, environment: &[(&str, &str)]) -> Sett
     load(&World::new().own(config), flags, environment).unwrap()
 }
 
-fn known() -> Hosts {
+fn known() -> HostInventory {
     with(TABLE, &GlobalFlags::default(), &[]).hosts
 }
 
@@ -31,7 +31,7 @@ fn names(text: &str) -> Result<String, String> {
     known().resolve(text).map(|choice| choice.to_string()).map_err(|failure| failure.to_string())
 }
 
-fn only(choice: HostChoice) -> Target {
+fn only(choice: HostChoice) -> SshTarget {
     let HostChoice::Ssh(target) = choice else { panic!("not one far host: {choice:?}") };
     target
 }
@@ -40,14 +40,14 @@ fn on(host: &str) -> GlobalFlags {
     GlobalFlags { host: Some(host.to_owned()), ..GlobalFlags::default() }
 }
 
-fn problem(settings: &Settings) -> Option<&Failure> {
+fn problem(settings: &Settings) -> Option<&CommandError> {
     settings.problems.first()
 }
 
 #[test]
 fn a_table_describes_a_host() {
     let web2 = only(known().resolve("web2").unwrap());
-    let expected = Target {
+    let expected = SshTarget {
         name: "web2".to_owned(),
         destination: "deploy@10.0.0.2".to_owned(),
         user: Some("deploy".to_owned()),
@@ -202,7 +202,7 @@ fn the_connection_is_the_default_host_with_its_user_and_port() {
     assert_eq!((target.destination.as_str(), target.user.as_deref()), (target.name.as_str(), Some("jexida")));
     let again = only(settings.hosts.resolve(&target.name).unwrap());
     assert_eq!(
-        Target { root: target.root.clone(), ..again },
+        SshTarget { root: target.root.clone(), ..again },
         target,
         "a session that was kept finds the port again"
     );
@@ -274,7 +274,7 @@ fn a_workspace_names_no_host_until_it_is_trusted() {
     assert_eq!(only(settings.hosts.resolve("web2").unwrap()).destination, "deploy@10.0.0.2");
     let untrusted = settings.untrusted().expect("the person can be asked");
     assert_eq!(untrusted.left_out.len(), 5, "{untrusted:?}");
-    remember(&world.folders().data, untrusted, Answer::Trusted).unwrap();
+    save_trust(&world.folders().data, untrusted, TrustDecision::Trusted).unwrap();
     let settings = load(&world, &GlobalFlags::default(), &[]).unwrap();
     assert_eq!(only(settings.host).destination, "x@far", "what the person trusts counts like their own");
 }
@@ -345,7 +345,7 @@ fn the_approval_of_several_hosts_is_the_strictest() {
 
 #[test]
 fn a_canary_needs_others_to_follow() {
-    let problem_of = |host: Option<&str>, resume: Option<Resume>| {
+    let problem_of = |host: Option<&str>, resume: Option<ResumeTarget>| {
         let flags = GlobalFlags {
             host: host.map(str::to_owned),
             canary: NonZeroUsize::new(2),
@@ -361,7 +361,7 @@ fn a_canary_needs_others_to_follow() {
     );
     assert!(problem_of(Some("web2"), None).unwrap().contains("only web2"));
     assert!(problem_of(Some("@web"), None).unwrap().contains("leaves none of the 2 hosts to follow"));
-    assert_eq!(problem_of(None, Some(Resume::Latest)), None, "an earlier session has hosts of its own");
+    assert_eq!(problem_of(None, Some(ResumeTarget::Latest)), None, "an earlier session has hosts of its own");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{Served, eventually};
+use super::{ServeProcess, eventually};
 use crate::World;
 use crate::support::{Mock, bash, say};
 
@@ -26,7 +26,7 @@ fn an_approval_and_its_call_are_told_with_who_what_where_and_how_it_ended() {
         vec![bash("echo content-of-a-file --password hunter22 sk-canary-0123456789"), say("done")],
     )]);
     let world = World::with_openai(&mock.url()).variable("OPENAI_API_KEY", "sk-canary-0123456789");
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let session = served.session();
     served.call("POST", &format!("{session}/messages"), &json!({ "content": "deploy" }));
     let events = served.follow(&session, "approval.request");
@@ -57,7 +57,7 @@ fn an_approval_and_its_call_are_told_with_who_what_where_and_how_it_ended() {
 #[test]
 fn whoever_changes_a_line_is_found_out() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let session = served.session();
     served.call("POST", &format!("{session}/direct"), &json!({ "command": "echo one", "origin": "typed" }));
     served.follow(&session, "assistant.done");
@@ -66,7 +66,7 @@ fn whoever_changes_a_line_is_found_out() {
     let mut bytes = std::fs::read(file(&world)).unwrap();
     bytes.extend_from_slice(b"{\"n\":4,");
     std::fs::write(file(&world), &bytes).unwrap();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     served.running.signal(Signal::TERM);
     assert_eq!(served.running.finish().code, Some(0));
     let run = world.finish(&["audit", "verify"]);
@@ -82,7 +82,7 @@ fn whoever_changes_a_line_is_found_out() {
 #[test]
 fn what_cannot_be_audited_does_not_run() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let session = served.session();
     std::fs::remove_file(file(&world)).unwrap();
     std::fs::create_dir(file(&world)).unwrap();
@@ -94,7 +94,7 @@ fn what_cannot_be_audited_does_not_run() {
     let run = world.finish(&["serve", "--port", "0"]);
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(run.err.contains("--audit best-effort"), "{run:?}");
-    let served = Served::start(&world, &["--audit", "best-effort"]);
+    let served = ServeProcess::start(&world, &["--audit", "best-effort"]);
     let session = served.session();
     served.call("POST", &format!("{session}/direct"), &json!({ "command": "touch ran", "origin": "typed" }));
     eventually("it runs where that was asked for", || world.work().join("ran").exists());

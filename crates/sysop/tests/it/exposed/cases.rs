@@ -5,7 +5,7 @@ use std::net::{TcpStream, UdpSocket};
 
 use serde_json::Value;
 
-use super::{Answer, Served};
+use super::{HttpResponse, ServeProcess};
 use crate::World;
 
 const JSON: &str = "content-type: application/json";
@@ -15,7 +15,7 @@ fn demo() -> World {
 }
 
 /// Every operation that the server says it has, but those that need no token, with a path that can be asked for.
-fn operations(served: &Served) -> Vec<(String, String)> {
+fn operations(served: &ServeProcess) -> Vec<(String, String)> {
     let described = served.call("GET", "/api/openapi.json", &Value::Null);
     let mut operations = Vec::new();
     for (path, methods) in described["paths"].as_object().unwrap() {
@@ -33,7 +33,7 @@ fn operations(served: &Served) -> Vec<(String, String)> {
 #[test]
 fn opencode_cve_2026_22812_openyak_cve_2026_46409_every_route_asks_who_calls_and_from_where() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let bearer = served.bearer();
     for (method, path) in operations(&served) {
         let status = |lines: &[&str]| {
@@ -60,7 +60,7 @@ fn opencode_cve_2026_22812_openyak_cve_2026_46409_every_route_asks_who_calls_and
 #[test]
 fn no_route_for_looking_changes_anything() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let session = served.session();
     let before = served.call("GET", "/api/agent/sessions", &Value::Null);
     let paths = operations(&served).into_iter().filter(|(method, _)| method == "GET");
@@ -75,9 +75,9 @@ fn no_route_for_looking_changes_anything() {
 #[test]
 fn mcp_inspector_cve_2025_49596_jupyter_4_3_a_token_is_made_for_every_start() {
     let world = demo();
-    let first = Served::start(&world, &[]);
+    let first = ServeProcess::start(&world, &[]);
     let other = demo();
-    let second = Served::start(&other, &[]);
+    let second = ServeProcess::start(&other, &[]);
     assert_ne!(first.token, second.token);
     let lines = [format!("authorization: Bearer {}", first.token)];
     assert_eq!(second.ask("GET", "/api/agent/sessions", &[&lines[0]], "").status, 401, "of another server");
@@ -88,7 +88,7 @@ fn mcp_inspector_cve_2025_49596_jupyter_4_3_a_token_is_made_for_every_start() {
 #[test]
 fn claude_code_templates_studio_ghsa_79wm_x847_7cvg_it_listens_on_this_machine_only() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let port = format!(":{:04X}", served.address.port());
     let mut listens = Vec::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -119,7 +119,7 @@ fn beyond_this_machine_it_needs_tls_or_a_proxy() {
         assert!(sentence[0].contains("--tls-cert") && sentence[0].contains("--behind-proxy"), "{run:?}");
         assert_eq!(run.out, "");
     }
-    let served = Served::with(
+    let served = ServeProcess::with(
         &world,
         &["serve", "--listen", "0.0.0.0:0", "--behind-proxy", "--allow-host", "ops.example"],
     );
@@ -132,7 +132,7 @@ fn beyond_this_machine_it_needs_tls_or_a_proxy() {
 #[test]
 fn gitlab_mcp_cve_2026_44895_open_webui_cve_2026_56400_no_answer_is_for_other_origins() {
     let world = demo();
-    let served = Served::start(&world, &["--allow-origin", "https://board.example"]);
+    let served = ServeProcess::start(&world, &["--allow-origin", "https://board.example"]);
     let session = served.session();
     for path in ["/", "/healthz", "/api/agent/sessions", &format!("{session}/events")] {
         let answer = served.ask("GET", path, &[&served.bearer()], "");
@@ -155,7 +155,7 @@ fn gitlab_mcp_cve_2026_44895_open_webui_cve_2026_56400_no_answer_is_for_other_or
 #[test]
 fn openocd_ghsa_6gfh_wrq3_9f83_another_protocol_is_not_understood() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     for said in [
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "EHLO evil\r\nDATA\r\n\r\n",
@@ -164,7 +164,7 @@ fn openocd_ghsa_6gfh_wrq3_9f83_another_protocol_is_not_understood() {
     ] {
         let mut stream = served.connect();
         stream.write_all(said.as_bytes()).unwrap();
-        let answer = Answer::read(&mut stream);
+        let answer = HttpResponse::read(&mut stream);
         assert!(matches!(answer.status, 0 | 400 | 403), "{said:?}: {answer:?}");
     }
 }
@@ -172,7 +172,7 @@ fn openocd_ghsa_6gfh_wrq3_9f83_another_protocol_is_not_understood() {
 #[test]
 fn rmcp_cve_2026_42559_mcp_sdks_cve_2025_66414_ollama_cve_2024_28224_dns_rebinding() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let (bearer, port) = (served.bearer(), served.address.port());
     let status = |first: &str, hosts: &[&str]| {
         let mut head = vec![first.to_owned(), "connection: close".to_owned(), bearer.clone()];
@@ -210,7 +210,7 @@ fn rmcp_cve_2026_42559_mcp_sdks_cve_2025_66414_ollama_cve_2024_28224_dns_rebindi
 fn claude_code_cve_2025_52882_code_server_cve_2023_26114_jupyter_server_proxy_cve_2024_28179_socket_hijacking()
  {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let path = format!("{}/stream", served.session());
     let visit = served.ask("GET", &format!("/?token={}", served.token), &[], "");
     let cookie = format!("cookie: {}", visit.line("set-cookie").unwrap().split(';').next().unwrap());
@@ -243,7 +243,7 @@ fn claude_code_cve_2025_52882_code_server_cve_2023_26114_jupyter_server_proxy_cv
 #[test]
 fn opencode_cve_2026_22813_the_page_runs_only_its_own_scripts() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     for path in ["/", "/no/such/thing", "/api/agent/sessions"] {
         for bearer in [served.bearer(), "x: y".to_owned()] {
             let answer = served.ask("GET", path, &[&bearer, "accept: text/html"], "");
@@ -262,7 +262,7 @@ fn opencode_cve_2026_22813_the_page_runs_only_its_own_scripts() {
 #[test]
 fn openclaw_cve_2026_25253_the_token_leaves_the_address_at_once_and_works_there_once() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let visit = || served.ask("GET", &format!("/?token={}", served.token), &["accept: text/html"], "");
     let first = visit();
     assert_eq!((first.status, first.line("location")), (303, Some("/")));
@@ -291,7 +291,7 @@ fn openclaw_cve_2026_25253_the_token_leaves_the_address_at_once_and_works_there_
 #[test]
 fn who_guesses_is_slowed_down_and_who_has_a_token_is_not() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let guess = || served.ask("GET", "/api/agent/sessions", &["authorization: Bearer sysop_guess"], "");
     let first = guess();
     assert_eq!(first.status, 401);
@@ -303,7 +303,7 @@ fn who_guesses_is_slowed_down_and_who_has_a_token_is_not() {
 #[test]
 fn what_one_token_may_use_has_bounds() {
     let world = demo();
-    let served = Served::start(&world, &["--max-connections", "2"]);
+    let served = ServeProcess::start(&world, &["--max-connections", "2"]);
     let session = served.session();
     let open = || {
         let mut stream = served.connect();

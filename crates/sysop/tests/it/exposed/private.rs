@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::Served;
+use super::ServeProcess;
 use crate::World;
 use crate::support::{Mock, bash, say};
 
@@ -64,11 +64,11 @@ pub(crate) fn open_home(world: &World) {
 }
 
 #[test]
-fn sessions_tokens_audit_and_artefacts_are_for_their_owner_only() {
+fn sessions_tokens_audit_and_artifacts_are_for_their_owner_only() {
     let mock = Mock::start(&[("much", vec![bash("seq 100000"), say("Done.")])]);
     let world = World::with_openai(&mock.url());
     open_home(&world);
-    let served = Served::start(&world, &["--approve", "auto"]);
+    let served = ServeProcess::start(&world, &["--approve", "auto"]);
     let session = served.session();
     served.call("POST", &format!("{session}/messages"), &json!({ "content": "much" }));
     served.follow(&session, "assistant.done");
@@ -91,7 +91,7 @@ fn a_key_that_others_can_read_is_warned_of() {
     for (mode, warned) in [(0o600, false), (0o640, false), (0o644, true)] {
         fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
         let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
-        let served = Served::start(&world, &["--tls-cert", cert, "--tls-key", key]);
+        let served = ServeProcess::start(&world, &["--tls-cert", cert, "--tls-key", key]);
         served.running.signal(rustix::process::Signal::TERM);
         let run = served.running.finish();
         assert_eq!(run.err.contains("everybody on this machine can read"), warned, "{mode:o}: {run:?}");

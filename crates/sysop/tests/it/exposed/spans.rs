@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Served, eventually};
+use super::{ServeProcess, eventually};
 use crate::World;
 use crate::support::{Mock, RawServer, bash, call, http, say};
 
@@ -46,7 +46,7 @@ fn a_turn_its_model_calls_and_its_tool_calls_are_spans_of_one_trace_without_what
         .variable("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url())
         .variable("OTEL_SERVICE_NAME", "the-ops-server")
         .file("work/a.txt", "canary-of-the-file\n");
-    let served = Served::start(&world, &["--approve", "auto"]);
+    let served = ServeProcess::start(&world, &["--approve", "auto"]);
     let session = served.session();
     let prompt = json!({
         "content": "canary-of-the-prompt",
@@ -99,7 +99,7 @@ fn what_is_left_is_told_at_the_end_and_a_collector_that_fails_stops_nothing() {
     let mock = Mock::start(&[("hello", vec![say("Hello.")])]);
     let config = format!("otlp_endpoint = \"{}\"\n", collector.url());
     let world = World::with_openai(&mock.url()).file(".config/sysop/config.toml", &config);
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let session = served.session();
     for turn in 1..=2 {
         served.call("POST", &format!("{session}/messages"), &json!({ "content": "hello" }));
@@ -114,7 +114,7 @@ fn what_is_left_is_told_at_the_end_and_a_collector_that_fails_stops_nothing() {
     assert!(told.len() >= 2 && run.err.contains("the collector of spans takes none"), "{told:?} {run:?}");
     let first = World::with_openai(&mock.url());
     let before = collector.bodies().len();
-    let served = Served::start(&first, &[]);
+    let served = ServeProcess::start(&first, &[]);
     let session = served.session();
     served.call("POST", &format!("{session}/messages"), &json!({ "content": "hello" }));
     served.follow(&session, "assistant.done");

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::{Served, eventually};
+use super::{ServeProcess, eventually};
 use crate::World;
 use crate::support::DEADLINE;
 
@@ -21,7 +21,7 @@ fn certify(world: &World) -> CertificateDer<'static> {
 }
 
 /// What a server whose certificate is trusted answers; nothing where it shows another.
-fn ask(served: &Served, trusted: &CertificateDer<'static>, path: &str) -> Option<String> {
+fn ask(served: &ServeProcess, trusted: &CertificateDer<'static>, path: &str) -> Option<String> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -48,7 +48,7 @@ fn the_server_speaks_tls_and_reads_its_certificate_again_on_sighup() {
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
     // With TLS it may be reached from elsewhere.
     let served =
-        Served::with(&world, &["serve", "--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key]);
+        ServeProcess::with(&world, &["serve", "--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key]);
     assert!(served.running.out.wait_for_text("\n").contains("https://"));
     let visit = ask(&served, &first, &format!("/?token={}", served.token)).unwrap();
     let cookie = visit.lines().find(|line| line.starts_with("set-cookie: __Host-sysop-")).expect("a cookie");

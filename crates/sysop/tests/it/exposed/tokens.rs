@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use super::{Served, eventually};
+use super::{ServeProcess, eventually};
 use crate::World;
 
 fn demo() -> World {
@@ -40,7 +40,7 @@ fn is_in_files(folder: &std::path::Path, wanted: &str) -> bool {
 fn a_token_is_shown_once_and_never_kept() {
     let world = demo();
     let token = create(&world, "operate");
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let bearer = format!("authorization: Bearer {token}");
     assert_eq!(served.ask("GET", "/api/agent/sessions", &[&bearer], "").status, 200);
     let list = world.finish(&["token", "list"]);
@@ -60,13 +60,13 @@ fn a_token_is_shown_once_and_never_kept() {
 fn tokens_survive_a_restart() {
     let world = demo();
     let token = create(&world, "read");
-    let first = Served::start(&world, &[]);
+    let first = ServeProcess::start(&world, &[]);
     let start = first.token.clone();
     let visit = first.ask("GET", &format!("/?token={start}"), &[], "");
     let cookie = visit.line("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let port = first.address.port().to_string();
     first.running.kill();
-    let second = Served::with(&world, &["serve", "--port", &port]);
+    let second = ServeProcess::with(&world, &["serve", "--port", &port]);
     assert_ne!(second.token, start);
     for token in [token, start, second.token.clone()] {
         let bearer = format!("authorization: Bearer {token}");
@@ -83,7 +83,7 @@ fn tokens_survive_a_restart() {
 fn a_token_for_reading_watches_and_does_nothing_else() {
     let world = demo();
     let token = create(&world, "read");
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let session = served.session();
     let bearer = format!("authorization: Bearer {token}");
     for path in ["/api/agent/sessions", &session, &format!("{session}/events"), "/metrics"] {
@@ -105,9 +105,9 @@ fn a_token_for_reading_watches_and_does_nothing_else() {
 }
 
 #[test]
-fn a_server_that_runs_honours_revocation_at_once() {
+fn a_server_that_runs_honors_revocation_at_once() {
     let world = demo();
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let session = served.session();
     let token = create(&world, "operate");
     let bearer = format!("authorization: Bearer {token}");
@@ -138,7 +138,7 @@ fn a_server_that_runs_honours_revocation_at_once() {
 fn the_list_says_when_a_token_was_used() {
     let world = demo();
     let token = create(&world, "read");
-    let served = Served::start(&world, &[]);
+    let served = ServeProcess::start(&world, &[]);
     let bearer = format!("authorization: Bearer {token}");
     assert_eq!(served.ask("GET", "/metrics", &[&bearer], "").status, 200);
     eventually("it was used", || {

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::world::{Balancer, Client, Database, Model, Node, Reach, exported, token, wait_for, wait_until};
+use super::world::{
+    Balancer, Client, Database, Model, Node, NodeClient, exported, token, wait_for, wait_until,
+};
 use crate::World;
 use crate::pg::Server;
 use crate::support::{DEADLINE, bash, say};
@@ -26,7 +28,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 
 /// What goes wrong; each of it once in a run, in any order.
 #[derive(Debug, Clone, Copy)]
-enum Blow {
+enum ChaosEvent {
     /// A node is killed, and another started in its place.
     Kill,
     /// A node stands still until it counts as dead, and for a while longer.
@@ -49,8 +51,8 @@ impl Random {
         usize::try_from((z ^ (z >> 31)) % limit as u64).unwrap()
     }
 
-    fn blows(&mut self) -> Vec<Blow> {
-        let mut left = vec![Blow::Kill, Blow::Freeze, Blow::Crash, Blow::Cut];
+    fn blows(&mut self) -> Vec<ChaosEvent> {
+        let mut left = vec![ChaosEvent::Kill, ChaosEvent::Freeze, ChaosEvent::Crash, ChaosEvent::Cut];
         let mut blows = Vec::new();
         while !left.is_empty() {
             blows.push(left.swap_remove(self.below(left.len())));
@@ -94,7 +96,7 @@ fn work(mut client: Client, number: usize, stop: &AtomicBool, ended: &Sender<usi
 }
 
 /// Waits until a session has nothing to do any more: what was said twice to it may still be at work.
-fn rest(reach: &Reach, session: &str) {
+fn rest(reach: &NodeClient, session: &str) {
     let path = format!("/api/agent/sessions/{session}");
     wait_until(&format!("{session} comes to its end"), || {
         let state = reach.ask("GET", &path, &Value::Null).map(|(_, shown)| shown["state"]["state"].clone());
@@ -106,9 +108,9 @@ fn rest(reach: &Reach, session: &str) {
 }
 
 /// Ends the clients' work, however the test ends.
-struct Stopping<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Stopping<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -154,16 +156,16 @@ impl Chaos {
         Node::start(world, &self.database, self.root.path(), &["--allow-host", &allowed])
     }
 
-    fn strike(&mut self, blow: Blow, random: &mut Random, ended: &Receiver<usize>) {
+    fn strike(&mut self, blow: ChaosEvent, random: &mut Random, ended: &Receiver<usize>) {
         let chosen = random.below(NODES);
         match blow {
-            Blow::Kill => {
+            ChaosEvent::Kill => {
                 let Node { world, running, .. } = self.nodes.remove(chosen);
                 running.kill();
                 self.nodes.insert(chosen, self.node(world));
                 self.balancer.nodes.lock().unwrap()[chosen] = self.nodes[chosen].address;
             }
-            Blow::Freeze => {
+            ChaosEvent::Freeze => {
                 let frozen = &self.nodes[chosen];
                 frozen.running.signal(Signal::STOP);
                 let name = frozen.name();
@@ -174,11 +176,11 @@ impl Chaos {
                 wait_for_turns(ended, random.below(SESSIONS));
                 self.nodes[chosen].running.signal(Signal::CONT);
             }
-            Blow::Crash => {
+            ChaosEvent::Crash => {
                 self.server.crash();
                 self.server.start_again();
             }
-            Blow::Cut => {
+            ChaosEvent::Cut => {
                 let cut = "(SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity \
                            WHERE datname = current_database() AND pid <> pg_backend_pid())";
                 assert!(self.database.holds(cut), "there was nothing to cut");
@@ -245,7 +247,7 @@ fn whatever_goes_wrong_under_load_nothing_is_lost_and_nothing_runs_twice() {
     let outside = World::new();
     let mut chaos = Chaos::start(&outside);
     let token = token(&outside, &chaos.database);
-    let reach = Reach { address: chaos.balancer.address, token, patience: SILENCE };
+    let reach = NodeClient { address: chaos.balancer.address, token, patience: SILENCE };
 
     let stop = AtomicBool::new(false);
     let (tell, ended) = channel();
@@ -257,7 +259,7 @@ fn whatever_goes_wrong_under_load_nothing_is_lost_and_nothing_runs_twice() {
             })
             .collect();
         // However this ends, the clients do too.
-        let _stopping = Stopping(&stop);
+        let _stopping = StopOnDrop(&stop);
         wait_for_turns(&ended, SESSIONS);
         for blow in random.blows() {
             eprintln!("{blow:?}");
@@ -277,7 +279,7 @@ fn whatever_goes_wrong_under_load_nothing_is_lost_and_nothing_runs_twice() {
         interrupted += cut_short;
     }
     for node in &chaos.nodes {
-        let reach = Reach::of(node, &reach.token);
+        let reach = NodeClient::of(node, &reach.token);
         wait_for("each node is ready again", || reach.missing().is_none().then_some(()));
     }
     eprintln!("{turns} turns ended, {interrupted} calls were interrupted");

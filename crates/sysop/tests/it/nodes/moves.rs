@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::world::{Client, Database, Model, Node, Reach, exported, token, wait_for, wait_until};
+use super::world::{Client, Database, Model, Node, NodeClient, exported, token, wait_for, wait_until};
 use crate::World;
 use crate::support::{DEADLINE, bash, call, say};
 
@@ -34,8 +34,8 @@ impl Pair {
         Self { _outside: outside, _model: model, database, root, nodes, token }
     }
 
-    fn reaches(&self) -> [Reach; 2] {
-        self.nodes.each_ref().map(|node| Reach::of(node, &self.token))
+    fn reaches(&self) -> [NodeClient; 2] {
+        self.nodes.each_ref().map(|node| NodeClient::of(node, &self.token))
     }
 
     /// Which of them has a session.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::world::{Client, Database, Model, Node, Reach, exported, token, wait_for, wait_until};
+use super::world::{Client, Database, Model, Node, NodeClient, exported, token, wait_for, wait_until};
 use crate::World;
 use crate::pg::Server;
 use crate::support::{bash, say};
@@ -29,7 +29,7 @@ fn sessions_go_on_by_themselves_when_their_database_is_back() {
     let start = || Node::start(World::with_openai(&model.url), &database, outside.home(), &[]);
     let nodes = [start(), start()];
     let token = token(&outside, &database);
-    let reaches = nodes.each_ref().map(|node| Reach::of(node, &token));
+    let reaches = nodes.each_ref().map(|node| NodeClient::of(node, &token));
     let id = reaches[0].create();
     let mut clients = reaches.each_ref().map(|reach| Client::new(reach, &id));
     clients[0].turn("greet");
@@ -77,7 +77,7 @@ fn a_node_without_its_database_says_so_ends_in_time_and_never_tells_its_password
     let said = running.out.wait_for("address", |said| said.contains('\n'));
     let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
     let (address, token) = url.trim_start_matches("http://").split_once("/?token=").unwrap();
-    let reach = Reach {
+    let reach = NodeClient {
         address: address.parse().unwrap(),
         token: token.to_owned(),
         patience: crate::support::DEADLINE,

@@ -142,14 +142,14 @@ pub(crate) fn exported(world: &World, database: &Database, session: &str) -> Vec
 
 /// How a server is reached.
 #[derive(Clone)]
-pub(crate) struct Reach {
+pub(crate) struct NodeClient {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     /// How long nothing may be heard.
     pub(crate) patience: Duration,
 }
 
-impl Reach {
+impl NodeClient {
     pub(crate) fn of(node: &Node, token: &str) -> Self {
         Self { address: node.address, token: token.to_owned(), patience: DEADLINE }
     }
@@ -244,7 +244,7 @@ impl Events {
 
 /// What one client was told of its session, over all its connections.
 pub(crate) struct Client {
-    pub(crate) reach: Reach,
+    pub(crate) reach: NodeClient,
     pub(crate) session: String,
     /// Behind this it goes on when it connects again.
     pub(crate) acknowledged: u64,
@@ -255,7 +255,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(reach: &Reach, session: &str) -> Self {
+    pub(crate) fn new(reach: &NodeClient, session: &str) -> Self {
         Self {
             reach: reach.clone(),
             session: session.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Far, outcomes, results};
+use super::{RemoteMachineRig, outcomes, results};
 use crate::support::{bash, call, say};
 
 /// Says that it began, and never ends by itself.
@@ -12,8 +12,10 @@ fn endless(far_file: &str) -> String {
 
 #[test]
 fn a_command_whose_connection_is_lost_is_unknown_and_not_run_again() {
-    let far =
-        Far::with(&[("long", vec![bash(&endless("runs")), bash("wc -l < runs"), say("It was cut off.")])]);
+    let far = RemoteMachineRig::with(&[(
+        "long",
+        vec![bash(&endless("runs")), bash("wc -l < runs"), say("It was cut off.")],
+    )]);
     let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "the long one"]);
     far.wait_for("begun");
     far.sshd.kill_connections();
@@ -30,7 +32,7 @@ fn a_command_whose_connection_is_lost_is_unknown_and_not_run_again() {
 
 #[test]
 fn a_routine_whose_connection_is_lost_has_failed() {
-    let mut far = Far::with(&[]);
+    let mut far = RemoteMachineRig::with(&[]);
     let path = ".config/sysop/config.toml";
     let config = fs::read_to_string(far.world.home().join(path)).unwrap();
     far.world = far.world.file(path, &format!("{config}[routines.long]\ncmd = '{}'\n", endless("runs")));
@@ -48,8 +50,10 @@ fn a_terminal_whose_connection_is_lost_is_unknown_and_opened_anew() {
     let run_command =
         |command: &str| call("run_command", serde_json::json!({ "command": command, "reasoning": "" }));
     let long = format!("sh -c '{}'", endless("runs"));
-    let far =
-        Far::with(&[("long", vec![run_command(&long), run_command("cat runs"), say("It was cut off.")])]);
+    let far = RemoteMachineRig::with(&[(
+        "long",
+        vec![run_command(&long), run_command("cat runs"), say("It was cut off.")],
+    )]);
     let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "the long one"]);
     far.wait_for("begun");
     far.sshd.kill_connections();
@@ -66,7 +70,7 @@ fn a_terminal_whose_connection_is_lost_is_unknown_and_opened_anew() {
 /// As a power cut would: the session is gone on with where it was, and the machine is the same.
 #[test]
 fn a_session_is_gone_on_with_on_its_own_machine() {
-    let far = Far::with(&[
+    let far = RemoteMachineRig::with(&[
         ("long", vec![bash(&endless("runs")), say("never said")]),
         ("go on", vec![bash("cat runs"), say("It had run once.")]),
     ]);

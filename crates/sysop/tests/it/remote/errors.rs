@@ -2,17 +2,17 @@
 
 use std::fs;
 
-use super::{Far, outcomes, results, text};
+use super::{RemoteMachineRig, outcomes, results, text};
 use crate::Run;
 use crate::support::{bash, say};
 
 /// Runs a routine there, which is the shortest way to a connection.
-fn routine(far: &Far, host: &str) -> Run {
+fn routine(far: &RemoteMachineRig, host: &str) -> Run {
     far.world.finish(&["run", "--host", host, "--approve", "auto", "look"])
 }
 
-fn far() -> Far {
-    let mut far = Far::with(&[]);
+fn far() -> RemoteMachineRig {
+    let mut far = RemoteMachineRig::with(&[]);
     let path = ".config/sysop/config.toml";
     let config = fs::read_to_string(far.world.home().join(path)).unwrap();
     far.world = far.world.file(path, &format!("{config}[routines.look]\ncmd = 'echo seen'\n"));
@@ -86,7 +86,7 @@ fn a_path_that_is_too_long_for_a_socket_keeps_nobody_out() {
 
 #[test]
 fn a_task_with_a_model_tells_it_why_nothing_runs() {
-    let far = Far::with(&[("look", vec![bash("echo seen"), say("It is closed.")])]);
+    let far = RemoteMachineRig::with(&[("look", vec![bash("echo seen"), say("It is closed.")])]);
     far.sshd.configure("Host closed\n  HostName 127.0.0.1\n  Port 1\n");
     let run = far.world.finish(&["exec", "--host", "closed", "--approve", "auto", "look"]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "It is closed.\n"), "{run:?}");

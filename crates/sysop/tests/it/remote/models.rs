@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::{Far, outcomes, text};
+use super::{RemoteMachineRig, outcomes, text};
 use crate::person::{Person, at_a_terminal};
 use crate::support::{DEADLINE, bash, processes_with, say};
 use crate::viewer::Viewer;
@@ -27,8 +27,8 @@ esac
 "#;
 
 /// A far machine with a program `ollama` that answers so.
-fn with_program(answers: &[&str]) -> Far {
-    let far = Far::with_sshd("AllowTcpForwarding no", &[]);
+fn with_program(answers: &[&str]) -> RemoteMachineRig {
+    let far = RemoteMachineRig::with_sshd("AllowTcpForwarding no", &[]);
     // What is not found on PATH is looked for here.
     let folder = far.there(".local/bin");
     fs::create_dir_all(&folder).unwrap();
@@ -41,8 +41,8 @@ fn with_program(answers: &[&str]) -> Far {
 }
 
 /// A far machine whose Ollama is the scripted one, at the port that its own environment names.
-fn with_server(scenarios: &[(&str, Vec<serde_json::Value>)]) -> Far {
-    let far = Far::with(scenarios);
+fn with_server(scenarios: &[(&str, Vec<serde_json::Value>)]) -> RemoteMachineRig {
+    let far = RemoteMachineRig::with(scenarios);
     let address = far.mock.address();
     // What sshd starts is told by the login shell's own file.
     fs::write(far.there(".bashrc"), format!("export OLLAMA_HOST={address}\n")).unwrap();
@@ -85,7 +85,7 @@ fn a_session_that_goes_on_asks_the_models_of_its_host() {
 }
 
 /// Lets `first` reach the machine of `second` as well, under another name.
-fn joined(first: &Far, second: &Far, name: &str) {
+fn joined(first: &RemoteMachineRig, second: &RemoteMachineRig, name: &str) {
     let path = |file: &str| text(&second.sshd.path(file));
     first.sshd.configure(&format!(
         "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {}\n  UserKnownHostsFile {}\n",
@@ -101,7 +101,8 @@ fn a_session_left_running_keeps_asking_the_models_of_its_own_host() {
     let first = with_server(&[("count", vec![bash(wait), say("There are four.")])]);
     let second = with_server(&[("count", vec![say("I know nothing of files.")])]);
     joined(&first, &second, "other");
-    let asked = |far: &Far| far.mock.requests().iter().filter(|it| it.path == "/api/chat").count();
+    let asked =
+        |far: &RemoteMachineRig| far.mock.requests().iter().filter(|it| it.path == "/api/chat").count();
     at_a_terminal(async {
         let line = ["--host", "far", "--model", "ollama+ssh/qwen3", "--approve", "auto", "count them"];
         let mut viewer = Viewer::sits_down(&first.world, &line);
@@ -147,12 +148,12 @@ fn a_config_of_jexida_works_as_it_did_there() {
     let answer = json!({ "type": "answer", "text": "Four gigabytes are free." });
     let far = with_program(&[&shell.to_string(), &answer.to_string()]);
     fs::remove_file(far.world.home().join(".config/sysop/config.toml")).unwrap();
-    let Far { sshd, mock, world } = far;
+    let RemoteMachineRig { sshd, mock, world } = far;
     let config = "[connection]\nhost = 'far'\nuser = 'root'\n[model]\nname = 'phi3'\n[routines]\n\
                   look = { description = 'Look', cmd = 'echo looked' }\n";
     let mut world = world.file(".jexida/config.toml", config);
     world.environment.retain(|(name, _)| name == "SYSOP_SSH_CONFIG" || name == "OLLAMA_HOST");
-    let far = Far { sshd, mock, world };
+    let far = RemoteMachineRig { sshd, mock, world };
     at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat"]);
         person.sees("ollama+ssh/phi3").await;

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Far, outcomes, text};
+use super::{RemoteMachineRig, outcomes, text};
 use crate::person::{Person, at_a_terminal};
 use crate::support::say;
 
@@ -17,7 +17,7 @@ fn typed(log: &[Value]) -> Vec<(String, Value)> {
 
 #[test]
 fn a_person_works_in_the_terminal_there_and_comes_back() {
-    let far = Far::with(&[("hello", vec![say("Hello to you.")])]);
+    let far = RemoteMachineRig::with(&[("hello", vec![say("Hello to you.")])]);
     fs::write(far.there(".profile"), "PS1='there$ '\n").unwrap();
     at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", "far"]);
@@ -51,7 +51,7 @@ fn a_person_works_in_the_terminal_there_and_comes_back() {
 
 #[test]
 fn a_command_typed_there_is_shown_with_where_and_how_it_ended() {
-    let far = Far::with(&[]);
+    let far = RemoteMachineRig::with(&[]);
     at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", "root@far"]);
         person.sees("›").await;
@@ -76,7 +76,7 @@ fn a_command_typed_there_is_shown_with_where_and_how_it_ended() {
 
 #[test]
 fn another_machine_is_chosen_in_the_middle_of_a_conversation() {
-    let far = Far::with(&[]);
+    let far = RemoteMachineRig::with(&[]);
     let root = text(&far.there(""));
     at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat"]);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Far, files_with, outcomes, processes_given, results, text, with_passphrase};
+use super::{RemoteMachineRig, files_with, outcomes, processes_given, results, text, with_passphrase};
 use crate::exposed::private::{is_private, open_home};
 use crate::person::{Person, at_a_terminal};
 use crate::support::{bash, call, say};
@@ -17,7 +17,7 @@ fn word(test: &str) -> String {
 }
 
 /// Nothing of ours holds the secret, but where things are kept they are found.
-fn nothing_holds(far: &Far, secret: &str, known: &str) {
+fn nothing_holds(far: &RemoteMachineRig, secret: &str, known: &str) {
     assert!(!files_with(&far.world.data(), known).is_empty(), "the search finds what is there");
     let kept = files_with(far.world.home(), secret);
     assert_eq!(kept, Vec::<std::path::PathBuf>::new());
@@ -33,7 +33,7 @@ fn nothing_holds(far: &Far, secret: &str, known: &str) {
 }
 
 /// The same while it runs: no process was given it where others can read.
-fn nobody_was_given(far: &Far, secret: &str) {
+fn nobody_was_given(far: &RemoteMachineRig, secret: &str) {
     assert!(!processes_given(&far.mark()).is_empty(), "the search finds what is there");
     assert_eq!(processes_given(secret), Vec::<String>::new());
 }
@@ -41,7 +41,7 @@ fn nobody_was_given(far: &Far, secret: &str) {
 #[test]
 fn a_host_key_and_a_passphrase_are_asked_for_and_the_run_goes_on() {
     let (secret, wrong) = (word("passphrase"), word("wrong"));
-    let far = Far::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
+    let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
     with_passphrase(&far.sshd, &secret);
     fs::write(far.sshd.path("known_hosts"), "").unwrap();
     let seen = at_a_terminal(async {
@@ -78,7 +78,7 @@ fn a_host_key_and_a_passphrase_are_asked_for_and_the_run_goes_on() {
 #[test]
 fn a_passphrase_that_is_refused_keeps_the_session() {
     let secret = word("refused");
-    let far = Far::with(&[
+    let far = RemoteMachineRig::with(&[
         ("look", vec![bash("echo looked around"), say("I cannot get in.")]),
         ("again", vec![bash("echo inside now"), say("Now I can.")]),
     ]);
@@ -112,7 +112,7 @@ fn a_passphrase_that_is_refused_keeps_the_session() {
 #[test]
 fn a_task_on_a_terminal_asks_for_the_passphrase_there() {
     let secret = word("exec");
-    let far = Far::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
+    let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
     with_passphrase(&far.sshd, &secret);
     let (code, seen) = at_a_terminal(async {
         let line = ["exec", "--host", "far", "--approve", "auto", "look around"];
@@ -131,7 +131,7 @@ fn a_task_on_a_terminal_asks_for_the_passphrase_there() {
 /// Who asks for ssh is a process too, and so is ssh while it waits for the answer.
 #[test]
 fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
-    let far = Far::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
+    let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
     with_passphrase(&far.sshd, &word("killed"));
     at_a_terminal(async {
         let line = ["chat", "--host", "far", "--approve", "auto", "look around"];
@@ -146,7 +146,7 @@ fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
 #[test]
 fn ctrl_c_refuses_and_then_stops_the_turn() {
     let secret = word("stopped");
-    let far = Far::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
+    let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
     with_passphrase(&far.sshd, &secret);
     fs::write(far.sshd.path("known_hosts"), "").unwrap();
     at_a_terminal(async {
@@ -171,7 +171,7 @@ fn ctrl_c_refuses_and_then_stops_the_turn() {
 }
 
 /// A program that asks on its terminal as `sudo` does, without an echo; it lets in who knows the word.
-fn asker(far: &Far, secret: &str) -> String {
+fn asker(far: &RemoteMachineRig, secret: &str) -> String {
     let script = format!(
         "#!/bin/sh\nwanted='{secret}'\nwhile :; do\nstty -echo </dev/tty\nprintf '[sudo] password for me: ' >/dev/tty\n\
          IFS= read -r given </dev/tty\nstty echo </dev/tty\necho >/dev/tty\n\
@@ -188,7 +188,7 @@ fn run_command(command: &str) -> Value {
 }
 
 /// A person answers in the middle of a run; `command` asks for the password.
-fn a_password_is_entered(far: &Far, host: &str, secret: &str, wrong: &str, said: &str) {
+fn a_password_is_entered(far: &RemoteMachineRig, host: &str, secret: &str, wrong: &str, said: &str) {
     let seen = at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", host]);
         person.sees("›").await;
@@ -228,7 +228,7 @@ fn a_password_is_entered(far: &Far, host: &str, secret: &str, wrong: &str, said:
 #[test]
 fn a_password_in_the_middle_of_a_run_is_entered_by_a_person() {
     let (secret, wrong) = (word("stand-in"), word("not-it"));
-    let mut far = Far::with(&[]);
+    let mut far = RemoteMachineRig::with(&[]);
     let asker = asker(&far, &secret);
     far.mock = crate::support::Mock::start(&[("clean", vec![run_command(&asker), say("It is clean.")])]);
     let far = far.with_model();
@@ -238,7 +238,7 @@ fn a_password_in_the_middle_of_a_run_is_entered_by_a_person() {
 #[test]
 fn without_a_terminal_a_password_ends_the_task() {
     let secret = word("nobody");
-    let mut far = Far::with(&[]);
+    let mut far = RemoteMachineRig::with(&[]);
     let asker = asker(&far, &secret);
     far.mock = crate::support::Mock::start(&[("clean", vec![run_command(&asker), say("never said")])]);
     let far = far.with_model();
@@ -265,7 +265,7 @@ fn sudo_there_is_answered_by_a_person() {
     let (secret, wrong) = (word("sudo"), word("not-sudo"));
     let _gone = SudoUser::with(&secret);
     let command = format!("setpriv --reuid {SUDO_USER} --clear-groups sh -c 'sudo -k; sudo id -un'");
-    let far = Far::with(&[("clean", vec![run_command(&command), say("It is clean.")])]);
+    let far = RemoteMachineRig::with(&[("clean", vec![run_command(&command), say("It is clean.")])]);
     a_password_is_entered(&far, "far", &secret, &wrong, "root");
 }
 
@@ -308,8 +308,10 @@ impl Drop for SudoUser {
 
 #[test]
 fn the_sockets_of_a_connection_are_for_their_owner_only() {
-    let far =
-        Far::with(&[("wait", vec![bash("touch begun; until [ -e go ]; do sleep 0.05; done"), say("Done.")])]);
+    let far = RemoteMachineRig::with(&[(
+        "wait",
+        vec![bash("touch begun; until [ -e go ]; do sleep 0.05; done"), say("Done.")],
+    )]);
     open_home(&far.world);
     let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "wait"]);
     far.wait_for("begun");

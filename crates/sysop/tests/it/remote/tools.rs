@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Far, outcomes, results};
+use super::{RemoteMachineRig, outcomes, results};
 use crate::support::{bash, call, lines_of_json, processes_with, say};
 
 fn run_command(command: &str) -> Value {
@@ -17,15 +17,15 @@ fn the_task() -> Vec<Value> {
         call("write_file", json!({ "path": "notes.txt", "content": "one\ntwo\n" })),
         call("edit_file", json!({ "path": "notes.txt", "old_string": "two", "new_string": "three" })),
         call("read_file", json!({ "path": "notes.txt" })),
-        run_command("cd sub && export COLOUR=blue"),
-        run_command("echo \"$COLOUR in ${PWD##*/}\"; (exit 4)"),
+        run_command("cd sub && export COLOR=blue"),
+        run_command("echo \"$COLOR in ${PWD##*/}\"; (exit 4)"),
         say("All done."),
     ]
 }
 
 #[test]
 fn every_tool_works_there_and_the_log_tells_of_it() {
-    let far = Far::with(&[("do it", the_task())]);
+    let far = RemoteMachineRig::with(&[("do it", the_task())]);
     let (home, world) = (super::text(&far.there("")), &far.world);
     let line = ["exec", "--host", "root@far", "--root", &home, "--approve", "auto", "do it"];
     let run = world.finish(&line);
@@ -52,7 +52,7 @@ fn every_tool_works_there_and_the_log_tells_of_it() {
 
 #[test]
 fn programs_read_where_it_ran_and_how_it_ended() {
-    let far = Far::with(&[("do it", the_task())]);
+    let far = RemoteMachineRig::with(&[("do it", the_task())]);
     let run = far.world.finish(&["exec", "--json", "--host", "far", "--approve", "auto", "do it"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     let messages = lines_of_json(&run.out);
@@ -68,7 +68,7 @@ fn programs_read_where_it_ran_and_how_it_ended() {
 /// The connection, a command in a session of its own, and the terminal: all go with the process that has them.
 #[test]
 fn a_killed_program_leaves_no_connection_behind() {
-    let far = Far::with(&[(
+    let far = RemoteMachineRig::with(&[(
         "wait",
         vec![run_command("echo first"), bash("touch begun; exec sleep 3600"), say("never said")],
     )]);
@@ -86,8 +86,10 @@ fn a_killed_program_leaves_no_connection_behind() {
 #[test]
 fn a_stopped_program_leaves_nothing_running_there() {
     let name = format!("sleep 37{}", std::process::id());
-    let far =
-        Far::with(&[("wait", vec![bash(&format!("touch begun; {name}; touch ended")), say("never said")])]);
+    let far = RemoteMachineRig::with(&[(
+        "wait",
+        vec![bash(&format!("touch begun; {name}; touch ended")), say("never said")],
+    )]);
     let running = far.world.start(&["exec", "--host", "far", "--approve", "auto", "wait"]);
     far.wait_for("begun");
     running.signal(Signal::INT);
@@ -101,7 +103,7 @@ fn a_stopped_program_leaves_nothing_running_there() {
 
 #[test]
 fn the_doctor_reaches_the_machine() {
-    let far = Far::with(&[]);
+    let far = RemoteMachineRig::with(&[]);
     let run = far.world.finish(&["doctor", "--host", "far"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.out.lines().any(|line| line.starts_with("ok") && line.contains(" far")), "{}", run.out);

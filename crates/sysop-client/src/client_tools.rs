@@ -1,0 +1,366 @@
+//! This machine's tools, lent to a session on a server: each call is run once, inside what the person here allows,
+//! and its end is told in a line.
+
+mod ledger;
+mod local_policy;
+mod local_prompts;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use sysop_core::event::{ConfigChange, Input, Origin};
+use sysop_core::id::{CallId, SessionId};
+use sysop_core::message::ToolCall;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{ApprovalMode, Policy};
+use sysop_core::question::{QuestionId, QuestionKind};
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter, Terminal};
+use sysop_wire::{ClientMessage, Envelope, ManifestTool, ToolResult};
+use tokio_util::task::TaskTracker;
+
+use self::ledger::{CallClaim, Ledger};
+use self::local_policy::{LocalPolicy, LocalVerdict, ProposedCall};
+use self::local_prompts::{CurrentSessionPrompter, LocalPrompts};
+use crate::api::sentence;
+use crate::fanout::UpdateFanout;
+use crate::{ClientError, ServerAddress};
+
+pub(crate) use self::local_prompts::LOCAL_QUESTION_IDS_FROM;
+
+/// How many calls may run at a time; a session has one, or the few of one reply.
+const RUNNING_MAX: usize = 16;
+/// How often a running call says that it runs.
+const RUNS_STILL: Duration = Duration::from_secs(20);
+/// How many written files a line names.
+const FILES_NAMED_MAX: usize = 4;
+/// How many characters of a call a line shows.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// What is lent, and on which terms.
+pub struct LocalToolsSettings {
+    /// The tools.
+    pub host: Arc<dyn Host>,
+    /// The root of its file tools, for people and the model.
+    pub root: String,
+    /// Only these of its tools; all without it.
+    pub tools: Option<Vec<String>>,
+    /// How much runs without the person here.
+    pub approve: ApprovalMode,
+    /// Patterns of commands that ask.
+    pub dangerous: Vec<String>,
+    /// Patterns of commands that never run.
+    pub deny: Vec<String>,
+    /// The folder of the ledgers of calls; made when it is needed.
+    pub ledgers: PathBuf,
+}
+
+/// This machine's tools, on the terms of the person here.
+pub struct LocalTools {
+    host: Arc<dyn Host>,
+    root: String,
+    tools: Vec<ToolSpec>,
+    approve: ApprovalMode,
+    policy: Policy,
+    ledgers: PathBuf,
+    people: Arc<CurrentSessionPrompter>,
+}
+
+impl LocalTools {
+    /// Makes the terms; lends nothing yet.
+    ///
+    /// # Errors
+    /// When a tool is named that the host does not have, or none is left.
+    pub fn new(settings: LocalToolsSettings) -> Result<Self, ClientError> {
+        let LocalToolsSettings { host, root, tools, approve, dangerous, deny, ledgers } = settings;
+        // Whether a task is complete is between the session and its model.
+        let offered: Vec<ToolSpec> =
+            host.tools().iter().filter(|tool| tool.effect != ToolEffect::Completes).cloned().collect();
+        let offered = match tools {
+            None => offered,
+            Some(names) => {
+                if let Some(none) = names.iter().find(|name| !offered.iter().any(|tool| tool.name == **name))
+                {
+                    let known: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+                    return Err(ClientError::Unknown(format!(
+                        "there is no tool {none:?} here; there are {}",
+                        known.join(", ")
+                    )));
+                }
+                offered.into_iter().filter(|tool| names.contains(&tool.name)).collect()
+            }
+        };
+        let people = Arc::new(CurrentSessionPrompter::default());
+        host.set_prompter(Arc::clone(&people) as Arc<dyn Prompter>);
+        let policy = Policy::new(&dangerous, &deny);
+        Ok(Self { host, root, tools: offered, approve, policy, ledgers, people })
+    }
+}
+
+/// What a lender needs of the connection.
+pub(crate) trait Uplink: Send + Sync {
+    /// Sends now, where there is a connection.
+    fn send_if_connected(&self, message: ClientMessage);
+}
+
+/// The tools of this machine, lent to one session.
+pub(crate) struct LocalToolExecutor {
+    local_tools: Arc<LocalTools>,
+    session: SessionId,
+    ledger: Ledger,
+    local_policy: Mutex<LocalPolicy>,
+    prompts: Arc<LocalPrompts>,
+    fanout: Arc<UpdateFanout>,
+    running: Mutex<HashMap<CallId, CancellationToken>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl LocalToolExecutor {
+    pub(crate) fn new(
+        local_tools: Arc<LocalTools>,
+        server: &ServerAddress,
+        session: SessionId,
+        fanout: Arc<UpdateFanout>,
+        stop: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Result<Self, ClientError> {
+        let ledger = Ledger::open(&local_tools.ledgers, &server.display_url(), session.as_str())?;
+        let prompts = Arc::new(LocalPrompts::new(Arc::clone(&fanout)));
+        local_tools.people.set_current(&prompts);
+        let local_policy = Mutex::new(LocalPolicy::new(local_tools.approve));
+        Ok(Self {
+            local_tools,
+            session,
+            ledger,
+            local_policy,
+            prompts,
+            fanout,
+            running: Mutex::default(),
+            stop,
+            tasks,
+        })
+    }
+
+    fn local_policy(&self) -> MutexGuard<'_, LocalPolicy> {
+        self.local_policy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The manifest.
+    pub(crate) fn manifest(&self) -> Vec<ManifestTool> {
+        let tools = self.local_tools.tools.iter();
+        tools
+            .map(|tool| ManifestTool {
+                name: tool.name.clone(),
+                description: tool.description.clone(),
+                parameters: (*tool.parameters).clone(),
+            })
+            .collect()
+    }
+
+    /// The root of its file tools.
+    pub(crate) fn root(&self) -> &str {
+        &self.local_tools.root
+    }
+
+    /// This machine's terminal, where one of the tools types into it.
+    pub(crate) fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        let types = self
+            .local_tools
+            .tools
+            .iter()
+            .any(|tool| tool.effect == ToolEffect::Keys || tool.name == "run_command");
+        if types { self.local_tools.host.terminal() } else { None }
+    }
+
+    /// The person here says something to the session.
+    pub(crate) fn observe_input(&self, input: &Input) {
+        let LocalTools { policy, tools, .. } = &*self.local_tools;
+        #[expect(clippy::wildcard_enum_match_arm, reason = "these allow something here")]
+        match input {
+            Input::Decision { call, decision, .. } => {
+                self.local_policy().record_decision(policy, tools, call, decision)
+            }
+            Input::Direct { tool, arguments, origin: Origin::User } => {
+                self.local_policy().record_typed(tool, arguments)
+            }
+            Input::Configure { change: ConfigChange::Approve(mode) } => self.local_policy().set_mode(*mode),
+            _ => {}
+        }
+    }
+
+    /// A call was proposed to whoever is connected.
+    pub(crate) fn record_proposal(&self, call: ToolCall, shown: String) {
+        self.local_policy().record_proposal(call.id.clone(), ProposedCall { call, shown });
+    }
+
+    /// The person here answers one of this machine's own questions.
+    pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
+        self.prompts.answer(id, answer)
+    }
+
+    /// The server wants a call run.
+    pub(crate) fn run(self: &Arc<Self>, call: ToolCall, origin: Origin, line: Arc<dyn Uplink>) {
+        match self.ledger.claim(&call.id) {
+            CallClaim::Running => {}
+            CallClaim::Done(result) => line.send_if_connected(ClientMessage::ToolResult(*result)),
+            CallClaim::Claimed => {
+                let cancel = self.stop.child_token();
+                let count = {
+                    let mut running = self.running();
+                    running.insert(call.id.clone(), cancel.clone());
+                    running.len()
+                };
+                let tool_executor = Arc::clone(self);
+                self.tasks.spawn(async move {
+                    let id = call.id.clone();
+                    let outcome = if count > RUNNING_MAX {
+                        Outcome::failed("the client runs too many calls already; nothing ran")
+                    } else {
+                        tool_executor.run_once(&call, origin, &line, cancel).await
+                    };
+                    tool_executor.fanout.notice(summary(&call, &outcome));
+                    let result = ToolResult::new(id.clone(), outcome);
+                    tool_executor.ledger.end(&result);
+                    tool_executor.running().remove(&id);
+                    line.send_if_connected(ClientMessage::ToolResult(result));
+                });
+            }
+        }
+    }
+
+    /// Nobody waits for a call any more, or it is to stop.
+    pub(crate) fn cancel(&self, call: &CallId) {
+        if let Some(cancel) = self.running().get(call) {
+            cancel.cancel();
+        }
+    }
+
+    /// Whether calls run.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.running().is_empty()
+    }
+
+    async fn run_once(
+        &self,
+        call: &ToolCall,
+        origin: Origin,
+        line: &Arc<dyn Uplink>,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        let Some(spec) = self.local_tools.tools.iter().find(|tool| tool.name == call.name) else {
+            return rejected(format!(
+                "`{}` is not among the tools that this client lends; nothing ran",
+                call.name
+            ));
+        };
+        let lives = self.send_keepalives(&call.id, line);
+        let done = async {
+            if let Err(why) = self.check_permission(spec, call, origin, &cancel).await {
+                return why;
+            }
+            let changes = local_policy::changes(&self.local_tools.policy, spec, call);
+            if let Err(error) = self.ledger.begin(&call.id, changes) {
+                let why = format!("the client's ledger of calls cannot be written ({error}); nothing ran");
+                return Outcome::failed(why);
+            }
+            let sink = self.sink(&call.id, line);
+            self.local_tools.host.run(call.clone(), sink, cancel.clone()).await
+        };
+        tokio::select! {
+            outcome = done => outcome,
+            () = lives => Outcome::failed("the clock of the client stopped"),
+        }
+    }
+
+    async fn check_permission(
+        &self,
+        spec: &ToolSpec,
+        call: &ToolCall,
+        origin: Origin,
+        cancel: &CancellationToken,
+    ) -> Result<(), Outcome> {
+        let prompt = match self.local_policy().evaluate(&self.local_tools.policy, spec, call, origin) {
+            LocalVerdict::Run => return Ok(()),
+            LocalVerdict::Refuse(why) => return Err(rejected(why)),
+            LocalVerdict::Ask(prompt) => prompt,
+        };
+        let asked = PromptRequest {
+            kind: QuestionKind::Text,
+            from: "sysop on this machine".to_owned(),
+            prompt,
+            call: Some(call.id.clone()),
+        };
+        let answer = tokio::select! {
+            answer = self.prompts.ask(asked) => answer,
+            () = cancel.cancelled() => {
+                return Err(Outcome::new(Status::Cancelled, "stopped before the person at the client answered; nothing ran"));
+            }
+        };
+        match answer {
+            PromptReply::Given { text, .. } if text.expose_secret().trim().eq_ignore_ascii_case("yes") => {
+                Ok(())
+            }
+            PromptReply::Given { .. } | PromptReply::NoSecret | PromptReply::Refused => {
+                Err(rejected("the person at the client's machine refused it; nothing ran"))
+            }
+        }
+    }
+
+    fn sink(&self, call: &CallId, line: &Arc<dyn Uplink>) -> DeltaSink {
+        let (call, session, line) = (call.clone(), self.session.clone(), Arc::clone(line));
+        DeltaSink::new(move |text| line.send_if_connected(output(&session, &call, text)))
+    }
+
+    /// Says now and then that a call still runs; never returns.
+    async fn send_keepalives(&self, call: &CallId, line: &Arc<dyn Uplink>) {
+        loop {
+            tokio::time::sleep(RUNS_STILL).await;
+            line.send_if_connected(output(&self.session, call, ""));
+        }
+    }
+}
+
+fn output(session: &SessionId, call: &CallId, text: &str) -> ClientMessage {
+    let envelope = Envelope { session_id: Some(session.clone()), ..Envelope::default() };
+    ClientMessage::ToolOutput { envelope, tool_call_id: call.clone(), content: text.to_owned() }
+}
+
+fn rejected(why: impl Into<String>) -> Outcome {
+    Outcome::new(Status::Rejected, why)
+}
+
+/// A call that is over, in a line.
+fn summary(call: &ToolCall, outcome: &Outcome) -> String {
+    let what = ["command", "path", "keys", "pattern"].iter().find_map(|name| call.text_argument(name));
+    let what: String = what.unwrap_or_default().chars().take(SHOWN_CHARS_MAX).collect();
+    let mut line = format!("here: {}", call.name);
+    if !what.is_empty() {
+        line.push(' ');
+        line.push_str(&what);
+    }
+    line.push_str(&format!(" · {}", outcome.status.as_str()));
+    if let Some(code) = outcome.exit_code.filter(|code| *code != 0) {
+        line.push_str(&format!(" {code}"));
+    }
+    line.push_str(&format!(" · {} ms", outcome.duration_ms));
+    let files: Vec<&str> = outcome.changes.iter().map(|change| change.path.as_str()).collect();
+    if let Some(named) = files.get(..files.len().min(FILES_NAMED_MAX)).filter(|named| !named.is_empty()) {
+        line.push_str(&format!(" · wrote {}", named.join(", ")));
+        if files.len() > FILES_NAMED_MAX {
+            line.push_str(&format!(" and {} more", files.len() - FILES_NAMED_MAX));
+        }
+    }
+    sentence(&line)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Which calls this machine has run, so that none is run twice: also not when its result was lost on the way, and
+//! not after this process was killed.
+//!
+//! A file for each session, one line for each beginning and each result, held by one process at a time. A call that
+//! has begun in a file and has no result there was cut off: it is answered with `interrupted`.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use sysop_core::id::CallId;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_wire::ToolResult;
+
+use crate::ClientError;
+
+/// How many calls are remembered: a server asks again for those of the running turn only.
+const CALLS_MAX: usize = 1_024;
+/// The most bytes of the results that are kept; of older ones only that they ran.
+const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The most bytes of a line that is read back.
+const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How many ledgers of other sessions are left.
+const LEDGERS_MAX: usize = 64;
+
+/// The calls of one session.
+pub(crate) struct Ledger {
+    state: Mutex<State>,
+}
+
+struct State {
+    file: File,
+    calls: HashMap<CallId, LedgerCall>,
+    /// The oldest first.
+    order: VecDeque<CallId>,
+    result_bytes: usize,
+}
+
+enum LedgerCall {
+    Running,
+    Done(Box<ToolResult>),
+    /// It ran, and its result is too old to be kept.
+    Forgotten,
+}
+
+/// What is known of a call.
+pub(crate) enum CallClaim {
+    /// Nothing: it is this caller's to run.
+    Claimed,
+    /// It runs.
+    Running,
+    /// This came of it.
+    Done(Box<ToolResult>),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum LedgerLine {
+    Began(CallId),
+    Ended(Box<ToolResult>),
+}
+
+impl Ledger {
+    /// Opens the ledger of a session of a server; no other process has it as long as this one does.
+    pub(crate) fn open(folder: &Path, server: &str, session: &str) -> Result<Self, ClientError> {
+        // What a server calls its session is no name for a file.
+        let name = blake3::hash(format!("{server}\n{session}").as_bytes()).to_hex();
+        let path = folder.join(format!("{name}.jsonl"));
+        Self::at(folder, &path).map_err(|error| {
+            ClientError::Ledger(if error.kind() == io::ErrorKind::WouldBlock {
+                "another sysop on this machine lends its tools to that session; end it, or begin another session"
+                    .to_owned()
+            } else {
+                let path = path.display();
+                format!(
+                    "the ledger of calls cannot be used at {path}: {error}; nothing would keep a call from running twice"
+                )
+            })
+        })
+    }
+
+    fn at(folder: &Path, path: &PathBuf) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        prune(folder, path);
+        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            TryLockError::Error(error) => error,
+        })?;
+        let state = State { file, calls: HashMap::new(), order: VecDeque::new(), result_bytes: 0 };
+        let ledger = Self { state: Mutex::new(state) };
+        ledger.read()?;
+        Ok(ledger)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what was written before and writes it anew without what is too old. A line that was cut off is as if
+    /// it was never begun.
+    fn read(&self) -> io::Result<()> {
+        let mut state = self.state();
+        for line in BufReader::new(state.file.try_clone()?).split(b'\n') {
+            let line = line?;
+            if line.len() > LINE_BYTES_MAX {
+                continue;
+            }
+            match serde_json::from_slice(&line) {
+                Ok(LedgerLine::Began(call)) => state.put(&call, LedgerCall::Running),
+                Ok(LedgerLine::Ended(result)) => {
+                    state.put(&result.tool_call_id.clone(), LedgerCall::Done(result))
+                }
+                Err(_) => {}
+            }
+        }
+        let mut text = Vec::new();
+        for id in state.order.clone() {
+            match state.calls.get(&id) {
+                Some(LedgerCall::Running) => {
+                    let result = Box::new(ToolResult::new(id.clone(), interrupted()));
+                    text.extend(line(&LedgerLine::Ended(result.clone())));
+                    state.put(&id, LedgerCall::Done(result));
+                }
+                Some(LedgerCall::Done(result)) => text.extend(line(&LedgerLine::Ended(result.clone()))),
+                Some(LedgerCall::Forgotten) | None => text.extend(line(&LedgerLine::Began(id))),
+            }
+        }
+        // Written in place: another file would not be the one that is locked. Cut off here, calls of an earlier
+        // process are forgotten or interrupted, and none of them is running.
+        state.file.set_len(0)?;
+        state.file.write_all(&text)?;
+        state.file.sync_data()
+    }
+
+    /// What is known of a call. One that is not known is this caller's to run, and runs from here on.
+    pub(crate) fn claim(&self, call: &CallId) -> CallClaim {
+        let mut state = self.state();
+        match state.calls.get(call) {
+            Some(LedgerCall::Running) => CallClaim::Running,
+            Some(LedgerCall::Done(result)) => CallClaim::Done(result.clone()),
+            Some(LedgerCall::Forgotten) => {
+                let gone = Outcome::new(Status::Unknown, "it ran long ago; its result is not kept any more");
+                CallClaim::Done(Box::new(ToolResult::new(call.clone(), gone)))
+            }
+            None => {
+                state.put(call, LedgerCall::Running);
+                CallClaim::Claimed
+            }
+        }
+    }
+
+    /// Notes that a call is about to run; that is on the disk on return where it may change something.
+    pub(crate) fn begin(&self, call: &CallId, changes: bool) -> io::Result<()> {
+        let mut state = self.state();
+        state.file.write_all(&line(&LedgerLine::Began(call.clone())))?;
+        if changes { state.file.sync_data() } else { Ok(()) }
+    }
+
+    /// Notes what came of a call.
+    pub(crate) fn end(&self, result: &ToolResult) {
+        let mut state = self.state();
+        state.put(&result.tool_call_id, LedgerCall::Done(Box::new(result.clone())));
+        // Without it the call is known as interrupted after a crash: it is not run again either way.
+        let _ = state.file.write_all(&line(&LedgerLine::Ended(Box::new(result.clone()))));
+    }
+}
+
+impl State {
+    fn put(&mut self, id: &CallId, call: LedgerCall) {
+        self.result_bytes += size(&call);
+        match self.calls.insert(id.clone(), call) {
+            Some(before) => self.result_bytes -= size(&before),
+            None => self.order.push_back(id.clone()),
+        }
+        while self.order.len() > CALLS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.result_bytes -= self.calls.remove(&oldest).as_ref().map_or(0, size);
+        }
+        for old in &self.order {
+            if self.result_bytes <= RESULT_BYTES_MAX {
+                break;
+            }
+            if let Some(call @ LedgerCall::Done(_)) = self.calls.get_mut(old) {
+                self.result_bytes -= size(call);
+                *call = LedgerCall::Forgotten;
+            }
+        }
+    }
+}
+
+fn size(call: &LedgerCall) -> usize {
+    match call {
+        LedgerCall::Done(result) => result.output.len(),
+        LedgerCall::Running | LedgerCall::Forgotten => 0,
+    }
+}
+
+fn line(line: &LedgerLine) -> Vec<u8> {
+    let mut text = serde_json::to_vec(line).expect("lines are plain structs with text keys");
+    text.push(b'\n');
+    text
+}
+
+fn interrupted() -> Outcome {
+    let why = "the client that ran it was ended in the middle; nobody knows how far it came, and it was not run again";
+    Outcome::new(Status::Interrupted, why)
+}
+
+/// Removes the oldest ledgers of other sessions, where there are many. One that cannot be removed stays.
+fn prune(folder: &Path, own: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut ledgers: Vec<_> = entries
+        .flatten()
+        .filter(|entry| entry.path() != own && entry.path().extension().is_some_and(|kind| kind == "jsonl"))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    ledgers.sort();
+    for (_, path) in ledgers.iter().take(ledgers.len().saturating_sub(LEDGERS_MAX)) {
+        if File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(call: &str, text: &str) -> ToolResult {
+        ToolResult::new(CallId::new(call), Outcome::ok(text))
+    }
+
+    fn open(folder: &Path) -> Ledger {
+        Ledger::open(folder, "http://s", "../../etc").unwrap()
+    }
+
+    fn done(ledger: &Ledger, call: &str) -> (Status, String) {
+        match ledger.claim(&CallId::new(call)) {
+            CallClaim::Done(result) => (result.status.unwrap(), result.output),
+            CallClaim::Claimed => panic!("unknown"),
+            CallClaim::Running => panic!("running"),
+        }
+    }
+
+    #[test]
+    fn a_call_is_claimed_once_and_answered_the_same_ever_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = CallId::new("a");
+        {
+            let ledger = open(folder.path());
+            assert!(matches!(ledger.claim(&id), CallClaim::Claimed));
+            assert!(matches!(ledger.claim(&id), CallClaim::Running));
+            ledger.begin(&id, true).unwrap();
+            ledger.end(&result("a", "one"));
+            assert_eq!(done(&ledger, "a"), (Status::Ok, "one".to_owned()));
+        }
+        assert_eq!(done(&open(folder.path()), "a"), (Status::Ok, "one".to_owned()));
+    }
+
+    #[test]
+    fn what_had_begun_when_the_process_ended_is_interrupted_and_stays_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let (began, asked) = (CallId::new("began"), CallId::new("asked"));
+        {
+            let ledger = open(folder.path());
+            ledger.claim(&began);
+            ledger.begin(&began, false).unwrap();
+            ledger.claim(&asked); // a person is asked: nothing has run
+        }
+        for _ in 0..2 {
+            let ledger = open(folder.path());
+            assert_eq!(done(&ledger, "began").0, Status::Interrupted);
+        }
+        assert!(matches!(open(folder.path()).claim(&asked), CallClaim::Claimed));
+    }
+
+    #[test]
+    fn one_process_has_it_at_a_time_and_no_name_leaves_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("ledgers");
+        let first = open(&inside);
+        let second = Ledger::open(&inside, "http://s", "../../etc").err().unwrap();
+        assert!(second.to_string().contains("another sysop"), "{second}");
+        drop(first);
+        open(&inside);
+        assert_eq!(fs::read_dir(&inside).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn it_is_bounded_and_a_line_that_was_cut_off_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let large = "x".repeat(RESULT_BYTES_MAX / 2);
+        {
+            let ledger = open(folder.path());
+            for call in ["a", "b", "c"] {
+                ledger.claim(&CallId::new(call));
+                ledger.end(&result(call, &large));
+            }
+            assert_eq!(done(&ledger, "a").0, Status::Unknown);
+            assert_eq!(done(&ledger, "c").0, Status::Ok);
+            ledger.state().file.write_all(b"{\"began\":\"hal").unwrap();
+        }
+        let ledger = open(folder.path());
+        (0..CALLS_MAX + 10).for_each(|n| drop(ledger.claim(&CallId::new(format!("n{n}")))));
+        assert_eq!(ledger.state().calls.len(), CALLS_MAX);
+        assert_eq!(ledger.state().result_bytes, 0, "those with results were the oldest");
+    }
+
+    #[test]
+    fn few_ledgers_are_left() {
+        let folder = tempfile::tempdir().unwrap();
+        (0..LEDGERS_MAX + 5).for_each(|n| drop(Ledger::open(folder.path(), "s", &n.to_string()).unwrap()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), LEDGERS_MAX + 1);
+    }
+}

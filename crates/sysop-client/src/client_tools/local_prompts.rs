@@ -1,0 +1,119 @@
+//! What this machine itself asks the person at this client: programs that want a password, calls that nobody allowed.
+//!
+//! These questions are never sent to the server, and no answer to one of the server's is taken for one of these.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use async_trait::async_trait;
+use sysop_core::event::{Delta, TypedInput, Update};
+use sysop_core::question::{Question, QuestionId};
+use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
+use tokio::sync::oneshot;
+
+use crate::fanout::UpdateFanout;
+
+/// Where the numbers of this machine's own questions begin; a server counts from 1, and has none of these.
+pub(crate) const LOCAL_QUESTION_IDS_FROM: u64 = 1 << 52;
+
+/// The open questions of one session.
+pub(crate) struct LocalPrompts {
+    fanout: Arc<UpdateFanout>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    open: BTreeMap<QuestionId, oneshot::Sender<PromptReply>>,
+}
+
+impl LocalPrompts {
+    pub(crate) fn new(fanout: Arc<UpdateFanout>) -> Self {
+        Self { fanout, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks; dropping it takes the question back.
+    pub(crate) async fn ask(&self, asked: PromptRequest) -> PromptReply {
+        let (sender, answer) = oneshot::channel();
+        let PromptRequest { kind, from, prompt, call } = asked;
+        let id = {
+            let mut state = self.state();
+            state.last += 1;
+            let id = QuestionId(LOCAL_QUESTION_IDS_FROM + state.last);
+            state.open.insert(id, sender);
+            id
+        };
+        let _open = PendingPrompt { prompts: self, id };
+        self.fanout.ask(Question { id, kind, from, prompt, call });
+        answer.await.unwrap_or(PromptReply::Refused)
+    }
+
+    /// Answers; says whether it was open.
+    pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
+        let Some(waiting) = self.state().open.remove(&id) else { return false };
+        let by = match &answer {
+            PromptReply::Given { by, .. } => Some(by.clone()),
+            PromptReply::NoSecret | PromptReply::Refused => None,
+        };
+        self.fanout.close_question(id, by.as_deref());
+        waiting.send(answer).is_ok()
+    }
+}
+
+struct PendingPrompt<'a> {
+    prompts: &'a LocalPrompts,
+    id: QuestionId,
+}
+
+impl Drop for PendingPrompt<'_> {
+    fn drop(&mut self) {
+        if self.prompts.state().open.remove(&self.id).is_some() {
+            self.prompts.fanout.close_question(self.id, None);
+        }
+    }
+}
+
+/// The people behind the session that is open now, for a host that several sessions use one after the other.
+#[derive(Default)]
+pub(crate) struct CurrentSessionPrompter(Mutex<Weak<LocalPrompts>>);
+
+impl CurrentSessionPrompter {
+    pub(crate) fn set_current(&self, prompts: &Arc<LocalPrompts>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(prompts);
+    }
+
+    fn current(&self) -> Option<Arc<LocalPrompts>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+}
+
+#[async_trait]
+impl Prompter for CurrentSessionPrompter {
+    async fn ask(&self, asked: PromptRequest) -> PromptReply {
+        match self.current() {
+            Some(prompts) => prompts.ask(asked).await,
+            None => PromptReply::Refused,
+        }
+    }
+
+    /// What a person types into a terminal of this machine is no business of the server's log.
+    fn typed(&self, _: &str, _: TypedInput) {}
+
+    fn control(&self, holder: Option<&str>) {
+        if let Some(prompts) = self.current() {
+            let holder = holder.map(str::to_owned);
+            prompts.fanout.publish(&Update::Delta(Delta::Control { holder }));
+        }
+    }
+
+    fn notice(&self, text: &str) {
+        if let Some(prompts) = self.current() {
+            prompts.fanout.notice(text);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The faces of one session: each gets every event once and in order, however often the connection breaks.
+//!
+//! A face that does not read cannot grow this: past a bound its pieces of live text are dropped, and then its events,
+//! which it is sent again when it reads on.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sysop_core::event::{Delta, Update};
+use sysop_core::id::Seq;
+use sysop_core::question::{Question, QuestionId};
+use tokio::sync::Notify;
+
+/// How many updates may wait for a face; past it, it is sent back to the log.
+const WAITING_MAX: usize = 16_384;
+/// How many of them may be pieces of live text.
+const PIECES_MAX: usize = 4_096;
+
+/// Sends updates to faces.
+pub(crate) struct UpdateFanout {
+    state: Mutex<State>,
+    /// Told when a face has to be sent something again.
+    pub(crate) rewind: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    subscribers: Vec<Weak<Subscriber>>,
+    /// Questions of this machine that are open.
+    questions: BTreeMap<QuestionId, Question>,
+    rewind_requested: bool,
+    ended: bool,
+}
+
+struct Subscriber {
+    state: Mutex<SubscriberQueue>,
+    changed: Notify,
+}
+
+struct SubscriberQueue {
+    queue: VecDeque<Update>,
+    pieces: usize,
+    last: Seq,
+    /// Events pass it by until the log is sent again.
+    awaiting_replay: bool,
+    ended: bool,
+}
+
+impl UpdateFanout {
+    pub(crate) fn new() -> Self {
+        Self { state: Mutex::default(), rewind: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A face that has everything up to `after`.
+    pub(crate) fn subscribe(self: &Arc<Self>, after: Seq) -> BoxStream<'static, Update> {
+        let mut state = self.state();
+        let queue = state
+            .questions
+            .values()
+            .map(|question| Update::Delta(Delta::Question { question: question.clone() }));
+        let waiting = SubscriberQueue {
+            queue: queue.collect(),
+            pieces: 0,
+            last: after,
+            awaiting_replay: true,
+            ended: state.ended,
+        };
+        let subscriber = Arc::new(Subscriber { state: Mutex::new(waiting), changed: Notify::new() });
+        state.subscribers.push(Arc::downgrade(&subscriber));
+        state.rewind_requested = true;
+        drop(state);
+        self.rewind.notify_one();
+        let fanout = Arc::clone(self);
+        futures::stream::unfold((subscriber, fanout), |(subscriber, fanout)| async {
+            let update = subscriber.next(&fanout).await?;
+            Some((update, (subscriber, fanout)))
+        })
+        .boxed()
+    }
+
+    /// Whether a face waits for the log to be sent again; asked once.
+    pub(crate) fn take_rewind_request(&self) -> bool {
+        std::mem::take(&mut self.state().rewind_requested)
+    }
+
+    /// From here on the log comes from its beginning: every face takes what it does not have.
+    pub(crate) fn begin_replay(&self) {
+        self.each(|subscriber| subscriber.state().awaiting_replay = false);
+    }
+
+    /// Takes an update to every face.
+    pub(crate) fn publish(&self, update: &Update) {
+        self.each(|subscriber| subscriber.take(update));
+    }
+
+    /// Tells the people a line.
+    pub(crate) fn notice(&self, text: impl Into<String>) {
+        self.publish(&Update::Delta(Delta::Notice { text: text.into() }));
+    }
+
+    /// Opens a question of this machine.
+    pub(crate) fn ask(&self, question: Question) {
+        self.state().questions.insert(question.id, question.clone());
+        self.publish(&Update::Delta(Delta::Question { question }));
+    }
+
+    /// Closes a question of this machine.
+    pub(crate) fn close_question(&self, id: QuestionId, by: Option<&str>) {
+        if self.state().questions.remove(&id).is_some() {
+            let by = by.map(str::to_owned);
+            self.publish(&Update::Delta(Delta::QuestionClosed { id, by }));
+        }
+    }
+
+    /// The session is gone.
+    pub(crate) fn end(&self) {
+        self.state().ended = true;
+        self.each(|subscriber| subscriber.state().ended = true);
+    }
+
+    fn each(&self, act: impl Fn(&Subscriber)) {
+        let subscribers: Vec<Arc<Subscriber>> = {
+            let mut state = self.state();
+            state.subscribers.retain(|subscriber| subscriber.strong_count() > 0);
+            state.subscribers.iter().filter_map(Weak::upgrade).collect()
+        };
+        for subscriber in subscribers {
+            act(&subscriber);
+            subscriber.changed.notify_one();
+        }
+    }
+}
+
+impl Subscriber {
+    fn state(&self) -> MutexGuard<'_, SubscriberQueue> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, update: &Update) {
+        let mut state = self.state();
+        match update {
+            Update::Logged(logged) => {
+                if state.awaiting_replay || logged.seq <= state.last {
+                    return;
+                }
+                if state.queue.len() >= WAITING_MAX {
+                    state.awaiting_replay = true;
+                    return;
+                }
+                state.last = logged.seq;
+            }
+            Update::Delta(Delta::Text { .. } | Delta::Reasoning { .. } | Delta::Output { .. }) => {
+                if state.awaiting_replay || state.pieces >= PIECES_MAX {
+                    return; // the event has the whole
+                }
+                state.pieces += 1;
+            }
+            Update::Delta(
+                Delta::Restarted { .. }
+                | Delta::Notice { .. }
+                | Delta::Question { .. }
+                | Delta::QuestionClosed { .. }
+                | Delta::Control { .. },
+            ) => {
+                if state.queue.len() >= 2 * WAITING_MAX {
+                    return;
+                }
+            }
+        }
+        state.queue.push_back(update.clone());
+    }
+
+    async fn next(&self, fanout: &UpdateFanout) -> Option<Update> {
+        loop {
+            let changed = self.changed.notified();
+            let behind = {
+                let mut state = self.state();
+                if let Some(update) = state.queue.pop_front() {
+                    if matches!(
+                        update,
+                        Update::Delta(Delta::Text { .. } | Delta::Reasoning { .. } | Delta::Output { .. })
+                    ) {
+                        state.pieces -= 1;
+                    }
+                    return Some(update);
+                }
+                if state.ended {
+                    return None;
+                }
+                state.awaiting_replay
+            };
+            if behind {
+                fanout.state().rewind_requested = true;
+                fanout.rewind.notify_one();
+            }
+            changed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use sysop_core::event::{Event, Logged};
+    use sysop_core::id::{StepId, Timestamp};
+
+    use super::*;
+
+    fn event(seq: u64) -> Update {
+        Update::Logged(Arc::new(Logged { seq: Seq(seq), at: Timestamp(0), event: Event::Resumed }))
+    }
+
+    fn seqs(stream: &mut BoxStream<'static, Update>) -> Vec<u64> {
+        let mut seqs = Vec::new();
+        while let Some(Some(update)) = stream.next().now_or_never() {
+            if let Update::Logged(logged) = update {
+                seqs.push(logged.seq.0);
+            }
+        }
+        seqs
+    }
+
+    #[test]
+    fn every_face_gets_each_event_once_however_often_the_log_comes() {
+        let fanout = Arc::new(UpdateFanout::new());
+        let mut early = fanout.subscribe(Seq(0));
+        fanout.begin_replay();
+        (1..=3).for_each(|seq| fanout.publish(&event(seq)));
+        let mut late = fanout.subscribe(Seq(1));
+        assert!(fanout.take_rewind_request() && !fanout.take_rewind_request());
+        fanout.publish(&event(4)); // would be a gap for the late one
+        fanout.begin_replay();
+        (1..=5).for_each(|seq| fanout.publish(&event(seq)));
+        assert_eq!(seqs(&mut early), [1, 2, 3, 4, 5]);
+        assert_eq!(seqs(&mut late), [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_face_that_does_not_read_is_bounded_and_catches_up() {
+        let fanout = Arc::new(UpdateFanout::new());
+        let mut subscriber = fanout.subscribe(Seq(0));
+        fanout.begin_replay();
+        let many = WAITING_MAX as u64 + 100;
+        (1..=many).for_each(|seq| fanout.publish(&event(seq)));
+        let piece = Update::Delta(Delta::Text { step: StepId::default(), text: "x".into() });
+        (0..PIECES_MAX + 10).for_each(|_| fanout.publish(&piece));
+        assert!(fanout.take_rewind_request());
+        assert_eq!(seqs(&mut subscriber).len(), WAITING_MAX);
+        assert!(fanout.take_rewind_request(), "it wants the rest once it has read");
+        fanout.begin_replay();
+        (1..=many).for_each(|seq| fanout.publish(&event(seq)));
+        assert_eq!(seqs(&mut subscriber), (WAITING_MAX as u64 + 1..=many).collect::<Vec<_>>());
+        fanout.end();
+        assert!(subscriber.next().now_or_never().unwrap().is_none());
+    }
+}

@@ -1,0 +1,206 @@
+//! A session on a server as a face holds it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::stream::BoxStream;
+use sysop_core::event::{Input, Update};
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::question::QuestionId;
+use sysop_driver::frontend::SessionHandle;
+use sysop_driver::port::CancellationToken;
+use sysop_driver::prompter::{PromptReply, Terminal};
+use sysop_wire::{ClientMessage, QuestionReply, Secret};
+use tokio::sync::Notify;
+use tokio_util::sync::DropGuard;
+use tokio_util::task::TaskTracker;
+
+use crate::ClientError;
+use crate::api::Api;
+use crate::client_tools::{LocalToolExecutor, LocalTools, Uplink};
+use crate::fanout::UpdateFanout;
+use crate::outbox::{Outbox, PENDING_MAX};
+use crate::stream;
+use crate::terminal::RemoteTerminal;
+
+/// How many messages for the moment may wait for the socket; more are dropped.
+const TRANSIENT_MAX: usize = 1_024;
+
+/// A session on a server. Its connection ends when this is dropped.
+pub struct RemoteSession {
+    shared: Arc<RemoteSessionInner>,
+    _stop: DropGuard,
+}
+
+/// What the face's side and the connection's side share.
+pub(crate) struct RemoteSessionInner {
+    pub(crate) id: SessionId,
+    pub(crate) api: Api,
+    pub(crate) fanout: Arc<UpdateFanout>,
+    pub(crate) terminal: Arc<RemoteTerminal>,
+    pub(crate) tool_executor: Option<Arc<LocalToolExecutor>>,
+    pub(crate) outbox: Mutex<Outbox>,
+    transient: Mutex<TransientQueue>,
+    /// Told when there is something to send.
+    pub(crate) wake: Notify,
+    error: Mutex<Option<String>>,
+    /// Whether the session's own host has a terminal.
+    has_terminal: bool,
+}
+
+/// What is sent at once or not at all.
+#[derive(Default)]
+struct TransientQueue {
+    connected: bool,
+    waiting: VecDeque<ClientMessage>,
+}
+
+/// Which session, and what goes with it.
+pub(crate) struct RemoteSessionOptions {
+    pub(crate) id: SessionId,
+    /// Whether its own host has a terminal.
+    pub(crate) has_terminal: bool,
+    /// What this machine lends it.
+    pub(crate) local_tools: Option<Arc<LocalTools>>,
+}
+
+impl RemoteSession {
+    /// Follows a session. Connects when a face first subscribes, or at once where tools are lent.
+    pub(crate) fn new(
+        api: Api,
+        which: RemoteSessionOptions,
+        tasks: &TaskTracker,
+    ) -> Result<Self, ClientError> {
+        let RemoteSessionOptions { id, has_terminal, local_tools } = which;
+        let stop = CancellationToken::new();
+        let fanout = Arc::new(UpdateFanout::new());
+        let tool_executor = local_tools.map(|local_tools| {
+            let (fanout, stop) = (Arc::clone(&fanout), stop.clone());
+            LocalToolExecutor::new(local_tools, api.server(), id.clone(), fanout, stop, tasks.clone())
+                .map(Arc::new)
+        });
+        let shared = Arc::new(RemoteSessionInner {
+            id,
+            api,
+            fanout,
+            terminal: Arc::new(RemoteTerminal::new()),
+            tool_executor: tool_executor.transpose()?,
+            outbox: Mutex::default(),
+            transient: Mutex::default(),
+            wake: Notify::new(),
+            error: Mutex::default(),
+            has_terminal,
+        });
+        let uplink: Arc<dyn Uplink> = Arc::clone(&shared) as Arc<dyn Uplink>;
+        shared.terminal.connect(&uplink);
+        tasks.spawn(stream::run(Arc::clone(&shared), stop.clone()));
+        Ok(Self { shared, _stop: stop.drop_guard() })
+    }
+}
+
+impl RemoteSessionInner {
+    pub(crate) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn transient(&self) -> MutexGuard<'_, TransientQueue> {
+        self.transient.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a connection; what was for the moment of another one is forgotten.
+    pub(crate) fn set_connected(&self, connected: bool) {
+        *self.transient() = TransientQueue { connected, waiting: VecDeque::new() };
+    }
+
+    /// The next message that is for the moment.
+    pub(crate) fn next_transient(&self) -> Option<ClientMessage> {
+        self.transient().waiting.pop_front()
+    }
+
+    /// The session is gone.
+    pub(crate) fn fail(&self, why: String) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.terminal.failed("the session is gone");
+        self.fanout.end();
+    }
+}
+
+impl Uplink for RemoteSessionInner {
+    fn send_if_connected(&self, message: ClientMessage) {
+        {
+            let mut transient = self.transient();
+            let result = matches!(message, ClientMessage::ToolResult(_));
+            // The server asks for a result again; all else is worth nothing later.
+            if !transient.connected || (transient.waiting.len() >= TRANSIENT_MAX && !result) {
+                return;
+            }
+            transient.waiting.push_back(message);
+        }
+        self.wake.notify_one();
+    }
+}
+
+impl SessionHandle for RemoteSession {
+    fn id(&self) -> &SessionId {
+        &self.shared.id
+    }
+
+    fn send(&self, input: Input) -> Result<(), String> {
+        if let Some(why) = self.last_error() {
+            return Err(why);
+        }
+        let message = ClientMessage::from_input(&input).ok_or("that cannot be said to a server")?;
+        {
+            let mut outbox = self.shared.outbox();
+            if outbox.is_full() {
+                return Err(format!("the server is away, and {PENDING_MAX} messages wait for it already"));
+            }
+            // Before it is sent: what comes of it must find it.
+            if let Some(tool_executor) = &self.shared.tool_executor {
+                tool_executor.observe_input(&input);
+            }
+            outbox.push(&message);
+        }
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+
+    fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
+        let updates = self.shared.fanout.subscribe(after);
+        self.shared.wake.notify_one();
+        updates
+    }
+
+    fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
+        if id.0 >= crate::client_tools::LOCAL_QUESTION_IDS_FROM {
+            return self
+                .shared
+                .tool_executor
+                .as_ref()
+                .is_some_and(|tool_executor| tool_executor.answer(id, answer));
+        }
+        let reply = match answer {
+            PromptReply::Given { text, .. } => QuestionReply::Given(Secret::from(text)),
+            PromptReply::NoSecret => QuestionReply::NoSecret,
+            PromptReply::Refused => QuestionReply::Refused,
+        };
+        if !self.shared.transient().connected {
+            return false;
+        }
+        self.shared.send_if_connected(ClientMessage::question_answer(id, reply));
+        true
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        if let Some(own) =
+            self.shared.tool_executor.as_ref().and_then(|tool_executor| tool_executor.terminal())
+        {
+            return Some(own);
+        }
+        self.shared.has_terminal.then(|| Arc::clone(&self.shared.terminal) as Arc<dyn Terminal>)
+    }
+
+    fn last_error(&self) -> Option<String> {
+        self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

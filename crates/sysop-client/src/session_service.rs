@@ -1,0 +1,304 @@
+//! The sessions of a server, as a face opens and finds them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use sysop_core::event::Event;
+use sysop_core::event::Update;
+use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
+use sysop_core::message::ModelRef;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::SessionSpec;
+use sysop_driver::frontend::{
+    AttachedSession, NamedItem, Routine, SessionHandle, SessionSelector, SessionService,
+};
+use sysop_driver::port::SessionSummary;
+use sysop_wire::{Decoder, ServerMessage};
+use tokio_util::task::TaskTracker;
+
+use crate::api::{Api, sentence};
+use crate::client_tools::LocalTools;
+use crate::session::{self, RemoteSession};
+use crate::{ClientError, ServerAddress};
+
+/// How many sessions are listed.
+const SESSIONS_MAX: usize = 1_000;
+/// The host of a session that has no tools but those that clients lend.
+const NO_HOST: &str = "none";
+/// How long connections may take to end.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// What new sessions are to be like; what is left out is as the server's settings say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewSessionOptions {
+    /// The model to ask.
+    pub model: Option<ModelRef>,
+    /// How much runs without a person.
+    pub approve: Option<ApprovalMode>,
+    /// Where tools run, and which.
+    pub tool_placement: ToolPlacement,
+}
+
+/// Where the tools of new sessions run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ToolPlacement {
+    /// Where the server's settings say.
+    #[default]
+    ServerDefault,
+    /// Only here.
+    ClientOnly,
+}
+
+/// The sessions of a server.
+pub struct RemoteSessionService {
+    api: Api,
+    options: NewSessionOptions,
+    local_tools: Option<Arc<LocalTools>>,
+    hosts: Vec<NamedItem>,
+    tasks: TaskTracker,
+    /// Those that a face has open: a session that is opened again is the same one.
+    open: Mutex<HashMap<SessionId, Weak<RemoteSession>>>,
+}
+
+impl RemoteSessionService {
+    /// Asks the server who it is. Where `local_tools` is given, each session that is opened gets these tools.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, or does not accept the token.
+    pub async fn connect(
+        server: ServerAddress,
+        mut options: NewSessionOptions,
+        local_tools: Option<Arc<LocalTools>>,
+    ) -> Result<Self, ClientError> {
+        let api = Api::new(server)?;
+        api.get(&["api", "agent", "sessions"], &[("limit", "1")]).await?;
+        // Servers may have no such list.
+        let hosts = api.get(&["api", "hosts"], &[]).await.unwrap_or_default();
+        let hosts = serde_json::from_value::<HostList>(hosts).map(|list| list.hosts).unwrap_or_default();
+        let hosts = hosts
+            .into_iter()
+            .map(|host| NamedItem { name: sentence(&host.name), description: sentence(&host.description) })
+            .collect();
+        if local_tools.is_some() {
+            options.tool_placement = ToolPlacement::ClientOnly;
+        }
+        Ok(Self { api, options, local_tools, hosts, tasks: TaskTracker::new(), open: Mutex::default() })
+    }
+
+    /// The server, for people.
+    pub fn server(&self) -> String {
+        self.api.server().display_url()
+    }
+
+    /// Opens a session; the error tells what kind it is.
+    ///
+    /// # Errors
+    /// When there is none, or the server does not open it.
+    pub async fn open_session(&self, which: SessionSelector) -> Result<AttachedSession, ClientError> {
+        let id = match which {
+            SessionSelector::New => self.create(None).await?,
+            SessionSelector::NewOnHost(host) => self.create(Some(&host)).await?,
+            SessionSelector::Existing(id) => self.find(&id).await?,
+            SessionSelector::Fork { from, before } => self.fork(&from, before).await?,
+        };
+        self.follow(id).await
+    }
+
+    /// The session that changed last, where there is one.
+    ///
+    /// # Errors
+    /// When the server cannot be asked.
+    pub async fn latest(&self) -> Result<Option<SessionId>, ClientError> {
+        Ok(self.sessions(1).await?.into_iter().next().map(|session| session.id))
+    }
+
+    /// Ends all connections, once what waits is sent and running calls are stopped; or after some seconds.
+    pub async fn close(&self) {
+        self.tasks.close();
+        // Who takes longer is ended with the process.
+        let _ = tokio::time::timeout(CLOSE, self.tasks.wait()).await;
+    }
+
+    async fn create(&self, host: Option<&str>) -> Result<SessionId, ClientError> {
+        let mut body = Map::new();
+        let here = self.options.tool_placement == ToolPlacement::ClientOnly;
+        if let Some(host) = host.or(here.then_some(NO_HOST)) {
+            body.insert("host".to_owned(), host.into());
+        }
+        if let Some(model) = &self.options.model {
+            body.insert("model".to_owned(), model.to_string().into());
+        }
+        if let Some(approve) = self.options.approve {
+            body.insert("approve".to_owned(), json!(approve));
+        }
+        let made = self.api.post(&["api", "agent", "sessions"], &Value::Object(body)).await?;
+        id_of(&made)
+    }
+
+    async fn fork(&self, from: &SessionId, before: TurnId) -> Result<SessionId, ClientError> {
+        let path = ["api", "agent", "sessions", from.as_str(), "fork"];
+        id_of(&self.api.post(&path, &json!({ "before": before })).await?)
+    }
+
+    /// The session of this id, or of the only one that begins with it; the latest where it is empty.
+    async fn find(&self, word: &str) -> Result<SessionId, ClientError> {
+        let sessions = self.sessions(SESSIONS_MAX).await?;
+        let server = self.server();
+        if word.is_empty() {
+            let latest = sessions.into_iter().next().map(|session| session.id);
+            return latest
+                .ok_or_else(|| ClientError::Unknown(format!("there is no session on {server} yet")));
+        }
+        let mut found = sessions.iter().filter(|session| session.id.as_str().starts_with(word));
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one.id.clone()),
+            (Some(_), Some(_)) if !sessions.iter().any(|session| session.id.as_str() == word) => {
+                Err(ClientError::Unknown(format!(
+                    "several sessions on {server} begin with {word}; give more of the id"
+                )))
+            }
+            // Old ones are not in the list.
+            (Some(_), Some(_)) | (None, _) => Ok(SessionId::new(word)),
+        }
+    }
+
+    async fn follow(&self, id: SessionId) -> Result<AttachedSession, ClientError> {
+        let mut shown = self.api.get(&["api", "agent", "sessions", id.as_str()], &[]).await?;
+        let (last, spec) = read_session(&mut shown).ok_or_else(|| {
+            ClientError::Unreachable(
+                "the server tells of its sessions in a form that is not known here".to_owned(),
+            )
+        })?;
+        let has_terminal = spec.host != NO_HOST;
+        if let Some(session) = self.open_sessions().get(&id).and_then(Weak::upgrade) {
+            return Ok(AttachedSession { session, last, spec: Arc::new(spec) });
+        }
+        let which = session::RemoteSessionOptions { id, has_terminal, local_tools: self.local_tools.clone() };
+        let session = Arc::new(RemoteSession::new(self.api.clone(), which, &self.tasks)?);
+        let mut open = self.open_sessions();
+        open.retain(|_, session| session.strong_count() > 0);
+        open.insert(session.id().clone(), Arc::downgrade(&session));
+        drop(open);
+        Ok(AttachedSession { session, last, spec: Arc::new(spec) })
+    }
+
+    fn open_sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Weak<RemoteSession>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn sessions(&self, limit: usize) -> Result<Vec<SessionSummary>, ClientError> {
+        let limit = limit.to_string();
+        let list = self.api.get(&["api", "agent", "sessions"], &[("limit", &limit)]).await?;
+        let list: SessionList = serde_json::from_value(list).map_err(|_| {
+            ClientError::Unreachable("the server's list of sessions cannot be read".to_owned())
+        })?;
+        Ok(list.sessions.into_iter().map(SessionSummary::from).collect())
+    }
+}
+
+/// The last event and how a session works, of what the server shows of it.
+fn read_session(shown: &mut Value) -> Option<(Seq, SessionSpec)> {
+    let last = serde_json::from_value(shown.get("lastSeq")?.clone()).ok()?;
+    let fields = shown.as_object_mut()?;
+    fields.insert("type".to_owned(), "session.created".into());
+    fields.insert("seq".to_owned(), 1.into());
+    let created: ServerMessage = serde_json::from_value(shown.clone()).ok()?;
+    let Some(Update::Logged(logged)) = Decoder::new().take(created) else { return None };
+    let Event::SessionOpened { spec } = &logged.event else { return None };
+    Some((last, spec.clone()))
+}
+
+fn id_of(made: &Value) -> Result<SessionId, ClientError> {
+    let id = made["sessionId"].as_str().filter(|id| !id.is_empty());
+    id.map(SessionId::new).ok_or_else(|| ClientError::Unreachable("the server made no session".to_owned()))
+}
+
+#[derive(Deserialize)]
+struct SessionList {
+    sessions: Vec<SessionListRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionListRow {
+    session_id: SessionId,
+    #[serde(default)]
+    title: String,
+    created: Timestamp,
+    changed: Timestamp,
+    last_seq: Seq,
+    #[serde(default)]
+    host: String,
+    #[serde(default)]
+    root: String,
+}
+
+impl From<SessionListRow> for SessionSummary {
+    fn from(row: SessionListRow) -> Self {
+        let SessionListRow { session_id: id, title, created, changed, last_seq, host, root } = row;
+        Self { id, title, created, changed, last_seq, host, root }
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct HostList {
+    hosts: Vec<HostRow>,
+}
+
+#[derive(Deserialize)]
+struct HostRow {
+    name: String,
+    #[serde(default)]
+    description: String,
+}
+
+#[derive(Default, Deserialize)]
+struct ModelsResponse {
+    models: Vec<ModelRef>,
+}
+
+#[derive(Default, Deserialize)]
+struct PathList {
+    paths: Vec<String>,
+}
+
+#[async_trait]
+impl SessionService for RemoteSessionService {
+    async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String> {
+        self.open_session(which).await.map_err(|error| error.to_string())
+    }
+
+    async fn list(&self) -> Result<Vec<SessionSummary>, String> {
+        self.sessions(SESSIONS_MAX).await.map_err(|error| error.to_string())
+    }
+
+    async fn models(&self) -> Vec<ModelRef> {
+        let models = self.api.get(&["api", "models"], &[]).await.unwrap_or_default();
+        serde_json::from_value::<ModelsResponse>(models).unwrap_or_default().models
+    }
+
+    async fn artifact(&self, session: &SessionId, name: &str) -> Result<Vec<u8>, String> {
+        let path = ["api", "agent", "sessions", session.as_str(), "artefacts", name];
+        self.api.bytes(&path).await.map_err(|error| error.to_string())
+    }
+
+    async fn paths(&self, session: &SessionId, word: &str, limit: usize) -> Vec<String> {
+        let path = ["api", "agent", "sessions", session.as_str(), "paths"];
+        let limit = limit.to_string();
+        let paths = self.api.get(&path, &[("word", word), ("limit", &limit)]).await.unwrap_or_default();
+        serde_json::from_value::<PathList>(paths).unwrap_or_default().paths
+    }
+
+    fn hosts(&self) -> Vec<NamedItem> {
+        self.hosts.clone()
+    }
+
+    /// Routines are of the person's own config, and run where their own tools do.
+    fn routines(&self) -> Vec<Routine> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,503 @@
+//! The tools of sysop's own: names, purposes and argument schemas, by profile.
+//!
+//! Pure data. Says nothing of how a tool runs; a machine may offer fewer, never more.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::tool::{ToolEffect, ToolSpec};
+
+/// The seconds that a `bash` call may take where it does not say.
+pub const BASH_TIMEOUT_S_DEFAULT: u64 = 30;
+/// The most seconds that a `bash` call may ask for.
+pub const BASH_TIMEOUT_S_MAX: u64 = 3600;
+/// The seconds that a `run_command` call waits where it does not say.
+pub const RUN_COMMAND_TIMEOUT_S_DEFAULT: u64 = 60;
+/// The most seconds that a `run_command` call may ask for.
+pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
+/// The most pieces that `write_file_chunk` takes for one file.
+pub const CHUNKS_MAX: u64 = 1000;
+/// The most commits that `git_log` lists.
+pub const GIT_LOG_COMMITS_MAX: u64 = 200;
+/// The commits that `git_log` lists where it is not told.
+pub const GIT_LOG_COMMITS_DEFAULT: u64 = 20;
+
+/// A set of tools, by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// Files and commands: the four tools of the lsimons-agent design.
+    Coder,
+    /// The visible terminal, as in the juni-cli design.
+    Operator,
+    /// Files and git, no commands: the local tools of the JolliAgent design.
+    Workspace,
+    /// `Coder` and a look around.
+    #[default]
+    Full,
+}
+
+impl Profile {
+    /// All of them, in the order in which they are explained.
+    pub const ALL: [Self; 4] = [Self::Coder, Self::Operator, Self::Workspace, Self::Full];
+
+    /// The word for flags, config and the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Coder => "coder",
+            Self::Operator => "operator",
+            Self::Workspace => "workspace",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A profile was named that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no profile; there are coder, operator, workspace and full")]
+pub struct UnknownProfile(pub String);
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(text: &str) -> Result<Self, UnknownProfile> {
+        Self::ALL
+            .into_iter()
+            .find(|profile| profile.as_str() == text)
+            .ok_or_else(|| UnknownProfile(text.to_owned()))
+    }
+}
+
+/// The tools of all profiles, made once.
+static MADE: LazyLock<Vec<(Profile, Vec<ToolSpec>)>> =
+    LazyLock::new(|| Profile::ALL.into_iter().map(|profile| (profile, build_tools(profile))).collect());
+
+/// The tools of a profile.
+pub fn tools(profile: Profile) -> Vec<ToolSpec> {
+    let of = |(made, tools): &(Profile, Vec<ToolSpec>)| (*made == profile).then(|| tools.clone());
+    MADE.iter().find_map(of).unwrap_or_default()
+}
+
+/// A schema that is kept once where it is one of this catalog.
+pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
+    let known = MADE.iter().flat_map(|(_, tools)| tools).find(|tool| *tool.parameters == schema);
+    known.map_or_else(|| Arc::new(schema), |tool| Arc::clone(&tool.parameters))
+}
+
+fn build_tools(profile: Profile) -> Vec<ToolSpec> {
+    match profile {
+        Profile::Coder => vec![read_file(), write_file(), edit_file(), bash()],
+        Profile::Operator => operator(),
+        Profile::Workspace => workspace(),
+        Profile::Full => {
+            let mut tools = vec![read_file(), write_file(), edit_file(), bash(), find_files(), ls()];
+            tools.extend(operator());
+            tools
+        }
+    }
+}
+
+fn operator() -> Vec<ToolSpec> {
+    vec![run_command(), send_keys(), task_complete()]
+}
+
+fn workspace() -> Vec<ToolSpec> {
+    vec![
+        read_file(),
+        write_file(),
+        write_file_chunk(),
+        ls(),
+        cat(),
+        stat(),
+        find_files(),
+        mkdir(),
+        git_status(),
+        git_diff(),
+        git_log(),
+        git_show(),
+        git_add(),
+        git_commit(),
+    ]
+}
+
+/// `delete_file`, which is in no profile: a host adds it where the config allows tools to delete.
+pub fn delete_file() -> ToolSpec {
+    spec(
+        "delete_file",
+        "Delete one file",
+        ToolEffect::Writes,
+        &["path"],
+        &[("path", text("File path to delete"))],
+    )
+}
+
+fn read_file() -> ToolSpec {
+    spec(
+        "read_file",
+        "Read the contents of a file, or a range of its lines",
+        ToolEffect::Reads,
+        &["path"],
+        &[
+            ("path", text("File path to read")),
+            ("start_line", number("First line, from 1", 1, None)),
+            ("end_line", number("Last line", 1, None)),
+        ],
+    )
+}
+
+fn write_file() -> ToolSpec {
+    spec(
+        "write_file",
+        "Write content to a file (creates or overwrites)",
+        ToolEffect::Writes,
+        &["path", "content"],
+        &[("path", text("File path to write")), ("content", text("Content to write"))],
+    )
+}
+
+fn write_file_chunk() -> ToolSpec {
+    spec(
+        "write_file_chunk",
+        "Write a large file in pieces, in order; it appears when the last piece came",
+        ToolEffect::Writes,
+        &["path", "content", "index", "total"],
+        &[
+            ("path", text("File path to write")),
+            ("content", text("This piece")),
+            ("index", number("Number of this piece, from 0; 0 starts over", 0, Some(CHUNKS_MAX - 1))),
+            ("total", number("How many pieces there are", 1, Some(CHUNKS_MAX))),
+        ],
+    )
+}
+
+fn edit_file() -> ToolSpec {
+    spec(
+        "edit_file",
+        "Edit a file by replacing a string that occurs exactly once",
+        ToolEffect::Writes,
+        &["path", "old_string", "new_string"],
+        &[
+            ("path", text("File path to edit")),
+            ("old_string", text("Exact string to find and replace")),
+            ("new_string", text("String to replace with")),
+        ],
+    )
+}
+
+fn bash() -> ToolSpec {
+    spec(
+        "bash",
+        "Execute a shell command",
+        ToolEffect::Command,
+        &["command"],
+        &[
+            ("command", text("Command to execute")),
+            ("reason", text("Why, in a few words, for the person who approves it")),
+            ("timeout_s", number("Seconds until it is stopped; 30 if left out", 1, Some(BASH_TIMEOUT_S_MAX))),
+        ],
+    )
+}
+
+fn run_command() -> ToolSpec {
+    spec(
+        "run_command",
+        "Run a shell command in the terminal that the person sees, and get its output and exit code. Its folder, \
+         variables and functions last. Use options that ask nothing (as in `apt-get -y`), and neither editors nor \
+         pagers.",
+        ToolEffect::Command,
+        &["command", "reasoning"],
+        &[
+            ("command", text("Command to run; several lines are fine")),
+            ("reasoning", text("Why, in a few words, for the person who approves it")),
+            (
+                "timeout_s",
+                number(
+                    "Seconds to wait; 60 if left out. It goes on after that",
+                    1,
+                    Some(RUN_COMMAND_TIMEOUT_S_MAX),
+                ),
+            ),
+        ],
+    )
+}
+
+fn send_keys() -> ToolSpec {
+    spec(
+        "send_keys",
+        "Press keys in the terminal, and get the screen as it then looks: to answer a question, to stop a program \
+         (`Ctrl+C`), to end its input (`Ctrl+D`), to use a full-screen program. For commands use run_command. \
+         Never for passwords: the person enters those.",
+        ToolEffect::Keys,
+        &["keys", "reasoning"],
+        &[
+            (
+                "keys",
+                text(
+                    "Keys, split by spaces: `y Enter`, `Ctrl+C`, `Up`, `Escape`, `PageDown`, `F1`, `Alt+x`, \
+                     `Space`. Text stands for itself; text with spaces in quotes: `\"git status\" Enter`",
+                ),
+            ),
+            ("reasoning", text("Why, in a few words, for the person who approves it")),
+        ],
+    )
+}
+
+fn task_complete() -> ToolSpec {
+    spec(
+        "task_complete",
+        "Say that the task is finished, when it is",
+        ToolEffect::Completes,
+        &["summary"],
+        &[("summary", text("What was done and what came of it"))],
+    )
+}
+
+fn find_files() -> ToolSpec {
+    spec(
+        "find_files",
+        "Find files by glob, leaving out ignored ones",
+        ToolEffect::Reads,
+        &["pattern"],
+        &[
+            ("pattern", text("Glob, as in `*.rs` or `src/**/*.toml`")),
+            ("path", text("Folder to search; the root if left out")),
+        ],
+    )
+}
+
+fn ls() -> ToolSpec {
+    spec(
+        "ls",
+        "List a folder",
+        ToolEffect::Reads,
+        &[],
+        &[("path", text("Folder to list; the root if left out"))],
+    )
+}
+
+fn cat() -> ToolSpec {
+    spec("cat", "Show a whole file", ToolEffect::Reads, &["path"], &[("path", text("File path to show"))])
+}
+
+fn stat() -> ToolSpec {
+    spec(
+        "stat",
+        "Show kind, size, mode and time of change of a path",
+        ToolEffect::Reads,
+        &["path"],
+        &[("path", text("Path to look at"))],
+    )
+}
+
+fn mkdir() -> ToolSpec {
+    spec(
+        "mkdir",
+        "Create a folder and its parents",
+        ToolEffect::Writes,
+        &["path"],
+        &[("path", text("Folder to create"))],
+    )
+}
+
+fn git_status() -> ToolSpec {
+    spec("git_status", "Show branch and changed files", ToolEffect::Reads, &[], &[])
+}
+
+fn git_diff() -> ToolSpec {
+    spec(
+        "git_diff",
+        "Show changes that are not staged, or staged ones, or since a revision",
+        ToolEffect::Reads,
+        &[],
+        &[
+            ("staged", json!({ "type": "boolean", "description": "Staged changes" })),
+            ("revision", text("Compare with this revision")),
+            ("path", text("Only below this path")),
+        ],
+    )
+}
+
+fn git_log() -> ToolSpec {
+    spec(
+        "git_log",
+        "List commits, newest first",
+        ToolEffect::Reads,
+        &[],
+        &[
+            ("revision", text("Revision or range; HEAD if left out")),
+            ("path", text("Only those that touch this path")),
+            ("limit", number("How many; 20 if left out", 1, Some(GIT_LOG_COMMITS_MAX))),
+        ],
+    )
+}
+
+fn git_show() -> ToolSpec {
+    spec(
+        "git_show",
+        "Show a commit, or a file of one as `REVISION:PATH`",
+        ToolEffect::Reads,
+        &["revision"],
+        &[("revision", text("Revision"))],
+    )
+}
+
+fn git_add() -> ToolSpec {
+    spec(
+        "git_add",
+        "Stage files",
+        ToolEffect::Writes,
+        &["paths"],
+        &[(
+            "paths",
+            json!({ "type": "array", "items": { "type": "string" }, "minItems": 1, "description": "Paths to stage" }),
+        )],
+    )
+}
+
+fn git_commit() -> ToolSpec {
+    spec(
+        "git_commit",
+        "Commit what is staged",
+        ToolEffect::Writes,
+        &["message"],
+        &[("message", text("Commit message"))],
+    )
+}
+
+fn spec(
+    name: &str,
+    description: &str,
+    effect: ToolEffect,
+    required: &[&str],
+    properties: &[(&str, Value)],
+) -> ToolSpec {
+    let properties: Map<String, Value> =
+        properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
+    ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: Arc::new(json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })),
+        effect,
+    }
+}
+
+fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+fn number(description: &str, least: u64, most: Option<u64>) -> Value {
+    let mut schema = json!({ "type": "integer", "minimum": least, "description": description });
+    if let (Some(most), Some(map)) = (most, schema.as_object_mut()) {
+        map.insert("maximum".to_owned(), most.into());
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(profile: Profile) -> Vec<String> {
+        tools(profile).into_iter().map(|tool| tool.name).collect()
+    }
+
+    #[test]
+    fn profiles_hold_the_tools_of_the_contract() {
+        assert_eq!(names(Profile::Coder), ["read_file", "write_file", "edit_file", "bash"]);
+        assert_eq!(names(Profile::Operator), ["run_command", "send_keys", "task_complete"]);
+        assert_eq!(
+            names(Profile::Workspace),
+            [
+                "read_file",
+                "write_file",
+                "write_file_chunk",
+                "ls",
+                "cat",
+                "stat",
+                "find_files",
+                "mkdir",
+                "git_status",
+                "git_diff",
+                "git_log",
+                "git_show",
+                "git_add",
+                "git_commit"
+            ]
+        );
+        assert_eq!(
+            names(Profile::Full),
+            [
+                "read_file",
+                "write_file",
+                "edit_file",
+                "bash",
+                "find_files",
+                "ls",
+                "run_command",
+                "send_keys",
+                "task_complete"
+            ]
+        );
+    }
+
+    #[test]
+    fn schemas_are_flat_closed_and_accept_what_they_require() {
+        for tool in Profile::ALL.into_iter().flat_map(tools).chain([delete_file()]) {
+            let schema = &tool.parameters;
+            assert_eq!(schema["type"], "object", "{}", tool.name);
+            assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
+            let validator = jsonschema::validator_for(schema).expect("a schema");
+            let mut arguments = Map::new();
+            for name in schema["required"].as_array().expect("a list") {
+                let name = name.as_str().expect("a name");
+                let property = &schema["properties"][name];
+                let value = match property["type"].as_str().expect("a type") {
+                    "string" => json!("x"),
+                    "integer" => json!(1),
+                    "array" => json!(["x"]),
+                    other => panic!("{}: {name} is {other}", tool.name),
+                };
+                arguments.insert(name.to_owned(), value);
+            }
+            assert!(validator.is_valid(&Value::Object(arguments.clone())), "{}", tool.name);
+            arguments.insert("more".to_owned(), json!(1));
+            assert!(
+                !validator.is_valid(&Value::Object(arguments)),
+                "{} takes what it does not know",
+                tool.name
+            );
+        }
+    }
+
+    #[test]
+    fn bash_times_are_bounded_by_the_schema() {
+        let validator = jsonschema::validator_for(&bash().parameters).expect("a schema");
+        let call = |seconds: u64| json!({ "command": "true", "timeout_s": seconds });
+        assert!(validator.is_valid(&call(1)) && validator.is_valid(&call(BASH_TIMEOUT_S_MAX)));
+        assert!(!validator.is_valid(&call(0)) && !validator.is_valid(&call(BASH_TIMEOUT_S_MAX + 1)));
+    }
+
+    #[test]
+    fn profiles_read_back_what_they_print() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+        }
+        let error = "Coder".parse::<Profile>().expect_err("case matters");
+        assert_eq!(error.to_string(), "`Coder` is no profile; there are coder, operator, workspace and full");
+    }
+}

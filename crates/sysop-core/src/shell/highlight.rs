@@ -1,0 +1,146 @@
+//! Which part of a command is what, for showing it in colors. Says nothing of what it would do.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use super::COMMAND_BYTES_MAX;
+use super::script::parse;
+
+/// What a part of a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HighlightKind {
+    /// The name of what is called.
+    Program,
+    /// An option.
+    Option,
+    /// Quoted text.
+    Text,
+    /// A variable or another expansion.
+    Variable,
+    /// A word of the shell.
+    Keyword,
+    /// A separator or redirection.
+    Operator,
+    /// A comment.
+    Comment,
+}
+
+/// The parts of a command by their bytes, in order, without the plain ones; none where it cannot be parsed.
+pub fn highlight(command: &str) -> Vec<(Range<usize>, HighlightKind)> {
+    // The grammar's recovery from errors is quadratic in these.
+    if command.len() > COMMAND_BYTES_MAX
+        || command.matches(['|', '(']).count() > 400
+        || command.contains('\0')
+    {
+        return Vec::new();
+    }
+    let Some(tree) = parse(command) else { return Vec::new() };
+    let mut paint = vec![None; command.len()];
+    let mut todo = vec![tree.root_node()];
+    while let Some(node) = todo.pop() {
+        if let Some(part) = highlight_of(node, command) {
+            paint[node.byte_range()].fill(part);
+        }
+        // Children come after their parent and paint over it.
+        todo.extend((0..node.child_count()).rev().filter_map(|at| node.child(at)));
+    }
+    merge_runs(&paint)
+}
+
+/// What a node paints: a part, nothing over what is below it, or none where it leaves all as it is.
+fn highlight_of(node: Node<'_>, command: &str) -> Option<Option<HighlightKind>> {
+    let text = command.get(node.byte_range()).unwrap_or("");
+    let part = match node.kind() {
+        "command_name" => HighlightKind::Program,
+        "string" | "raw_string" | "ansi_c_string" | "translated_string" | "heredoc_body" | "regex" => {
+            HighlightKind::Text
+        }
+        "heredoc_start" | "heredoc_end" => HighlightKind::Keyword,
+        "simple_expansion" | "expansion" | "variable_name" | "special_variable_name" => {
+            HighlightKind::Variable
+        }
+        "comment" => HighlightKind::Comment,
+        // What is substituted into a text is no text itself.
+        "command_substitution" | "process_substitution" => return Some(None),
+        "word" if text.starts_with('-') && text.len() > 1 => HighlightKind::Option,
+        "$(" | "<(" | ">(" => HighlightKind::Operator,
+        kind if !node.is_named() && kind.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            HighlightKind::Keyword
+        }
+        "|" | "||" | "&&" | "&" | ";" | ";;" | "|&" | ">" | ">>" | "<" | ">|" | "&>" | "&>>" | "<<"
+        | "<<-" | "<<<" | "<&" | ">&" | "!" => HighlightKind::Operator,
+        "file_descriptor" => HighlightKind::Operator,
+        _ => return None,
+    };
+    Some(Some(part))
+}
+
+fn merge_runs(paint: &[Option<HighlightKind>]) -> Vec<(Range<usize>, HighlightKind)> {
+    let mut highlight: Vec<(Range<usize>, HighlightKind)> = Vec::new();
+    for (at, part) in paint.iter().enumerate() {
+        let Some(part) = *part else { continue };
+        match highlight.last_mut() {
+            Some((range, same)) if *same == part && range.end == at => range.end = at + 1,
+            Some(_) | None => highlight.push((at..at + 1, part)),
+        }
+    }
+    highlight
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn shown(command: &str) -> String {
+        highlight(command)
+            .iter()
+            .map(|(range, part)| format!("{part:?} {}\n", &command[range.clone()]))
+            .collect()
+    }
+
+    #[test]
+    fn each_part_is_told() {
+        expect![[r#"
+            Keyword for
+            Variable f
+            Keyword in
+            Operator ;
+            Keyword do
+            Program sudo
+            Option -rf
+            Text "
+            Variable $HOME
+            Text /
+            Operator $(
+            Program basename
+            Variable $f
+            Text "
+            Operator 2>
+            Operator ||
+            Program echo
+            Text 'no'
+            Operator ;
+            Keyword done
+            Comment # all
+        "#]]
+        .assert_eq(&shown(
+            r#"for f in *; do sudo rm -rf "$HOME/$(basename $f)" 2>/dev/null || echo 'no'; done # all"#,
+        ));
+    }
+
+    #[test]
+    fn what_cannot_be_parsed_is_plain_or_within_its_bytes() {
+        for command in ["", "echo 'open", "é \"日本 $(", "\0", "((((", "| | |", "cat <<E\nx $y\nE\n"] {
+            for (range, _) in highlight(command) {
+                assert!(
+                    command.is_char_boundary(range.start) && command.is_char_boundary(range.end),
+                    "{command}"
+                );
+            }
+        }
+        assert!(highlight(&"a|".repeat(50_000)).is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! What is fixed of a session, or changes seldom.
+
+use crate::message::ModelRef;
+use crate::mode::Mode;
+use crate::policy::ApprovalMode;
+use crate::session::SessionSpec;
+use crate::tool::{ClientTools, ToolEffect, ToolSpec};
+
+/// Where tools run that a client lends, in words.
+const CLIENT: &str = "the client";
+/// The host of a session that has no tools but those that clients lend.
+const NO_HOST: &str = "none";
+
+/// How the session works, for headers and status lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionInfo {
+    /// The model that is asked.
+    pub model: ModelRef,
+    /// How much runs without a person.
+    pub approve: ApprovalMode,
+    /// With tools or without, from the next turn on.
+    pub mode: Mode,
+    /// The most model calls in one turn.
+    pub max_iterations: u32,
+    /// Where its tools run.
+    pub host: String,
+    /// The root of its file tools.
+    pub root: String,
+    /// Its tool profile.
+    pub profile: String,
+    /// The tools that a client lends, by name.
+    pub client_tools: Vec<String>,
+    /// The root of its file tools, on the client; empty where none are lent.
+    pub client_root: String,
+    /// Tools that end the turn with a summary.
+    completing: Vec<String>,
+    /// Those of them that are lent.
+    client_completing: Vec<String>,
+    /// Tools that run the command in their arguments.
+    commanding: Vec<String>,
+    /// Those of them that are lent.
+    client_commanding: Vec<String>,
+}
+
+impl SessionInfo {
+    pub(super) fn of(spec: &SessionSpec) -> Self {
+        Self {
+            model: spec.model.clone(),
+            approve: spec.approve,
+            mode: Mode::default(),
+            max_iterations: spec.max_iterations,
+            host: spec.host.clone(),
+            root: spec.root.clone(),
+            profile: spec.profile.clone(),
+            client_tools: Vec::new(),
+            client_root: String::new(),
+            completing: named(&spec.tools, ToolEffect::Completes),
+            client_completing: Vec::new(),
+            commanding: named(&spec.tools, ToolEffect::Command),
+            client_commanding: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_client_tools(&mut self, client_tools: &ClientTools) {
+        self.client_tools = client_tools.tools.iter().map(|tool| tool.name.clone()).collect();
+        self.client_root.clone_from(&client_tools.root);
+        self.client_completing = named(&client_tools.tools, ToolEffect::Completes);
+        self.client_commanding = named(&client_tools.tools, ToolEffect::Command);
+    }
+
+    /// Where its tools run: the host, or the client where there is none of its own.
+    pub fn place(&self) -> &str {
+        if self.host == NO_HOST && !self.client_tools.is_empty() { CLIENT } else { &self.host }
+    }
+
+    /// Where a tool runs: the host and the root there.
+    pub fn place_of(&self, tool: &str) -> (&str, &str) {
+        let client_tools = self.client_tools.iter().any(|name| name == tool);
+        if client_tools { (CLIENT, &self.client_root) } else { (&self.host, &self.root) }
+    }
+
+    pub(super) fn completes(&self, tool: &str) -> bool {
+        self.is_among(tool, &self.completing, &self.client_completing)
+    }
+
+    /// Whether a tool runs the command in its arguments.
+    pub(super) fn commands(&self, tool: &str) -> bool {
+        self.is_among(tool, &self.commanding, &self.client_commanding)
+    }
+
+    pub(super) fn is_among(&self, tool: &str, own: &[String], client_tools: &[String]) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| name == tool);
+        if named(&self.client_tools) { named(client_tools) } else { named(own) }
+    }
+}
+
+fn named(tools: &[ToolSpec], effect: ToolEffect) -> Vec<String> {
+    tools.iter().filter(|tool| tool.effect == effect).map(|tool| tool.name.clone()).collect()
+}

@@ -1,0 +1,309 @@
+//! The words for what happened: one place, so that every face says the same. All of it is safe to show.
+
+use std::collections::BTreeMap;
+
+use crate::event::{PauseReason, StopReason, TypedInput};
+use crate::message::{ToolCall, Usage};
+use crate::mode::Mode;
+use crate::outcome::{HostOutcome, Outcome, Status};
+use crate::policy::{Grant, RiskClass};
+use crate::text::neutralize;
+use crate::transcript::{
+    ApprovalScope, Decider, Plan, PlanState, SessionPhase, TurnEnd, call_summary, terminal_input_sentence,
+};
+
+/// The longest prompt of a program in a line about its answer, in characters.
+const PROMPT_CHARS_MAX: usize = 60;
+
+/// A call in the plain form: `[Tool: read_file("src/main.py")]`.
+pub fn tool_line(call: &ToolCall) -> String {
+    safe(&format!("[Tool: {}]", call_summary(call)))
+}
+
+/// What a change of mode means.
+pub fn mode_sentence(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Agent => "the model may use its tools from the next turn on",
+        Mode::Chat => "plain chat from the next turn on: the model has no tools",
+    }
+}
+
+/// The mode as it is now, and how to change it.
+pub fn mode_help(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Agent => "the model has tools; /mode chat takes them away for a plain chat",
+        Mode::Chat => "this is a plain chat without tools; /mode agent gives the model its tools",
+    }
+}
+
+/// A duration as a person says it.
+pub fn duration(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
+        _ => format!("{} min {} s", milliseconds / 60_000, milliseconds % 60_000 / 1_000),
+    }
+}
+
+/// A number of tokens in few characters.
+pub fn tokens(count: u64) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{} k", count / 1_000),
+        _ => format!("{}.{} M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
+/// A turn's tokens; nothing where the server counted none.
+pub fn usage(usage: Usage) -> Option<String> {
+    (usage.input_tokens + usage.output_tokens > 0)
+        .then(|| format!("{} in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)))
+}
+
+/// Who typed what into the session's terminal, in one line; of a long prompt its last line.
+pub fn typed(by: &str, typed: &TypedInput) -> String {
+    let short = |prompt: &str| -> String {
+        let line = prompt.trim().lines().next_back().unwrap_or_default().trim();
+        let text: String = line.chars().take(PROMPT_CHARS_MAX).collect();
+        if text.len() < line.len() { format!("{text}…") } else { text }
+    };
+    let shown = match typed {
+        TypedInput::Keys { text } => TypedInput::Keys { text: text.clone() },
+        TypedInput::Secret { prompt } => TypedInput::Secret { prompt: short(prompt) },
+        TypedInput::Answer { prompt, text } => {
+            TypedInput::Answer { prompt: short(prompt), text: text.clone() }
+        }
+    };
+    safe(&terminal_input_sentence(by, &shown)).replace('\n', " ")
+}
+
+/// Who has the session's terminal now.
+pub fn control(holder: Option<&str>) -> String {
+    match holder {
+        Some(holder) => format!("{holder} has the terminal; the agent waits"),
+        None => "the agent has the terminal again".to_owned(),
+    }
+}
+
+/// Whether it is news to `own` who has the terminal now: they know it of themselves. `mine` keeps what it was.
+pub fn is_new_holder(holder: Option<&str>, mine: &mut bool, own: &str) -> bool {
+    let was_mine = std::mem::replace(mine, holder == Some(own));
+    !(*mine || was_mine && holder.is_none())
+}
+
+/// How a call ended, in words.
+pub fn outcome_summary(outcome: &Outcome) -> String {
+    let mut words = status_summary(outcome.status);
+    if let Some(code) = outcome.exit_code {
+        words.push_str(&format!(", exit code {code}"));
+    }
+    if !matches!(outcome.status, Status::Rejected | Status::Unknown) {
+        let longest = outcome.hosts.iter().map(|host| host.duration_ms).max().unwrap_or(0);
+        words.push_str(&format!(", {}", duration(outcome.duration_ms.max(longest))));
+    }
+    if outcome.truncated {
+        words.push_str(", shortened for the model");
+    }
+    if let Some(artifact) = &outcome.artifact {
+        words.push_str(&format!(", whole output kept as {}", safe(artifact)));
+    }
+    words
+}
+
+fn status_summary(status: Status) -> String {
+    match status {
+        Status::Timeout => "timed out and was stopped".to_owned(),
+        Status::Unknown => {
+            "nobody knows how it ended: the connection or the capture broke; it was not run again".to_owned()
+        }
+        Status::Ok | Status::Failed | Status::Cancelled | Status::Interrupted | Status::Rejected => {
+            status.as_str().to_owned()
+        }
+    }
+}
+
+/// How a call ended on several hosts: a line for each group of hosts where it was the same, in the order in which
+/// the host reports them: the odd ones first.
+pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
+    let mut groups: BTreeMap<u32, Vec<&HostOutcome>> = BTreeMap::new();
+    for host in hosts {
+        groups.entry(host.group).or_default().push(host);
+    }
+    groups.into_values().map(|group| (group_summary(&group), group[0].status)).collect()
+}
+
+/// The same as lines.
+pub fn host_lines(outcome: &Outcome) -> String {
+    host_groups(&outcome.hosts).into_iter().map(|(text, _)| format!("{text}\n")).collect()
+}
+
+fn group_summary(group: &[&HostOutcome]) -> String {
+    let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
+    let count = if group.len() == 1 { "1 host".to_owned() } else { format!("{} hosts", group.len()) };
+    let ended = match (group[0].exit_code, group[0].status) {
+        (Some(code), Status::Ok | Status::Failed) => format!("exit {code}"),
+        (_, Status::Rejected) => return safe(&format!("{count} ({}): not run", names.join(", "))),
+        (_, status) => status_summary(status),
+    };
+    let longest = group.iter().map(|host| host.duration_ms).max().unwrap_or(0);
+    safe(&format!("{count} ({}): {ended}, {}", names.join(", "), duration(longest)))
+}
+
+/// Whether commands run on several hosts at once.
+pub fn is_fleet(host: &str) -> bool {
+    host.contains(',')
+}
+
+/// The hosts that a session's commands run on.
+fn host_names(host: &str) -> Vec<&str> {
+    host.split(',').map(str::trim).collect()
+}
+
+/// Where commands run, in full: each host of several, and how many there are.
+pub fn place(host: &str) -> String {
+    let names = host_names(host);
+    let one = |name: &str| match name.rsplit_once('@') {
+        Some((user, name)) if !user.is_empty() => format!("{name} as {user}"),
+        Some(_) | None => name.to_owned(),
+    };
+    match names.as_slice() {
+        [name] => one(name),
+        names => {
+            let names: Vec<String> = names.iter().map(|name| one(name)).collect();
+            format!("{} hosts: {}", names.len(), names.join(", "))
+        }
+    }
+}
+
+/// Where commands run, for a line that has room for little.
+pub fn host_summary(host: &str) -> String {
+    match host_names(host).as_slice() {
+        [name] => (*name).to_owned(),
+        names => format!("{} hosts", names.len()),
+    }
+}
+
+/// Where commands run, as parts of a status line.
+pub fn host_status_parts(host: &str) -> Vec<String> {
+    match host_names(host).as_slice() {
+        [name] => match name.rsplit_once('@') {
+            Some((user, name)) if !user.is_empty() => vec![format!("host {name}"), format!("user {user}")],
+            Some(_) | None => vec![format!("host {name}")],
+        },
+        _ => vec![place(host)],
+    }
+}
+
+/// Whether commands run on this machine.
+pub fn is_local_host(host: &str) -> bool {
+    host == "local"
+}
+
+/// Why a turn ended, where there is something to say about it.
+pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
+    let error = end.error.as_deref().map(safe);
+    match end.reason {
+        StopReason::EndTurn => error,
+        StopReason::MaxIterations => Some(error.unwrap_or_else(|| {
+            format!("stopped after {} model calls; say `go on`, or raise max_iterations", end.iterations)
+        })),
+        StopReason::Cancelled => Some("stopped".to_owned()),
+        StopReason::Failed => Some(error.unwrap_or_else(|| "it failed".to_owned())),
+        StopReason::Paused => Some("given up while it was paused".to_owned()),
+    }
+}
+
+/// What the session waits for, for a status line; none when it waits for a prompt.
+pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<String> {
+    match phase {
+        SessionPhase::Idle => None,
+        // Before a turn's first step no model is asked, and a command that a person typed has no step.
+        SessionPhase::Thinking { step } if step.step == 0 => None,
+        SessionPhase::Thinking { .. } => Some(format!("waiting for {model}")),
+        SessionPhase::Running { .. } => Some(format!("running {what}")),
+        SessionPhase::AwaitingApproval { .. } => Some("waiting for an answer about the plan".to_owned()),
+        SessionPhase::Stopping => Some("stopping".to_owned()),
+        SessionPhase::Paused { reason } => Some(
+            match reason {
+                PauseReason::Asked => "paused",
+                PauseReason::Loop => "paused by the loop guard",
+                PauseReason::Interrupted => "interrupted",
+            }
+            .to_owned(),
+        ),
+    }
+}
+
+/// What a grant covers, in words.
+pub fn covers(grant: &Grant) -> String {
+    match grant {
+        Grant::Exact { .. } => "exactly this command".to_owned(),
+        Grant::Program { program, subcommand: Some(subcommand) } => {
+            safe(&format!("any plain `{program} {subcommand} …`"))
+        }
+        Grant::Program { program, subcommand: None } => safe(&format!("any plain `{program} …`")),
+        Grant::Tool { name } => safe(&format!("any call of {name}")),
+    }
+}
+
+/// What a person decided; by whom, unless that was this face, which answers as `own`.
+pub fn decision_summary(plan: &Plan, own: &str) -> Option<String> {
+    let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
+    let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
+    match &plan.state {
+        PlanState::Waiting => None,
+        PlanState::Allowed { by: Decider::Policy, .. } => None,
+        PlanState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Once } => {
+            Some(format!("allowed{}{edited}", name(by)))
+        }
+        PlanState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Session } => {
+            Some(format!("allowed for this session{}{edited}", name(by)))
+        }
+        PlanState::Rejected { by, reason } => {
+            let by = match by {
+                Decider::Policy => "the policy",
+                Decider::Person(by) => by,
+            };
+            let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            Some(format!("rejected{}{why}", name(by)))
+        }
+    }
+}
+
+/// The word for a class of risk.
+pub fn class(class: RiskClass) -> &'static str {
+    match class {
+        RiskClass::ReadOnly => "looks only",
+        RiskClass::Changes => "changes something",
+        RiskClass::Opaque => "what it does cannot be read off it",
+        RiskClass::Dangerous => "dangerous",
+    }
+}
+
+/// The sign before the words for an end, so that it can be told without colors.
+pub fn status_sign(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "✓",
+        Status::Failed | Status::Timeout => "✗",
+        Status::Cancelled | Status::Interrupted | Status::Unknown | Status::Rejected => "■",
+    }
+}
+
+/// Letters of other scripts that are easily taken for Latin ones, within words that also have Latin ones.
+pub fn confusables(command: &str) -> Vec<String> {
+    const SHOWN_MAX: usize = 8;
+    let mut found: Vec<char> = command
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| word.chars().any(|c| c.is_ascii_alphabetic()))
+        .flat_map(str::chars)
+        .filter(|c| matches!(c, '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}' | '\u{ff21}'..='\u{ff5a}'))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(SHOWN_MAX);
+    found.into_iter().map(|c| format!("{c} (U+{:04X})", u32::from(c))).collect()
+}
+
+fn safe(text: &str) -> String {
+    neutralize(text).into_owned()
+}

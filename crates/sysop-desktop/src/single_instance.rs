@@ -1,0 +1,185 @@
+//! One window for a person: who comes first holds a lock and listens; who comes later asks it to show itself.
+//!
+//! The lock goes with the process, however it ends. The socket is only a name in a folder that nobody else may enter.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::arguments::is_valid_session_id;
+
+/// How long a window that begins or ends may take until it answers or is gone.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often that is looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the other end of the socket may take.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest request, in bytes.
+const REQUEST_BYTES_MAX: u64 = 4096;
+/// The answer to one that was understood.
+const ANSWER: &[u8] = b"raised\n";
+
+/// A request to show the window.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RaiseRequest {
+    /// The session to show.
+    #[serde(default)]
+    pub(crate) session: Option<String>,
+    /// What a compositor wants to hear before a window may come to the front.
+    #[serde(default)]
+    pub(crate) activation: Option<String>,
+}
+
+/// Whose the window is.
+#[derive(Debug)]
+pub(crate) enum LockOutcome {
+    /// This process is the first.
+    Acquired(InstanceLock),
+    /// Another one has a window, and was asked to show it.
+    AlreadyRunning,
+}
+
+/// The right to be the only one; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct InstanceLock {
+    _lock: File,
+    listener: UnixListener,
+    socket: PathBuf,
+}
+
+/// Becomes the only one, or asks the one that there is to show its window.
+///
+/// # Errors
+/// The folder cannot be used, or the one that there is does not answer.
+pub(crate) fn take(folder: &Path, session: Option<&str>) -> Result<LockOutcome> {
+    let (lock, socket) = (folder.join("desktop.lock"), folder.join("desktop.sock"));
+    let activation = ["XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID"].into_iter();
+    let activation = activation.filter_map(|name| std::env::var(name).ok()).find(|token| !token.is_empty());
+    let raise = RaiseRequest { session: session.map(str::to_owned), activation };
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&lock)
+        .with_context(|| format!("cannot open {}", lock.display()))?;
+    let until = Instant::now() + HANDOVER_TIMEOUT;
+    loop {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return InstanceLock::new(lock, socket).map(LockOutcome::Acquired),
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error).context("cannot lock the file of the window"),
+        }
+        // It has the lock before it listens, and no longer listens while its server ends.
+        if let Ok(stream) = UnixStream::connect(&socket)
+            && request_raise(stream, &raise).is_ok()
+        {
+            return Ok(LockOutcome::AlreadyRunning);
+        }
+        if Instant::now() > until {
+            bail!("a window of sysop is open and does not answer; end its process, then start again");
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+fn request_raise(mut stream: UnixStream, raise: &RaiseRequest) -> Result<()> {
+    stream.set_read_timeout(Some(SOCKET_TIMEOUT))?;
+    stream.set_write_timeout(Some(SOCKET_TIMEOUT))?;
+    stream.write_all(format!("{}\n", serde_json::to_string(raise)?).as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER.len() as u64).read_to_end(&mut answer)?;
+    anyhow::ensure!(answer == ANSWER, "it gave no answer");
+    Ok(())
+}
+
+impl InstanceLock {
+    fn new(lock: File, socket: PathBuf) -> Result<Self> {
+        match std::fs::remove_file(&socket) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {}", socket.display()));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        let listener = UnixListener::bind(&socket);
+        let listener = listener.with_context(|| format!("cannot listen on {}", socket.display()))?;
+        Ok(Self { _lock: lock, listener, socket })
+    }
+
+    /// Hears requests from now on, on a thread that ends with the process.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub(crate) fn listen(&self, on_raise: impl Fn(RaiseRequest) + Send + 'static) -> Result<()> {
+        let listener = self.listener.try_clone().context("cannot listen for a second start")?;
+        let hear = move || {
+            for stream in listener.incoming() {
+                // One that is broken is no request, and another may follow.
+                if let Ok(raise) = stream.map_err(Into::into).and_then(|stream| serve_request(&stream)) {
+                    on_raise(raise);
+                }
+            }
+        };
+        std::thread::Builder::new().name("second starts".to_owned()).spawn(hear)?;
+        Ok(())
+    }
+
+    /// Listens no more: who comes now waits for the lock.
+    pub(crate) fn close(&self) {
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn serve_request(stream: &UnixStream) -> Result<RaiseRequest> {
+    stream.set_read_timeout(Some(SOCKET_TIMEOUT))?;
+    stream.set_write_timeout(Some(SOCKET_TIMEOUT))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
+    let mut raise: RaiseRequest = serde_json::from_str(&line)?;
+    raise.session = raise.session.filter(|session| is_valid_session_id(session));
+    let mut stream = stream;
+    stream.write_all(ANSWER)?;
+    Ok(raise)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::{LockOutcome, RaiseRequest, take};
+
+    #[test]
+    fn the_second_is_heard_by_the_first_and_the_next_after_its_end_is_the_first_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let LockOutcome::Acquired(only) = take(folder.path(), None).unwrap() else {
+            panic!("nobody else is there")
+        };
+        let (heard, hears) = channel();
+        only.listen(move |raise| heard.send(raise).unwrap()).unwrap();
+        assert!(matches!(take(folder.path(), Some("s-1")).unwrap(), LockOutcome::AlreadyRunning));
+        let raise: RaiseRequest = hears.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert_eq!(raise.session.as_deref(), Some("s-1"));
+        assert!(matches!(take(folder.path(), Some("a/../b")).unwrap(), LockOutcome::AlreadyRunning));
+        assert_eq!(hears.recv_timeout(Duration::from_secs(10)).unwrap().session, None, "that is no session");
+        only.close();
+        let path = folder.path().to_owned();
+        let next = std::thread::spawn(move || matches!(take(&path, None).unwrap(), LockOutcome::Acquired(_)));
+        drop(only);
+        assert!(next.join().unwrap(), "it waited for the lock");
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_in_nobodys_way() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(std::os::unix::net::UnixListener::bind(folder.path().join("desktop.sock")).unwrap());
+        assert!(matches!(take(folder.path(), None).unwrap(), LockOutcome::Acquired(_)));
+    }
+}

@@ -1,0 +1,40 @@
+//! What is told to whoever started this program, on standard error, where control sequences are only shown.
+
+use std::io::Write;
+
+/// Says what went wrong.
+pub(crate) fn error(text: &str) {
+    print(&format!("sysop-desktop: {text}"));
+}
+
+/// Says something beside.
+pub(crate) fn note(text: &str) {
+    print(&format!("sysop-desktop: note: {text}"));
+}
+
+/// Says a line as it is.
+pub(crate) fn print(text: &str) {
+    // There is nobody left to tell if this fails.
+    let _ = writeln!(std::io::stderr().lock(), "{}", sanitize(text));
+}
+
+/// The text without anything that a terminal, a title or a notification could obey.
+pub(crate) fn sanitize(text: &str) -> String {
+    let odd = |character: char| {
+        character.is_control()
+            || matches!(character,
+                '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    };
+    text.chars().map(|character| if odd(character) { '\u{fffd}' } else { character }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sanitize;
+
+    #[test]
+    fn control_sequences_and_invisible_characters_are_shown_only() {
+        assert_eq!(sanitize("a\u{1b}[2Jb\u{202e}c\u{200b}ü"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}ü");
+    }
+}

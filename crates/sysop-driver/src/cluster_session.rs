@@ -1,0 +1,448 @@
+//! A session wherever it is: on this node or on another one, and from one to the other without its faces' doing.
+//!
+//! On this node it is a `Handle`; elsewhere its log is followed, and what people say is posted to its owner. When the
+//! owner is gone the session is taken over; when this node loses it, it is followed. A face sees one log throughout.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sysop_core::event::{Input, Update};
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::question::QuestionId;
+use uuid::Uuid;
+
+use crate::cluster::{Cluster, ClusterContext, ForwardedInput};
+use crate::follow::SessionFollower;
+use crate::frontend;
+use crate::port::StoreError;
+use crate::prompter::{PromptReply, Terminal};
+use crate::{Driver, DriverError, DriverInner, Handle, Runtime, Updates};
+
+/// Makes the runtime of a session that comes to this node; may be called again when it comes back.
+pub type RuntimeFactory = Arc<dyn Fn() -> Runtime + Send + Sync>;
+
+/// How many inputs may wait for their way to the owner; one more is refused.
+const OUTBOX_INPUTS_MAX: usize = 256;
+/// How long a store that fails is left alone.
+pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// How long it takes until what could not be posted is posted again; it doubles up to that.
+const DELIVERY_PAUSE_FIRST: Duration = Duration::from_millis(20);
+/// How long it takes to look again whether a session that nobody holds has nothing to do; it doubles up to the end.
+const EVICT_PAUSE_FIRST: Duration = Duration::from_millis(5);
+const EVICT_PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How often a session may change hands while one looks for it, before it is left alone for a while.
+const LOCATE_ATTEMPTS_MAX: usize = 8;
+
+/// A session wherever it is.
+pub(crate) struct ClusterSession {
+    id: SessionId,
+    driver: Weak<DriverInner>,
+    nodes: ClusterContext,
+    runtime_factory: RuntimeFactory,
+    place: Mutex<Location>,
+    /// Held by who looks where the session is.
+    relocate_lock: tokio::sync::Mutex<()>,
+    outbox: Mutex<Outbox>,
+    runtime: tokio::runtime::Handle,
+}
+
+#[derive(Clone)]
+pub(crate) enum Location {
+    Local(Handle),
+    Remote(Arc<SessionFollower>),
+    /// For good; why.
+    Closed(String),
+}
+
+#[derive(Default)]
+struct Outbox {
+    inputs: VecDeque<ForwardedInput>,
+    delivering: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClusterSession {
+    pub(crate) fn new(
+        driver: &Driver,
+        nodes: ClusterContext,
+        id: SessionId,
+        runtime_factory: RuntimeFactory,
+        place: Location,
+    ) -> Arc<Self> {
+        let here = match &place {
+            Location::Local(handle) => Some(Arc::clone(&handle.live)),
+            Location::Remote(_) | Location::Closed(_) => None,
+        };
+        let cluster_session = Arc::new(Self {
+            id,
+            driver: Arc::downgrade(&driver.inner),
+            nodes,
+            runtime_factory,
+            place: Mutex::new(place),
+            relocate_lock: tokio::sync::Mutex::default(),
+            outbox: Mutex::default(),
+            runtime: tokio::runtime::Handle::current(),
+        });
+        if let Some(live) = here {
+            live.set_successor(Arc::downgrade(&cluster_session));
+        }
+        cluster_session
+    }
+
+    pub(crate) fn location(&self) -> Location {
+        lock(&self.place).clone()
+    }
+
+    pub(crate) fn follow(&self) -> Option<Arc<SessionFollower>> {
+        match &*lock(&self.place) {
+            Location::Remote(follow) => Some(Arc::clone(follow)),
+            Location::Local(_) | Location::Closed(_) => None,
+        }
+    }
+
+    /// Looks where the session is, on a task of its own.
+    pub(crate) fn spawn_relocate(self: &Arc<Self>) {
+        let cluster_session = Arc::clone(self);
+        self.runtime.spawn(async move { cluster_session.relocate().await });
+    }
+
+    /// Finds a place for the session where the one that it had is none any more.
+    async fn relocate(self: &Arc<Self>) {
+        let _one = self.relocate_lock.lock().await;
+        loop {
+            match self.location() {
+                Location::Local(handle) => match handle.live.closed() {
+                    None => return,
+                    Some(closed) if !closed.elsewhere => return self.set(Location::Closed(closed.why)),
+                    Some(_) => {}
+                },
+                Location::Remote(follow) if !follow.is_closed() => return,
+                Location::Remote(_) => {}
+                Location::Closed(_) => return,
+            }
+            let Some(inner) = self.driver.upgrade() else {
+                return self.set(Location::Closed("sysop is ending".to_owned()));
+            };
+            if inner.leaving.load(Ordering::SeqCst) {
+                let why = "this node is being shut down; open the session again on another one";
+                return self.set(Location::Closed(why.to_owned()));
+            }
+            let driver = Driver { inner };
+            match locate(&driver, &self.nodes.cluster, &self.id, &self.runtime_factory).await {
+                Ok(place) => {
+                    self.set(place);
+                    if let Some(follow) = self.follow() {
+                        follow.catch_up(); // words came too early for it
+                    }
+                    return self.spawn_delivery();
+                }
+                Err(DriverError::Store(StoreError::Unavailable(why))) => {
+                    tracing::warn!(session = %self.id, why, "cannot find out who owns it for now");
+                }
+                Err(error) => return self.set(Location::Closed(error.to_string())),
+            }
+            drop(driver);
+            if self.wait().await.is_none() {
+                return self.set(Location::Closed("sysop is ending".to_owned()));
+            }
+        }
+    }
+
+    fn set(self: &Arc<Self>, place: Location) {
+        if let Location::Local(handle) = &place {
+            handle.live.set_successor(Arc::downgrade(self));
+        }
+        let before = std::mem::replace(&mut *lock(&self.place), place);
+        if let Location::Remote(follow) = before {
+            follow.close();
+        }
+    }
+
+    /// Puts an input on its way to the owner, behind those that are on it already.
+    fn enqueue(self: &Arc<Self>, input: Input) -> Result<(), String> {
+        if !is_forwardable(&input) {
+            return Err("only the node of a session can tell it this".to_owned());
+        }
+        {
+            let mut outbox = lock(&self.outbox);
+            if outbox.inputs.len() >= OUTBOX_INPUTS_MAX {
+                return Err("the session's node takes no more inputs for now; try again".to_owned());
+            }
+            outbox.inputs.push_back(forwarded_input(input));
+        }
+        self.spawn_delivery();
+        Ok(())
+    }
+
+    /// Passes on what was said here while the session was lost; it comes before what was said since.
+    pub(crate) fn accept_pending(self: &Arc<Self>, inputs: Vec<Input>) {
+        {
+            let mut outbox = lock(&self.outbox);
+            for input in inputs.into_iter().rev() {
+                outbox.inputs.push_front(forwarded_input(input));
+            }
+        }
+        self.spawn_delivery();
+    }
+
+    fn spawn_delivery(self: &Arc<Self>) {
+        {
+            let mut outbox = lock(&self.outbox);
+            if outbox.delivering || outbox.inputs.is_empty() {
+                return;
+            }
+            outbox.delivering = true;
+        }
+        let cluster_session = Arc::clone(self);
+        let delivering = async move { while cluster_session.deliver_next().await {} };
+        self.nodes.background_tasks.spawn_on(delivering, &self.runtime);
+    }
+
+    /// Posts the oldest; says whether there may be more.
+    async fn deliver_next(self: &Arc<Self>) -> bool {
+        let forwarded_input = {
+            let mut outbox = lock(&self.outbox);
+            let forwarded_input = outbox.inputs.pop_front();
+            outbox.delivering = forwarded_input.is_some();
+            forwarded_input
+        };
+        let Some(forwarded_input) = forwarded_input else { return false };
+        let mut pause = DELIVERY_PAUSE_FIRST;
+        loop {
+            let gone = match self.nodes.cluster.enqueue(&self.id, &forwarded_input).await {
+                Ok(()) => return true,
+                Err(StoreError::Unavailable(why)) => {
+                    if let Some(follow) = self.follow() {
+                        follow.notice(&format!("not passed on yet: {why}"));
+                    }
+                    matches!(self.location(), Location::Closed(_)) && !self.is_node_leaving()
+                }
+                Err(error) => {
+                    self.set(Location::Closed(error.to_string()));
+                    true
+                }
+            };
+            if gone || self.wait_for(pause).await.is_none() {
+                let mut outbox = lock(&self.outbox);
+                outbox.inputs.clear();
+                outbox.delivering = false;
+                return false;
+            }
+            pause = (pause * 2).min(FAILURE_PAUSE);
+        }
+    }
+
+    /// Whether this node is being shut down: the session goes on elsewhere, with what was said here.
+    fn is_node_leaving(&self) -> bool {
+        self.driver.upgrade().is_some_and(|inner| inner.leaving.load(Ordering::SeqCst))
+    }
+
+    /// Leaves a store that fails alone for a while; none where the driver is gone.
+    async fn wait(&self) -> Option<()> {
+        self.wait_for(FAILURE_PAUSE).await
+    }
+
+    async fn wait_for(&self, pause: Duration) -> Option<()> {
+        let clock = Arc::clone(&self.driver.upgrade()?.ports.clock);
+        clock.sleep(pause).await;
+        Some(())
+    }
+
+    /// Waits until a log that could not be read may be read again; none where it is deleted.
+    async fn wait_for_log(&self) -> Option<()> {
+        self.wait().await?;
+        let store = Arc::clone(&self.driver.upgrade()?.ports.store);
+        let found = store.load(&self.id, Seq(0), 1).await;
+        (!matches!(found, Err(StoreError::NotFound(_)))).then_some(())
+    }
+
+    fn updates(&self, after: Seq) -> Option<Updates> {
+        match self.location() {
+            Location::Local(handle) => Some(handle.subscribe(after)),
+            Location::Remote(follow) => Some(follow.subscribe(after)),
+            Location::Closed(_) => None,
+        }
+    }
+}
+
+/// Ends what it followed, also where somebody still reads the log for it; what nobody here holds any more may be
+/// worked on elsewhere.
+impl Drop for ClusterSession {
+    fn drop(&mut self) {
+        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(place, Location::Closed(String::new())) {
+            Location::Local(handle) => {
+                drop(handle);
+                // Not here: who drops it may hold a lock.
+                self.runtime.spawn(evict_when_idle(Weak::clone(&self.driver), self.id.clone()));
+            }
+            Location::Remote(follow) => follow.close(),
+            Location::Closed(_) => {}
+        }
+    }
+}
+
+/// Whether a person can have said it, so that another node may pass it on.
+pub(crate) fn is_forwardable(input: &Input) -> bool {
+    match input {
+        Input::Prompt { .. }
+        | Input::Direct { .. }
+        | Input::Decision { .. }
+        | Input::Cancel
+        | Input::Pause
+        | Input::Resume
+        | Input::Retry
+        | Input::Clear
+        | Input::Configure { .. } => true,
+        Input::Reply { .. }
+        | Input::Outcome { .. }
+        | Input::Timer { .. }
+        | Input::TerminalInput { .. }
+        | Input::Recovered => false,
+    }
+}
+
+/// An input under a name of its own.
+pub(crate) fn forwarded_input(input: Input) -> ForwardedInput {
+    ForwardedInput { id: Uuid::new_v4().to_string(), input }
+}
+
+/// Takes the session where it can be had, or begins to follow it.
+pub(crate) async fn locate(
+    driver: &Driver,
+    cluster: &Arc<dyn Cluster>,
+    id: &SessionId,
+    runtime_factory: &RuntimeFactory,
+) -> Result<Location, DriverError> {
+    for _ in 0..LOCATE_ATTEMPTS_MAX {
+        match driver.open_local(id, || runtime_factory()).await {
+            Ok(handle) => return Ok(Location::Local(handle)),
+            Err(DriverError::OwnedByOtherNode(..)) => {}
+            Err(error) => return Err(error),
+        }
+        let watched = cluster.watch(id).await?;
+        if let Some(owner) = watched.owner {
+            let cluster = Arc::clone(cluster);
+            let follow = SessionFollower::new(id.clone(), owner, watched.last, cluster, &driver.inner.ports);
+            return Ok(Location::Remote(follow));
+        }
+        cluster.unwatch(id).await;
+    }
+    Err(StoreError::Unavailable(format!("session {id} changes hands all the time; try again")).into())
+}
+
+/// Lets go of a session that nobody here holds any more, once it has done what it was told. One that works for longer
+/// is left to `Driver::rest`.
+async fn evict_when_idle(driver: Weak<DriverInner>, id: SessionId) {
+    let mut pause = EVICT_PAUSE_FIRST;
+    while pause < EVICT_PAUSE_MAX {
+        let Some(inner) = driver.upgrade() else { return };
+        if inner.cluster_session(&id).is_some() || inner.evict_if_idle(&id) {
+            return;
+        }
+        let clock = Arc::clone(&inner.ports.clock);
+        drop(inner);
+        clock.sleep(pause).await;
+        pause *= 2;
+    }
+}
+
+/// What faces hold: a session that is where it is.
+pub(crate) struct ClusterHandle(pub(crate) Arc<ClusterSession>);
+
+impl frontend::SessionHandle for ClusterHandle {
+    fn id(&self) -> &SessionId {
+        &self.0.id
+    }
+
+    fn send(&self, input: Input) -> Result<(), String> {
+        let cluster_session = &self.0;
+        let on_the_way = {
+            let outbox = lock(&cluster_session.outbox);
+            outbox.delivering || !outbox.inputs.is_empty()
+        };
+        match cluster_session.location() {
+            Location::Closed(why) => Err(why),
+            Location::Local(handle) if !on_the_way => match handle.send(input.clone()) {
+                Ok(()) => Ok(()),
+                Err(error) => {
+                    if handle.live.closed().is_none_or(|closed| !closed.elsewhere) {
+                        return Err(error.to_string());
+                    }
+                    cluster_session.enqueue(input)?;
+                    cluster_session.spawn_relocate();
+                    Ok(())
+                }
+            },
+            Location::Local(_) | Location::Remote(_) => cluster_session.enqueue(input),
+        }
+    }
+
+    fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
+        let cluster_session = Arc::clone(&self.0);
+        let updates = cluster_session.updates(after);
+        futures::stream::unfold(
+            (cluster_session, updates, after),
+            |(cluster_session, mut updates, mut seen)| async move {
+                loop {
+                    match updates.as_mut()?.next().await {
+                        Some(Update::Logged(logged)) if logged.seq <= seen => {}
+                        Some(update) => {
+                            if let Update::Logged(logged) = &update {
+                                seen = logged.seq;
+                            }
+                            return Some((update, (cluster_session, updates, seen)));
+                        }
+                        None => {
+                            match cluster_session.location() {
+                                // It is where it was: only its log could not be read.
+                                Location::Local(handle) if handle.live.closed().is_none() => {
+                                    cluster_session.wait_for_log().await?
+                                }
+                                Location::Remote(follow) if !follow.is_closed() => {
+                                    cluster_session.wait_for_log().await?
+                                }
+                                Location::Local(_) | Location::Remote(_) | Location::Closed(_) => {
+                                    cluster_session.relocate().await
+                                }
+                            }
+                            updates = cluster_session.updates(seen);
+                        }
+                    }
+                }
+            },
+        )
+        .boxed()
+    }
+
+    fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
+        match self.0.location() {
+            Location::Local(handle) => handle.answer(id, answer),
+            Location::Remote(_) | Location::Closed(_) => false,
+        }
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        match self.0.location() {
+            Location::Local(handle) => handle.terminal(),
+            Location::Remote(_) | Location::Closed(_) => None,
+        }
+    }
+
+    fn last_error(&self) -> Option<String> {
+        match self.0.location() {
+            Location::Local(handle) => {
+                handle.live.closed().filter(|closed| !closed.elsewhere).map(|closed| closed.why)
+            }
+            Location::Remote(_) => None,
+            Location::Closed(why) => Some(why),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! How much of what people say may wait.
+
+use sysop_core::event::Input;
+use sysop_core::session::QUEUED_PROMPTS_MAX;
+
+use crate::DriverError;
+use crate::cluster_session::is_forwardable;
+
+/// How many inputs of people may wait for their turn to be worked off; one more is refused.
+const INPUTS_MAX: usize = 1024;
+/// What is told where a prompt comes that can neither begin nor wait.
+pub const QUEUE_IS_FULL: &str = "this prompt was not taken: as many as can wait for the end of this turn wait \
+                                 already; say it again later, or stop the turn";
+
+/// Whether an input of a person has room behind those that wait to be worked off, those that are being worked off, and
+/// `queued` prompts that wait for the end of the turn.
+pub(crate) fn check_queue_room<'a>(
+    input: &Input,
+    waiting: impl ExactSizeIterator<Item = &'a Input>,
+    worked_off: &'a [Input],
+    queued: usize,
+) -> Result<(), DriverError> {
+    if is_forwardable(input) && waiting.len() >= INPUTS_MAX {
+        let why = format!("{INPUTS_MAX} inputs wait to be worked off already; try again in a moment");
+        return Err(DriverError::QueueFull(why));
+    }
+    let is_prompt = |input: &&Input| matches!(input, Input::Prompt { .. });
+    if is_prompt(&input) && queued + waiting.chain(worked_off).filter(is_prompt).count() >= QUEUED_PROMPTS_MAX
+    {
+        return Err(DriverError::QueueFull(QUEUE_IS_FULL.to_owned()));
+    }
+    Ok(())
+}

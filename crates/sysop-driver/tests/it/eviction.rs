@@ -1,0 +1,148 @@
+//! Sessions that nobody needs in memory, and calls that belong on a client's machine.
+
+use std::time::Duration;
+
+use sysop_core::event::{ConfigChange, Event, Input};
+use sysop_core::id::{Seq, SessionId};
+use sysop_core::outcome::Status;
+use sysop_core::tool::ClientTools;
+use sysop_driver::{Driver, IDLE_SESSIONS_MAX};
+
+use crate::driving::{create_lazy, direct, ended, last_event, logged, next, until};
+use crate::world::{World, spec};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Rests until so many sessions are left; what was just told may still be put away.
+async fn rested(driver: &Driver, left: usize) {
+    let resting = async {
+        loop {
+            driver.evict_idle(Duration::ZERO);
+            if driver.live_sessions() == left {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, resting).await.expect("it rests");
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_holds_is_let_go_of_and_goes_on_from_its_log() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = create_lazy(&world);
+    handle.send(Input::Prompt { text: "hello".to_owned() }).expect("open");
+    let before = logged(&until(&mut updates, ended).await);
+    let id = handle.id().clone();
+    drop((handle, updates));
+    rested(&driver, 0).await;
+
+    let handle = driver.resume(&id, world.runtime()).await.expect("it is in its log");
+    let mut updates = handle.subscribe(Seq(0));
+    handle.send(Input::Prompt { text: "again".to_owned() }).expect("open");
+    let mut seen = logged(&until(&mut updates, ended).await);
+    seen.extend(logged(&until(&mut updates, ended).await));
+    assert_eq!(seen[..before.len()], before[..], "the same log");
+    let interrupted = |event: &Event| matches!(event, Event::Paused { .. });
+    assert!(!seen.iter().any(|logged| interrupted(&logged.event)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_watched_held_or_at_work_is_kept() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = create_lazy(&world);
+    let id = handle.id().clone();
+    let arm = world.tool_arm.lock().await;
+    handle.send(direct("echo")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    drop(updates);
+    drop(handle);
+    driver.evict_idle(Duration::ZERO);
+    assert_eq!(driver.live_sessions(), 1, "its tool runs");
+
+    let handle = driver.resume(&id, world.runtime()).await.expect("it is live");
+    let mut updates = handle.subscribe(Seq(0));
+    drop(arm);
+    until(&mut updates, ended).await;
+    drop(handle);
+    driver.evict_idle(Duration::ZERO);
+    assert_eq!(driver.live_sessions(), 1, "somebody watches");
+    drop(updates);
+    rested(&driver, 0).await;
+}
+
+#[tokio::test]
+async fn a_session_rests_only_after_a_while() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = create_lazy(&world);
+    handle.send(Input::Prompt { text: "hello".to_owned() }).expect("open");
+    until(&mut updates, ended).await;
+    drop((handle, updates));
+    driver.evict_idle(Duration::from_secs(3600));
+    assert_eq!(driver.live_sessions(), 1);
+}
+
+/// Who may only look can look at any number of sessions.
+#[tokio::test]
+async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more() {
+    let world = World::new(1);
+    let before = Driver::new(world.ports());
+    let ids: Vec<_> = (0..3 * IDLE_SESSIONS_MAX).map(|number| SessionId::new(format!("s{number}"))).collect();
+    for id in &ids {
+        before.create(id.clone(), spec(), world.runtime()).await.expect("created");
+    }
+    let driver = Driver::new(world.ports());
+    let held = driver.resume(&ids[0], world.runtime()).await.expect("it is in its log");
+    let working = driver.resume(&ids[1], world.runtime()).await.expect("it is in its log");
+    let mut updates = working.subscribe(Seq(0));
+    working.send(direct("wait")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    let id = working.id().clone();
+    drop((working, updates));
+    for id in &ids[2..] {
+        driver.resume(id, world.runtime()).await.expect("it is in its log");
+        assert!(driver.live_sessions() <= IDLE_SESSIONS_MAX + 2, "{}", driver.live_sessions());
+    }
+    assert!(driver.live(held.id()).is_some(), "somebody holds it");
+    assert!(driver.live(&id).is_some(), "it has something to do");
+    let newest = ids.last().expect("there are some");
+    assert!(driver.live(newest).is_some(), "the oldest go first");
+    assert!(driver.live(&ids[2]).is_none());
+    driver.resume(&ids[2], world.runtime()).await.expect("it goes on from its log");
+}
+
+#[tokio::test]
+async fn ending_a_session_stops_what_runs_and_tells_who_watches() {
+    let world = World::new(1);
+    let (driver, handle, mut updates) = create_lazy(&world);
+    handle.send(direct("wait")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    driver.end(handle.id(), "it was deleted");
+    tokio::time::timeout(DEADLINE, world.stopped.notified()).await.expect("the tool is stopped");
+    while next(&mut updates).await.is_some() {}
+    assert_eq!(handle.last_error().as_deref(), Some("it was deleted"));
+    assert!(handle.send(Input::Pause).is_err());
+    assert_eq!(driver.live_sessions(), 0);
+}
+
+#[tokio::test]
+async fn a_lent_tool_never_runs_on_the_sessions_own_host() {
+    let world = World::new(1);
+    let (_driver, handle, mut updates) = create_lazy(&world);
+    let bash = spec().tools.into_iter().filter(|tool| tool.name == "bash").collect();
+    let lent = ClientTools { tools: bash, root: "/home/me".to_owned() };
+    handle.send(Input::Configure { change: ConfigChange::ClientTools(lent) }).expect("open");
+    handle.send(direct("touch here")).expect("open");
+    let seen = until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await;
+    let Event::ToolFinished { outcome, .. } = last_event(&seen) else { unreachable!("waited for it") };
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(outcome.output.contains("nobody is connected who lends"), "{}", outcome.output);
+    assert!(world.ran.lock().expect("unpoisoned").is_empty());
+
+    handle
+        .send(Input::Configure { change: ConfigChange::ClientTools(ClientTools::default()) })
+        .expect("open");
+    handle.send(direct("touch there")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await;
+    assert_eq!(world.ran.lock().expect("unpoisoned").len(), 1, "taken back, it runs here again");
+}

@@ -1,0 +1,62 @@
+//! The live output of one host among several: whole lines, each with the host's name before it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sysop_driver::port::DeltaSink;
+
+/// The longest line that waits for its end; a longer one is shown in pieces, each as a line.
+const LINE_BYTES_MAX: usize = 8 * 1024;
+
+/// Output on its way to the display that all hosts share.
+#[derive(Clone)]
+pub(super) struct LinePrefixer(Arc<PrefixerState>);
+
+struct PrefixerState {
+    name: Arc<str>,
+    unfinished: Mutex<String>,
+    display: DeltaSink,
+}
+
+impl LinePrefixer {
+    pub(super) fn new(name: &Arc<str>, display: DeltaSink) -> Self {
+        Self(Arc::new(PrefixerState { name: Arc::clone(name), unfinished: Mutex::default(), display }))
+    }
+
+    /// What the host writes to.
+    pub(super) fn sink(&self) -> DeltaSink {
+        let shared = Arc::clone(&self.0);
+        DeltaSink::new(move |text| shared.take(text))
+    }
+
+    /// Shows a last line that has no end.
+    pub(super) fn finish(&self) {
+        self.0.pass_on(|unfinished| unfinished.len());
+    }
+}
+
+impl PrefixerState {
+    fn take(&self, text: &str) {
+        self.pass_on(|unfinished| {
+            unfinished.push_str(text);
+            let whole = unfinished.rfind('\n').map_or(0, |end| end + 1);
+            if unfinished.len() - whole > LINE_BYTES_MAX { unfinished.len() } else { whole }
+        });
+    }
+
+    /// Passes on the bytes that `ready` says, line by line, and in one piece.
+    fn pass_on(&self, ready: impl FnOnce(&mut String) -> usize) {
+        let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        let ready = ready(&mut unfinished);
+        let mut shown = String::new();
+        for line in unfinished[..ready].lines() {
+            shown.push_str(&self.name);
+            shown.push_str(" | ");
+            shown.push_str(line);
+            shown.push('\n');
+        }
+        unfinished.drain(..ready);
+        if !shown.is_empty() {
+            self.display.output(&shown);
+        }
+    }
+}

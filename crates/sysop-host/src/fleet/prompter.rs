@@ -1,0 +1,77 @@
+//! The people as one host among several knows them: each question says which host asks, and only one host asks
+//! at a time.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sysop_core::event::TypedInput;
+use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
+use tokio::sync::{Mutex, watch};
+
+use super::member::Member;
+
+/// The way from one host to the people.
+pub(super) struct HostPrompter {
+    name: Arc<str>,
+    people: Arc<dyn Prompter>,
+    /// Held by the host whose question is before the people.
+    prompt_lock: Arc<Mutex<()>>,
+    open_prompts: watch::Sender<usize>,
+}
+
+impl HostPrompter {
+    pub(super) fn new(member: &Member, people: Arc<dyn Prompter>, prompt_lock: Arc<Mutex<()>>) -> Self {
+        Self {
+            name: Arc::clone(&member.name),
+            people,
+            prompt_lock,
+            open_prompts: member.open_prompts.clone(),
+        }
+    }
+}
+
+/// A question that waits, for as long as this lives.
+struct OpenPromptGuard<'a>(&'a watch::Sender<usize>);
+
+impl<'a> OpenPromptGuard<'a> {
+    fn new(open_prompts: &'a watch::Sender<usize>) -> Self {
+        open_prompts.send_modify(|count| *count += 1);
+        Self(open_prompts)
+    }
+}
+
+impl Drop for OpenPromptGuard<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+#[async_trait]
+impl Prompter for HostPrompter {
+    async fn ask(&self, asked: PromptRequest) -> PromptReply {
+        let _waiting = OpenPromptGuard::new(&self.open_prompts);
+        let _turn = self.prompt_lock.lock().await;
+        let from = if names(&asked.from, &self.name) {
+            asked.from
+        } else {
+            format!("{} on {}", asked.from, self.name)
+        };
+        self.people.ask(PromptRequest { from, ..asked }).await
+    }
+
+    fn typed(&self, by: &str, typed: TypedInput) {
+        self.people.typed(by, typed);
+    }
+
+    /// Told to nobody: several hosts have no terminal that could change hands.
+    fn control(&self, _: Option<&str>) {}
+
+    fn notice(&self, text: &str) {
+        self.people.notice(&format!("{}: {text}", self.name));
+    }
+}
+
+/// Whether a name is among the words of a text.
+fn names(text: &str, name: &str) -> bool {
+    text.split_whitespace().any(|word| word.trim_matches(['(', ')', ',', ':', '\'', '"']) == name)
+}

@@ -1,0 +1,240 @@
+//! This machine.
+
+mod files;
+mod find;
+mod process;
+mod process_tree;
+mod root;
+
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cap_std::fs::Dir;
+use sysop_driver::port::CancellationToken;
+
+use self::process::ProcessRunner;
+use crate::environment::{Environment, GIT_VARIABLES};
+use crate::machine::{
+    Echo, ExecResult, FILE_BYTES_MAX, FileSearch, FileSearchResult, FileStat, Listing, Machine, MachineError,
+    Precondition, Program, TerminalStart,
+};
+use crate::output::capture::Capture;
+use crate::output::redact::Secrets;
+use crate::path::RootPath;
+use crate::settings::HostError;
+
+/// Files beneath one folder of this machine, and its shell.
+pub(crate) struct LocalMachine {
+    root: Arc<Dir>,
+    /// The root's names: as it was given, and without links.
+    names: Vec<String>,
+    root_path: PathBuf,
+    environment: Environment,
+    /// The same as the system takes it.
+    variables: Arc<[CString]>,
+    shell: CString,
+    processes: ProcessRunner,
+    /// The shell of the terminal, where it was said.
+    terminal_shell: Option<PathBuf>,
+    /// The most bytes of a file that file tools write.
+    file_bytes_max: u64,
+}
+
+/// A program as the system takes it.
+struct ProgramInvocation {
+    executable: CString,
+    arguments: Vec<CString>,
+    environment: Arc<[CString]>,
+}
+
+impl LocalMachine {
+    /// Opens the root. Starts nothing.
+    pub(crate) fn open(root: &Path, scrub: &[String], secrets: &Secrets) -> Result<Self, HostError> {
+        let no_root = |source| HostError::Root { root: root.to_owned(), source };
+        let root_path = std::fs::canonicalize(root).map_err(no_root)?;
+        let opened = root::open(&root_path).map_err(no_root)?;
+        let given = std::path::absolute(root).map_err(no_root)?;
+        let environment = Environment::scrubbed(std::env::vars_os(), scrub, secrets);
+        let shell = ["bash", "sh"].iter().find_map(|name| environment.program(name));
+        let shell = shell.unwrap_or_else(|| c"/bin/sh".into());
+        let folder =
+            CString::new(root_path.as_os_str().as_bytes()).expect("an opened path holds no zero byte");
+        Ok(Self {
+            root: opened,
+            names: [given.to_str(), root_path.to_str()].into_iter().flatten().map(str::to_owned).collect(),
+            root_path,
+            variables: environment.entries().into(),
+            environment,
+            processes: ProcessRunner::new(folder, shell.clone()),
+            shell,
+            terminal_shell: None,
+            file_bytes_max: FILE_BYTES_MAX,
+        })
+    }
+
+    /// The same with a shell for its terminal.
+    pub(crate) fn with_terminal_shell(self, shell: Option<PathBuf>) -> Self {
+        Self { terminal_shell: shell, ..self }
+    }
+
+    /// The same with another bound for files that are written.
+    pub(crate) fn with_file_bytes_max(self, most: u64) -> Self {
+        Self { file_bytes_max: most, ..self }
+    }
+
+    /// The shell that people use here.
+    fn user_shell(&self) -> PathBuf {
+        let theirs = || self.environment.value("SHELL").map(PathBuf::from);
+        let works = |shell: &PathBuf| shell.is_absolute() && crate::environment::is_executable(shell);
+        self.terminal_shell
+            .clone()
+            .or_else(|| theirs().filter(works))
+            .unwrap_or_else(|| PathBuf::from(OsStr::from_bytes(self.shell.to_bytes())))
+    }
+
+    /// Does something with files, away from the tasks.
+    async fn with_root<T: Send + 'static>(
+        &self,
+        path: &RootPath,
+        act: impl FnOnce(&Dir, &RootPath) -> Result<T, MachineError> + Send + 'static,
+    ) -> Result<T, MachineError> {
+        let (root, path) = (Arc::clone(&self.root), path.clone());
+        let acting = tokio::task::spawn_blocking(move || act(&root, &path));
+        acting.await.unwrap_or_else(|error| Err(MachineError::Refused(format!("files: {error}"))))
+    }
+
+    /// The same, but given up when it is cancelled: only for what changes nothing.
+    async fn with_root_until<T: Send + 'static>(
+        &self,
+        cancel: &CancellationToken,
+        path: &RootPath,
+        look: impl FnOnce(&Dir, &RootPath) -> Result<T, MachineError> + Send + 'static,
+    ) -> Result<T, MachineError> {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(MachineError::Cancelled),
+            looked = self.with_root(path, look) => looked,
+        }
+    }
+
+    fn command(&self, program: Program) -> Result<ProgramInvocation, MachineError> {
+        let (executable, arguments, environment) = match program {
+            Program::Shell(command) => {
+                let name = self.shell.to_bytes().rsplit(|byte| *byte == b'/').next();
+                let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
+                // After `--` a command may begin with `-` or `+`.
+                let arguments = vec![name, "-c".to_owned(), "--".to_owned(), command];
+                (self.shell.clone(), arguments, Arc::clone(&self.variables))
+            }
+            Program::Git { arguments, settings } => {
+                let missing = || MachineError::Refused("git is not installed".to_owned());
+                let executable = self.environment.program("git").ok_or_else(missing)?;
+                let arguments = ["git".to_owned()].into_iter().chain(arguments).collect();
+                (executable, arguments, self.git_environment(&settings).entries().into())
+            }
+        };
+        let zero = |_| MachineError::Refused("a command cannot hold a zero byte".to_owned());
+        let arguments = arguments.into_iter().map(CString::new).collect::<Result<_, _>>().map_err(zero)?;
+        Ok(ProgramInvocation { executable, arguments, environment })
+    }
+
+    fn git_environment(&self, settings: &[(String, String)]) -> Environment {
+        let mut environment = self.environment.for_git();
+        // A repository above the root is not ours to touch, and the one at the root has its files there.
+        environment.set("GIT_CEILING_DIRECTORIES", self.root_path.parent().unwrap_or(Path::new("/")));
+        environment.set("GIT_WORK_TREE", &self.root_path);
+        for (name, value) in GIT_VARIABLES {
+            environment.set(name, value);
+        }
+        environment.set("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (index, (key, value)) in settings.iter().enumerate() {
+            environment.set(format!("GIT_CONFIG_KEY_{index}"), key);
+            environment.set(format!("GIT_CONFIG_VALUE_{index}"), value);
+        }
+        environment
+    }
+}
+
+#[async_trait]
+impl Machine for LocalMachine {
+    async fn path(&self, text: &str) -> Result<RootPath, MachineError> {
+        RootPath::parse(text, &self.names)
+    }
+
+    async fn exec(
+        &self,
+        program: Program,
+        timeout: Duration,
+        capture: &mut Capture<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<ExecResult, MachineError> {
+        let ProgramInvocation { executable, arguments, environment } = self.command(program)?;
+        self.processes
+            .run(&executable, &arguments, &environment, timeout, capture, cancel)
+            .await
+            .map_err(|error| MachineError::Refused(format!("the command cannot be run: {error}")))
+    }
+
+    async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {
+        self.with_root_until(cancel, path, files::read).await
+    }
+
+    async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Precondition) -> Result<(), MachineError> {
+        let (length, most) = (bytes.len() as u64, self.file_bytes_max);
+        if length > most {
+            return Err(MachineError::TooLarge { path: path.to_string(), bytes: length, most });
+        }
+        self.with_root(path, move |root, path| files::write(root, path, &bytes, &before)).await
+    }
+
+    async fn remove(&self, path: &RootPath, before: Precondition) -> Result<(), MachineError> {
+        self.with_root(path, move |root, path| files::remove(root, path, &before)).await
+    }
+
+    async fn make_folder(&self, path: &RootPath, _: &CancellationToken) -> Result<(), MachineError> {
+        self.with_root(path, files::make_folder).await
+    }
+
+    async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<FileStat, MachineError> {
+        self.with_root_until(cancel, path, files::stat).await
+    }
+
+    async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError> {
+        let stop = cancel.clone();
+        self.with_root_until(cancel, path, move |root, path| files::list(root, path, &stop)).await
+    }
+
+    async fn find(
+        &self,
+        search: FileSearch,
+        cancel: &CancellationToken,
+    ) -> Result<FileSearchResult, MachineError> {
+        let stop = cancel.clone();
+        let folder = search.folder.clone();
+        self.with_root_until(cancel, &folder, move |root, _| find::find(root, &search, &stop)).await
+    }
+
+    async fn terminal(&self) -> Result<TerminalStart, MachineError> {
+        let program = self.user_shell();
+        let mut environment = self.environment.for_terminal();
+        environment.set("SHELL", &program);
+        Ok(TerminalStart {
+            program,
+            arguments: Vec::new(),
+            environment: environment.pairs(),
+            folder: self.root_path.clone(),
+            remote_host: None,
+            shell: None,
+        })
+    }
+
+    async fn echo(&self, tty: &str) -> Option<Echo> {
+        let tty = tty.to_owned();
+        let looking = tokio::task::spawn_blocking(move || crate::terminal::echo_of(&tty));
+        looking.await.ok().flatten()
+    }
+}

@@ -1,0 +1,124 @@
+//! Finds and signals everything that one command started.
+//!
+//! A process belongs to a command if it is in the command's session, descends from it, or carries its mark in
+//! the environment. The mark is what finds those that left the session and whose parents are gone. A process
+//! that clears its environment as well gets away; only a namespace or a cgroup would hold that one.
+
+use std::collections::HashMap;
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// How often a kill looks for processes that were started while it looked.
+const KILL_ROUNDS_MAX: usize = 16;
+
+/// All that one command started. The command itself must not be reaped before it is let go: its number would
+/// be free for another.
+#[derive(Debug, Clone)]
+pub(super) struct ProcessTree {
+    leader: Pid,
+    mark: String,
+}
+
+struct ProcessEntry {
+    parent: i32,
+    session: i32,
+    zombie: bool,
+}
+
+impl ProcessTree {
+    /// Of a command that leads its own session and has a variable `mark` in its environment.
+    pub(super) fn new(leader: Pid, mark: String) -> Self {
+        Self { leader, mark }
+    }
+
+    /// Asks all of them to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends all of them. Reads all of `/proc`: a few milliseconds.
+    pub(super) fn kill(&self) {
+        for _ in 0..KILL_ROUNDS_MAX {
+            if self.signal(Signal::KILL) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Whether one of them lives.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.members().is_empty()
+    }
+
+    fn signal(&self, signal: Signal) -> usize {
+        // A process that is gone, or that is another user's, is not ours to end.
+        let _ = kill_process_group(self.leader, signal);
+        let members = self.members();
+        for member in &members {
+            let _ = kill_process(*member, signal);
+        }
+        members.len()
+    }
+
+    fn members(&self) -> Vec<Pid> {
+        let processes = processes();
+        let leader = self.leader.as_raw_nonzero().get();
+        let belongs = |pid: i32| {
+            let mut at = pid;
+            // Bounded, because the table is not of one moment and could hold a ring.
+            for _ in 0..processes.len() {
+                match processes.get(&at) {
+                    _ if at == leader => return true,
+                    Some(process) if process.session == leader => return true,
+                    Some(process) => at = process.parent,
+                    None => return false,
+                }
+            }
+            false
+        };
+        processes
+            .iter()
+            .filter(|(pid, process)| !process.zombie && (belongs(**pid) || self.is_marked(**pid)))
+            .filter_map(|(pid, _)| Pid::from_raw(*pid))
+            .collect()
+    }
+
+    fn is_marked(&self, pid: i32) -> bool {
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+        environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry.strip_prefix(self.mark.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+    }
+}
+
+fn processes() -> HashMap<i32, ProcessEntry> {
+    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|pid| Some((pid, parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
+        .collect()
+}
+
+/// Reads a line of `/proc/PID/stat` (proc(5)); the name in it may hold anything, so that the last `)` counts.
+fn parse(stat: &str) -> Option<ProcessEntry> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
+    Some(ProcessEntry { parent, session, zombie: matches!(state, "Z" | "X") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_mislead() {
+        let process = parse("7 (a) R 1 (b) S 5 6 4 0 -1").expect("a line of stat");
+        assert_eq!((process.parent, process.session, process.zombie), (5, 4, false));
+        assert!(parse("7 (a) Z 5 6 4 0").expect("a line of stat").zombie);
+        assert!(parse("").is_none());
+    }
+}

@@ -1,0 +1,283 @@
+//! The folder where whole outputs and the earlier bytes of changed files are kept. Everything in it is for its
+//! owner alone: files 0600, folders 0700. It is created when the first of them is.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Folder of the earlier bytes of files, by their BLAKE3.
+const PREIMAGES: &str = "preimages";
+/// The size of a buffer that is filled and then written at once, in bytes.
+pub(crate) const BATCH_BYTES: usize = 512 * 1024;
+/// Batches that wait for the disk; what comes faster waits in its pipe.
+const BATCHES_WAITING_MAX: usize = 2;
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub(crate) struct Artifacts {
+    folder: PathBuf,
+    bytes_max: u64,
+}
+
+impl Artifacts {
+    pub(crate) fn new(folder: PathBuf, bytes_max: u64) -> Self {
+        Self { folder, bytes_max }
+    }
+
+    /// The most bytes kept of one output.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Begins an artifact for the whole output of a call, with what came of it so far.
+    pub(crate) fn begin(&self, mut first: Vec<u8>) -> ArtifactWriter {
+        let name = format!("output-{:016x}.txt", rand::random::<u64>());
+        let path = self.folder.join(&name);
+        let fits = usize::try_from(self.bytes_max).unwrap_or(usize::MAX).min(first.len());
+        let cut = fits < first.len();
+        first.truncate(fits);
+        let (full, mut to_write) = mpsc::channel::<WriteBatch>(BATCHES_WAITING_MAX);
+        let (done, empty) = mpsc::channel(BATCHES_WAITING_MAX);
+        let writing = tokio::task::spawn_blocking(move || {
+            let mut file = create_private(&path)?;
+            file.write_all(&first)?;
+            drop(first);
+            while let Some(WriteBatch { buffer, bytes }) = to_write.blocking_recv() {
+                file.write_all(&buffer[..bytes])?;
+                // Used again, because fresh memory costs more than the writing. At the end nobody takes it.
+                let _ = done.try_send(buffer);
+            }
+            Ok(())
+        });
+        ArtifactWriter { name, room: self.bytes_max - fits as u64, cut, full, empty, writing }
+    }
+
+    /// Keeps an output that is whole already; gives its name.
+    pub(crate) async fn store_output(&self, bytes: &[u8]) -> io::Result<String> {
+        self.begin(bytes.to_vec()).finish((Vec::new(), 0)).await.map(|kept| kept.name)
+    }
+
+    /// The BLAKE3 of a kept output, in hex.
+    pub(crate) async fn output_hash(&self, name: &str) -> io::Result<String> {
+        let path = self.output_path(name)?;
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(File::open(path)?)?;
+            Ok(hasher.finalize().to_hex().to_string())
+        });
+        reading.await.map_err(io::Error::other)?
+    }
+
+    /// Forgets a kept output that is the same as another.
+    pub(crate) async fn remove_output(&self, name: &str) {
+        let Ok(path) = self.output_path(name) else { return };
+        // Two copies are a pity and no fault.
+        let _ = tokio::task::spawn_blocking(move || std::fs::remove_file(path)).await;
+    }
+
+    fn output_path(&self, name: &str) -> io::Result<PathBuf> {
+        if is_output(name) {
+            return Ok(self.folder.join(name));
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of an output"))
+    }
+
+    /// Creates a file of its own, for its owner alone.
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+        create_private(&self.folder.join(name))
+    }
+
+    /// Keeps the bytes of a file as they were; the name finds them again. The same bytes are kept once; the time of their
+    /// file says when they were kept last.
+    pub(crate) fn store_preimage(&self, bytes: &[u8]) -> io::Result<String> {
+        let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());
+        let path = self.folder.join(&name);
+        if File::open(&path).and_then(|file| file.set_modified(SystemTime::now())).is_ok() {
+            return Ok(name);
+        }
+        let part = path.with_extension(format!("{:016x}", rand::random::<u64>()));
+        let written = create_private(&part)
+            .and_then(|mut file| file.write_all(bytes))
+            .and_then(|()| std::fs::rename(&part, &path));
+        if let Err(error) = written {
+            // What there is of it is of no use; that it cannot be removed changes nothing.
+            let _ = std::fs::remove_file(&part);
+            return Err(error);
+        }
+        Ok(name)
+    }
+
+    /// The bytes of a file as they were. A name that is none of ours, or bytes that are not what the name
+    /// says, are errors.
+    pub(crate) fn preimage(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let hash = preimage_hash(name)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no name of an artifact"))?;
+        let mut bytes = Vec::new();
+        File::open(self.folder.join(name))?.take(bytes_max).read_to_end(&mut bytes)?;
+        if blake3::hash(&bytes).to_hex().as_str() != hash {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the artifact was changed"));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Whether it is what an output is called.
+pub(crate) fn is_output(name: &str) -> bool {
+    let number = name.strip_prefix("output-").and_then(|rest| rest.strip_suffix(".txt"));
+    number.is_some_and(|number| is_hex(number, 16))
+}
+
+/// Whether it is what the earlier bytes of a file are called.
+pub(crate) fn is_preimage(name: &str) -> bool {
+    preimage_hash(name).is_some()
+}
+
+fn preimage_hash(name: &str) -> Option<&str> {
+    name.strip_prefix("preimages/").filter(|hash| is_hex(hash, 64))
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Writes one artifact beside the stream that it keeps, a buffer at a time.
+#[derive(Debug)]
+pub(crate) struct ArtifactWriter {
+    name: String,
+    room: u64,
+    cut: bool,
+    full: mpsc::Sender<WriteBatch>,
+    empty: mpsc::Receiver<Vec<u8>>,
+    writing: JoinHandle<io::Result<()>>,
+}
+
+/// A buffer and how much of it is to be written.
+#[derive(Debug)]
+struct WriteBatch {
+    buffer: Vec<u8>,
+    bytes: usize,
+}
+
+/// A finished artifact.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ArtifactRef {
+    pub(crate) name: String,
+    /// Whether it is only the beginning of the output.
+    pub(crate) cut: bool,
+}
+
+impl ArtifactWriter {
+    /// Hands the first `bytes` of the buffer to the disk, as far as the bound allows; waits while others wait for it.
+    /// What is left in the buffer is the `held` bytes after them. Nothing has happened if this is dropped.
+    pub(crate) async fn write_batch(&mut self, buffer: &mut Vec<u8>, bytes: usize, held: usize) {
+        if self.room > 0
+            && let Ok(place) = self.full.reserve().await
+        {
+            let mut next = self.empty.try_recv().unwrap_or_default();
+            next.resize(next.len().max(BATCH_BYTES).max(2 * held), 0);
+            next[..held].copy_from_slice(&buffer[bytes..bytes + held]);
+            let fits = fitting(&mut self.room, &mut self.cut, bytes);
+            place.send(WriteBatch { buffer: std::mem::replace(buffer, next), bytes: fits });
+        } else {
+            // It holds all that it may, or the disk has refused, and why is said at the end.
+            fitting(&mut self.room, &mut self.cut, bytes);
+            buffer.copy_within(bytes..bytes + held, 0);
+        }
+    }
+
+    /// Hands over the last bytes and waits until all is written.
+    pub(crate) async fn finish(mut self, (mut rest, bytes): (Vec<u8>, usize)) -> io::Result<ArtifactRef> {
+        self.write_batch(&mut rest, bytes, 0).await;
+        drop(self.full);
+        self.writing.await.map_err(io::Error::other)??;
+        Ok(ArtifactRef { name: self.name, cut: self.cut })
+    }
+}
+
+/// How many of these bytes the bound allows; they count as written.
+fn fitting(room: &mut u64, cut: &mut bool, bytes: usize) -> usize {
+    let fits = usize::try_from(*room).unwrap_or(usize::MAX).min(bytes);
+    *cut |= fits < bytes;
+    *room -= fits as u64;
+    fits
+}
+
+fn create_private(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::{Artifacts, BATCH_BYTES};
+
+    #[test]
+    fn preimages_come_back_and_are_private() {
+        let home = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::new(home.path().join("a/b"), 10);
+        let name = artifacts.store_preimage(b"before").unwrap();
+        assert_eq!(artifacts.store_preimage(b"before").unwrap(), name);
+        assert_eq!(artifacts.preimage(&name, 100).unwrap(), b"before");
+        let mode = |path: &str| home.path().join(path).metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode("a"), mode("a/b"), mode("a/b/preimages")), (0o700, 0o700, 0o700));
+        assert_eq!(mode(&format!("a/b/{name}")), 0o600);
+    }
+
+    #[test]
+    fn a_preimage_is_what_its_name_says_or_an_error() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("secret"), "s").unwrap();
+        let artifacts = Artifacts::new(home.path().join("a"), 10);
+        let name = artifacts.store_preimage(b"before").unwrap();
+        std::fs::write(home.path().join("a").join(&name), "other").unwrap();
+        for name in [name.as_str(), "preimages/../../secret", "secret", "/etc/passwd", "preimages/"] {
+            assert!(artifacts.preimage(name, 100).is_err(), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_output_is_kept_up_to_its_bound() {
+        for chunks in [&["12345", "67", "890ab", "c"][..], &["1234567890ab"], &["12345", "67890", "a"]] {
+            let home = tempfile::tempdir().unwrap();
+            let artifacts = Artifacts::new(home.path().to_owned(), 10);
+            let mut writer = artifacts.begin(chunks[0].as_bytes().to_vec());
+            for chunk in &chunks[1..] {
+                writer.write_batch(&mut chunk.as_bytes().to_vec(), chunk.len(), 0).await;
+            }
+            let kept = writer.finish((Vec::new(), 0)).await.unwrap();
+            assert!(kept.cut);
+            assert_eq!(std::fs::read(home.path().join(kept.name)).unwrap(), b"1234567890");
+        }
+    }
+
+    #[tokio::test]
+    async fn many_batches_are_kept_in_order_and_what_is_held_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::new(home.path().to_owned(), u64::MAX);
+        let mut writer = artifacts.begin(b"first".to_vec());
+        let mut expected = b"first".to_vec();
+        let mut buffer = b"--".to_vec();
+        for number in 0..20_u8 {
+            assert_eq!(buffer[..2], *b"--");
+            buffer.truncate(2);
+            buffer.extend(vec![number; BATCH_BYTES / 3]);
+            expected.extend_from_slice(&buffer);
+            let bytes = buffer.len();
+            buffer.extend_from_slice(b"--not yet");
+            writer.write_batch(&mut buffer, bytes, 2).await;
+        }
+        expected.extend_from_slice(b"--");
+        let kept = writer.finish((buffer, 2)).await.unwrap();
+        assert!(!kept.cut);
+        assert!(std::fs::read(home.path().join(kept.name)).unwrap() == expected);
+    }
+}

@@ -1,0 +1,200 @@
+//! The terminal that model and people share: one shell on the session's machine, one screen, many hands.
+//!
+//! `live` runs the shell and `state` knows what is on its screen; `call` is what the model's tools do with it,
+//! and `user_control` what people do. The shell is started when somebody first needs it, and a new one takes the place
+//! of one that has ended. What people type is never kept but in the log, and secrets not even there.
+
+mod call;
+mod control;
+mod echo;
+mod heuristics;
+mod incomplete_command;
+pub(crate) mod keys;
+mod live_shell;
+mod output_filter;
+mod plain_text;
+mod pty_reader;
+mod recording;
+mod screen;
+mod secret;
+mod sequences;
+mod shell_setup;
+pub(crate) mod shells;
+mod state;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use rustix::fs::OFlags;
+use sysop_driver::prompter::{NoPrompter, Prompter, Terminal, TerminalOutput, TerminalSize, TerminalView};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+pub(crate) use self::call::{CallEnd, CallError};
+use self::control::UserControl;
+use self::live_shell::LiveShell;
+use crate::machine::{Echo, Machine};
+use crate::output::artifacts::Artifacts;
+use crate::output::redact::Secrets;
+
+/// The size that a terminal has until somebody says another.
+const SIZE_DEFAULT: TerminalSize = TerminalSize { columns: 120, rows: 40 };
+/// The smallest and the largest size of a terminal, in cells.
+const SIZE_RANGE: std::ops::RangeInclusive<u16> = 2..=1000;
+/// Pieces of output that wait for a watcher; one that is further behind gets a new picture.
+const OUTPUTS_WAITING_MAX: usize = 32;
+
+/// A session's terminal.
+pub(crate) struct SharedTerminal {
+    machine: Arc<dyn Machine>,
+    artifacts: Artifacts,
+    secrets: Arc<Secrets>,
+    people: Mutex<Arc<dyn Prompter>>,
+    /// The shell; held while one is started.
+    slot: tokio::sync::Mutex<ShellSlot>,
+    /// The same for those that cannot wait.
+    current: Mutex<Option<Arc<LiveShell>>>,
+    /// Held by the one call that uses the terminal.
+    call_lock: tokio::sync::Mutex<()>,
+    user_control: Mutex<UserControl>,
+    size: Mutex<TerminalSize>,
+    /// Made with the first shell: most sessions have none.
+    outputs: OnceLock<broadcast::Sender<TerminalOutput>>,
+    /// Itself, for what goes on when a call has ended.
+    weak_self: Weak<Self>,
+}
+
+#[derive(Default)]
+struct ShellSlot {
+    live: Option<Arc<LiveShell>>,
+    /// Whether the shell was made to tell of its commands, as far as it can.
+    prepared: bool,
+    /// Which shell it is, where the machine knows.
+    shell: Option<shells::ShellKind>,
+    /// What the next call is told first.
+    news: Option<String>,
+}
+
+impl SharedTerminal {
+    /// Of a machine. Starts nothing.
+    pub(crate) fn new(machine: Arc<dyn Machine>, artifacts: Artifacts, secrets: Arc<Secrets>) -> Arc<Self> {
+        Arc::new_cyclic(|weak_self| Self {
+            machine,
+            artifacts,
+            secrets,
+            people: Mutex::new(Arc::new(NoPrompter)),
+            slot: tokio::sync::Mutex::default(),
+            current: Mutex::default(),
+            call_lock: tokio::sync::Mutex::default(),
+            user_control: Mutex::default(),
+            size: Mutex::new(SIZE_DEFAULT),
+            outputs: OnceLock::new(),
+            weak_self: weak_self.clone(),
+        })
+    }
+
+    /// Learns who is there to be asked and told.
+    pub(crate) fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        *locked(&self.people) = people;
+    }
+
+    fn people(&self) -> Arc<dyn Prompter> {
+        Arc::clone(&locked(&self.people))
+    }
+
+    fn current(&self) -> Option<Arc<LiveShell>> {
+        locked(&self.current).clone()
+    }
+
+    fn size(&self) -> TerminalSize {
+        *locked(&self.size)
+    }
+}
+
+impl Drop for SharedTerminal {
+    fn drop(&mut self) {
+        if let Some(live) = locked(&self.current).take() {
+            live.close();
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl Terminal for SharedTerminal {
+    async fn watch(&self) -> Result<TerminalView, String> {
+        self.watch_back(0).await
+    }
+
+    async fn watch_back(&self, scrollback_rows: usize) -> Result<TerminalView, String> {
+        let live = self.open().await.map_err(|error| error.to_string())?;
+        let inner = live.state();
+        let (picture, outputs) = inner.subscribe(scrollback_rows);
+        let size = inner.screen.size();
+        drop(inner);
+        Ok(TerminalView { size, picture, live: watcher(self.weak_self.clone(), outputs) })
+    }
+
+    fn input(&self, by: &str, bytes: &[u8]) {
+        // People type from threads of their own, and who is told of it may start a task.
+        let live = self.current();
+        let _runtime = live.as_ref().map(|live| live.runtime.enter());
+        self.typed(by, bytes);
+    }
+
+    fn release(&self, by: &str) {
+        let live = self.current();
+        let _runtime = live.as_ref().map(|live| live.runtime.enter());
+        self.user_released(by);
+    }
+
+    fn resize(&self, size: TerminalSize) {
+        let bounded = |cells: u16| cells.clamp(*SIZE_RANGE.start(), *SIZE_RANGE.end());
+        let size = TerminalSize { columns: bounded(size.columns), rows: bounded(size.rows) };
+        *locked(&self.size) = size;
+        if let Some(live) = self.current() {
+            live.resize(size);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.current().is_some()
+    }
+}
+
+/// The stream of one watcher. Bytes are shared by all; one that falls behind goes on with a picture.
+fn watcher(
+    terminal: Weak<SharedTerminal>,
+    outputs: broadcast::Receiver<TerminalOutput>,
+) -> BoxStream<'static, TerminalOutput> {
+    futures::stream::unfold((terminal, outputs), |(terminal, mut outputs)| async move {
+        let output = match outputs.recv().await {
+            Ok(output) => output,
+            Err(RecvError::Closed) => return None,
+            Err(RecvError::Lagged(_)) => {
+                let live = terminal.upgrade()?.current()?;
+                let (picture, newer) = live.state().subscribe(0);
+                outputs = newer;
+                TerminalOutput::Redrawn(picture)
+            }
+        };
+        Some((output, (terminal, outputs)))
+    })
+    .boxed()
+}
+
+/// What a terminal of this machine does with what is typed, by its name.
+pub(crate) fn echo_of(tty: &str) -> Option<Echo> {
+    let flags = i32::try_from((OFlags::NOCTTY | OFlags::NONBLOCK).bits()).ok()?;
+    live_shell::echo(OpenOptions::new().read(true).custom_flags(flags).open(tty).ok()?)
+}
+
+#[cfg(test)]
+mod tests;

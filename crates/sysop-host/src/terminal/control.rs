@@ -1,0 +1,344 @@
+//! People at the terminal: who has the control, what they typed, and what the log and the model are told of it.
+//!
+//! The agent waits from a person's first key until they give the control back, or have typed nothing for a while
+//! and the terminal is as it was when they began. Secrets are typed like anything else, and told to nobody: nothing
+//! is told that the terminal has not shown.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sysop_core::event::TypedInput;
+use sysop_core::text::neutralize_line;
+use tokio::time::{Instant, sleep_until};
+
+use super::echo::{InputVisibility, ReportableInput, reportable_input};
+use super::live_shell::LiveShell;
+use super::secret::secret_prompt;
+use super::{SharedTerminal, locked};
+use crate::machine::Echo;
+
+/// How long a person who types nothing keeps the control.
+const LEASE: Duration = Duration::from_secs(3);
+/// How long a stretch of typing may pause.
+const STRETCH: Duration = Duration::from_secs(1);
+/// The most bytes of one stretch that the log gets.
+const STRETCH_BYTES_MAX: usize = 4096;
+/// The most letters of what people typed that the model is told with one outcome.
+const NEWS_LETTERS_MAX: usize = 1000;
+
+/// Who types.
+#[derive(Default)]
+pub(super) struct UserControl {
+    holder: Option<ControlHolder>,
+    /// What the model has not been told yet.
+    news: Vec<String>,
+    /// Whether somebody looks after the lease.
+    lease_watched: bool,
+}
+
+struct ControlHolder {
+    by: String,
+    last_key: Instant,
+    /// Whether the shell was at its prompt when they began.
+    at_prompt: bool,
+    /// What they typed that was not told yet.
+    stretch: Vec<u8>,
+    /// How that comes to be seen.
+    visibility: InputVisibility,
+    /// The prompt of the secret that they are typing, until its line ends.
+    secret: Option<String>,
+}
+
+/// What begins a paste in one piece.
+const PASTE: &[u8] = b"\x1b[200~";
+
+impl SharedTerminal {
+    /// A person types.
+    pub(super) fn typed(&self, by: &str, bytes: &[u8]) {
+        let Some(live) = self.current() else { return };
+        if bytes.is_empty() || live.state().ended.is_some() {
+            return;
+        }
+        let at_prompt = live.state().ready;
+        let line = || line_to_cursor(&live);
+        let mut told = Vec::new();
+        let taken = {
+            let mut user_control = locked(&self.user_control);
+            let taken = user_control.holder.as_ref().is_none_or(|holder| holder.by != by);
+            if taken {
+                told.extend(user_control.flush(line));
+                let by = by.to_owned();
+                let (stretch, visibility, secret) = (Vec::new(), InputVisibility::Unknown, None);
+                user_control.holder = Some(ControlHolder {
+                    by,
+                    last_key: Instant::now(),
+                    at_prompt,
+                    stretch,
+                    visibility,
+                    secret,
+                });
+            }
+            taken
+        };
+        let people = self.people();
+        if taken {
+            people.control(Some(by));
+        }
+        let first = visibility(&live);
+        let whole = first == InputVisibility::Visible && bytes.starts_with(PASTE);
+        for (index, piece) in lines(bytes).enumerate() {
+            let seen = match (index, visibility(&live)) {
+                (0, _) => first.clone(),
+                _ if whole => InputVisibility::Visible,
+                // What the first line began has not had the time to say what it does with the others.
+                (_, InputVisibility::OnScreen { .. } | InputVisibility::Visible)
+                    if live.echo() != Some(Echo::On) =>
+                {
+                    InputVisibility::Unknown
+                }
+                (_, seen) => seen,
+            };
+            let secret = {
+                let mut user_control = locked(&self.user_control);
+                told.extend(user_control.take(piece, seen, line));
+                told.iter().any(|(_, typed)| matches!(typed, TypedInput::Secret { .. }))
+                    || user_control.holder.as_ref().is_some_and(|holder| holder.secret.is_some())
+            };
+            let mut inner = live.state();
+            inner.typed(piece);
+            inner.entered |= secret;
+        }
+        self.report_typed(told);
+        live.send(bytes.to_vec());
+        self.watch_lease(&live);
+    }
+
+    /// A person gives the control back.
+    pub(super) fn user_released(&self, by: &str) {
+        let told = {
+            let mut user_control = locked(&self.user_control);
+            if user_control.holder.as_ref().is_none_or(|holder| holder.by != by) {
+                return;
+            }
+            let told = user_control.flush(|| self.current().and_then(|live| line_to_cursor(&live)));
+            user_control.holder = None;
+            told
+        };
+        self.report_typed(told);
+        self.people().control(None);
+    }
+
+    /// Who has the control; none where the agent may type.
+    pub(super) fn holder(&self) -> Option<String> {
+        locked(&self.user_control).holder.as_ref().map(|holder| holder.by.clone())
+    }
+
+    /// What people typed since the last time, in one line for the model.
+    pub(super) fn take_typed_notice(&self) -> Option<String> {
+        let told = self.flush();
+        self.report_typed(told);
+        let news = std::mem::take(&mut locked(&self.user_control).news);
+        joined(&news)
+    }
+
+    /// What was typed and nobody was told yet.
+    fn flush(&self) -> Vec<(String, TypedInput)> {
+        locked(&self.user_control).flush(|| self.current().and_then(|live| line_to_cursor(&live)))
+    }
+
+    /// Tells the log, and keeps it for the model.
+    fn report_typed(&self, told: Vec<(String, TypedInput)>) {
+        let people = self.people();
+        for (by, typed) in told {
+            let news = match &typed {
+                TypedInput::Keys { text } => format!("{by} typed: {text}"),
+                TypedInput::Secret { .. } => format!("{by} entered a password"),
+                TypedInput::Answer { .. } => continue,
+            };
+            people.typed(&by, typed);
+            let mut user_control = locked(&self.user_control);
+            user_control.news.push(news);
+        }
+    }
+
+    /// Sees to it that somebody looks after the lease.
+    fn watch_lease(&self, live: &LiveShell) {
+        let mut user_control = locked(&self.user_control);
+        if !std::mem::replace(&mut user_control.lease_watched, true) {
+            live.runtime.spawn(watch_lease(self.weak_self.clone()));
+        }
+    }
+
+    /// Ends a stretch that has paused, and a lease that is over. Says when to look again; none where nobody has
+    /// the control any more.
+    fn check_lease(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut user_control = locked(&self.user_control);
+        let Some(holder) = &mut user_control.holder else {
+            user_control.lease_watched = false;
+            return None;
+        };
+        let (last_key, at_prompt) = (holder.last_key, holder.at_prompt);
+        drop(user_control);
+        if now >= last_key + STRETCH {
+            self.report_typed(self.flush());
+        }
+        let over =
+            now >= last_key + LEASE && self.current().is_none_or(|live| agent_may_resume(&live, at_prompt));
+        if over {
+            let mut user_control = locked(&self.user_control);
+            if user_control.holder.as_ref().is_some_and(|holder| holder.last_key == last_key) {
+                user_control.holder = None;
+                user_control.lease_watched = false;
+                drop(user_control);
+                self.people().control(None);
+                return None;
+            }
+        }
+        Some(if now < last_key + STRETCH {
+            last_key + STRETCH
+        } else {
+            (last_key + LEASE).max(now + POLL_INTERVAL)
+        })
+    }
+}
+
+/// How often it is looked whether the terminal is as it was.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+async fn watch_lease(terminal: Weak<SharedTerminal>) {
+    loop {
+        let Some(next) = terminal.upgrade().and_then(|terminal: Arc<SharedTerminal>| terminal.check_lease())
+        else {
+            return;
+        };
+        sleep_until(next).await;
+    }
+}
+
+/// Whether the agent may go on: the shell is at its prompt, or the program still runs to which the person typed.
+fn agent_may_resume(live: &LiveShell, at_prompt: bool) -> bool {
+    let inner = live.state();
+    inner.ready || inner.ended.is_some() || inner.shells.is_empty() || !at_prompt
+}
+
+fn joined(news: &[String]) -> Option<String> {
+    let all = news.join("; ");
+    let all = neutralize_line(&all);
+    let mut line: String = all.chars().take(NEWS_LETTERS_MAX).collect();
+    if line.len() < all.len() {
+        line.push('…');
+    }
+    (!line.is_empty()).then_some(line)
+}
+
+/// How what is typed now comes to be seen.
+fn visibility(live: &LiveShell) -> InputVisibility {
+    if let Some(open) = secret_prompt(live) {
+        return InputVisibility::Secret { prompt: open.prompt };
+    }
+    let (ready, marks, full) = {
+        let inner = live.state();
+        (inner.ready || inner.awaits_prompt(), !inner.shells.is_empty(), inner.screen.is_full())
+    };
+    let reads = ready || (!marks && live.shell_in_front() == Some(true));
+    if reads || live.echo() == Some(Echo::On) {
+        return InputVisibility::Visible;
+    }
+    if full {
+        InputVisibility::Unknown
+    } else {
+        line_to_cursor(live).map_or(InputVisibility::Unknown, |before| InputVisibility::OnScreen { before })
+    }
+}
+
+/// What is left of the cursor, where a program writes lines.
+fn line_to_cursor(live: &LiveShell) -> Option<String> {
+    let inner = live.state();
+    (!inner.screen.is_full()).then(|| inner.screen.line_to_cursor())
+}
+
+/// The lines of what was typed, each with its end.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let end = match rest.iter().position(|byte| is_end(*byte)) {
+            Some(end) if rest[end..].starts_with(b"\r\n") => end + 2,
+            Some(end) => end + 1,
+            None => rest.len(),
+        };
+        let line;
+        (line, rest) = rest.split_at(end);
+        (!line.is_empty()).then_some(line)
+    })
+}
+
+fn is_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+impl UserControl {
+    /// Takes a line of what the holder typed, or a part of one; gives what is complete.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        visibility: InputVisibility,
+        line: impl Fn() -> Option<String>,
+    ) -> Vec<(String, TypedInput)> {
+        let mut told = Vec::new();
+        let changed = match (&visibility, self.holder.as_ref().map(|holder| &holder.visibility)) {
+            (InputVisibility::OnScreen { .. }, Some(InputVisibility::OnScreen { .. })) => false,
+            (now, Some(before)) => now != before,
+            (_, None) => return told,
+        };
+        if changed {
+            told.extend(self.flush(&line));
+        }
+        let Some(holder) = &mut self.holder else { return told };
+        holder.last_key = Instant::now();
+        match &visibility {
+            InputVisibility::Visible => holder.secret = None,
+            InputVisibility::Secret { prompt } => {
+                // Stars may have come to it since.
+                holder.secret.get_or_insert_with(|| prompt.clone());
+            }
+            InputVisibility::OnScreen { .. } | InputVisibility::Unknown => {}
+        }
+        // Its bytes are not kept.
+        if holder.secret.is_none() {
+            if holder.stretch.is_empty() {
+                holder.visibility = visibility;
+            }
+            let room = STRETCH_BYTES_MAX.saturating_sub(holder.stretch.len());
+            holder.stretch.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        if bytes.last().is_some_and(|byte| is_end(*byte)) {
+            told.extend(self.flush(&line));
+            if let Some(holder) = &mut self.holder
+                && let Some(prompt) = holder.secret.take()
+            {
+                told.push((holder.by.clone(), TypedInput::Secret { prompt }));
+            }
+        } else if bytes.iter().any(|byte| matches!(byte, 0x03 | 0x04)) {
+            holder.secret = None;
+        }
+        told
+    }
+
+    /// What the holder typed and nobody was told yet. A secret is told when its line ends.
+    fn flush(&mut self, line: impl FnOnce() -> Option<String>) -> Vec<(String, TypedInput)> {
+        let Some(holder) = &mut self.holder else { return Vec::new() };
+        let stretch = std::mem::take(&mut holder.stretch);
+        if stretch.is_empty() {
+            return Vec::new();
+        }
+        match reportable_input(&stretch, &holder.visibility, line) {
+            ReportableInput::Keys(text) if text.is_empty() => Vec::new(),
+            ReportableInput::Keys(text) => vec![(holder.by.clone(), TypedInput::Keys { text })],
+            ReportableInput::Secret { prompt } => {
+                holder.secret = Some(prompt);
+                Vec::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What of a person's typing may be told: what the terminal has shown, and nothing else. Pure.
+//!
+//! Only this machine's kernel says whether it shows what is typed. Behind `ssh`, and where a program reads keys
+//! one by one, the screen has to prove it: a reader of secrets shows nothing there, or stars.
+
+use super::keys::{self, TypedKey};
+
+/// How what is typed now comes to be seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum InputVisibility {
+    /// The shell is at its prompt, or the terminal shows it.
+    Visible,
+    /// A prompt for a secret is open.
+    Secret { prompt: String },
+    /// What was shown of it is found on the screen; this was left of the cursor before.
+    OnScreen { before: String },
+    /// Nobody can find it there.
+    Unknown,
+}
+
+/// What may be told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReportableInput {
+    /// Text and keys.
+    Keys(String),
+    /// That a secret was typed.
+    Secret { prompt: String },
+}
+
+/// What may be told of typed bytes; `line` is what is left of the cursor now, none where that says nothing.
+pub(super) fn reportable_input(
+    bytes: &[u8],
+    visibility: &InputVisibility,
+    line: impl FnOnce() -> Option<String>,
+) -> ReportableInput {
+    let named = || ReportableInput::Keys(keys::key_names(bytes));
+    let pieces = keys::typed_keys(bytes);
+    if *visibility == InputVisibility::Visible || pieces.iter().all(|piece| matches!(piece, TypedKey::Key(_)))
+    {
+        return named();
+    }
+    let count = || {
+        ReportableInput::Keys(format!("{} {}", pieces.len(), if pieces.len() == 1 { "key" } else { "keys" }))
+    };
+    let before = match visibility {
+        InputVisibility::Secret { prompt } => return ReportableInput::Secret { prompt: prompt.clone() },
+        InputVisibility::OnScreen { before } => before,
+        InputVisibility::Visible | InputVisibility::Unknown => return count(),
+    };
+    let Some(added) = line().and_then(|line| line.strip_prefix(before.as_str()).map(str::to_owned)) else {
+        return count();
+    };
+    let text = match pieces.as_slice() {
+        [text @ .., TypedKey::Key(_)] | text => text,
+    };
+    // What was typed and taken away again is nowhere to be seen.
+    let letters: Option<String> = text.iter().map(TypedKey::letter).collect();
+    if is_masked(&added) && letters.as_ref() != Some(&added) {
+        return ReportableInput::Secret { prompt: before.trim().to_owned() };
+    }
+    // The last letters may be on their way.
+    let shown = letters.is_some_and(|letters| {
+        letters.starts_with(&added) && 2 * added.chars().count() >= letters.chars().count()
+    });
+    if shown { named() } else { count() }
+}
+
+/// Whether nothing of what was typed is shown, or the same sign for each letter.
+fn is_masked(added: &str) -> bool {
+    let mut signs = added.chars();
+    let Some(first) = signs.next() else { return true };
+    !first.is_alphanumeric() && signs.all(|sign| sign == first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InputVisibility, ReportableInput, reportable_input};
+
+    fn told(bytes: &str, before: &str, now: &str) -> ReportableInput {
+        let visibility = InputVisibility::OnScreen { before: before.to_owned() };
+        reportable_input(bytes.as_bytes(), &visibility, || Some(now.to_owned()))
+    }
+
+    fn keys(text: &str) -> ReportableInput {
+        ReportableInput::Keys(text.to_owned())
+    }
+
+    #[test]
+    fn what_the_screen_shows_is_told() {
+        assert_eq!(told("yes\r", "Sure? ", "Sure? yes"), keys("yes Enter"));
+        assert_eq!(told("y", "Sure? ", "Sure? y"), keys("y"));
+        // Its last letter is on its way.
+        assert_eq!(told("yes\r", "Sure? ", "Sure? ye"), keys("yes Enter"));
+        assert_eq!(told("****\r", "> ", "> ****"), keys("**** Enter"));
+        assert_eq!(told("\x1b[A\x1b[B\r", "menu", "other"), keys("Up Down Enter"));
+        assert_eq!(reportable_input(b"ls\r", &InputVisibility::Visible, || None), keys("ls Enter"));
+    }
+
+    #[test]
+    fn what_it_does_not_show_is_a_secret() {
+        let secret = |prompt: &str| ReportableInput::Secret { prompt: prompt.to_owned() };
+        assert_eq!(told("hunter2\r", "Token: ", "Token: "), secret("Token:"));
+        assert_eq!(told("hunter2\x15hunter3\r", "Token: ", "Token: "), secret("Token:"));
+        assert_eq!(told("hunter2\x15", "Token: ", "Token: "), secret("Token:"));
+        assert_eq!(told("hunter2\r", "Token: ", "Token: *******"), secret("Token:"));
+        assert_eq!(told("hunter2\r", "Token: ", "Token: •••"), secret("Token:"));
+    }
+
+    #[test]
+    fn of_everything_else_the_number_of_keys_is_told() {
+        assert_eq!(told("hunter2\r", "Token: ", "next line"), keys("8 keys"));
+        assert_eq!(told("hunter2\r", "Token: ", "Token: hu*"), keys("8 keys"));
+        assert_eq!(told("hunter2\r", "Token: ", "Token: h"), keys("8 keys"));
+        assert_eq!(told("hunter2\x7f\r", "Token: ", "Token: hunter"), keys("9 keys"));
+        assert_eq!(reportable_input(b"x", &InputVisibility::Unknown, || Some("x".to_owned())), keys("1 key"));
+        let screen = InputVisibility::OnScreen { before: String::new() };
+        assert_eq!(reportable_input(b"ihello\x1b", &screen, || None), keys("7 keys"));
+    }
+}

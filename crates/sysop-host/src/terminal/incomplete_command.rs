@@ -1,0 +1,137 @@
+//! Sees that a command is not whole before it is typed: a quote or a here-document that is never closed.
+//!
+//! A shell would run a here-document without its end, or say something of its own. Only simple cases are judged;
+//! where quotes and substitutions are inside each other, the shell is left to say it.
+
+/// What is not closed in a command for a shell of the standard's kind; none where it is whole or hard to tell.
+pub(super) fn incomplete_command(command: &str) -> Option<String> {
+    if ["$(", "`", "${", "$'", "$\"", "(("].iter().any(|hard| command.contains(hard)) {
+        return None;
+    }
+    let mut documents: Vec<HereDocument> = Vec::new();
+    let mut rest = command;
+    let mut at_word = true;
+    while let Some(letter) = rest.chars().next() {
+        let after = &rest[letter.len_utf8()..];
+        rest = match letter {
+            '\\' => after.chars().next().map_or(after, |escaped| &after[escaped.len_utf8()..]),
+            '\'' => match after.find('\'') {
+                Some(end) => &after[end + 1..],
+                None => return Some("a ' is never closed".to_owned()),
+            },
+            '"' => match end_of_double(after) {
+                Some(end) => &after[end + 1..],
+                None => return Some("a \" is never closed".to_owned()),
+            },
+            '#' if at_word => after.find('\n').map_or("", |end| &after[end..]),
+            '<' if after.starts_with("<<") => &after[2..],
+            '<' if after.starts_with('<') => {
+                let (document, rest) = HereDocument::read(&after[1..])?;
+                documents.push(document);
+                rest
+            }
+            '\n' => {
+                let mut lines = after;
+                for document in documents.drain(..) {
+                    match document.skip(lines) {
+                        Some(rest) => lines = rest,
+                        None => return Some(document.missing()),
+                    }
+                }
+                lines
+            }
+            _ => after,
+        };
+        at_word = letter.is_whitespace() || matches!(letter, ';' | '&' | '|' | '(' | ')');
+    }
+    documents.first().map(HereDocument::missing)
+}
+
+fn end_of_double(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.char_indices().find_map(|(index, letter)| {
+        let ends = letter == '"' && !escaped;
+        escaped = letter == '\\' && !escaped;
+        ends.then_some(index)
+    })
+}
+
+/// A here-document whose lines are to come.
+struct HereDocument {
+    end: String,
+    tabs: bool,
+}
+
+impl HereDocument {
+    /// Reads what follows `<<`; none where the word is no simple one.
+    fn read(text: &str) -> Option<(Self, &str)> {
+        let (tabs, text) = match text.strip_prefix('-') {
+            Some(text) => (true, text),
+            None => (false, text),
+        };
+        let text = text.trim_start_matches([' ', '\t']);
+        let length = text
+            .find(|letter: char| {
+                letter.is_whitespace() || matches!(letter, ';' | '&' | '|' | '<' | '>' | '(' | ')')
+            })
+            .unwrap_or(text.len());
+        let end: String =
+            text[..length].chars().filter(|letter| !matches!(letter, '\'' | '"' | '\\')).collect();
+        (!end.is_empty()).then_some((Self { end, tabs }, &text[length..]))
+    }
+
+    /// What follows its last line.
+    fn skip<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+            let line = if self.tabs { line.trim_start_matches('\t') } else { line };
+            if line == self.end {
+                return Some(after);
+            }
+            rest = after;
+        }
+        None
+    }
+
+    fn missing(&self) -> String {
+        format!("the here-document is never ended by a line `{}`", self.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::incomplete_command;
+
+    #[test]
+    fn what_is_not_closed_is_named() {
+        for command in [
+            "echo 'a",
+            "echo \"a",
+            "echo \"a\\\"",
+            "cat <<EOF",
+            "cat <<EOF\na\n EOF",
+            "cat <<'E'\na",
+            "cat <<-A <<B\n\tA\nx",
+        ] {
+            assert!(incomplete_command(command).is_some(), "{command}");
+        }
+    }
+
+    #[test]
+    fn whole_commands_are_whole() {
+        for command in [
+            "echo 'a' \"b\" \\' it",
+            "echo a # it's",
+            "echo a#b 'c'",
+            "cat <<EOF\nit's \"\nEOF",
+            "cat <<-EOF\n\t\tEOF\necho 'x'",
+            "cat <<A <<B\n'\nA\n\"\nB\n",
+            "cat <<<'x'",
+            "echo \"$(echo \"it's\")\"",
+            "echo $((1<<2))",
+        ] {
+            assert_eq!(incomplete_command(command), None, "{command}");
+        }
+    }
+}

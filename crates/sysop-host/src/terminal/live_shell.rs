@@ -1,0 +1,400 @@
+//! One running shell in its PTY: reads it, keeps its screen, takes our marks out of the stream, and tells all
+//! who look. Knows nothing of tools, and asks nobody.
+//!
+//! A thread reads and another parses, so that a program that prints a lot holds nothing up but itself; a task
+//! writes.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
+use sysop_driver::port::CancellationToken;
+use sysop_driver::prompter::{TerminalOutput, TerminalSize};
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe::Sender;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::pty_reader::{BATCH_BYTES, PtyReader, StopGuard};
+use super::recording::Recording;
+use super::state::{HiddenInput, ShellEnd, TerminalState};
+use crate::machine::{Echo, TerminalStart};
+use crate::output::redact::Secrets;
+use crate::spawn::with_default_signals;
+
+/// Bytes of output that wait for a call; then the program waits.
+const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of output of which a call is told in the middle of a flood.
+const FLOOD_NOTICE_BYTES: usize = CAPTURE_BYTES_MAX / 4;
+/// Bytes that wait for a program to read them; more is dropped.
+const TYPED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long what is left of the output is still read after the shell has ended.
+const DRAIN: Duration = Duration::from_millis(200);
+/// How long a shell has between the hang-up and its end.
+const HANG_UP_GRACE: Duration = Duration::from_millis(500);
+/// How often is looked at what tells of no change by itself.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What takes a line away, in all editors and in those of the system.
+pub(super) const KILL_LINE: u8 = 0x15;
+
+/// A running shell.
+pub(super) struct LiveShell {
+    inner: Mutex<TerminalState>,
+    /// A call has taken what was captured.
+    capture_drained: Condvar,
+    revision: watch::Sender<u64>,
+    typing: mpsc::UnboundedSender<Vec<u8>>,
+    typed_waiting: Arc<AtomicUsize>,
+    master: OwnedFd,
+    pid: Option<Pid>,
+    /// The name of the far machine, where the shell is there.
+    pub(super) remote_host: Option<String>,
+    secrets: Arc<Secrets>,
+    stop: CancellationToken,
+    /// What runs all that goes on here.
+    pub(super) runtime: Handle,
+}
+
+impl LiveShell {
+    /// Starts the shell in a terminal of this size.
+    pub(super) fn start(
+        start: &TerminalStart,
+        size: TerminalSize,
+        outputs: broadcast::Sender<TerminalOutput>,
+        recording: Option<Recording>,
+        secrets: Arc<Secrets>,
+    ) -> io::Result<Arc<Self>> {
+        let (pty, pts) = pty_process::open().map_err(io::Error::other)?;
+        pty.resize(pty_size(size)).map_err(io::Error::other)?;
+        // Out of the runtime's hands: it would wake at each of the many small pieces that come.
+        let master = OwnedFd::from(pty);
+        let (read, write) = (master.try_clone()?, master.try_clone()?);
+        let write = Sender::from_file_unchecked(write.into())?;
+        let child = with_default_signals(pty_process::Command::new(&start.program))
+            .args(&start.arguments)
+            .env_clear()
+            .envs(start.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(&start.folder)
+            .kill_on_drop(true)
+            .spawn(pts)
+            .map_err(io::Error::other)?;
+        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let (typing, typed) = mpsc::unbounded_channel();
+        let live = Arc::new(Self {
+            inner: Mutex::new(TerminalState::new(size, outputs, recording)),
+            capture_drained: Condvar::new(),
+            revision: watch::Sender::new(0),
+            typing,
+            typed_waiting: Arc::default(),
+            master,
+            pid,
+            remote_host: start.remote_host.clone(),
+            secrets,
+            stop: CancellationToken::new(),
+            runtime: Handle::current(),
+        });
+        let intake = Arc::new(PtyReader::default());
+        let (reading, stop_reading) = intake.stop_guard()?;
+        let reader = Arc::clone(&intake);
+        thread("terminal-read", move || reader.read(&read, &stop_reading))?;
+        let parser = Arc::clone(&live);
+        let read_all = Arc::new(Notify::new());
+        let parsed = Arc::clone(&read_all);
+        thread("terminal", move || parser.parse(&intake, &parsed))?;
+        tokio::spawn(until_stopped(
+            live.stop.clone(),
+            write_typed(write, typed, Arc::clone(&live.typed_waiting)),
+        ));
+        tokio::spawn(Arc::clone(&live).wait(child, read_all, reading));
+        Ok(live)
+    }
+
+    /// The state. Never held across an await.
+    pub(super) fn state(&self) -> MutexGuard<'_, TerminalState> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `check` gives something, for `limit` at most.
+    pub(super) async fn until<T>(
+        &self,
+        limit: Duration,
+        mut check: impl FnMut(&mut TerminalState) -> Option<T>,
+    ) -> Option<T> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let mut changes = self.revision.subscribe();
+            if let Some(found) = check(&mut self.state()) {
+                return Some(found);
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return None;
+            }
+            // Not all that is looked at tells of its changes.
+            let _ = timeout_at(deadline.min(now + POLL_INTERVAL), changes.changed()).await;
+        }
+    }
+
+    /// Tells of changes.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// Sends bytes to the program. Never blocks.
+    pub(super) fn send(&self, bytes: Vec<u8>) {
+        let waiting = self.typed_waiting.fetch_add(bytes.len(), Ordering::Relaxed);
+        if waiting + bytes.len() > TYPED_BYTES_MAX {
+            self.typed_waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+            return;
+        }
+        // Nobody takes it where the shell has ended.
+        let _ = self.typing.send(bytes);
+    }
+
+    /// Types a line of ours at the prompt. Nothing is shown until `hidden` says.
+    pub(super) fn type_line(&self, line: &str, hidden: HiddenInput) {
+        let bytes = {
+            let mut inner = self.state();
+            inner.hide(hidden);
+            let paste =
+                inner.shell_kind().is_some_and(|kind| kind.takes_paste()) && inner.screen.takes_paste();
+            // What stands there already is nobody's: what people typed was seen, and an answer of the terminal
+            // may have come when its program had gone.
+            let kill_line = char::from(KILL_LINE);
+            if paste {
+                format!("{kill_line}\x1b[200~{line}\x1b[201~\r")
+            } else {
+                format!("{kill_line}{line}\r")
+            }
+        };
+        self.send(bytes.into_bytes());
+    }
+
+    /// Puts what was captured since the last time into `taken`, in the place of what is there.
+    pub(super) fn captured(&self, taken: &mut Vec<u8>) {
+        taken.clear();
+        if let Some(capture) = self.state().capture.as_mut() {
+            std::mem::swap(taken, &mut capture.out);
+        }
+        self.capture_drained.notify_all();
+    }
+
+    /// Ends the capture and gives what is left of it.
+    pub(super) fn end_capture(&self) -> Vec<u8> {
+        let capture = self.state().capture.take();
+        self.capture_drained.notify_all();
+        capture.map(super::state::CommandCapture::finish).unwrap_or_default()
+    }
+
+    pub(super) fn resize(&self, size: TerminalSize) {
+        let mut inner = self.state();
+        if inner.screen.size() != size && inner.ended.is_none() {
+            let winsize = rustix::termios::Winsize {
+                ws_row: size.rows,
+                ws_col: size.columns,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            };
+            // A terminal that is just closing has no size.
+            let _ = rustix::termios::tcsetwinsize(&self.master, winsize);
+            inner.resize(size);
+            drop(inner);
+            self.changed();
+        }
+    }
+
+    /// What the terminal does with what is typed; none where a program takes keys one by one, and shows of them
+    /// what it likes. On a far machine it is this side's terminal, which is always so.
+    pub(super) fn echo(&self) -> Option<Echo> {
+        if self.remote_host.is_some() || self.is_raw() {
+            return None;
+        }
+        echo(&self.master)
+    }
+
+    /// Whether programs take keys one by one, as line editors do. Of a far terminal nobody can tell.
+    pub(super) fn is_raw(&self) -> bool {
+        self.remote_host.is_none()
+            && tcgetattr(&self.master).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
+    }
+
+    /// The process group in the foreground.
+    pub(super) fn foreground(&self) -> Option<Pid> {
+        tcgetpgrp(&self.master).ok()
+    }
+
+    /// Whether the shell itself is in the foreground; none where nobody can tell.
+    pub(super) fn shell_in_front(&self) -> Option<bool> {
+        if self.remote_host.is_some() {
+            return None;
+        }
+        Some(self.foreground()? == self.pid?)
+    }
+
+    /// Whether the shell, in the foreground, waits for input: it sleeps, and no child of it is still on its way to a
+    /// foreground of its own. On a busy machine a shell may be in front for long before it gets to run the command
+    /// that it was given. None where nobody can tell.
+    pub(super) fn shell_waits(&self) -> Option<bool> {
+        if !self.shell_in_front()? {
+            return Some(false);
+        }
+        let shell = self.pid?.as_raw_nonzero().get();
+        let Some(found) = ProcessStat::of(shell) else { return Some(true) };
+        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
+        let children = children.unwrap_or_default();
+        let mut children = children.split(' ').filter_map(|child| ProcessStat::of(child.parse().ok()?));
+        // Just forked, a child has the shell's group, then one of its own, and at last a program of its own.
+        let begins =
+            |child: &ProcessStat| child.group == found.group || child.name == found.name && !child.sleeps;
+        Some(found.sleeps && !children.any(|child| begins(&child)))
+    }
+
+    pub(super) fn pid(&self) -> Option<Pid> {
+        self.pid
+    }
+
+    /// Ends the shell as a closed window does.
+    pub(super) fn close(&self) {
+        self.stop.cancel();
+    }
+
+    fn changed(&self) {
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+
+    /// Takes output until there is no more. Tells of a flood when there is much, and when it is over.
+    fn parse(&self, intake: &PtyReader, parsed: &Notify) {
+        let mut batch = Vec::new();
+        let mut untold = false;
+        while intake.next(&mut batch).is_some() {
+            // In pieces, because so many of them wait for a watcher.
+            let reply: Vec<u8> = batch.chunks(BATCH_BYTES).flat_map(|piece| self.take(piece)).collect();
+            if !reply.is_empty() {
+                self.send(reply);
+            }
+            untold |= !batch.is_empty();
+            let goes_on = batch.len() >= BATCH_BYTES;
+            let mut inner = self.state();
+            if !goes_on {
+                inner.flush_recording();
+            }
+            let much = inner.captured_bytes() > FLOOD_NOTICE_BYTES;
+            drop(inner);
+            if untold && (much || !goes_on) {
+                untold = false;
+                self.changed();
+            }
+        }
+        parsed.notify_one();
+    }
+
+    /// Takes a piece of output, when there is room for what is captured of it; gives what is to be answered.
+    fn take(&self, piece: &[u8]) -> Vec<u8> {
+        let mut inner = self.state();
+        while inner.captured_bytes() > CAPTURE_BYTES_MAX && !self.stop.is_cancelled() {
+            let waited = self.capture_drained.wait_timeout(inner, DRAIN);
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        inner.take(piece, &self.secrets)
+    }
+
+    /// Waits for the end of the shell, or ends it.
+    async fn wait(
+        self: Arc<Self>,
+        mut child: tokio::process::Child,
+        read_all: Arc<Notify>,
+        reading: StopGuard,
+    ) {
+        let status = tokio::select! {
+            status = child.wait() => status.ok(),
+            () = self.stop.cancelled() => {
+                if let Some(pid) = self.pid {
+                    // It may have ended in this moment.
+                    let _ = kill_process(pid, Signal::HUP);
+                }
+                let ended = timeout(HANG_UP_GRACE, child.wait()).await;
+                // What outlives its terminal is killed.
+                let _ = child.start_kill();
+                ended.ok().and_then(Result::ok)
+            }
+        };
+        // A program in the background may hold the terminal; it is hung up with it.
+        let _ = timeout(DRAIN, read_all.notified()).await;
+        // Stops the reader, as it does where this future is dropped.
+        drop(reading);
+        self.state().end(ShellEnd::of(status));
+        self.stop.cancel();
+        self.capture_drained.notify_all();
+        self.changed();
+    }
+}
+
+impl std::fmt::Debug for LiveShell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+/// What a terminal does with what is typed, from either of its ends.
+pub(super) fn echo(terminal: impl AsFd) -> Option<Echo> {
+    let modes = tcgetattr(terminal).ok()?.local_modes;
+    let hidden = modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO);
+    Some(if hidden { Echo::Off } else { Echo::On })
+}
+
+fn pty_size(size: TerminalSize) -> pty_process::Size {
+    pty_process::Size::new(size.rows, size.columns)
+}
+
+async fn until_stopped(stop: CancellationToken, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = work => {}
+    }
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+async fn write_typed(
+    mut write: Sender,
+    mut typed: mpsc::UnboundedReceiver<Vec<u8>>,
+    waiting: Arc<AtomicUsize>,
+) {
+    while let Some(bytes) = typed.recv().await {
+        let written = write.write_all(&bytes).await;
+        waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+/// What the system says of a process of this machine.
+struct ProcessStat {
+    /// Of its program.
+    name: String,
+    sleeps: bool,
+    /// Its process group.
+    group: i32,
+}
+
+impl ProcessStat {
+    /// None where there is no such process, or no `/proc`.
+    fn of(process: i32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // The name, in brackets, may hold anything.
+        let (name, fields) = stat.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        let sleeps = fields.next()? == "S";
+        let group = fields.nth(1)?.parse().ok()?;
+        Some(Self { name: name.split_once(" (")?.1.to_owned(), sleeps, group })
+    }
+}

@@ -1,0 +1,213 @@
+//! What a PTY prints, on its way from the thread that reads to the one that parses.
+//!
+//! Linux gives at most 4 KiB a read, and a program that prints waits for each of them. So the reader does nothing
+//! else, and the parser is woken for much at once, or when nothing more comes.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+/// The room for one read.
+const READ_BYTES: usize = 64 * 1024;
+/// Bytes that are parsed at once, where there are as many.
+pub(super) const BATCH_BYTES: usize = 64 * 1024;
+/// Bytes that wait for the parser; then the program waits.
+const WAITING_BYTES_MAX: usize = 512 * 1024;
+/// A batch after which more is likely to come: about what Linux gives at once.
+const FLOOD_BYTES: usize = 2 * 1024;
+/// How long a batch may grow in a flood.
+const FLOOD_WAIT: Duration = Duration::from_millis(2);
+
+/// What was read and not parsed.
+#[derive(Debug, Default)]
+pub(super) struct PtyReader {
+    waiting: Mutex<PtyReaderState>,
+    /// As much is there as the parser waits for.
+    arrived: Condvar,
+    /// There is room again.
+    space_freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct PtyReaderState {
+    bytes: Vec<u8>,
+    ended: bool,
+    /// Whether nobody wants more.
+    stopped: bool,
+    /// How many bytes the parser waits for, while it does.
+    bytes_wanted: Option<usize>,
+}
+
+/// Stops the reader when it is dropped.
+#[derive(Debug)]
+pub(super) struct StopGuard {
+    intake: Arc<PtyReader>,
+    /// The other end of it is what a reader looks at that waits.
+    _stop: io::PipeWriter,
+}
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        self.intake.waiting().stopped = true;
+        self.intake.space_freed.notify_one();
+    }
+}
+
+impl PtyReader {
+    /// What stops its reader, and what tells that reader.
+    pub(super) fn stop_guard(self: &Arc<Self>) -> io::Result<(StopGuard, io::PipeReader)> {
+        let (stop, stopper) = io::pipe()?;
+        Ok((StopGuard { intake: Arc::clone(self), _stop: stopper }, stop))
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, PtyReaderState> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a terminal that does not block until its end, or until it is stopped.
+    pub(super) fn read(&self, master: &OwnedFd, stop: &io::PipeReader) {
+        let mut buffer = vec![0; READ_BYTES];
+        // Linux gives EIO where the other side is closed.
+        while let Ok(bytes @ 1..) = read_some(master, stop, &mut buffer) {
+            let mut waiting = self.waiting();
+            while waiting.bytes.len() > WAITING_BYTES_MAX && !waiting.stopped {
+                waiting = self.space_freed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
+            if waiting.stopped {
+                break;
+            }
+            waiting.bytes.extend_from_slice(&buffer[..bytes]);
+            let enough = waiting.bytes_wanted.is_some_and(|bytes_wanted| waiting.bytes.len() >= bytes_wanted);
+            if enough {
+                waiting.bytes_wanted = None;
+                drop(waiting);
+                self.arrived.notify_one();
+            }
+        }
+        self.waiting().ended = true;
+        self.arrived.notify_one();
+    }
+
+    /// Puts into `batch`, in the place of what is there, what came since; waits until there is something. In a
+    /// flood it waits a moment for more, and is empty if nothing comes in that moment. None at the end.
+    pub(super) fn next(&self, batch: &mut Vec<u8>) -> Option<()> {
+        let flood = batch.len() >= FLOOD_BYTES;
+        batch.clear();
+        let bytes_wanted = if flood { BATCH_BYTES } else { 1 };
+        let mut waiting = self.waiting();
+        let lacks = |waiting: &mut PtyReaderState| {
+            let lacks = waiting.bytes.len() < bytes_wanted && !waiting.ended;
+            waiting.bytes_wanted = lacks.then_some(bytes_wanted);
+            lacks
+        };
+        if flood {
+            let waited = self.arrived.wait_timeout_while(waiting, FLOOD_WAIT, lacks);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+            waiting.bytes_wanted = None;
+        } else {
+            waiting = self.arrived.wait_while(waiting, lacks).unwrap_or_else(PoisonError::into_inner);
+        }
+        if waiting.ended && waiting.bytes.is_empty() {
+            return None;
+        }
+        let held_up = waiting.bytes.len() > WAITING_BYTES_MAX;
+        std::mem::swap(batch, &mut waiting.bytes);
+        drop(waiting);
+        if held_up {
+            self.space_freed.notify_one();
+        }
+        Some(())
+    }
+}
+
+/// Reads what there is, or waits for it. Nothing where it was stopped.
+fn read_some(master: &OwnedFd, stop: &io::PipeReader, buffer: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match rustix::io::read(master, &mut *buffer) {
+            Err(Errno::AGAIN) => {}
+            Err(Errno::INTR) => continue,
+            done => return done,
+        }
+        let mut both = [
+            PollFd::from_borrowed_fd(master.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut both, None) {
+            Ok(_) if !both[1].revents().is_empty() => return Ok(0),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, Write};
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+
+    use super::{PtyReader, WAITING_BYTES_MAX};
+
+    fn not_blocking(reader: PipeReader) -> OwnedFd {
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        reader.into()
+    }
+
+    #[test]
+    fn all_comes_in_order_however_much_waits() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, intake) = (not_blocking(reader), Arc::new(PtyReader::default()));
+        let (_reading, stop) = intake.stop_guard().unwrap();
+        let sent: Vec<u8> = (0..=250).cycle().take(4 * WAITING_BYTES_MAX).collect();
+        let mut arrived = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| intake.read(&reader, &stop));
+            scope.spawn(|| {
+                writer.write_all(&sent).unwrap();
+                drop(writer);
+            });
+            let mut batch = Vec::new();
+            while intake.next(&mut batch).is_some() {
+                assert!(batch.len() <= 2 * WAITING_BYTES_MAX, "{} bytes", batch.len());
+                arrived.extend_from_slice(&batch);
+            }
+        });
+        assert!(arrived == sent, "{} bytes came of {}", arrived.len(), sent.len());
+    }
+
+    #[test]
+    fn a_silent_terminal_is_read_until_it_is_stopped() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let (reader, intake) = (not_blocking(reader), Arc::new(PtyReader::default()));
+        let (reading, stop) = intake.stop_guard().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| intake.read(&reader, &stop));
+            drop(reading);
+            assert_eq!(intake.next(&mut Vec::new()), None);
+        });
+    }
+
+    #[test]
+    fn a_flood_that_nobody_takes_can_be_stopped() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, intake) = (not_blocking(reader), Arc::new(PtyReader::default()));
+        let (reading, stop) = intake.stop_guard().unwrap();
+        std::thread::scope(|scope| {
+            let stopped = &intake;
+            scope.spawn(move || {
+                stopped.read(&reader, &stop);
+                // Closes the terminal, which is what ends the flood.
+                drop(reader);
+            });
+            let flood = vec![b'x'; WAITING_BYTES_MAX];
+            writer.write_all(&flood).unwrap();
+            drop(reading);
+            let refused = (0..).find_map(|_| writer.write_all(&flood).err()).expect("it ends");
+            assert_eq!(refused.kind(), std::io::ErrorKind::BrokenPipe);
+        });
+    }
+}

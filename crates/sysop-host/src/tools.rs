@@ -1,0 +1,213 @@
+//! The tools, each written once, over a [`Machine`]. A tool's failure is an outcome, told to the model in
+//! words that say what to do next.
+
+mod bash;
+mod chunk;
+pub(crate) mod edit;
+mod files;
+mod git;
+mod list;
+mod terminal;
+mod undo;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::tool::ToolSpec;
+use sysop_driver::port::{CancellationToken, DeltaSink};
+
+use self::chunk::ChunkedFiles;
+use crate::machine::{ExecResult, ExitReason, Machine, MachineError};
+use crate::output::OutputLimits;
+use crate::output::artifacts::Artifacts;
+use crate::output::capture::{Capture, CapturedOutput};
+use crate::output::redact::Secrets;
+use crate::path::RootPath;
+use crate::terminal::SharedTerminal;
+
+/// The tool that faces call by themselves to take changes back; no model is offered it.
+pub(crate) const UNDO: &str = "undo";
+
+/// Whether a tool works in the terminal that the person sees.
+pub(crate) fn is_in_terminal(name: &str) -> bool {
+    matches!(name, "run_command" | "send_keys")
+}
+
+/// The tools of one machine.
+pub(crate) struct Toolbox {
+    pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) terminal: Arc<SharedTerminal>,
+    pub(crate) specs: Vec<ToolSpec>,
+    pub(crate) limits: OutputLimits,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) chunked: Mutex<ChunkedFiles>,
+}
+
+/// Why a tool did not do it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolError {
+    #[error("{0}")]
+    Arguments(String),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What a running call is given by its caller.
+pub(crate) struct CallContext<'a> {
+    pub(crate) id: &'a CallId,
+    pub(crate) sink: DeltaSink,
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+type ToolOutcome = Result<Outcome, ToolError>;
+
+impl Toolbox {
+    /// Runs one call to its end.
+    pub(crate) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: &CancellationToken) -> Outcome {
+        let started = Instant::now();
+        let answer = if cancel.is_cancelled() {
+            Err(MachineError::Cancelled.into())
+        } else {
+            self.dispatch(&call, &CallContext { id: &call.id, sink, cancel }).await
+        };
+        let mut outcome = match answer {
+            Ok(outcome) => outcome,
+            Err(error) => self.failed(&error).await,
+        };
+        outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(
+            tool = call.name,
+            status = outcome.status.as_str(),
+            ms = outcome.duration_ms,
+            "tool ran"
+        );
+        outcome
+    }
+
+    async fn dispatch(&self, tool_call: &ToolCall, call: &CallContext<'_>) -> ToolOutcome {
+        let name = tool_call.name.as_str();
+        if name != UNDO && !self.specs.iter().any(|spec| spec.name == name) {
+            let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
+            return Err(ToolError::Refused(format!(
+                "there is no tool {name}; there are {}",
+                names.join(", ")
+            )));
+        }
+        let arguments = &tool_call.arguments;
+        match name {
+            "bash" => self.bash(read(arguments)?, call).await,
+            "run_command" => self.run_command(read(arguments)?, call).await,
+            "send_keys" => self.send_keys(read(arguments)?, call).await,
+            "read_file" => self.read_file(read(arguments)?, call).await,
+            "cat" => self.cat(read(arguments)?, call).await,
+            "write_file" => self.write_file(read(arguments)?, call).await,
+            "write_file_chunk" => self.write_file_chunk(read(arguments)?, call).await,
+            "edit_file" => self.edit_file(read(arguments)?, call).await,
+            "delete_file" => self.delete_file(read(arguments)?, call).await,
+            "find_files" => self.find_files(read(arguments)?, call).await,
+            "ls" => self.ls(read(arguments)?, call).await,
+            "stat" => self.stat(read(arguments)?, call).await,
+            "mkdir" => self.mkdir(read(arguments)?, call).await,
+            "git_status" => self.git_status(read(arguments)?, call).await,
+            "git_diff" => self.git_diff(read(arguments)?, call).await,
+            "git_log" => self.git_log(read(arguments)?, call).await,
+            "git_show" => self.git_show(read(arguments)?, call).await,
+            "git_add" => self.git_add(read(arguments)?, call).await,
+            "git_commit" => self.git_commit(read(arguments)?, call).await,
+            UNDO => self.undo(read(arguments)?, call).await,
+            unknown => Err(ToolError::Refused(format!("the tool {unknown} cannot run on this machine"))),
+        }
+    }
+
+    /// A path as a tool was given it. The machine may have to be reached to tell what it leads to.
+    async fn path(&self, text: &str, call: &CallContext<'_>) -> Result<RootPath, MachineError> {
+        tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => Err(MachineError::Cancelled),
+            path = self.machine.path(text) => path,
+        }
+    }
+
+    /// A capture of output for the model.
+    fn capture(&self, sink: DeltaSink) -> Capture<'_> {
+        Capture::new(self.limits, &self.secrets, &self.artifacts, sink)
+    }
+
+    /// A tool's own text, within the limits.
+    async fn outcome_text(&self, text: String) -> Outcome {
+        let mut capture = self.capture(DeltaSink::none());
+        capture.take(text.as_bytes());
+        outcome(Status::Ok, capture.finish().await)
+    }
+
+    async fn failed(&self, error: &ToolError) -> Outcome {
+        let status = match error {
+            ToolError::Machine(MachineError::Cancelled) => Status::Cancelled,
+            ToolError::Machine(MachineError::Unknown(_)) => Status::Unknown,
+            ToolError::Machine(_) | ToolError::Arguments(_) | ToolError::Refused(_) => Status::Failed,
+        };
+        Outcome { status, ..self.outcome_text(error.to_string()).await }
+    }
+}
+
+/// Reads the arguments of a call; says which field is wrong.
+fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
+    let Arguments::Object(map) = arguments else {
+        return Err(ToolError::Arguments("the arguments are not a JSON object; send them again".to_owned()));
+    };
+    serde_path_to_error::deserialize(Value::Object(map.clone())).map_err(|error| {
+        let field = error.path().to_string();
+        let place = if field == "." { String::new() } else { format!(" `{field}`") };
+        ToolError::Arguments(format!("wrong argument{place}: {}", error.inner()))
+    })
+}
+
+/// An argument that may be left out; small models say "" for that.
+fn unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::<String>::deserialize(deserializer).map(|text| text.filter(|text| !text.is_empty()))
+}
+
+fn outcome(status: Status, captured: CapturedOutput) -> Outcome {
+    Outcome {
+        styles: captured.styles,
+        truncated: captured.truncated,
+        artifact: captured.artifact,
+        ..Outcome::new(status, captured.text)
+    }
+}
+
+/// What came of a program that had `limit` to run, its end written below its output.
+fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_success: bool) -> Outcome {
+    let (status, exit_code, note) = match exec.end {
+        ExitReason::Exited(0) => (Status::Ok, Some(0), say_success.then(|| "[exit code 0]".to_owned())),
+        ExitReason::Exited(code) => (Status::Failed, Some(code), Some(format!("[exit code {code}]"))),
+        ExitReason::Killed { signal } => (Status::Failed, None, Some(format!("[killed by signal {signal}]"))),
+        ExitReason::TimedOut => {
+            (Status::Timeout, None, Some(format!("[timed out after {} s; stopped]", limit.as_secs())))
+        }
+        ExitReason::Cancelled => (Status::Cancelled, None, Some("[stopped]".to_owned())),
+        ExitReason::Unknown { why } => {
+            (Status::Unknown, None, Some(format!("[not known how it ended: {why}]")))
+        }
+    };
+    let mut outcome = outcome(status, captured);
+    outcome.exit_code = exit_code;
+    let left =
+        exec.left_running.then(|| "[something that it started still runs in the background]".to_owned());
+    for line in left.into_iter().chain(note) {
+        if !outcome.output.is_empty() && !outcome.output.ends_with('\n') {
+            outcome.output.push('\n');
+        }
+        outcome.output.push_str(&line);
+    }
+    outcome
+}

@@ -1,0 +1,112 @@
+//! A small shell that outlives this process by a moment, and ends the commands that it leaves behind.
+//!
+//! Whatever ends this process, `SIGKILL` included, closes the pipe that the guard reads; it then kills the
+//! process groups that were running. It is started with the first command that lasts a tenth
+//! of a second, so that short commands cost nothing more, and does nothing else: a `SIGKILL` within that tenth leaves the
+//! command running.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use crate::spawn::{SpawnSpec, spawn};
+
+/// Reads `add GROUP` and `del GROUP`; at the end of its input kills what is left. `kill -KILL -GROUP` is the
+/// one form that dash, bash and busybox share.
+const SCRIPT: &CStr = c"groups=
+while read -r verb group; do
+  case $verb in
+  add) groups=\"$groups $group\" ;;
+  del) kept=; for g in $groups; do [ \"$g\" = \"$group\" ] || kept=\"$kept $g\"; done; groups=$kept ;;
+  esac
+done
+for g in $groups; do kill -KILL \"-$g\"; done 2>/dev/null";
+
+/// The guard of one machine.
+#[derive(Debug, Default)]
+pub(crate) struct Watchdog {
+    running: OnceLock<Option<WatchdogProcess>>,
+}
+
+#[derive(Debug)]
+struct WatchdogProcess {
+    command_pipe: OwnedFd,
+    pid: Pid,
+}
+
+impl Watchdog {
+    /// Has a group killed when this guard is dropped or this process ends.
+    pub(crate) fn watch_until_drop(&self, shell: &CStr, group: Pid) {
+        std::mem::forget(self.watch(shell, group));
+    }
+
+    /// Has a group killed if this process ends; until the returned watch is dropped.
+    pub(crate) fn watch(&self, shell: &CStr, group: Pid) -> WatchedGroup<'_> {
+        let running = self.running.get_or_init(|| match start(shell) {
+            Ok(running) => Some(running),
+            Err(error) => {
+                tracing::warn!(%error, "no guard: commands would outlive a crash");
+                None
+            }
+        });
+        if let Some(running) = running {
+            running.send_command("add", group);
+        }
+        WatchedGroup { running: running.as_ref(), group }
+    }
+}
+
+/// One watched group.
+#[derive(Debug)]
+pub(crate) struct WatchedGroup<'a> {
+    running: Option<&'a WatchdogProcess>,
+    group: Pid,
+}
+
+impl Drop for WatchedGroup<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = self.running {
+            running.send_command("del", self.group);
+        }
+    }
+}
+
+impl WatchdogProcess {
+    fn send_command(&self, verb: &str, group: Pid) {
+        let line = format!("{verb} {}\n", group.as_raw_nonzero());
+        // The pipe holds thousands of orders; where the guard is gone or stuck there is nothing to be done.
+        let _ = rustix::io::write(&self.command_pipe, line.as_bytes());
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        if let Some(Some(running)) = self.running.take() {
+            drop(running.command_pipe);
+            std::thread::spawn(move || waitid(WaitId::Pid(running.pid), WaitIdOptions::EXITED));
+        }
+    }
+}
+
+fn start(shell: &CStr) -> io::Result<WatchdogProcess> {
+    let (input, command_pipe) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setfl(&command_pipe, OFlags::NONBLOCK)?;
+    let nowhere = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let arguments: [CString; 4] = [c"sh".into(), c"-c".into(), SCRIPT.into(), c"sysop-guard".into()];
+    let pid = spawn(&SpawnSpec {
+        program: shell,
+        arguments: &arguments,
+        environment: &[],
+        mark: None,
+        folder: c"/",
+        stdin: input.as_fd(),
+        output: nowhere.as_fd(),
+        errors: nowhere.as_fd(),
+    })?;
+    Ok(WatchdogProcess { command_pipe, pid })
+}

@@ -1,9 +1,0 @@
-//! The terminal that model and people share, with real shells in a real PTY. Nothing here waits for a time: it
-//! waits until something is so, with a deadline.
-
-mod commands;
-mod desk;
-mod people;
-mod rough;
-mod screens;
-mod secrets;

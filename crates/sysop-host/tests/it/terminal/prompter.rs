@@ -1,0 +1,171 @@
+//! People at the terminal: what they see, what they type, who has the control.
+
+use futures::StreamExt;
+use sysop_core::event::TypedInput;
+use sysop_core::outcome::Status;
+use sysop_driver::prompter::{TerminalOutput, TerminalSize, TerminalView};
+
+use super::rig::{Rig, Shell};
+use crate::world::DEADLINE;
+
+/// Reads on until a text was shown; gives all that was. Looks at the picture first.
+pub(super) async fn until_shown(view: &mut TerminalView, text: &str) -> String {
+    let mut shown = String::from_utf8(view.picture.to_vec()).unwrap();
+    view.picture = bytes::Bytes::new();
+    let reading = async {
+        while !shown.contains(text) {
+            match view.live.next().await.expect("the terminal goes on") {
+                TerminalOutput::Bytes(bytes) | TerminalOutput::Redrawn(bytes) => {
+                    shown.push_str(&String::from_utf8_lossy(&bytes));
+                }
+                TerminalOutput::Resized(size) => shown.push_str(&format!("<{}x{}>", size.columns, size.rows)),
+                TerminalOutput::Ended(why) => shown.push_str(&format!("<{why}>")),
+            }
+        }
+    };
+    let read = tokio::time::timeout(DEADLINE, reading).await;
+    assert!(read.is_ok(), "{text:?} is not in {shown:?}");
+    shown
+}
+
+#[tokio::test]
+async fn a_watcher_sees_the_picture_and_what_comes() {
+    let rig = Rig::new(Shell::Bash);
+    rig.output("echo before").await;
+    let mut view = rig.terminal().watch().await.unwrap();
+    assert_eq!(view.size, TerminalSize { columns: 120, rows: 40 });
+    assert!(String::from_utf8_lossy(&view.picture).contains("before"));
+    rig.output("echo live $((1+1)); printf '\\033]52;c;eA==\\007\\033[31mred\\033[6n\\n'").await;
+    let shown = until_shown(&mut view, "\x1b[31mred").await;
+    assert!(shown.contains("live 2\r\n"), "{shown:?}");
+    for dropped in ["\x1b]52", "\x1b[6n", "7717", "sysop"] {
+        assert!(!shown.contains(dropped), "{shown:?}");
+    }
+    rig.terminal().resize(TerminalSize { columns: 90, rows: 20 });
+    until_shown(&mut view, "<90x20>").await;
+    assert_eq!(rig.output("stty size").await, "20 90\n");
+    assert!(rig.recorded().contains("\"r\", \"90x20\""));
+    rig.run("exit 3").await;
+    until_shown(&mut view, "<the shell ended with exit code 3>").await;
+    rig.run("echo new").await;
+    until_shown(&mut view, "new\r\n").await;
+}
+
+#[tokio::test]
+async fn a_watcher_with_a_scrollback_is_given_what_was_above_the_screen() {
+    let rig = Rig::new(Shell::Bash);
+    rig.output("seq -f 'line-%.0f;' 200").await;
+    let picture = |view: TerminalView| String::from_utf8(view.picture.to_vec()).unwrap();
+    let whole = picture(rig.terminal().watch_back(10_000).await.unwrap());
+    assert!(whole.contains("line-1;\r\nline-2;\r\n") && whole.contains("line-200;"), "{whole:?}");
+    let screen = picture(rig.terminal().watch().await.unwrap());
+    assert!(!screen.contains("line-100;") && screen.contains("line-200;"), "{screen:?}");
+}
+
+#[tokio::test]
+async fn a_person_types_from_a_thread_of_their_own() {
+    let rig = Rig::new(Shell::Bash);
+    let mut view = rig.terminal().watch().await.unwrap();
+    let terminal = rig.terminal();
+    let typing = std::thread::spawn(move || {
+        terminal.input("ann", b"echo $((40+2))\r");
+        terminal.release("ann");
+    });
+    until_shown(&mut view, "42\r\n").await;
+    typing.join().expect("typing needs no runtime around it");
+}
+
+#[tokio::test]
+async fn a_watcher_that_falls_behind_gets_a_new_picture() {
+    let rig = Rig::new(Shell::Bash);
+    let mut view = rig.terminal().watch().await.unwrap();
+    rig.run("seq 600000; echo the end").await;
+    let mut redrawn = false;
+    let shown = async {
+        while let Some(output) = view.live.next().await {
+            match output {
+                TerminalOutput::Redrawn(bytes) => {
+                    redrawn = true;
+                    if String::from_utf8_lossy(&bytes).contains("the end") {
+                        return;
+                    }
+                }
+                TerminalOutput::Bytes(bytes) => {
+                    if redrawn && String::from_utf8_lossy(&bytes).contains("the end") {
+                        return;
+                    }
+                }
+                TerminalOutput::Resized(_) | TerminalOutput::Ended(_) => {}
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, shown).await.expect("it is shown in time");
+    assert!(redrawn);
+}
+
+#[tokio::test]
+async fn while_a_person_types_the_agent_waits_and_is_told() {
+    let rig = Rig::with_rc(Shell::Bash, "PS1='prompt> '");
+    rig.output("true").await;
+    let terminal = rig.terminal();
+    terminal.input("ann", b"echo from ");
+    assert_eq!(*rig.people.control.lock().unwrap(), [Some("ann".to_owned())]);
+    let waiting = rig.run("echo by the agent");
+    let person = async {
+        let mut view = terminal.watch().await.unwrap();
+        terminal.input("ann", b"ann\r");
+        assert!(!until_shown(&mut view, "from ann\r\n").await.contains("agent"));
+        terminal.release("ann");
+    };
+    let (outcome, ()) = tokio::join!(waiting, person);
+    let expected = "[ann typed: echo from ann Enter]\nby the agent\n[exit code 0]";
+    assert_eq!((outcome.output.as_str(), outcome.status), (expected, Status::Ok));
+    assert_eq!(*rig.people.control.lock().unwrap(), [Some("ann".to_owned()), None]);
+    let keys = TypedInput::Keys { text: "echo from ann Enter".to_owned() };
+    assert_eq!(*rig.people.typed.lock().unwrap(), [("ann".to_owned(), keys)]);
+    assert_eq!(rig.output("echo again").await, "again\n");
+}
+
+#[tokio::test]
+async fn a_person_who_goes_away_gives_the_control_back() {
+    let rig = Rig::new(Shell::Bash);
+    rig.output("true").await;
+    rig.terminal().input("ann", b"half a li");
+    // The half line does not become a part of the command.
+    assert_eq!(rig.run("echo whole").await.output, "[ann typed: half a li]\nwhole\n[exit code 0]");
+    assert_eq!(*rig.people.control.lock().unwrap(), [Some("ann".to_owned()), None]);
+}
+
+#[tokio::test]
+async fn what_a_person_runs_is_not_interrupted() {
+    let rig = Rig::new(Shell::Bash);
+    rig.output("true").await;
+    let terminal = rig.terminal();
+    let mut view = terminal.watch().await.unwrap();
+    // The shell's line editor is gone before its command prints.
+    terminal.input("ann", b"echo ready; cat\r");
+    until_shown(&mut view, "ready\r\n").await;
+    terminal.input("ann", b"typed\r");
+    until_shown(&mut view, "typed\r\ntyped\r\n").await;
+    terminal.release("ann");
+    let outcome = rig.run("echo x").await;
+    assert!(outcome.output.contains("a program still runs in the terminal"), "{}", outcome.output);
+    terminal.input("bob", b"\x04");
+    terminal.release("bob");
+    let outcome = rig.run("echo x").await;
+    assert_eq!(outcome.output, "[bob typed: Ctrl+D]\nx\n[exit code 0]");
+}
+
+#[tokio::test]
+async fn a_person_may_answer_what_the_agent_runs() {
+    let rig = Rig::new(Shell::Bash);
+    let terminal = rig.terminal();
+    let person = async {
+        let mut view = terminal.watch().await.unwrap();
+        until_shown(&mut view, "name? ").await;
+        terminal.input("ann", b"Ann\r");
+        terminal.release("ann");
+    };
+    let (outcome, ()) = tokio::join!(rig.run("printf 'name? '; read name; echo hello $name"), person);
+    assert!(outcome.output.contains("hello Ann\n[exit code 0]"), "{outcome:?}");
+}

@@ -1,0 +1,119 @@
+//! What a refusal means, and what it teaches about the server.
+
+use secrecy::SecretString;
+use serde_json::Value;
+use sysop_core::message::FailureKind;
+
+use super::encode::quirk;
+use crate::api::{ErrorAction, ModelQuirks};
+use crate::server_text::{failure, quote_server_text};
+
+/// An error as the API writes it, in a body or in the stream.
+pub(super) struct AnthropicError {
+    /// `error.type`, or the more exact `error.details.error_code`.
+    pub(super) code: String,
+    /// The server's words.
+    pub(super) message: String,
+}
+
+impl AnthropicError {
+    /// Reads `{"type":"error","error":{..}}`; what is no such thing is taken as words.
+    pub(super) fn read(body: &str) -> Self {
+        let value: Value = serde_json::from_str(body).unwrap_or_default();
+        Self::of(&value["error"]).unwrap_or_else(|| Self { code: String::new(), message: body.to_owned() })
+    }
+
+    /// Reads the inner object.
+    pub(super) fn of(error: &Value) -> Option<Self> {
+        let message = error["message"].as_str()?.to_owned();
+        let code = error["details"]["error_code"].as_str().or_else(|| error["type"].as_str());
+        Some(Self { code: code.unwrap_or_default().to_owned(), message })
+    }
+
+    /// Whether the money or the limit that a person set is used up; waiting does not help.
+    pub(super) fn is_spent(&self) -> bool {
+        self.code.ends_with("spend_limit_reached")
+            || self.code == "billing_error"
+            || self.message.contains("credit balance")
+    }
+
+    /// Whether the conversation is too long for the model.
+    pub(super) fn is_overflow(&self) -> bool {
+        self.code == "request_too_large"
+            || self.message.contains("prompt is too long")
+            || self.message.contains("exceed context limit")
+    }
+}
+
+pub(super) fn classify_error(
+    status: u16,
+    body: &str,
+    quirks: &mut ModelQuirks,
+    key: Option<&SecretString>,
+) -> Option<ErrorAction> {
+    let error = AnthropicError::read(body);
+    let said = quote_server_text(&error.message, key);
+    let fail = |kind, sentence: String| Some(ErrorAction::Fail(failure(kind, sentence)));
+    match status {
+        400 | 413 if error.is_overflow() || status == 413 => fail(
+            FailureKind::ContextOverflow,
+            format!("the conversation is too long for the model: {said}; start a new one or shorten it"),
+        ),
+        400 | 402 | 429 if error.is_spent() || status == 402 => {
+            let kind = if status == 429 { FailureKind::RateLimited } else { FailureKind::BadRequest };
+            fail(kind, format!("Anthropic does not answer for want of credit: {said}; see its billing page"))
+        }
+        400 if learn_quirk(&error.message, quirks) => Some(ErrorAction::RetryNow),
+        400 if error.code.is_empty() => None, // not the API's own form
+        400 => fail(FailureKind::BadRequest, format!("Anthropic refused the request: {said}")),
+        401 => fail(
+            FailureKind::Auth,
+            format!("Anthropic does not accept the key: {said}; check ANTHROPIC_API_KEY"),
+        ),
+        403 => fail(
+            FailureKind::Auth,
+            format!("Anthropic does not let this key in: {said}; check what the key may use"),
+        ),
+        404 => fail(
+            FailureKind::UnknownModel,
+            format!("Anthropic knows no such model: {said}; check the name in --model anthropic/NAME"),
+        ),
+        409 | 529 => Some(ErrorAction::RetryAfter(None)),
+        _ => None,
+    }
+}
+
+/// Notes what the server does not take; false where that is nothing new.
+fn learn_quirk(message: &str, quirks: &mut ModelQuirks) -> bool {
+    let Some(quirk) = quirk_of(message, quirks) else { return false };
+    if quirks.unsupported_params.contains(&quirk) {
+        return false;
+    }
+    quirks.unsupported_params.push(quirk);
+    true
+}
+
+fn quirk_of(message: &str, quirks: &ModelQuirks) -> Option<&'static str> {
+    let says = |words: &str| message.contains(words);
+    if says("bound to a different conversation") {
+        let asked = quirks.unsupported_params.contains(&quirk::STRICT_BINDING);
+        return Some(if asked { quirk::THINKING_BLOCKS } else { quirk::STRICT_BINDING });
+    }
+    if says("block_binding") || says("anthropic-beta") || says("thinking-binding-controls") {
+        return Some(quirk::BLOCK_BINDING);
+    }
+    if says("max_tokens:") && says("maximum allowed") {
+        return Some(quirk::LONG_ANSWERS);
+    }
+    if !says("thinking") {
+        return None;
+    }
+    if says("signature") || says("cannot be modified") || says("Expected `thinking`") {
+        return Some(quirk::THINKING_BLOCKS);
+    }
+    if says("display") {
+        return Some(quirk::DISPLAY);
+    }
+    let unknown = ["not support", "adaptive", "Input tag", "Extra inputs", "not permitted"];
+    unknown.iter().any(|words| says(words)).then_some(quirk::THINKING)
+}

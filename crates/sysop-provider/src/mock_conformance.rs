@@ -1,0 +1,170 @@
+//! Whole conversations over the wires of this crate, judged by the scripted model server, which knows nothing of us.
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::json;
+use sysop_core::id::CallId;
+use sysop_core::message::{FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
+use sysop_core::mode::{Mode, SamplingDefaults};
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_mock_llm::{MockServer, Scenarios};
+
+use crate::anthropic::Anthropic;
+use crate::api::{ErrorAction, ModelApi, ModelQuirks};
+use crate::gemini::Gemini;
+use crate::settings::{Endpoint, VertexSettings};
+use crate::vertex::Vertex;
+
+fn endpoint(server: &MockServer) -> Endpoint {
+    Endpoint {
+        base_url: Some(server.url()),
+        api_key: Some(SecretString::from("canary")),
+        ..Endpoint::default()
+    }
+}
+
+fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
+    let tool = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: "does it".to_owned(),
+        parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}).into(),
+        effect: ToolEffect::Command,
+    };
+    ModelRequest {
+        model,
+        system: Arc::from("Be brief."),
+        messages: messages.to_vec(),
+        trimmed: false,
+        tools: Arc::from([tool("bash"), tool("write_file")]),
+        max_output_tokens: Some(1_000),
+        temperature: None,
+        mode: Mode::Agent,
+        sampling_defaults: SamplingDefaults::default(),
+    }
+}
+
+async fn posted(api: &dyn ModelApi, request: &ModelRequest, quirks: &ModelQuirks) -> (u16, String) {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    api.prepare(&http).await.unwrap();
+    let built = api.build(request, quirks).unwrap();
+    let mut post = http.post(&built.url).header("content-type", "application/json").body(built.body);
+    for (name, value) in &built.headers {
+        post = post.header(name, value.expose_secret());
+    }
+    let response = post.send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+/// One step, as the transport would make it.
+async fn step(api: &dyn ModelApi, request: &ModelRequest) -> Reply {
+    let (status, body) = posted(api, request, &ModelQuirks::default()).await;
+    assert_eq!(status, 200, "{body}");
+    let mut decoder = api.decoder(request, &ModelQuirks::default());
+    let mut out = Vec::new();
+    for data in body.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        decoder.decode_frame("", data, &mut out).unwrap();
+    }
+    decoder.finish().unwrap()
+}
+
+/// Runs the server's `hello world` from `messages` on, for at most `steps`; gives its last reply.
+async fn talk(
+    api: &dyn ModelApi,
+    model: &ModelRef,
+    messages: &mut Vec<HistoryMessage>,
+    steps: usize,
+) -> Reply {
+    let mut last = Reply::default();
+    for step_number in 0..steps {
+        let mut reply = step(api, &request(model.clone(), messages)).await;
+        for (index, call) in reply.calls.iter_mut().enumerate() {
+            if call.id.as_str().is_empty() {
+                call.id = CallId::new(format!("call_{step_number}_{index}"));
+            }
+        }
+        last = reply.clone();
+        let results: Vec<ToolResult> = reply
+            .calls
+            .iter()
+            .map(|call| ToolResult {
+                call: call.id.clone(),
+                wire_id: call.wire_id.clone(),
+                name: call.name.clone(),
+                output: "Hello, World!".to_owned(),
+                is_error: false,
+            })
+            .collect();
+        messages.push(HistoryMessage::new(Message::Assistant { reply }));
+        if results.is_empty() {
+            break;
+        }
+        messages.push(HistoryMessage::new(Message::ToolResults { results }));
+    }
+    last
+}
+
+fn hello() -> Vec<HistoryMessage> {
+    vec![HistoryMessage::new(Message::User { text: "hello world".to_owned() })]
+}
+
+async fn whole(api: &dyn ModelApi, model: ModelRef) {
+    let mut messages = hello();
+    let last = talk(api, &model, &mut messages, 5).await;
+    assert_eq!(messages.len(), 6, "two steps with tools, and an answer");
+    assert!(last.text.starts_with("Done!"), "{}", last.text);
+    assert_eq!(last.finish, FinishReason::Stop);
+    assert!(last.usage.input_tokens > 0 && last.usage.output_tokens > 0);
+}
+
+#[tokio::test]
+async fn each_wire_holds_a_whole_conversation() {
+    let server = MockServer::start(Scenarios::builtin()).await.unwrap();
+    let endpoint = endpoint(&server);
+    let vertex = VertexSettings { endpoint: endpoint.clone(), ..VertexSettings::default() };
+    whole(&Anthropic::new(&endpoint), ModelRef::new("anthropic", "claude-sonnet-5-5")).await;
+    whole(&Gemini::new(&endpoint), ModelRef::new("gemini", "gemini-3.8-flash")).await;
+    whole(&Gemini::new(&endpoint), ModelRef::new("gemini", "gemini-2.5-flash")).await;
+    whole(&Vertex::new(&vertex), ModelRef::new("vertex", "gemini-3.8-flash")).await;
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_with_another_model_between_two_steps() {
+    let server = MockServer::start(Scenarios::builtin()).await.unwrap();
+    let endpoint = endpoint(&server);
+    let anthropic = Anthropic::new(&endpoint);
+    let gemini = Gemini::new(&endpoint);
+    let places: [(&dyn ModelApi, ModelRef); 4] = [
+        (&anthropic, ModelRef::new("anthropic", "claude-sonnet-5-5")),
+        (&gemini, ModelRef::new("gemini", "gemini-3.8-flash")),
+        (&gemini, ModelRef::new("gemini", "gemini-4-argon")),
+        (&gemini, ModelRef::new("gemini", "gemini-2.5-flash")),
+    ];
+    for (from, first) in &places {
+        for (to, second) in &places {
+            let mut messages = hello();
+            talk(*from, first, &mut messages, 1).await;
+            let last = talk(*to, second, &mut messages, 5).await;
+            assert!(last.text.starts_with("Done!"), "{first} to {second}: {}", last.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_is_not_there_is_told_apart() {
+    let server = MockServer::start(Scenarios::builtin()).await.unwrap();
+    let endpoint = endpoint(&server);
+    let wires: [(Box<dyn ModelApi>, &str); 2] =
+        [(Box::new(Anthropic::new(&endpoint)), "anthropic"), (Box::new(Gemini::new(&endpoint)), "gemini")];
+    for (api, provider) in wires {
+        let request = request(ModelRef::new(provider, "missing-model"), &hello());
+        let (status, body) = posted(&*api, &request, &ModelQuirks::default()).await;
+        let Some(ErrorAction::Fail(failure)) = api.classify_error(status, &body, &mut ModelQuirks::default())
+        else {
+            panic!("a missing model is final");
+        };
+        assert_eq!(failure.kind, sysop_core::message::FailureKind::UnknownModel);
+        assert!(failure.message.contains("missing-model"), "{}", failure.message);
+    }
+}

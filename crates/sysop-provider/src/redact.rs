@@ -1,0 +1,160 @@
+//! Makes a server's words fit to be shown: no secret, no control sequence, no web page, no endless text.
+
+use secrecy::{ExposeSecret as _, SecretString};
+use sysop_core::text::strip_controls;
+
+/// The most characters of a server's own words in a message.
+const QUOTE_CHARS_MAX: usize = 500;
+/// The most characters of a message of ours.
+const MESSAGE_CHARS_MAX: usize = 1_500;
+/// The most characters of a web page that came in place of an answer.
+const PAGE_CHARS_MAX: usize = 120;
+/// Shorter values are no secrets, and replacing them would spoil every text.
+const SECRET_BYTES_MIN: usize = 4;
+/// What stands in place of a secret.
+const MASK: &str = "[key]";
+/// Headers whose values may be read by anyone.
+const PUBLIC_HEADERS: [&str; 8] = [
+    "accept",
+    "anthropic-beta",
+    "anthropic-version",
+    "content-type",
+    "host",
+    "http-referer",
+    "user-agent",
+    "x-title",
+];
+
+/// Knows what must not be shown.
+#[derive(Default)]
+pub(crate) struct Redactor {
+    secrets: Vec<SecretString>,
+}
+
+impl Redactor {
+    /// Takes every header's value for a secret, but for those that are known to be public.
+    pub(crate) fn new(headers: &[(String, SecretString)]) -> Self {
+        let mut secrets: Vec<SecretString> = headers
+            .iter()
+            .filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_ascii_lowercase().as_str()))
+            .flat_map(|(_, value)| value.expose_secret().split_whitespace().map(str::to_owned))
+            .filter(|word| word.len() >= SECRET_BYTES_MIN && !is_scheme(word))
+            .map(SecretString::from)
+            .collect();
+        // A key that holds another must go first, or its rest would stay.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+        Self { secrets }
+    }
+
+    /// A server's words as one line, without what must not be shown.
+    pub(crate) fn quote(&self, words: &str) -> String {
+        if is_page(words) {
+            return format!(
+                "a web page: {}",
+                shortened(&page_text(&self.redact_secrets(words)), PAGE_CHARS_MAX)
+            );
+        }
+        shortened(&one_line(&self.redact_secrets(words)), QUOTE_CHARS_MAX)
+    }
+
+    /// Our own message, which may hold a server's words.
+    pub(crate) fn message(&self, message: &str) -> String {
+        shortened(&one_line(&self.redact_secrets(message)), MESSAGE_CHARS_MAX)
+    }
+
+    /// Whether there is anything to keep secret.
+    pub(crate) fn has_secrets(&self) -> bool {
+        !self.secrets.is_empty()
+    }
+
+    fn redact_secrets(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            if text.contains(secret.expose_secret()) {
+                text = text.replace(secret.expose_secret(), MASK);
+            }
+        }
+        text
+    }
+}
+
+fn is_scheme(word: &str) -> bool {
+    ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
+}
+
+/// Whether a text is HTML.
+pub(crate) fn is_page(text: &str) -> bool {
+    let start: String = text.trim_start().chars().take(15).collect::<String>().to_ascii_lowercase();
+    ["<!doctype", "<html", "<head", "<body", "<center", "<h1"].iter().any(|tag| start.starts_with(tag))
+}
+
+/// What a person would read of a page: its title, or its text.
+fn page_text(page: &str) -> String {
+    let lower = page.to_ascii_lowercase();
+    if let Some(begin) = lower.find("<title>")
+        && let Some(length) = lower[begin..].find("</title>")
+    {
+        return one_line(&page[begin + "<title>".len()..begin + length]);
+    }
+    let mut text = String::new();
+    let mut inside = false;
+    for sign in page.chars() {
+        match sign {
+            '<' => inside = true,
+            '>' => {
+                inside = false;
+                text.push(' ');
+            }
+            _ if !inside => text.push(sign),
+            _ => {}
+        }
+    }
+    one_line(&text)
+}
+
+fn one_line(text: &str) -> String {
+    strip_controls(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn shortened(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redactor() -> Redactor {
+        Redactor::new(&[
+            ("authorization".to_owned(), "Bearer sk-abc".into()),
+            ("x-other".to_owned(), "sk-abc-longer".into()),
+            ("anthropic-version".to_owned(), "2023-06-01".into()),
+            ("x-short".to_owned(), "on".into()),
+        ])
+    }
+
+    #[test]
+    fn masks_keys_and_nothing_else() {
+        assert_eq!(
+            redactor().quote("Bearer sk-abc is bad, sk-abc-longer too, 2023-06-01 stays on"),
+            "Bearer [key] is bad, [key] too, 2023-06-01 stays on"
+        );
+    }
+
+    #[test]
+    fn shows_no_control_sequence_and_no_endless_text() {
+        let quoted = redactor().quote(&format!("a\x1b[31mb\r\n\tc{}", "x".repeat(9_000)));
+        assert!(quoted.starts_with("ab c"), "{quoted}");
+        assert_eq!(quoted.chars().count(), QUOTE_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn shows_the_title_of_a_page() {
+        let page = "<html>\n<head><title>502 Bad\nGateway</title></head><body>long</body></html>";
+        assert_eq!(redactor().quote(page), "a web page: 502 Bad Gateway");
+        assert_eq!(redactor().quote("<!DOCTYPE html><p>Sign in sk-abc</p>"), "a web page: Sign in [key]");
+    }
+}

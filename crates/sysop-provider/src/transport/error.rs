@@ -1,0 +1,200 @@
+//! What went wrong with a call: whether it is made again, and what the person is told.
+
+use std::time::Duration;
+
+use sysop_core::message::{FailureKind, ModelFailure};
+use sysop_driver::port::ModelEvent;
+
+use super::{CallPhase, ModelCall, RetryAdvice, causes, is_transient};
+
+/// Words by which a certificate problem is told from a network problem.
+const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIssuer"];
+
+/// Something that keeps a reply from coming.
+#[derive(Debug)]
+pub(super) struct RequestError {
+    pub(super) kind: FailureKind,
+    /// What happened, and where; no full stop.
+    what: String,
+    /// What to do next.
+    next: String,
+    /// Whether it may be gone the next time.
+    pub(super) retry: bool,
+    /// The wait that the server asked for.
+    pub(super) wait: Option<Duration>,
+}
+
+impl RequestError {
+    pub(super) fn new(kind: FailureKind, what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), next: next.into(), retry: false, wait: None }
+    }
+
+    pub(super) fn retryable(self) -> Self {
+        Self { retry: true, ..self }
+    }
+}
+
+impl ModelCall {
+    /// Makes the request again, or gives up.
+    pub(super) fn retry_or_fail(&mut self, trouble: RequestError) {
+        let settings = self.context.retry;
+        if !trouble.retry || self.retries >= settings.retries {
+            let tries = match self.retries {
+                0 => String::new(),
+                retries => format!(" (tried {} times)", retries + 1),
+            };
+            let message = format!("{}{tries}; {}", trouble.what, trouble.next);
+            return self.fail(ModelFailure { kind: trouble.kind, message });
+        }
+        let wait = trouble.wait.unwrap_or_else(|| settings.backoff(self.retries, rand::random()));
+        if wait > settings.server_wait_max {
+            let message = format!("{} and asks to wait {}; try again then", trouble.what, seconds(wait));
+            return self.fail(ModelFailure { kind: trouble.kind, message });
+        }
+        self.retries += 1;
+        let notice = format!(
+            "{}; trying again in {} ({} of {})",
+            trouble.what,
+            seconds(wait),
+            self.retries,
+            settings.retries
+        );
+        self.shown |=
+            self.ready.iter().any(|event| matches!(event, ModelEvent::Text(_) | ModelEvent::Reasoning(_)));
+        self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));
+        if std::mem::take(&mut self.shown) {
+            self.ready.push_back(ModelEvent::Restarted);
+        }
+        self.phase = CallPhase::Wait(wait);
+    }
+
+    /// Ends the call without a reply.
+    pub(super) fn fail(&mut self, failure: ModelFailure) {
+        let message = self.redactor.message(&failure.message);
+        self.ready.push_back(ModelEvent::Failed(ModelFailure { kind: failure.kind, message }));
+        self.phase = CallPhase::Ended;
+    }
+
+    /// `openai at https://api.openai.com`.
+    pub(super) fn target(&self) -> String {
+        format!("{} at {}", self.context.target.provider, self.origin)
+    }
+
+    pub(super) fn check_address(&self) -> String {
+        format!("check the base_url of [providers.{}]", self.context.target.provider)
+    }
+
+    pub(super) fn silence_error(&self, patience: Duration) -> RequestError {
+        let what = format!("{} said nothing for {}", self.target(), seconds(patience));
+        let next = format!(
+            "ask again, or allow a longer silence with timeout_s of [providers.{}]",
+            self.context.target.provider
+        );
+        let trouble = RequestError::new(FailureKind::Unreachable, what, next);
+        // Silences are long: a person is not made to wait for several.
+        if self.retries == 0 { trouble.retryable() } else { trouble }
+    }
+
+    /// The request did not get through.
+    pub(super) fn send_error(&self, error: &reqwest::Error) -> RequestError {
+        let cause = causes(error);
+        if error.is_builder() {
+            let what = format!("no request can be made for {} ({cause})", self.target());
+            return RequestError::new(FailureKind::BadRequest, what, self.check_address());
+        }
+        if CERTIFICATE_WORDS.iter().any(|word| cause.contains(word)) {
+            let what = format!("the certificate of {} is not trusted ({cause})", self.target());
+            let next = "install its authority among the system's certificates, or check the base_url";
+            return RequestError::new(FailureKind::Unreachable, what, next);
+        }
+        let what = if error.is_connect() || error.is_timeout() {
+            format!("nobody answers for {} ({cause})", self.target())
+        } else {
+            format!("the connection to {} broke before an answer came ({cause})", self.target())
+        };
+        RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable).retryable()
+    }
+
+    /// The rules for all APIs.
+    pub(super) fn status_error(&self, status: u16, body: &str, advice: RetryAdvice) -> RequestError {
+        let words = self.redactor.quote(&error_text(body));
+        let colon = if words.is_empty() { "" } else { ": " };
+        let what = format!("{} answered {status}{colon}{words}", self.target());
+        let kind = match status {
+            401 | 403 => FailureKind::Auth,
+            402 | 429 => FailureKind::RateLimited,
+            404 if words.to_ascii_lowercase().contains("model") => FailureKind::UnknownModel,
+            404 => FailureKind::Protocol,
+            413 => FailureKind::ContextOverflow,
+            _ if is_transient(status) => FailureKind::Unreachable,
+            400..=499 => FailureKind::BadRequest,
+            _ => FailureKind::Protocol,
+        };
+        let mut trouble = RequestError::new(kind, what, self.hint_for(kind));
+        trouble.retry = advice.retry.unwrap_or(is_transient(status));
+        trouble.wait = advice.wait;
+        trouble
+    }
+
+    pub(super) fn hint_for(&self, kind: FailureKind) -> String {
+        match kind {
+            FailureKind::ContextOverflow => "shorten the task, or begin a new chat".to_owned(),
+            FailureKind::Auth => self.context.target.key.to_owned(),
+            FailureKind::UnknownModel => "choose another model with --model".to_owned(),
+            FailureKind::Unreachable => self.context.target.unreachable.to_owned(),
+            FailureKind::RateLimited => {
+                "wait, check the account's limits, or choose another model".to_owned()
+            }
+            FailureKind::Protocol => self.check_address(),
+            FailureKind::BadRequest => "change the request, or choose another model".to_owned(),
+        }
+    }
+}
+
+/// The words of an error's body, whatever its shape.
+pub(crate) fn error_text(body: &str) -> String {
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(body) else { return body.to_owned() };
+    let value = value.get(0).unwrap_or(&value);
+    let places =
+        ["/error/message", "/error/detail", "/error", "/message", "/detail/message", "/detail", "/msg"];
+    let text = places.iter().filter_map(|target| value.pointer(target)).find(|found| !found.is_null());
+    match text {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => body.to_owned(),
+    }
+}
+
+/// A wait as a person says it.
+pub(crate) fn seconds(wait: Duration) -> String {
+    let seconds = wait.as_secs_f64();
+    if seconds >= 1.0 { format!("{seconds:.0} s") } else { format!("{seconds:.1} s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_words_of_every_error_shape() {
+        for (body, words) in [
+            (r#"{"error":{"message":"a","code":429}}"#, "a"),
+            (r#"{"error":"b"}"#, "b"),
+            (r#"{"message":"c"}"#, "c"),
+            (r#"{"detail":"d"}"#, "d"),
+            (r#"{"detail":[{"loc":["body","x"],"msg":"no"}]}"#, r#"[{"loc":["body","x"],"msg":"no"}]"#),
+            (r#"[{"error":{"message":"e"}}]"#, "e"),
+            ("plain", "plain"),
+            ("{}", "{}"),
+            ("", ""),
+        ] {
+            assert_eq!(error_text(body), words, "{body}");
+        }
+    }
+
+    #[test]
+    fn says_waits_as_people_do() {
+        assert_eq!(seconds(Duration::from_millis(480)), "0.5 s");
+        assert_eq!(seconds(Duration::from_secs(3)), "3 s");
+    }
+}

@@ -1,0 +1,272 @@
+//! Makes the lines of the audit from the events of sessions: knows of each call what it is, who let it run and where.
+//!
+//! Holds only what the next lines need; what it has forgotten is in the log.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sysop_core::event::{ConfigChange, Decision, Event, Logged, Origin, TypedInput};
+use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::Outcome;
+
+use super::entry::{AuditEntry, Kind};
+use super::redact::CommandRedactor;
+
+/// How many sessions are known at once; past it all are forgotten, and read again when something happens in them.
+const SESSIONS_MAX: usize = 16_384;
+/// Who allows what nobody was asked about.
+const POLICY: &str = "policy";
+
+/// Whose wish something is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Actor {
+    /// The name of their token.
+    pub name: String,
+    /// The trace that their wish began.
+    pub trace: Option<String>,
+}
+
+/// What is known of the sessions.
+#[derive(Debug, Default)]
+pub(super) struct AuditTracker {
+    redaction: CommandRedactor,
+    sessions: HashMap<SessionId, TrackedSession>,
+    actors: HashMap<SessionId, Arc<Actor>>,
+}
+
+#[derive(Debug, Default)]
+struct TrackedSession {
+    seen: Seq,
+    place: String,
+    /// The tools that run on a client's machine, and where there.
+    lent: Option<(Vec<String>, String)>,
+    calls: HashMap<CallId, TrackedCall>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct TrackedCall {
+    tool: String,
+    what: Option<String>,
+    arguments: String,
+    allowed_by: Option<String>,
+}
+
+impl AuditTracker {
+    pub(super) fn new(redaction: CommandRedactor) -> Self {
+        Self { redaction, ..Self::default() }
+    }
+
+    /// From now on it is their wish what the session does.
+    pub(super) fn attribute_to(&mut self, id: &SessionId, actor: Actor) {
+        if self.actors.len() >= SESSIONS_MAX {
+            self.actors.clear();
+        }
+        self.actors.insert(id.clone(), Arc::new(actor));
+    }
+
+    /// Whether it knows a session as it is after that event.
+    pub(super) fn knows(&self, id: &SessionId, after: Seq) -> bool {
+        after == Seq(0) || self.sessions.get(id).is_some_and(|known| known.seen == after)
+    }
+
+    /// Forgets a session: what it knows may be wrong.
+    pub(super) fn forget(&mut self, id: &SessionId) {
+        self.sessions.remove(id);
+    }
+
+    /// Follows events that are in the log already.
+    pub(super) fn follow<'a>(&mut self, id: &SessionId, events: impl IntoIterator<Item = &'a Logged>) {
+        for logged in events {
+            let next = self.sessions.get(id).is_some_and(|known| known.seen.next() == logged.seq);
+            if next || logged.seq == Seq(1) && !self.sessions.contains_key(id) {
+                self.entry(id, logged);
+            }
+        }
+    }
+
+    /// The lines that these events give, which continue what it knows.
+    pub(super) fn entries(&mut self, id: &SessionId, events: &[Arc<Logged>]) -> Vec<AuditEntry> {
+        events.iter().filter_map(|logged| self.entry(id, logged)).collect()
+    }
+
+    fn entry(&mut self, id: &SessionId, logged: &Logged) -> Option<AuditEntry> {
+        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(id) {
+            self.sessions.clear();
+        }
+        let known = self.sessions.entry(id.clone()).or_default();
+        known.seen = logged.seq;
+        let mut entry = known.line(&self.redaction, logged)?;
+        entry.session = id.as_str().to_owned();
+        entry.seq = Some(logged.seq.0);
+        if let Some(actor) = self.actors.get(id) {
+            entry.wished = Some(actor.name.clone());
+            entry.trace.clone_from(&actor.trace);
+        }
+        if entry.who.as_deref() == Some("") {
+            entry.who.clone_from(&entry.wished); // they typed it themselves
+        }
+        Some(entry)
+    }
+}
+
+/// Whether an event gives a line.
+pub(super) fn is_audited(event: &Event) -> bool {
+    match event {
+        Event::Decided { .. }
+        | Event::ToolStarted { .. }
+        | Event::ToolFinished { .. }
+        | Event::TerminalInput { .. } => true,
+        Event::SessionOpened { .. }
+        | Event::Configured { .. }
+        | Event::PromptQueued { .. }
+        | Event::TurnStarted { .. }
+        | Event::StepStarted { .. }
+        | Event::Replied { .. }
+        | Event::ModelFailed { .. }
+        | Event::ApprovalAsked { .. }
+        | Event::CancelAsked { .. }
+        | Event::Paused { .. }
+        | Event::Resumed
+        | Event::Compacted { .. }
+        | Event::HistoryCleared
+        | Event::TurnEnded { .. } => false,
+    }
+}
+
+impl TrackedSession {
+    /// Learns from an event, and gives its line.
+    fn line(&mut self, redaction: &CommandRedactor, logged: &Logged) -> Option<AuditEntry> {
+        let entry = |kind| AuditEntry::new(kind, logged.at);
+        match &logged.event {
+            Event::SessionOpened { spec } => {
+                self.place = format!("{}:{}", spec.host, spec.root);
+                None
+            }
+            Event::Configured { change: ConfigChange::ClientTools(lent) } => {
+                let tools: Vec<_> = lent.tools.iter().map(|tool| tool.name.clone()).collect();
+                self.lent = (!tools.is_empty()).then(|| (tools, format!("client:{}", lent.root)));
+                None
+            }
+            Event::Replied { reply, .. } => {
+                self.calls
+                    .extend(reply.calls.iter().map(|call| (call.id.clone(), known_call(redaction, call))));
+                None
+            }
+            Event::ApprovalAsked { call, .. } => {
+                self.calls.entry(call.id.clone()).or_insert_with(|| known_call(redaction, call));
+                None
+            }
+            Event::Decided { call, decision, by } => {
+                Some(self.decided(entry(Kind::Decided), call, decision, by))
+            }
+            Event::ToolStarted { call, origin } => {
+                Some(self.started(entry(Kind::Started), known_call(redaction, call), &call.id, *origin))
+            }
+            Event::ToolFinished { call, outcome } => {
+                Some(self.finished(entry(Kind::Finished), call, outcome))
+            }
+            Event::TerminalInput { by, typed } => Some(self.typed(entry(Kind::Typed), by, typed)),
+            Event::TurnEnded { .. } => {
+                self.calls.clear();
+                None
+            }
+            Event::Configured { .. }
+            | Event::PromptQueued { .. }
+            | Event::TurnStarted { .. }
+            | Event::StepStarted { .. }
+            | Event::ModelFailed { .. }
+            | Event::CancelAsked { .. }
+            | Event::Paused { .. }
+            | Event::Resumed
+            | Event::Compacted { .. }
+            | Event::HistoryCleared => None,
+        }
+    }
+
+    fn decided(&mut self, entry: AuditEntry, call: &CallId, decision: &Decision, by: &str) -> AuditEntry {
+        let outcome = match decision {
+            Decision::Allow { .. } => "allow",
+            Decision::AllowSession { .. } => "allow_session",
+            Decision::Reject { .. } => "reject",
+        };
+        let known = self.calls.entry(call.clone()).or_default();
+        known.allowed_by = (outcome != "reject").then(|| by.to_owned());
+        // An edited command is what runs, and stands in the line of its start.
+        self.about(AuditEntry { who: Some(by.to_owned()), outcome: Some(outcome.to_owned()), ..entry }, call)
+    }
+
+    fn started(
+        &mut self,
+        entry: AuditEntry,
+        known: TrackedCall,
+        call: &CallId,
+        origin: Origin,
+    ) -> AuditEntry {
+        let before = self.calls.insert(call.clone(), known);
+        let nobody_asked = match origin {
+            Origin::User => String::new(), // whoever is there, see `AuditTracker::entry`
+            Origin::Model | Origin::Routine => POLICY.to_owned(),
+        };
+        let allowed_by = before.and_then(|known| known.allowed_by);
+        self.about(AuditEntry { who: Some(allowed_by.unwrap_or(nobody_asked)), ..entry }, call)
+    }
+
+    fn finished(&mut self, entry: AuditEntry, call: &CallId, outcome: &Outcome) -> AuditEntry {
+        let line = AuditEntry {
+            outcome: Some(outcome.status.as_str().to_owned()),
+            exit_code: outcome.exit_code,
+            duration_ms: Some(outcome.duration_ms),
+            ..entry
+        };
+        let line = self.about(line, call);
+        self.calls.remove(call);
+        line
+    }
+
+    fn typed(&self, entry: AuditEntry, by: &str, typed: &TypedInput) -> AuditEntry {
+        let (what, arguments) = match typed {
+            TypedInput::Keys { text } => ("keys", Some(hash(text.as_bytes()))),
+            TypedInput::Answer { text, .. } => ("an answer", Some(hash(text.as_bytes()))),
+            TypedInput::Secret { .. } => ("a secret", None),
+        };
+        let place = Some(self.place.clone());
+        AuditEntry { who: Some(by.to_owned()), place, what: Some(what.to_owned()), arguments, ..entry }
+    }
+
+    /// Adds what is known of a call.
+    fn about(&self, mut entry: AuditEntry, call: &CallId) -> AuditEntry {
+        entry.call = Some(call.as_str().to_owned());
+        entry.place = Some(self.place.clone());
+        if let Some(known) = self.calls.get(call).filter(|known| !known.tool.is_empty()) {
+            if let Some((tools, place)) = &self.lent
+                && tools.contains(&known.tool)
+            {
+                entry.place = Some(place.clone());
+            }
+            entry.tool = Some(known.tool.clone());
+            entry.what.clone_from(&known.what);
+            entry.arguments = Some(known.arguments.clone());
+        }
+        entry
+    }
+}
+
+fn known_call(redaction: &CommandRedactor, call: &ToolCall) -> TrackedCall {
+    // Where it works, or what it runs; the rest may be what a file is to hold.
+    let what = call.text_argument("command").or_else(|| call.text_argument("path"));
+    let arguments = match &call.arguments {
+        Arguments::Object(map) => serde_json::to_vec(map).expect("a JSON object is JSON"),
+        Arguments::Invalid(text) => text.clone().into_bytes(),
+    };
+    TrackedCall {
+        tool: call.name.clone(),
+        what: what.map(|what| redaction.command(what)),
+        arguments: hash(&arguments),
+        allowed_by: None,
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}

@@ -1,0 +1,368 @@
+//! Looks at every request before anything else does: by which name it comes, from which page, with which token.
+//!
+//! The order matters: a wrong name or a page from elsewhere is turned away whatever token it has, and nothing that costs
+//! more than a hash is done for who has none.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::http::header::{self, HeaderName};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use axum::response::{IntoResponse, Response};
+use secrecy::SecretString;
+use sysop_driver::tokens::{Scope as TokenScope, TokenId};
+
+use super::origin::{Authority, HostPolicy, Origin, Scheme};
+use super::proxy::{ClientAddress, Proxies};
+use super::responses::{AuthError, Cookie, add_response_headers, redirect_to_page};
+use super::tokens::{Bearer, CredentialKind, Tokens};
+use crate::limits::{ConcurrencyLimiter, Limits, PeerKey, RateLimiter, RetryAfter, UnauthenticatedSlot};
+use crate::{Authenticator, Caller, Peer, Scope};
+
+/// The longest query in which a token is looked for, in bytes.
+const QUERY_BYTES_MAX: usize = 1024;
+
+/// How a gate works.
+#[derive(Debug, Clone)]
+pub struct TokenAuthSettings {
+    /// The names and pages that are let in.
+    pub host_policy: HostPolicy,
+    /// The server speaks TLS itself.
+    pub tls: bool,
+    /// Who is believed about those behind them.
+    pub proxies: Proxies,
+    /// What callers may use.
+    pub limits: Limits,
+}
+
+/// Decides who may enter by tokens. See the module.
+#[derive(Debug)]
+pub struct TokenAuth {
+    tokens: Arc<Tokens>,
+    settings: TokenAuthSettings,
+    failures: RateLimiter<PeerKey>,
+    requests: RateLimiter<TokenId>,
+    sessions: RateLimiter<TokenId>,
+    connections: ConcurrencyLimiter<TokenId>,
+}
+
+/// What is known of a request before its token is looked at.
+struct RequestOrigin {
+    address: IpAddr,
+    scheme: Scheme,
+    port: u16,
+    /// A page of our own calls.
+    is_same_origin: bool,
+    /// The request says from which page it comes.
+    has_origin_header: bool,
+}
+
+impl TokenAuth {
+    /// A gate for those tokens.
+    pub fn new(tokens: Arc<Tokens>, settings: TokenAuthSettings) -> Self {
+        let limits = &settings.limits;
+        Self {
+            tokens,
+            failures: RateLimiter::new(limits.failures),
+            requests: RateLimiter::new(limits.requests),
+            sessions: RateLimiter::new(limits.sessions),
+            connections: ConcurrencyLimiter::new(limits.connections),
+            settings,
+        }
+    }
+
+    /// Name and page, which are looked at also where no token is needed.
+    fn check_origin(&self, request: &Parts, peer: Peer) -> Result<RequestOrigin, AuthError> {
+        let ClientAddress { address, scheme } =
+            self.settings.proxies.client_address(peer.0, &request.headers);
+        let scheme = if self.settings.tls { Scheme::Https } else { scheme.unwrap_or(Scheme::Http) };
+        let host = host_of(request).ok_or(AuthError::Host)?;
+        if !self.settings.host_policy.allows_host(scheme, &host) {
+            return Err(AuthError::Host);
+        }
+        let mut origins = request.headers.get_all(header::ORIGIN).iter();
+        let origin = match (origins.next(), origins.next()) {
+            (None, _) => None,
+            (Some(origin), None) => {
+                let origin = origin.to_str().ok().and_then(|text| text.parse::<Origin>().ok());
+                Some(origin.ok_or(AuthError::Origin)?) // `null` is none either
+            }
+            (Some(_), Some(_)) => return Err(AuthError::Origin),
+        };
+        let own = origin.as_ref().is_some_and(|origin| origin.is(scheme, &host));
+        let allowed = origin.as_ref().is_some_and(|origin| self.settings.host_policy.allows_origin(origin));
+        if origin.is_some() && !own && !allowed {
+            return Err(AuthError::Origin);
+        }
+        // Says of requests without an `Origin` what they are: pages elsewhere may load pictures and scripts from here.
+        let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        match site {
+            Some(b"cross-site" | b"same-site") if !allowed => return Err(AuthError::Origin),
+            Some(_) | None => {}
+        }
+        Ok(RequestOrigin {
+            address,
+            scheme,
+            port: host.port_or_usual(scheme),
+            is_same_origin: own || site == Some(b"same-origin"),
+            has_origin_header: origin.is_some(),
+        })
+    }
+
+    async fn authenticate(&self, request: &Parts, peer: Peer, scope: Scope) -> Result<Caller, Box<Response>> {
+        let request_origin = self.check_origin(request, peer).map_err(refuse)?;
+        if request.method == Method::OPTIONS {
+            return Err(Box::new(preflight(&request.headers)));
+        }
+        let cookie = Cookie::new(request_origin.scheme, request_origin.port);
+        let shown = credential_of(request, &cookie)
+            .map_err(|refusal| refuse(self.count_failure(&request_origin, refusal)))?;
+        let bearer = match &shown {
+            Some((token, how)) => {
+                self.tokens.bearer(token, *how).await.map_err(|error| refuse(unavailable(&error)))?
+            }
+            None => None,
+        };
+        if let Some(token) = token_from_query(request) {
+            let known = bearer.is_some();
+            return Err(Box::new(self.visit(&request_origin, &cookie, &token, known).await));
+        }
+        let Some(bearer) = bearer else {
+            let refusal = if wants_page(request) { AuthError::TokenInBrowser } else { AuthError::Token };
+            return Err(refuse(self.count_failure(&request_origin, refusal)));
+        };
+        if let Some(connection) = request.extensions.get::<UnauthenticatedSlot>() {
+            connection.mark_authenticated();
+        }
+        let by_cookie = shown.is_some_and(|(_, how)| how == CredentialKind::Cookie);
+        check(request, &request_origin, by_cookie, &bearer, scope).map_err(refuse)?;
+        self.requests
+            .try_acquire(&bearer.id)
+            .map_err(|wait| refuse(AuthError::RateLimited(wait.seconds())))?;
+        let permit = self.connections.take(&bearer.id).ok_or_else(|| refuse(AuthError::RateLimited(1)))?;
+        Ok(Caller {
+            name: bearer.name,
+            key: bearer.id.as_str().to_owned(),
+            scope: scope_of_token(bearer.scope),
+            ended: bearer.ended,
+            hold: Some(Arc::new(permit)),
+        })
+    }
+
+    /// A browser comes with a token in its address bar.
+    async fn visit(
+        &self,
+        request_origin: &RequestOrigin,
+        cookie: &Cookie,
+        token: &SecretString,
+        known: bool,
+    ) -> Response {
+        if known {
+            return redirect_to_page(None); // it has its cookie; the token need not be spent, and leaves the address bar
+        }
+        match self.tokens.visit(token).await {
+            Ok(Some(page)) => redirect_to_page(Some(cookie.set(&page))),
+            Ok(None) => self.count_failure(request_origin, AuthError::TokenInBrowser).into_response(),
+            Err(error) => unavailable(&error).into_response(),
+        }
+    }
+
+    /// Books a failure on its peer; who fails too often hears only that.
+    fn count_failure(&self, request_origin: &RequestOrigin, refusal: AuthError) -> AuthError {
+        match self.failures.try_acquire(&request_origin.address.into()) {
+            Ok(()) => refusal,
+            Err(wait) => AuthError::RateLimited(wait.seconds()),
+        }
+    }
+}
+
+#[async_trait]
+impl Authenticator for TokenAuth {
+    async fn admit(&self, request: &Parts, peer: Peer, scope: Scope) -> Result<Caller, Box<Response>> {
+        self.authenticate(request, peer, scope).await
+    }
+
+    fn admit_public(&self, request: &Parts, peer: Peer) -> Result<(), Box<Response>> {
+        self.check_origin(request, peer).map(drop).map_err(refuse)
+    }
+
+    fn check_session_quota(&self, caller: &Caller) -> Result<(), Box<Response>> {
+        let booked = self.sessions.try_acquire(&TokenId::new(caller.key.as_str()));
+        booked.map_err(|wait| refuse(AuthError::RateLimited(wait.seconds())))
+    }
+
+    fn message_delay(&self, caller: &Caller) -> Option<Duration> {
+        self.requests.try_acquire(&TokenId::new(caller.key.as_str())).err().map(|RetryAfter(wait)| wait)
+    }
+
+    async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response {
+        let request_origin = match self.check_origin(request, peer) {
+            Ok(request_origin) => request_origin,
+            Err(refusal) => return refusal.into_response(),
+        };
+        if !request_origin.is_same_origin {
+            return AuthError::Origin.into_response();
+        }
+        match self.tokens.log_in(&token).await {
+            Ok(Some(page)) => {
+                let cookie = Cookie::new(request_origin.scheme, request_origin.port);
+                redirect_to_page(Some(cookie.set(&page)))
+            }
+            Ok(None) => self.count_failure(&request_origin, AuthError::TokenInBrowser).into_response(),
+            Err(error) => unavailable(&error).into_response(),
+        }
+    }
+
+    fn add_response_headers(&self, origin: Option<&HeaderValue>, response: &mut Response) {
+        let scheme = if self.settings.tls { Scheme::Https } else { Scheme::Http };
+        let headers = response.headers_mut();
+        add_response_headers(headers, scheme);
+        let parsed = origin.and_then(|origin| origin.to_str().ok()?.parse().ok());
+        if let (Some(origin), Some(parsed)) = (origin, parsed)
+            && self.settings.host_policy.allows_origin(&parsed)
+        {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            headers.append(header::VARY, HeaderValue::from_static("Origin"));
+            headers.insert(
+                HeaderName::from_static("cross-origin-resource-policy"),
+                HeaderValue::from_static("cross-origin"),
+            );
+        }
+    }
+}
+
+fn refuse(refusal: AuthError) -> Box<Response> {
+    Box::new(refusal.into_response())
+}
+
+fn unavailable(error: &sysop_driver::port::StoreError) -> AuthError {
+    tracing::error!(%error, "the tokens cannot be read, and nobody is let in");
+    AuthError::Unavailable
+}
+
+fn scope_of_token(scope: TokenScope) -> Scope {
+    match scope {
+        TokenScope::Read => Scope::Read,
+        TokenScope::Operate => Scope::Operate,
+    }
+}
+
+/// The one name by which the server is called; none where there is not exactly one.
+fn host_of(request: &Parts) -> Option<Authority> {
+    let mut hosts = request.headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Some(host.to_str().ok()?.parse::<Authority>().ok()?),
+        (None, _) => None,
+        (Some(_), Some(_)) => return None,
+    };
+    // A target like `GET http://name/` has a name of its own, and so has every request of HTTP/2.
+    let target = match request.uri.authority() {
+        Some(authority) => Some(authority.as_str().parse::<Authority>().ok()?),
+        None => None,
+    };
+    match (host, target) {
+        (Some(host), Some(target)) => (host == target).then_some(host),
+        (Some(host), None) => Some(host),
+        (None, target) if request.version >= Version::HTTP_2 => target,
+        (None, _) => None,
+    }
+}
+
+/// The token that a request shows, and how.
+fn credential_of(
+    request: &Parts,
+    cookie: &Cookie,
+) -> Result<Option<(SecretString, CredentialKind)>, AuthError> {
+    let mut lines = request.headers.get_all(header::AUTHORIZATION).iter();
+    match (lines.next(), lines.next()) {
+        (Some(line), None) => {
+            let line = line.to_str().map_err(|_| AuthError::Token)?;
+            let (scheme, token) = line.split_once(' ').ok_or(AuthError::Token)?;
+            if !scheme.eq_ignore_ascii_case("bearer") {
+                return Err(AuthError::Token);
+            }
+            Ok(Some((token.trim().into(), CredentialKind::Explicit)))
+        }
+        (Some(_), Some(_)) => Err(AuthError::Token),
+        (None, _) => Ok(cookie.read(&request.headers).map(|token| (token, CredentialKind::Cookie))),
+    }
+}
+
+/// The token in the address of a page.
+fn token_from_query(request: &Parts) -> Option<SecretString> {
+    if request.method != Method::GET || request.uri.path() != "/" {
+        return None;
+    }
+    let query = request.uri.query().filter(|query| query.len() <= QUERY_BYTES_MAX)?;
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    // Tokens need no percent encoding.
+    pairs.find(|(name, _)| *name == "token").map(|(_, token)| token.into())
+}
+
+/// Whether a person looks at the answer.
+fn wants_page(request: &Parts) -> bool {
+    let accept = request.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    request.method == Method::GET && accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// What a request with a good token must have beside it.
+fn check(
+    request: &Parts,
+    request_origin: &RequestOrigin,
+    by_cookie: bool,
+    bearer: &Bearer,
+    scope: Scope,
+) -> Result<(), AuthError> {
+    let read_only = matches!(request.method, Method::GET | Method::HEAD);
+    let upgrades = request.headers.contains_key(header::UPGRADE);
+    if by_cookie {
+        // A browser sends the cookie by itself, so the request must prove that our own page made it.
+        let proven = if upgrades {
+            request_origin.has_origin_header && request_origin.is_same_origin
+        } else {
+            request_origin.is_same_origin
+        };
+        if (upgrades || !read_only) && !proven {
+            return Err(AuthError::Origin);
+        }
+    }
+    // A route that forgot what it needs may still only be looked at by who may only look.
+    let needed = if read_only { scope } else { scope.max(Scope::Operate) };
+    if scope_of_token(bearer.scope) < needed {
+        return Err(AuthError::Scope);
+    }
+    if !read_only && has_body(&request.headers) && !is_json(&request.headers) {
+        return Err(AuthError::ContentType);
+    }
+    Ok(())
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    let length = headers.get(header::CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    headers.contains_key(header::TRANSFER_ENCODING)
+        || headers.contains_key(header::CONTENT_TYPE)
+        || length.is_some_and(|length| length != b"0")
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(kind), None) = (types.next(), types.next()) else { return false };
+    let Ok(kind) = kind.to_str() else { return false };
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Answers a browser that asks before a page from elsewhere, which is allowed here, calls. `add_response_headers` adds for whom.
+fn preflight(headers: &HeaderMap) -> Response {
+    if !headers.contains_key(header::ORIGIN) {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let allowed = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, last-event-id, traceparent"),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    (StatusCode::NO_CONTENT, allowed).into_response()
+}

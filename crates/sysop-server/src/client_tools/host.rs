@@ -1,0 +1,84 @@
+//! The host of a session on the server: its own tools as they are, lent ones by their client; each call is counted
+//! and told to the log of the server.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use sysop_core::message::ToolCall;
+use sysop_core::outcome::Outcome;
+use sysop_core::tool::ToolSpec;
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_driver::prompter::{Prompter, Terminal};
+
+use crate::registry::SessionContext;
+
+/// A session's own host, with the door to what clients lend.
+pub(crate) struct ClientToolHost {
+    own: Arc<dyn Host>,
+    session_context: Arc<SessionContext>,
+}
+
+impl ClientToolHost {
+    pub(crate) fn new(own: Arc<dyn Host>, session_context: Arc<SessionContext>) -> Self {
+        Self { own, session_context }
+    }
+
+    /// Tells of a call that is over; neither arguments nor output are told.
+    fn record_call(&self, call: &str, tool: &str, place: &'static str, began: Instant, outcome: &Outcome) {
+        let took = began.elapsed();
+        let status = outcome.status.as_str();
+        // A name that a client made up must not become a series of its own.
+        let counted = if place == CLIENT { CLIENT } else { tool };
+        self.session_context.metrics.tool_ended(counted, status, took, outcome.output.len());
+        tracing::info!(
+            session = %self.session_context.id,
+            call,
+            tool,
+            place,
+            status,
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            output_bytes = outcome.output.len(),
+            truncated = outcome.truncated,
+            trace = self.session_context.trace_id(),
+            "tool call"
+        );
+    }
+}
+
+const CLIENT: &str = "client";
+const SERVER_HOST: &str = "host";
+
+#[async_trait]
+impl Host for ClientToolHost {
+    fn tools(&self) -> &[ToolSpec] {
+        self.own.tools()
+    }
+
+    /// Every call is on record before it runs: it may have to be audited, and another node may have the session.
+    fn can_start_early(&self, _: &ToolCall) -> bool {
+        false
+    }
+
+    async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        let (id, tool, began) = (call.id.clone(), call.name.clone(), Instant::now());
+        let outcome = self.own.run(call, sink, cancel).await;
+        self.record_call(id.as_str(), &tool, SERVER_HOST, began, &outcome);
+        outcome
+    }
+
+    async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        let (id, tool, began) = (call.id.clone(), call.name.clone(), Instant::now());
+        let outcome = self.session_context.tool_broker.run(call, sink, cancel).await;
+        self.record_call(id.as_str(), &tool, CLIENT, began, &outcome);
+        outcome
+    }
+
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        self.own.set_prompter(people);
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.own.terminal()
+    }
+}

@@ -1,0 +1,110 @@
+//! What of a client's result the model is told.
+
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::text::strip_controls;
+
+use super::ClientToolSettings;
+
+/// A result within its bounds; one that is far too long is refused.
+pub(super) fn limit_result(mut outcome: Outcome, settings: &ClientToolSettings) -> Outcome {
+    let bytes = outcome.output.len();
+    if bytes > settings.result_bytes_max {
+        let most = settings.result_bytes_max;
+        return Outcome::failed(format!(
+            "the client's result has {bytes} bytes, and {most} are the most; it ran, but its result was not taken: ask \
+             for less at a time"
+        ));
+    }
+    let text = strip_controls(&outcome.output);
+    let (text, cut) = shortened(&text, settings.output_bytes, settings.output_lines);
+    outcome.truncated |= cut;
+    outcome.output = text;
+    // A client tells how its own call ended; that nobody allowed it, only this server can say.
+    if outcome.status == Status::Rejected {
+        outcome.status = Status::Failed;
+    }
+    outcome
+}
+
+/// Head and tail of a text, with the gap counted between them; and whether anything is left out.
+fn shortened(text: &str, bytes_max: usize, lines_max: usize) -> (String, bool) {
+    let (head, tail) = by_lines(text, lines_max);
+    let (head, tail) = by_bytes(text, head, tail, bytes_max);
+    if head >= tail {
+        return (text.to_owned(), false);
+    }
+    let gap = tail - head;
+    (format!("{}\n[… {gap} bytes left out …]\n{}", text[..head].trim_end_matches('\n'), &text[tail..]), true)
+}
+
+/// Where the head ends and the tail begins so that both have half of the lines.
+fn by_lines(text: &str, lines_max: usize) -> (usize, usize) {
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let lines = ends.len() + usize::from(!text.ends_with('\n') && !text.is_empty());
+    if lines <= lines_max || ends.is_empty() {
+        return (text.len(), text.len());
+    }
+    let half = (lines_max / 2).max(1);
+    let head = ends[half - 1];
+    let tail = ends[lines - half - 1];
+    (head, tail.max(head))
+}
+
+/// Takes more away from both, where they are too long.
+fn by_bytes(text: &str, head: usize, tail: usize, bytes_max: usize) -> (usize, usize) {
+    let whole = head >= tail;
+    if whole && text.len() <= bytes_max {
+        return (text.len(), text.len());
+    }
+    let half = bytes_max / 2;
+    let head = text.floor_char_boundary(head.min(half));
+    let tail = if whole { 0 } else { tail };
+    let tail = text.ceil_char_boundary(tail.max(text.len().saturating_sub(half)));
+    (head, tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> ClientToolSettings {
+        ClientToolSettings {
+            result_bytes_max: 1000,
+            output_bytes: 40,
+            output_lines: 4,
+            ..ClientToolSettings::default()
+        }
+    }
+
+    #[test]
+    fn what_is_short_is_left_as_it_is() {
+        for text in ["", "one", "one\n", "a\nb\nc\nd\n", "a\nb\nc\nd"] {
+            let outcome = limit_result(Outcome::ok(text), &settings());
+            assert_eq!((outcome.output.as_str(), outcome.truncated), (text, false));
+        }
+    }
+
+    #[test]
+    fn head_and_tail_of_what_is_long_stay() {
+        let lines: String = (1..=9).map(|n| format!("{n}\n")).collect();
+        let outcome = limit_result(Outcome::ok(lines), &settings());
+        assert_eq!(outcome.output, "1\n2\n[… 10 bytes left out …]\n8\n9\n");
+        assert!(outcome.truncated);
+
+        let outcome = limit_result(Outcome::ok("é".repeat(100)), &settings());
+        assert_eq!(outcome.output, format!("{0}\n[… 160 bytes left out …]\n{0}", "é".repeat(10)));
+    }
+
+    #[test]
+    fn what_is_far_too_long_is_refused_in_words() {
+        let outcome = limit_result(Outcome::ok("x".repeat(1001)), &settings());
+        assert_eq!(outcome.status, Status::Failed);
+        assert!(outcome.output.contains("1001 bytes, and 1000 are the most"), "{}", outcome.output);
+    }
+
+    #[test]
+    fn a_client_cannot_say_what_only_the_server_knows_nor_draw_on_screens() {
+        let outcome = limit_result(Outcome::new(Status::Rejected, "a\u{1b}[2Jb"), &settings());
+        assert_eq!((outcome.status, outcome.output.as_str()), (Status::Failed, "ab"));
+    }
+}

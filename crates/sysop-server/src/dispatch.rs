@@ -1,0 +1,231 @@
+//! What a client's message does to its session, whichever way it came.
+
+use std::sync::Arc;
+
+use sysop_core::event::Input;
+use sysop_core::session::QUEUED_PROMPTS_MAX;
+use sysop_driver::QUEUE_IS_FULL;
+use sysop_driver::prompter::{PromptReply, Terminal, TerminalSize, TerminalView};
+use sysop_wire::{ClientMessage, ErrorCode, QuestionReply};
+
+use crate::ServerInner;
+use crate::authenticator::{Caller, Scope};
+use crate::registry::SessionRef;
+use crate::session_feed::Follower;
+
+/// What is told while the server comes to its end.
+pub(crate) const DRAINING: &str = "the server is about to end; connect again in a moment";
+
+/// Why a message is not acted on.
+#[derive(Debug)]
+pub(crate) struct MessageRejection {
+    pub(crate) code: ErrorCode,
+    /// One sentence.
+    pub(crate) why: String,
+}
+
+pub(crate) fn rejection(code: ErrorCode, why: impl Into<String>) -> MessageRejection {
+    MessageRejection { code, why: why.into() }
+}
+
+/// What came of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MessageOutcome {
+    /// The session was told.
+    Accepted,
+    /// Nobody waits for it any more, or never did.
+    Ignored,
+}
+
+/// Does what a message says. Greetings and watching belong to a connection and are not done here.
+pub(crate) async fn handle_message(
+    inner: &ServerInner,
+    session_ref: &SessionRef,
+    caller: &Caller,
+    message: ClientMessage,
+) -> Result<MessageOutcome, MessageRejection> {
+    require_scope(caller, Scope::Operate)?;
+    let by = caller.name.as_str();
+    match &message {
+        ClientMessage::ToolResult(result) => {
+            let waited_for = session_ref.state.tool_broker.finish(&caller.key, result.clone());
+            return Ok(if waited_for { MessageOutcome::Accepted } else { MessageOutcome::Ignored });
+        }
+        ClientMessage::ToolOutput { tool_call_id, content, .. } => {
+            let waited_for = session_ref.state.tool_broker.output(&caller.key, tool_call_id, content);
+            return Ok(if waited_for { MessageOutcome::Accepted } else { MessageOutcome::Ignored });
+        }
+        ClientMessage::QuestionAnswer { .. } => return answer(session_ref, by, &message),
+        ClientMessage::TerminalInput { data, .. } => {
+            terminal(session_ref)?.input(by, data.expose().as_bytes());
+            return Ok(MessageOutcome::Accepted);
+        }
+        ClientMessage::TerminalResize { cols, rows, .. } => {
+            terminal(session_ref)?.resize(TerminalSize { columns: *cols, rows: *rows });
+            return Ok(MessageOutcome::Accepted);
+        }
+        ClientMessage::TerminalRelease { .. } => {
+            terminal(session_ref)?.release(by);
+            return Ok(MessageOutcome::Accepted);
+        }
+        ClientMessage::ApprovalDecision { tool_call_id, .. } => {
+            let now = inner.registry.open(&session_ref.state.id).await;
+            let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
+            let known = Follower::caught_up(&now).await;
+            // Of several servers another one may have told of an approval that this one has yet to hear of.
+            if known.asked_about() != Some(tool_call_id)
+                && !inner.registry.backend.is_logged(&session_ref.state.id, known.seq().next()).await
+            {
+                let why =
+                    format!("no approval of call {tool_call_id} is open; it may have been answered before");
+                return Err(rejection(ErrorCode::Stale, why));
+            }
+        }
+        ClientMessage::UserMessage { content, .. } if content.trim().is_empty() => {
+            return Err(rejection(ErrorCode::BadMessage, "the message is empty"));
+        }
+        ClientMessage::UserMessage { .. } => check_queue_capacity(inner, session_ref).await?,
+        ClientMessage::Cancel { .. }
+        | ClientMessage::Direct { .. }
+        | ClientMessage::Configure { .. }
+        | ClientMessage::Pause { .. }
+        | ClientMessage::Resume { .. }
+        | ClientMessage::Retry { .. }
+        | ClientMessage::Clear { .. }
+        | ClientMessage::Hello(_)
+        | ClientMessage::TerminalAttach { .. }
+        | ClientMessage::TerminalDetach { .. }
+        | ClientMessage::Heartbeat {} => {}
+    }
+    forward_to_session(inner, session_ref, caller, &message)
+}
+
+/// Tells the session, once however often a message of a name comes.
+fn forward_to_session(
+    inner: &ServerInner,
+    session_ref: &SessionRef,
+    caller: &Caller,
+    message: &ClientMessage,
+) -> Result<MessageOutcome, MessageRejection> {
+    let by = caller.name.as_str();
+    let name = message.envelope().and_then(|envelope| envelope.message_id.clone());
+    if let Some(name) = &name
+        && !inner.registry.first_delivery(&session_ref.state.id, &caller.key, name)
+    {
+        return Ok(MessageOutcome::Ignored);
+    }
+    let trace = session_ref.state.trace();
+    inner.registry.backend.attribute_to(
+        &session_ref.state.id,
+        by,
+        trace.as_ref().map(ToString::to_string).as_deref(),
+    );
+    if let (Some(spans), Some(trace)) = (&inner.settings.spans, trace)
+        && message.starts_turn()
+    {
+        spans.attribute_to(&session_ref.state.id, trace);
+    }
+    let sent = send(inner, session_ref, message.inputs(by));
+    if let (Some(name), Err(_)) = (&name, &sent) {
+        inner.registry.forget_delivery(&session_ref.state.id, &caller.key, name); // it may be tried again
+    }
+    sent
+}
+
+/// Fails where no more prompts can wait, as far as is known here: of several servers another one may work on it, and
+/// could only tell of a prompt that it was not taken.
+async fn check_queue_capacity(inner: &ServerInner, session_ref: &SessionRef) -> Result<(), MessageRejection> {
+    let now = inner.registry.open(&session_ref.state.id).await;
+    let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
+    if Follower::caught_up(&now).await.now().queued as usize >= QUEUED_PROMPTS_MAX {
+        return Err(rejection(ErrorCode::TooMany, QUEUE_IS_FULL));
+    }
+    Ok(())
+}
+
+fn send(
+    inner: &ServerInner,
+    session_ref: &SessionRef,
+    inputs: Vec<Input>,
+) -> Result<MessageOutcome, MessageRejection> {
+    if !inner.is_open() {
+        return Err(rejection(ErrorCode::Draining, DRAINING));
+    }
+    for input in inputs {
+        if let Input::Configure { change } = &input {
+            inner
+                .registry
+                .backend
+                .check_change(change)
+                .map_err(|why| rejection(ErrorCode::Forbidden, why))?;
+        }
+        session_ref.opened.session.send(input).map_err(|why| send_error(session_ref, why))?;
+    }
+    Ok(MessageOutcome::Accepted)
+}
+
+/// Why the session was not told: it is gone, or takes no more for now.
+pub(crate) fn send_error(session_ref: &SessionRef, why: String) -> MessageRejection {
+    let gone = session_ref.opened.session.last_error().is_some();
+    rejection(if gone { ErrorCode::Closed } else { ErrorCode::TooMany }, why)
+}
+
+fn answer(
+    session_ref: &SessionRef,
+    by: &str,
+    message: &ClientMessage,
+) -> Result<MessageOutcome, MessageRejection> {
+    let Some((id, reply)) = message.answer() else { return Ok(MessageOutcome::Ignored) };
+    let answer = match reply {
+        QuestionReply::Given(text) => PromptReply::Given { by: by.to_owned(), text: text.into_inner() },
+        QuestionReply::NoSecret => PromptReply::NoSecret,
+        QuestionReply::Refused => PromptReply::Refused,
+    };
+    if session_ref.opened.session.answer(id, answer) {
+        return Ok(MessageOutcome::Accepted);
+    }
+    Err(rejection(ErrorCode::Stale, "this question is not open; it may have been answered before"))
+}
+
+/// The session's terminal.
+pub(crate) fn terminal(session_ref: &SessionRef) -> Result<Arc<dyn Terminal>, MessageRejection> {
+    let terminal = session_ref.opened.session.terminal();
+    terminal.ok_or_else(|| rejection(ErrorCode::NoTerminal, "this session has no terminal"))
+}
+
+/// The session's terminal for who wants to watch it: opened if it is not, in the size of their screen.
+pub(crate) async fn watch(
+    session_ref: &SessionRef,
+    caller: &Caller,
+    size: Option<(u16, u16)>,
+    scrollback_rows: usize,
+) -> Result<TerminalView, MessageRejection> {
+    let terminal = attach(session_ref, caller, size)?;
+    terminal.watch_back(scrollback_rows).await.map_err(|why| rejection(ErrorCode::NoTerminal, why))
+}
+
+/// The session's terminal, where this caller may watch it; it gets the size of their screen.
+pub(crate) fn attach(
+    session_ref: &SessionRef,
+    caller: &Caller,
+    size: Option<(u16, u16)>,
+) -> Result<Arc<dyn Terminal>, MessageRejection> {
+    let terminal = terminal(session_ref)?;
+    if !terminal.is_open() {
+        require_scope(caller, Scope::Operate)?; // to watch is to look, to open a shell is not
+    }
+    if let Some((columns, rows)) = size
+        && caller.scope >= Scope::Operate
+    {
+        terminal.resize(TerminalSize { columns, rows });
+    }
+    Ok(terminal)
+}
+
+/// Fails where the caller may not do what this scope allows.
+pub(crate) fn require_scope(caller: &Caller, scope: Scope) -> Result<(), MessageRejection> {
+    if caller.scope >= scope {
+        return Ok(());
+    }
+    Err(rejection(ErrorCode::Forbidden, "this token may only look; make one with `--scope operate`"))
+}

@@ -1,0 +1,400 @@
+//! All routes, in one table: what a route needs of its callers and what it says of itself stand beside it, and a
+//! route without that is none.
+
+mod assets;
+mod body;
+mod catalog;
+mod chat;
+mod gemini;
+mod health;
+mod log_in;
+mod openapi;
+pub(crate) mod problem;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post};
+use serde_json::json;
+
+pub(crate) use self::chat::Chats;
+use self::openapi::{ResponseKind, RouteBody, RouteDoc};
+use crate::authenticator::Scope;
+use crate::{Peer, ServerInner, socket, sse};
+
+/// What handlers share.
+pub(crate) type SharedServer = Arc<ServerInner>;
+
+/// One route.
+struct Route {
+    method: &'static str,
+    path: &'static str,
+    scope: Scope,
+    doc: RouteDoc,
+    handler: MethodRouter<SharedServer>,
+}
+
+const SESSIONS: &str = "/api/agent/sessions";
+const SESSION: &str = "/api/agent/sessions/{id}";
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        at(
+            "get",
+            "/healthz",
+            Scope::Public,
+            RouteDoc::of("The server lives", ResponseKind::Status),
+            get(health::alive),
+        ),
+        at(
+            "get",
+            "/readyz",
+            Scope::Public,
+            RouteDoc::of("The server takes work", ResponseKind::Ready),
+            get(health::ready),
+        ),
+        at(
+            "get",
+            "/metrics",
+            Scope::Read,
+            RouteDoc::of("Counters for Prometheus", ResponseKind::Metrics),
+            get(health::metrics),
+        ),
+        at("get", "/", Scope::Read, RouteDoc::of("The page", ResponseKind::Page), get(assets::index)),
+        at(
+            "get",
+            "/assets/{name}",
+            Scope::Read,
+            RouteDoc::of("A file of the page", ResponseKind::Asset),
+            get(assets::asset),
+        ),
+        at(
+            "get",
+            "/api/openapi.json",
+            Scope::Read,
+            RouteDoc::of("This description", ResponseKind::Description),
+            get(openapi::description),
+        ),
+        at(
+            "post",
+            SESSIONS,
+            Scope::Operate,
+            RouteDoc::of("Make a session", ResponseKind::Made).with_body(RouteBody::NewSession),
+            post(sessions::create),
+        ),
+        at(
+            "get",
+            SESSIONS,
+            Scope::Read,
+            RouteDoc::of("The sessions, the most recently changed first", ResponseKind::List)
+                .with_query(&["limit", "search"]),
+            get(sessions::list),
+        ),
+        at(
+            "get",
+            SESSION,
+            Scope::Read,
+            RouteDoc::of("How a session works and what it does", ResponseKind::Session),
+            get(sessions::show),
+        ),
+        at(
+            "delete",
+            SESSION,
+            Scope::Operate,
+            RouteDoc::of("Delete a session and all of it", ResponseKind::Gone),
+            delete(sessions::delete),
+        ),
+        at(
+            "get",
+            "/api/agent/sessions/{id}/stream",
+            Scope::Read,
+            RouteDoc::of("The session's socket", ResponseKind::Socket),
+            get(socket::open),
+        ),
+        at(
+            "get",
+            "/api/agent/sessions/{id}/events",
+            Scope::Read,
+            RouteDoc::of("The session's messages as server-sent events", ResponseKind::Events).with_query(&[
+                "resumeFrom",
+                "lend",
+                "terminal",
+                "cols",
+                "rows",
+                "scrollback",
+                "Last-Event-ID",
+            ]),
+            get(sse::events),
+        ),
+        at(
+            "get",
+            "/api/agent/sessions/{id}/artefacts/{name}",
+            Scope::Read,
+            RouteDoc::of("The whole output of a call", ResponseKind::Artifact),
+            get(sessions::artifact),
+        ),
+        at(
+            "post",
+            "/api/agent/sessions/{id}/fork",
+            Scope::Operate,
+            RouteDoc::of(
+                "Make a session with the log of this one up to a prompt, which is left out",
+                ResponseKind::Made,
+            )
+            .with_body(RouteBody::Fork),
+            post(catalog::fork),
+        ),
+        at(
+            "get",
+            "/api/agent/sessions/{id}/paths",
+            Scope::Read,
+            RouteDoc::of("Paths below the session's root that hold a word", ResponseKind::Paths)
+                .with_query(&["word", "limit"]),
+            get(catalog::paths),
+        ),
+        at(
+            "get",
+            "/api/hosts",
+            Scope::Read,
+            RouteDoc::of("The hosts that are known by a name", ResponseKind::Hosts),
+            get(catalog::hosts),
+        ),
+        at(
+            "get",
+            "/api/models",
+            Scope::Read,
+            RouteDoc::of("The models that can be asked, that of the settings first", ResponseKind::Models),
+            get(catalog::models),
+        ),
+        at(
+            "post",
+            "/chat",
+            Scope::Operate,
+            RouteDoc::of("Say something and stream the answer", ResponseKind::Chat)
+                .with_body(RouteBody::Chat),
+            post(chat::chat),
+        ),
+        at(
+            "post",
+            "/login",
+            Scope::Public,
+            RouteDoc::of("Give a browser its cookie for a token", ResponseKind::LoggedIn)
+                .with_body(RouteBody::LogIn),
+            post(log_in::log_in).layer(DefaultBodyLimit::max(log_in::FORM_BYTES_MAX)),
+        ),
+        at(
+            "post",
+            "/clear",
+            Scope::Operate,
+            RouteDoc::of("Forget what was said in the chat", ResponseKind::Status),
+            post(chat::clear),
+        ),
+        at(
+            "post",
+            "/api/gemini/agent",
+            Scope::Operate,
+            RouteDoc::of("One step of an agent whose tools are the client's", ResponseKind::Parts)
+                .with_body(RouteBody::GeminiAgent),
+            post(gemini::agent),
+        ),
+        at(
+            "post",
+            "/api/gemini/chat",
+            Scope::Operate,
+            RouteDoc::of("One answer of a chat", ResponseKind::Reply).with_body(RouteBody::GeminiChat),
+            post(gemini::chat),
+        ),
+    ];
+    routes.extend(message_routes());
+    routes
+}
+
+/// The routes of what a client without a socket says to a session.
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn message_routes() -> Vec<Route> {
+    let message_routes =
+        |path: &'static str, what: &'static str, kind: &'static str, handler: MethodRouter<SharedServer>| {
+            at(
+                "post",
+                path,
+                Scope::Operate,
+                RouteDoc::of(what, ResponseKind::Accepted).with_body(RouteBody::Message(kind)),
+                handler,
+            )
+        };
+    vec![
+        message_routes(
+            "/api/agent/sessions/{id}/messages",
+            "Say something",
+            "user.message",
+            post(sessions::message),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/tool-results",
+            "What came of a call that this client ran",
+            "tool.result",
+            post(sessions::tool_result),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/tool-outputs",
+            "More of the output of a call that this client runs",
+            "tool.output",
+            post(sessions::tool_output),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/decisions",
+            "Answer an approval",
+            "approval.decision",
+            post(sessions::decision),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/questions",
+            "Answer a program's question",
+            "question.answer",
+            post(sessions::question),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/direct",
+            "Make one call without a model",
+            "direct",
+            post(sessions::direct),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/configure",
+            "Change how it works",
+            "configure",
+            post(sessions::configure),
+        ),
+        message_routes("/api/agent/sessions/{id}/cancel", "Stop the turn", "cancel", post(sessions::cancel)),
+        message_routes(
+            "/api/agent/sessions/{id}/pause",
+            "Stop after the current step",
+            "pause",
+            post(sessions::pause),
+        ),
+        message_routes("/api/agent/sessions/{id}/resume", "Go on", "resume", post(sessions::resume)),
+        message_routes(
+            "/api/agent/sessions/{id}/retry",
+            "Run the last prompt again with a fresh history",
+            "retry",
+            post(sessions::retry),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/clear",
+            "Forget the history",
+            "clear",
+            post(sessions::clear),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/terminal/input",
+            "Type into the live terminal",
+            "terminal.input",
+            post(sessions::terminal_input),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/terminal/resize",
+            "Change the size of the live terminal",
+            "terminal.resize",
+            post(sessions::terminal_resize),
+        ),
+        message_routes(
+            "/api/agent/sessions/{id}/terminal/release",
+            "Let the agent use the live terminal again",
+            "terminal.release",
+            post(sessions::terminal_release),
+        ),
+    ]
+}
+
+fn at(
+    method: &'static str,
+    path: &'static str,
+    scope: Scope,
+    doc: RouteDoc,
+    handler: MethodRouter<SharedServer>,
+) -> Route {
+    Route { method, path, scope, doc, handler }
+}
+
+/// The router of a server.
+pub(crate) fn router(shared: &SharedServer) -> Router {
+    let mut router = Router::new();
+    for Route { path, scope, handler, .. } in routes() {
+        let route_auth = RouteAuth { shared: Arc::clone(shared), scope, path };
+        router = router.route(path, handler.layer(from_fn_with_state(route_auth, admit)));
+    }
+    let route_auth = RouteAuth { shared: Arc::clone(shared), scope: Scope::Read, path: "" };
+    router
+        .fallback_service(Router::new().fallback(no_route).layer(from_fn_with_state(route_auth, admit)))
+        .layer(DefaultBodyLimit::max(shared.settings.body_bytes_max))
+        .layer(from_fn_with_state(Arc::clone(shared), add_response_headers))
+        .with_state(Arc::clone(shared))
+}
+
+#[derive(Clone)]
+struct RouteAuth {
+    shared: SharedServer,
+    scope: Scope,
+    path: &'static str,
+}
+
+/// Lets a request in, or not; and tells of it, without its query: there may be a token in it.
+async fn admit(State(route_auth): State<RouteAuth>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let response = authenticate_request(&route_auth, request, next).await;
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    route_auth.shared.metrics.request(known_method(&method), route_auth.path, status, took);
+    tracing::debug!(%method, route = route_auth.path, status, duration_ms = took.as_millis() as u64, "request");
+    response
+}
+
+/// A method that somebody made up must not become a series of its own.
+fn known_method(method: &axum::http::Method) -> &str {
+    match method.as_str() {
+        known @ ("GET" | "HEAD" | "POST" | "DELETE") => known,
+        _ => "other",
+    }
+}
+
+async fn authenticate_request(route_auth: &RouteAuth, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let Some(ConnectInfo(peer)) = parts.extensions.get::<ConnectInfo<Peer>>().copied() else {
+        return StatusCode::FORBIDDEN.into_response(); // nobody knows where it comes from
+    };
+    let authenticator = &route_auth.shared.authenticator;
+    if route_auth.scope == Scope::Public {
+        if let Err(turned_away) = authenticator.admit_public(&parts, peer) {
+            return *turned_away;
+        }
+    } else {
+        match authenticator.admit(&parts, peer, route_auth.scope).await {
+            Ok(caller) => parts.extensions.insert(caller),
+            Err(turned_away) => return *turned_away,
+        };
+    }
+    next.run(Request::from_parts(parts, body)).await
+}
+
+async fn add_response_headers(State(shared): State<SharedServer>, request: Request, next: Next) -> Response {
+    let origin = request.headers().get(axum::http::header::ORIGIN).cloned();
+    let mut response = next.run(request).await;
+    shared.authenticator.add_response_headers(origin.as_ref(), &mut response);
+    response
+}
+
+/// Files of the page beside its assets; everything else is not there.
+async fn no_route(request: Request) -> Response {
+    if request.method() == axum::http::Method::GET && assets::is_file(request.uri().path()) {
+        return assets::send(request.uri().path().trim_start_matches('/'), request.headers());
+    }
+    let said = json!({ "error": "there is nothing here; see /api/openapi.json", "code": "not_found" });
+    (StatusCode::NOT_FOUND, axum::Json(said)).into_response()
+}

@@ -1,0 +1,128 @@
+//! The page: its files as they were packed when the server was built, sent as they lie here.
+//!
+//! What is below `assets/` has a name that changes with its content, so a browser asks for it once; all else it asks
+//! about each time.
+
+use std::io::Read as _;
+
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use flate2::read::GzDecoder;
+
+/// A file of the page.
+struct File {
+    /// Its path below the page, without a `/` before it.
+    name: &'static str,
+    kind: &'static str,
+    /// The value of `ETag`.
+    tag: &'static str,
+    /// Its bytes, compressed with gzip.
+    packed: &'static [u8],
+}
+
+static FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/page.rs"));
+
+/// Where the files lie whose names change with their content.
+const ASSETS: &str = "assets/";
+/// Nobody but this browser keeps it, and asks whether it is still so.
+const REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
+const IMMUTABLE: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
+
+/// `GET /`.
+pub(super) async fn index(headers: HeaderMap) -> Response {
+    send("index.html", &headers)
+}
+
+/// `GET /assets/{name}`.
+pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    send(&format!("{ASSETS}{name}"), &headers)
+}
+
+/// A file of the page that is no asset: `/favicon.svg` and its like.
+pub(super) fn is_file(path: &str) -> bool {
+    let name = path.strip_prefix('/').unwrap_or(path);
+    !name.starts_with(ASSETS) && FILES.iter().any(|file| file.name == name)
+}
+
+/// Sends a file by its path below the page.
+pub(super) fn send(name: &str, headers: &HeaderMap) -> Response {
+    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+        let why = "the page has no such file; load it again";
+        return super::problem::of(StatusCode::NOT_FOUND, sysop_wire::ErrorCode::BadMessage, why);
+    };
+    let keep = if name.starts_with(ASSETS) { IMMUTABLE } else { REVALIDATE };
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
+    let common = [
+        (header::CACHE_CONTROL, keep),
+        (header::ETAG, HeaderValue::from_static(file.tag)),
+        (header::VARY, HeaderValue::from_static("Accept-Encoding")),
+    ];
+    if known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == file.tag)) {
+        return (StatusCode::NOT_MODIFIED, common).into_response();
+    }
+    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(file.kind))];
+    if takes_gzip(headers) {
+        let packed = [(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"))];
+        return (common, kind, packed, file.packed).into_response();
+    }
+    let mut plain = Vec::new();
+    GzDecoder::new(file.packed).read_to_end(&mut plain).expect("it was packed when this was built");
+    (common, kind, plain).into_response()
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    let mut codings = lines.flat_map(|line| line.split(','));
+    codings.any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let refused = weight.split_once('=').is_some_and(|(_, weight)| weight.trim().parse() == Ok(0.0));
+        name.trim().eq_ignore_ascii_case("gzip") && !refused
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn body(response: Response) -> Vec<u8> {
+        axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("it is whole").to_vec()
+    }
+
+    fn asking(pairs: &[(header::HeaderName, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[tokio::test]
+    async fn every_file_is_the_same_packed_and_plain_and_is_not_sent_to_who_has_it() {
+        for file in FILES {
+            let plain = send(file.name, &HeaderMap::new());
+            assert!(!plain.headers().contains_key(header::CONTENT_ENCODING));
+            let packed = send(file.name, &asking(&[(header::ACCEPT_ENCODING, "br, gzip;q=0.5")]));
+            assert_eq!(packed.headers()[header::CONTENT_ENCODING], "gzip");
+            assert_eq!(packed.headers()[header::ETAG], file.tag);
+            let mut unpacked = Vec::new();
+            GzDecoder::new(body(packed).await.as_slice()).read_to_end(&mut unpacked).expect("gzip");
+            assert_eq!(body(plain).await, unpacked, "{}", file.name);
+            let known = send(file.name, &asking(&[(header::IF_NONE_MATCH, file.tag)]));
+            assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
+            assert!(body(known).await.is_empty());
+        }
+    }
+
+    #[test]
+    fn who_refuses_gzip_gets_none() {
+        for line in ["", "identity", "br, gzip;q=0", "gzip; q=0.0", "deflate"] {
+            assert!(!takes_gzip(&asking(&[(header::ACCEPT_ENCODING, line)])), "{line}");
+        }
+        assert!(takes_gzip(&asking(&[(header::ACCEPT_ENCODING, "GZIP")])));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        for name in ["", "assets/", "assets/../index.html", "../Cargo.toml", ".stamp"] {
+            assert_eq!(send(name, &HeaderMap::new()).status(), StatusCode::NOT_FOUND, "{name}");
+        }
+        assert!(!is_file("/assets/x") && is_file("/index.html"));
+    }
+}

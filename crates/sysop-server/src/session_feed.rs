@@ -1,0 +1,529 @@
+//! A session's updates as the messages of one client: what it missed, once and in order, then what comes.
+//!
+//! A client that lends is also told which calls to run, and which to stop. Nothing piles up here: the driver keeps
+//! what waits, and bounds it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sysop_core::event::{ConfigChange, Event, Logged, Update};
+use sysop_core::id::{CallId, Seq};
+use sysop_core::tool::ClientTools;
+use sysop_wire::{Encoder, LogPosition, ServerMessage};
+use tokio::time::Instant;
+
+use crate::backend::SessionBackend;
+use crate::client_tools::{CallState, ToolRegistration};
+use crate::registry::SessionRef;
+
+/// The most bytes of text in one message of a delta: what waited for a slow client was joined, and many a client takes no
+/// message of any size.
+const DELTA_BYTES_MAX: usize = 64 * 1024;
+/// How long a call may be on its way from the log to its host, before its message is sent without it.
+const UNKNOWN_MAX: Duration = Duration::from_secs(2);
+
+/// What the log comes to, up to an event.
+#[derive(Clone)]
+pub(crate) struct Follower {
+    encoder: Encoder,
+    seq: Seq,
+    /// The tools that are lent at this point of the log.
+    client_tools: ClientTools,
+    /// Calls of lent tools that have begun and not ended, each with its message.
+    running: HashMap<CallId, ServerMessage>,
+    /// The approval that is open.
+    asked: Option<ServerMessage>,
+}
+
+impl Follower {
+    fn new(session_ref: &SessionRef) -> Self {
+        Self {
+            encoder: Encoder::new(session_ref.state.id.clone()),
+            seq: Seq(0),
+            client_tools: ClientTools::default(),
+            running: HashMap::new(),
+            asked: None,
+        }
+    }
+
+    /// Reads the log to its end as it was when the room was opened. What was read before is not read again.
+    pub(crate) async fn caught_up(session_ref: &SessionRef) -> Self {
+        let mut kept = session_ref.state.followed.lock().await;
+        let mut follower = kept.take().unwrap_or_else(|| Self::new(session_ref));
+        let last = session_ref.opened.last;
+        if follower.seq < last {
+            let mut updates = session_ref.opened.session.subscribe(follower.seq);
+            while follower.seq < last
+                && let Some(update) = updates.next().await
+            {
+                if let Update::Logged(logged) = update {
+                    follower.encode_event(&logged);
+                }
+            }
+        }
+        *kept = Some(follower.clone());
+        follower
+    }
+
+    /// The last event that it knows of.
+    pub(crate) fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// The call that a person is asked about.
+    pub(crate) fn asked_about(&self) -> Option<&CallId> {
+        match &self.asked {
+            Some(ServerMessage::ApprovalRequest { tool_call_id, .. }) => Some(tool_call_id),
+            Some(_) | None => None,
+        }
+    }
+
+    /// How the session works now; none where its log cannot be read.
+    pub(crate) fn hello_reply(&self) -> Option<ServerMessage> {
+        self.encoder.hello_reply()
+    }
+
+    /// What the session does now.
+    pub(crate) fn now(&self) -> &sysop_wire::State {
+        self.encoder.now()
+    }
+
+    /// The tools that are lent.
+    pub(crate) fn client_tools(&self) -> &ClientTools {
+        &self.client_tools
+    }
+
+    fn encode_event(&mut self, logged: &Logged) -> Vec<ServerMessage> {
+        self.seq = logged.seq;
+        let messages = self.encoder.encode_event(logged);
+        self.fold(&logged.event, &messages);
+        messages
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "it follows these, whatever else there is")]
+    fn fold(&mut self, event: &Event, messages: &[ServerMessage]) {
+        match event {
+            Event::Configured { change: ConfigChange::ClientTools(client_tools) } => {
+                self.client_tools = client_tools.clone()
+            }
+            Event::ToolStarted { call, .. } if self.client_tools.named(&call.name).is_some() => {
+                let began = |message: &&ServerMessage| matches!(message, ServerMessage::ToolCall { .. });
+                if let Some(message) = messages.iter().find(began) {
+                    self.running.insert(call.id.clone(), message.clone());
+                }
+            }
+            Event::ToolFinished { call, .. } => {
+                self.running.remove(call);
+            }
+            Event::ApprovalAsked { .. } => {
+                let asked =
+                    |message: &&ServerMessage| matches!(message, ServerMessage::ApprovalRequest { .. });
+                self.asked = messages.iter().find(asked).cloned();
+            }
+            Event::Decided { .. } => self.asked = None,
+            _ => {}
+        }
+    }
+
+    /// What a client is told that joins here: how the session works, what it does, and what it waits for.
+    fn joining(&self, session_ref: &SessionRef) -> VecDeque<ServerMessage> {
+        let state = ServerMessage::State {
+            session_id: session_ref.state.id.clone(),
+            position: LogPosition { seq: self.seq, more: false },
+            now: self.encoder.now().clone(),
+            event: None,
+        };
+        let mut messages: VecDeque<_> = self.encoder.hello_reply().into_iter().collect();
+        messages.push_back(state);
+        messages.extend(self.asked.clone());
+        messages
+    }
+}
+
+/// The messages of one client.
+pub(crate) struct SessionFeed {
+    follower: Follower,
+    updates: BoxStream<'static, Update>,
+    ready: VecDeque<ServerMessage>,
+    /// Events up to here are known to the client.
+    known: Seq,
+    /// The place of a client that lends.
+    registration: Option<ToolRegistration>,
+    /// Calls that this client was told to run, and calls that it was told to stop.
+    announced: HashSet<CallId>,
+    stopped: HashSet<CallId>,
+    /// Messages that wait until it is known whether their call is to be run.
+    deferred: Option<DeferredCall>,
+    session_ref: SessionRef,
+}
+
+struct DeferredCall {
+    messages: Vec<ServerMessage>,
+    call: CallId,
+    since: Instant,
+}
+
+/// Where a client begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartPosition {
+    /// With what comes now.
+    Live,
+    /// After an event that it has.
+    After(Seq),
+}
+
+impl SessionFeed {
+    /// Follows a session. `greet`: the first message tells how the session works now.
+    pub(crate) async fn new(
+        session_ref: SessionRef,
+        backend: &dyn SessionBackend,
+        start: StartPosition,
+        greet: bool,
+    ) -> Self {
+        let now = Follower::caught_up(&session_ref).await;
+        let (mut ready, known, follower) = match start {
+            StartPosition::Live => (now.joining(&session_ref), now.seq, now),
+            StartPosition::After(seq) => {
+                let greeting = now.encoder.hello_reply().into_iter().collect();
+                if seq < now.seq {
+                    // Who missed something gets it from the log's start on.
+                    (greeting, seq, Follower::new(&session_ref))
+                } else if seq == now.seq || backend.is_logged(&session_ref.state.id, seq).await {
+                    // Who has all begins here. Of several servers another one may have told more than this one knows.
+                    (greeting, seq, now)
+                } else {
+                    (greeting, now.seq, now) // nobody ever told that
+                }
+            }
+        };
+        if !greet {
+            ready.clear();
+        }
+        let updates = session_ref.opened.session.subscribe(follower.seq);
+        Self {
+            follower,
+            updates,
+            ready,
+            known,
+            registration: None,
+            announced: HashSet::new(),
+            stopped: HashSet::new(),
+            deferred: None,
+            session_ref,
+        }
+    }
+
+    /// From now on this client lends, or no longer does.
+    pub(crate) fn register(&mut self, registration: Option<ToolRegistration>) {
+        self.registration = registration;
+        self.announce_calls();
+    }
+
+    /// The next message; none once the session is gone. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<ServerMessage> {
+        loop {
+            if let Some(message) = self.ready.pop_front() {
+                if self.ready.is_empty() {
+                    self.ready = VecDeque::new(); // many wait for long, and the first words are the most
+                }
+                return Some(message);
+            }
+            let deferred_until = self.deferred.as_ref().map(|deferred| deferred.since + UNKNOWN_MAX);
+            let changed = async {
+                match &mut self.registration {
+                    Some(registration) => registration.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            if let Some(until) = deferred_until {
+                tokio::select! {
+                    () = changed => self.flush_deferred(),
+                    () = tokio::time::sleep_until(until) => self.release_deferred(false),
+                }
+            } else {
+                tokio::select! {
+                    biased;
+                    update = self.updates.next() => self.take(&update?),
+                    () = changed => self.announce_calls(),
+                }
+            }
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only calls are more than messages")]
+    fn take(&mut self, update: &Update) {
+        let logged = match update {
+            Update::Delta(delta) => {
+                self.ready.extend(in_pieces(self.follower.encoder.encode_delta(delta)));
+                return;
+            }
+            Update::Logged(logged) => logged,
+        };
+        let messages = self.follower.encode_event(logged);
+        match &logged.event {
+            Event::ToolFinished { call, .. } => {
+                self.announced.remove(call);
+                self.stopped.remove(call);
+            }
+            Event::ToolStarted { call, .. } if self.follower.running.contains_key(&call.id) => {
+                if logged.seq > self.known {
+                    let deferred = DeferredCall { messages, call: call.id.clone(), since: Instant::now() };
+                    self.deferred = Some(deferred);
+                    self.flush_deferred();
+                } else {
+                    self.announce_calls();
+                }
+                return;
+            }
+            _ => {}
+        }
+        if logged.seq > self.known {
+            self.ready.extend(messages);
+        }
+    }
+
+    /// Sends what is held, as soon as it is known what becomes of its call.
+    fn flush_deferred(&mut self) {
+        let Some(deferred) = &self.deferred else { return };
+        let history = self.follower.seq <= self.session_ref.opened.last;
+        match self.registration.as_ref().map(|registration| registration.call_state(&deferred.call)) {
+            Some(CallState::Runnable) => self.release_deferred(true),
+            // Of history it is told later, if it is still to be run.
+            Some(CallState::Unknown) if !history => {}
+            Some(CallState::Unknown | CallState::Settled) | None => self.release_deferred(false),
+        }
+    }
+
+    fn release_deferred(&mut self, run: bool) {
+        let Some(deferred) = self.deferred.take() else { return };
+        for message in deferred.messages {
+            let wanted = run && matches!(message, ServerMessage::ToolCall { .. });
+            self.ready.push_back(if wanted { self.with_run_flag(message) } else { message });
+        }
+        if run {
+            self.announced.insert(deferred.call);
+        }
+        self.announce_calls(); // what came of other calls meanwhile
+    }
+
+    /// Tells of calls that are to be run and that this client does not know of, or is to stop.
+    fn announce_calls(&mut self) {
+        let Some(registration) = &self.registration else { return };
+        let deferred = self.deferred.as_ref().map(|deferred| &deferred.call);
+        let running = self.follower.running.keys().filter(|call| Some(*call) != deferred);
+        let due: Vec<CallId> = running
+            .clone()
+            .filter(|call| {
+                !self.announced.contains(*call) && registration.call_state(call) == CallState::Runnable
+            })
+            .cloned()
+            .collect();
+        let stopping: Vec<CallId> = running
+            .filter(|call| !self.stopped.contains(*call) && registration.is_stopping(call))
+            .cloned()
+            .collect();
+        for call in due {
+            let message = self.follower.running[&call].clone();
+            let message = self.with_run_flag(message);
+            self.ready.push_back(message);
+            self.announced.insert(call);
+        }
+        for call in stopping {
+            let session_id = self.session_ref.state.id.clone();
+            self.ready.push_back(ServerMessage::ToolCancel { session_id, tool_call_id: call.clone() });
+            self.stopped.insert(call);
+        }
+    }
+
+    fn with_run_flag(&self, mut message: ServerMessage) -> ServerMessage {
+        if let ServerMessage::ToolCall { run, traceparent, .. } = &mut message {
+            *run = true;
+            *traceparent = self.session_ref.state.trace().map(|trace| trace.to_string());
+        }
+        message
+    }
+}
+
+/// A delta as messages that are not too long.
+#[expect(clippy::wildcard_enum_match_arm, reason = "only these hold text that was joined")]
+fn in_pieces(message: ServerMessage) -> Vec<ServerMessage> {
+    match message {
+        ServerMessage::AssistantDelta { session_id, content } => pieces(&content)
+            .map(|content| ServerMessage::AssistantDelta { session_id: session_id.clone(), content })
+            .collect(),
+        ServerMessage::AssistantReasoning { session_id, content } => pieces(&content)
+            .map(|content| ServerMessage::AssistantReasoning { session_id: session_id.clone(), content })
+            .collect(),
+        ServerMessage::ToolOutput { session_id, tool_call_id, content } => pieces(&content)
+            .map(|content| ServerMessage::ToolOutput {
+                session_id: session_id.clone(),
+                tool_call_id: tool_call_id.clone(),
+                content,
+            })
+            .collect(),
+        other => vec![other],
+    }
+}
+
+fn pieces(mut text: &str) -> impl Iterator<Item = String> {
+    std::iter::from_fn(move || {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(DELTA_BYTES_MAX));
+        text = rest;
+        (!piece.is_empty()).then(|| piece.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use sysop_core::event::Input;
+    use sysop_core::id::{SessionId, Timestamp};
+    use sysop_core::message::{ModelRef, ModelRequest};
+    use sysop_core::question::QuestionId;
+    use sysop_driver::frontend::SessionHandle;
+    use sysop_driver::port::{ModelEvent, SessionSummary};
+    use sysop_driver::prompter::{PromptReply, Terminal};
+
+    use super::*;
+    use crate::backend::{Artifact, BackendError, CreateSession, HostDecorator, OpenedSession};
+    use crate::client_tools::ClientToolSettings;
+    use crate::metrics::Metrics;
+    use crate::registry::SessionRegistry;
+
+    /// A session of which this server knows two events so far, and hears of three more that another one told of.
+    struct Behind(SessionId);
+
+    fn event(seq: u64) -> Update {
+        Update::Logged(Arc::new(Logged {
+            seq: Seq(seq),
+            at: Timestamp(0),
+            event: Event::PromptQueued { text: format!("prompt {seq}") },
+        }))
+    }
+
+    impl SessionHandle for Behind {
+        fn id(&self) -> &SessionId {
+            &self.0
+        }
+
+        fn send(&self, _: Input) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
+            futures::stream::iter((after.0 + 1..=5).map(event)).chain(futures::stream::pending()).boxed()
+        }
+
+        fn answer(&self, _: QuestionId, _: PromptReply) -> bool {
+            false
+        }
+
+        fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+            None
+        }
+
+        fn last_error(&self) -> Option<String> {
+            None
+        }
+    }
+
+    struct SingleSession;
+
+    #[async_trait]
+    impl SessionBackend for SingleSession {
+        async fn create(
+            &self,
+            id: SessionId,
+            _: CreateSession,
+            _: HostDecorator,
+        ) -> Result<OpenedSession, BackendError> {
+            Ok(OpenedSession { session: Arc::new(Behind(id)), last: Seq(2) })
+        }
+
+        async fn open(&self, id: &SessionId, _: HostDecorator) -> Result<OpenedSession, BackendError> {
+            Err(BackendError::NotFound(id.clone()))
+        }
+
+        async fn is_logged(&self, _: &SessionId, seq: Seq) -> bool {
+            seq <= Seq(5)
+        }
+
+        async fn list(&self, _: usize) -> Result<Vec<SessionSummary>, BackendError> {
+            Ok(Vec::new())
+        }
+
+        async fn delete(&self, _: &SessionId) -> Result<(), BackendError> {
+            Ok(())
+        }
+
+        async fn artifact(&self, id: &SessionId, _: &str) -> Result<Artifact, BackendError> {
+            Err(BackendError::NotFound(id.clone()))
+        }
+
+        fn check_change(&self, _: &ConfigChange) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>) {}
+
+        fn model(&self, _: Option<&str>) -> ModelRef {
+            ModelRef::new("demo", "demo")
+        }
+
+        fn ask(&self, _: ModelRequest) -> BoxStream<'static, ModelEvent> {
+            futures::stream::empty().boxed()
+        }
+
+        async fn readiness_error(&self) -> Option<String> {
+            None
+        }
+
+        fn live_session_count(&self) -> usize {
+            1
+        }
+
+        fn evict_idle(&self, _: Duration) {}
+
+        async fn leave(&self) {}
+    }
+
+    /// The seqs that a client is told which has everything up to `had`.
+    async fn told_after(had: u64) -> Vec<u64> {
+        let registry = SessionRegistry::new(
+            Arc::new(SingleSession),
+            ClientToolSettings::default(),
+            Arc::new(Metrics::new()),
+        );
+        let session_ref = registry.create(SessionId::new("s"), CreateSession::default()).await.unwrap();
+        let mut feed =
+            SessionFeed::new(session_ref, registry.backend.as_ref(), StartPosition::After(Seq(had)), false)
+                .await;
+        let mut announced = Vec::new();
+        while let Ok(Some(message)) = tokio::time::timeout(Duration::from_secs(1), feed.next()).await {
+            announced.extend(message.position().map(|position| position.seq.0));
+        }
+        announced.dedup();
+        announced
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_knows_more_than_this_server_is_told_nothing_twice() {
+        assert_eq!(told_after(0).await, [1, 2, 3, 4, 5]);
+        assert_eq!(told_after(2).await, [3, 4, 5]);
+        assert_eq!(told_after(4).await, [5], "another server has told it of 3 and 4");
+        assert_eq!(told_after(99).await, [3, 4, 5], "nobody has ever told it of 99");
+    }
+
+    #[test]
+    fn a_long_delta_is_told_in_pieces_of_whole_characters() {
+        let text = "é".repeat(DELTA_BYTES_MAX);
+        let announced: Vec<String> = pieces(&text).collect();
+        assert!(announced.iter().all(|piece| piece.len() <= DELTA_BYTES_MAX));
+        assert_eq!((announced.len(), announced.concat()), (2, text));
+        assert_eq!(pieces("").count(), 0);
+    }
+}

@@ -1,0 +1,200 @@
+//! What a client says.
+
+use axum::extract::ws::{Message, WebSocket};
+use futures::StreamExt;
+use futures::stream::SplitStream;
+use sysop_wire::{ClientMessage, Envelope, ErrorCode, Hello, ServerMessage};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{MESSAGE_BYTES_MAX, SubscribeRequest, ToolManifest, WriterCommand};
+use crate::ServerInner;
+use crate::authenticator::{Caller, Scope};
+use crate::dispatch::{MessageOutcome, MessageRejection, attach, handle_message, rejection, require_scope};
+use crate::registry::SessionRef;
+use crate::session_feed::StartPosition;
+use crate::trace::TraceParent;
+
+/// The hearing half of a socket.
+pub(super) struct SocketReader<'a> {
+    inner: &'a ServerInner,
+    session_ref: SessionRef,
+    caller: Caller,
+    command: mpsc::Sender<WriterCommand>,
+    greeted: bool,
+    /// The terminal that this client has typed into.
+    typed: bool,
+    /// The terminal is being opened for it: once, however often it asks.
+    attaching: Option<AbortOnDropHandle<()>>,
+}
+
+impl<'a> SocketReader<'a> {
+    pub(super) fn new(
+        inner: &'a ServerInner,
+        session_ref: SessionRef,
+        caller: Caller,
+        command: mpsc::Sender<WriterCommand>,
+    ) -> Self {
+        Self { inner, session_ref, caller, command, greeted: false, typed: false, attaching: None }
+    }
+
+    /// Hears until the peer is gone, or silent for too long.
+    pub(super) async fn run(mut self, mut stream: SplitStream<WebSocket>) {
+        let silence = self.inner.settings.socket.silence;
+        loop {
+            let Ok(heard) = tokio::time::timeout(silence, stream.next()).await else {
+                self.inner.metrics.socket_dropped("silent");
+                tracing::info!(session = %self.session_ref.state.id, by = self.caller.name, "a silent socket is dropped");
+                return;
+            };
+            match heard {
+                Some(Ok(Message::Text(text))) => self.handle_text(text.as_str()).await,
+                Some(Ok(Message::Binary(_))) => {
+                    let why = "messages are text: one JSON object each";
+                    self.refuse(None, &rejection(ErrorCode::BadMessage, why)).await;
+                }
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+            }
+        }
+    }
+
+    async fn handle_text(&mut self, text: &str) {
+        self.inner.metrics.message_in();
+        // Who says too much is listened to more slowly; nothing of it is lost.
+        while let Some(wait) = self.inner.authenticator.message_delay(&self.caller) {
+            tokio::time::sleep(wait).await;
+        }
+        if text.len() > MESSAGE_BYTES_MAX {
+            return self.handle_oversized(text).await;
+        }
+        let message = match ClientMessage::parse(text) {
+            Ok(message) => message,
+            Err(bad) => return self.refuse(None, &rejection(ErrorCode::BadMessage, bad.to_string())).await,
+        };
+        let envelope = message.envelope().cloned();
+        let named = envelope.as_ref().and_then(|envelope| envelope.traceparent.as_deref());
+        self.session_ref.state.begin_trace(&message, named.and_then(TraceParent::parse));
+        // Apart: most of the time a socket waits, and this is large.
+        if let Err(refused) = Box::pin(self.handle_message(message)).await {
+            self.refuse(envelope.as_ref(), &refused).await;
+        }
+    }
+
+    /// Of what is too long only a result counts: the model is told that it is.
+    async fn handle_oversized(&mut self, text: &str) {
+        if let Ok(ClientMessage::ToolResult(result)) = ClientMessage::parse(text)
+            && self.caller.scope >= Scope::Operate
+            && self.session_ref.state.tool_broker.finish(&self.caller.key, result)
+        {
+            return;
+        }
+        let why = format!("the message has {} bytes, and {MESSAGE_BYTES_MAX} are the most", text.len());
+        self.refuse(None, &rejection(ErrorCode::TooLarge, why)).await;
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what is not of the connection goes to the session")]
+    async fn handle_message(&mut self, message: ClientMessage) -> Result<(), MessageRejection> {
+        if let Some(other) = message.session_id()
+            && *other != self.session_ref.state.id
+        {
+            let why = format!("this socket is of session {}, not of {other}", self.session_ref.state.id);
+            return Err(rejection(ErrorCode::NoSession, why));
+        }
+        match message {
+            ClientMessage::Hello(hello) => self.hello(hello).await,
+            ClientMessage::Heartbeat {} => Ok(()),
+            _ if !self.greeted => Err(rejection(ErrorCode::BadMessage, "say `hello` first")),
+            ClientMessage::TerminalAttach { cols, rows, scrollback, .. } => {
+                self.attach(cols.zip(rows), usize::from(scrollback.unwrap_or(0)))
+            }
+            ClientMessage::TerminalDetach { .. } => {
+                self.send_to_writer(WriterCommand::Terminal(None)).await;
+                Ok(())
+            }
+            message => {
+                self.typed |= matches!(message, ClientMessage::TerminalInput { .. });
+                if handle_message(self.inner, &self.session_ref, &self.caller, message).await?
+                    == MessageOutcome::Ignored
+                {
+                    // Late, or never asked for: nobody waits for it.
+                    tracing::debug!(session = %self.session_ref.state.id, "a result that nobody waits for is ignored");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn hello(&mut self, hello: Hello) -> Result<(), MessageRejection> {
+        let lent = hello.client_tools().map_err(|bad| rejection(ErrorCode::BadManifest, bad.to_string()))?;
+        let lent = if lent.tools.is_empty() {
+            ToolManifest::Empty
+        } else {
+            require_scope(&self.caller, Scope::Operate)?;
+            ToolManifest::Tools(lent)
+        };
+        tracing::info!(
+            session = %self.session_ref.state.id,
+            by = self.caller.name,
+            client = %sysop_core::text::neutralize_line(&hello.client_version),
+            tools = hello.tool_manifest.len(),
+            "client connected"
+        );
+        let start = hello.resume_from.map_or(StartPosition::Live, StartPosition::After);
+        self.greeted = true;
+        self.send_to_writer(WriterCommand::Hello(Box::new(SubscribeRequest { start, lent }))).await;
+        Ok(())
+    }
+
+    /// Opening a shell takes a while; the socket does not wait for it.
+    fn attach(&mut self, size: Option<(u16, u16)>, scrollback_rows: usize) -> Result<(), MessageRejection> {
+        let terminal = attach(&self.session_ref, &self.caller, size)?;
+        let (command, session_id) = (self.command.clone(), self.session_ref.state.id.clone());
+        let attaching = tokio::spawn(async move {
+            let told_of = match terminal.watch_back(scrollback_rows).await {
+                Ok(view) => WriterCommand::Terminal(Some(Box::new(view))),
+                Err(message) => {
+                    let (code, reply_to) = (Some(ErrorCode::NoTerminal), None);
+                    WriterCommand::Send(Box::new(ServerMessage::Error {
+                        session_id,
+                        position: None,
+                        message,
+                        code,
+                        reply_to,
+                    }))
+                }
+            };
+            // Nobody hears of it where the socket is gone.
+            let _ = command.send(told_of).await;
+        });
+        self.attaching = Some(AbortOnDropHandle::new(attaching));
+        Ok(())
+    }
+
+    async fn refuse(&self, envelope: Option<&Envelope>, refused: &MessageRejection) {
+        let message = ServerMessage::Error {
+            session_id: self.session_ref.state.id.clone(),
+            position: None,
+            message: refused.why.clone(),
+            code: Some(refused.code),
+            reply_to: envelope.and_then(|envelope| envelope.message_id.clone()),
+        };
+        self.send_to_writer(WriterCommand::Send(Box::new(message))).await;
+    }
+
+    /// Waits where the peer does not read: then nothing more is heard of it either.
+    async fn send_to_writer(&self, command: WriterCommand) {
+        // The telling half ends the socket when it ends.
+        let _ = self.command.send(command).await;
+    }
+}
+
+impl Drop for SocketReader<'_> {
+    fn drop(&mut self) {
+        if self.typed
+            && let Some(terminal) = self.session_ref.opened.session.terminal()
+        {
+            terminal.release(&self.caller.name); // nobody is there any more to give it back
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What a client is told.
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use futures::SinkExt;
+use futures::stream::SplitSink;
+use sysop_core::event::{ConfigChange, Input};
+use sysop_core::tool::ClientTools;
+use sysop_wire::{ErrorCode, ServerMessage, to_json_line};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::terminal::{TerminalFeed, next_terminal_message};
+use super::{SubscribeRequest, ToolManifest, WriterCommand};
+use crate::ServerInner;
+use crate::authenticator::Caller;
+use crate::registry::SessionRef;
+use crate::session_feed::SessionFeed;
+
+/// Close codes of RFC 6455 and IANA's list.
+const POLICY: u16 = 1008;
+const FAULT: u16 = 1011;
+const RESTART: u16 = 1012;
+
+/// The telling half of a socket.
+pub(super) struct SocketWriter<'a> {
+    inner: &'a ServerInner,
+    session_ref: SessionRef,
+    caller: &'a Caller,
+    command: mpsc::Receiver<WriterCommand>,
+    feed: Option<SessionFeed>,
+    terminal: Option<TerminalFeed>,
+    lends: bool,
+}
+
+/// Why the server ends a socket.
+struct SocketClose {
+    code: ErrorCode,
+    close: u16,
+    why: String,
+}
+
+/// The peer is gone, or is to go.
+enum SocketEnd {
+    PeerGone,
+    Closed(SocketClose),
+}
+
+type Sink = SplitSink<WebSocket, Message>;
+
+impl<'a> SocketWriter<'a> {
+    pub(super) fn new(
+        inner: &'a ServerInner,
+        session_ref: SessionRef,
+        caller: &'a Caller,
+        command: mpsc::Receiver<WriterCommand>,
+    ) -> Self {
+        Self { inner, session_ref, caller, command, feed: None, terminal: None, lends: false }
+    }
+
+    /// Tells until the peer is gone or the socket is to end; then says why.
+    pub(super) async fn run(mut self, mut sink: Sink) {
+        let SocketEnd::Closed(SocketClose { code, close, why }) = self.run_until_end(&mut sink).await else {
+            return;
+        };
+        self.inner.metrics.socket_dropped(reason(code));
+        tracing::info!(session = %self.session_ref.state.id, reason = reason(code), "socket closed");
+        let message = ServerMessage::Error {
+            session_id: self.session_ref.state.id.clone(),
+            position: None,
+            message: why,
+            code: Some(code),
+            reply_to: None,
+        };
+        let close_timeout = async {
+            let frame = CloseFrame { code: close, reason: reason(code).into() };
+            sink.feed(Message::Text(to_json_line(&message).into())).await?;
+            sink.send(Message::Close(Some(frame))).await
+        };
+        // Who does not take it is dropped without.
+        let _ = tokio::time::timeout(self.inner.settings.socket.close_timeout, close_timeout).await;
+    }
+
+    async fn run_until_end(&mut self, sink: &mut Sink) -> SocketEnd {
+        let mut heartbeat = tokio::time::interval_at(
+            Instant::now() + self.inner.settings.socket.heartbeat,
+            self.inner.settings.socket.heartbeat,
+        );
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let done = tokio::select! {
+                biased;
+                () = self.inner.closing.cancelled() => return SocketEnd::Closed(SocketClose {
+                    code: ErrorCode::Draining,
+                    close: RESTART,
+                    why: crate::dispatch::DRAINING.to_owned(),
+                }),
+                () = self.caller.ended.cancelled() => return SocketEnd::Closed(SocketClose {
+                    code: ErrorCode::Forbidden,
+                    close: POLICY,
+                    why: "this token has ended; connect again with another".to_owned(),
+                }),
+                command = self.command.recv() => match command {
+                    Some(command) => self.command(sink, command).await,
+                    None => return SocketEnd::PeerGone,
+                },
+                _ = heartbeat.tick() => self.send_heartbeat(sink).await,
+                message = next(&mut self.feed) => match message {
+                    Some(message) => self.send_message(sink, &message).await,
+                    None => return SocketEnd::Closed(self.session_gone()),
+                },
+                message = next_terminal_message(&mut self.terminal) => self.send_message(sink, &message).await,
+            };
+            if let Err(over) = done {
+                return over;
+            }
+        }
+    }
+
+    async fn command(&mut self, sink: &mut Sink, command: WriterCommand) -> Result<(), SocketEnd> {
+        match command {
+            WriterCommand::Send(message) => self.send_message(sink, &message).await,
+            WriterCommand::Terminal(None) => {
+                self.terminal = None;
+                Ok(())
+            }
+            WriterCommand::Terminal(Some(view)) => {
+                let (watching, first) = TerminalFeed::new(self.session_ref.state.id.clone(), *view);
+                self.terminal = Some(watching);
+                self.send_message(sink, &first).await
+            }
+            // Apart: most of the time a socket waits, and this is large.
+            WriterCommand::Hello(beginning) => Box::pin(self.hello(*beginning)).await,
+        }
+    }
+
+    /// Begins anew with what the client asked for.
+    async fn hello(&mut self, SubscribeRequest { start, lent }: SubscribeRequest) -> Result<(), SocketEnd> {
+        // Where the log ends now is what counts, not where it ended when the socket was opened.
+        match self.inner.registry.open(&self.session_ref.state.id).await {
+            Ok(session_ref) => self.session_ref = session_ref,
+            Err(error) => {
+                let why = error.to_string();
+                return Err(SocketEnd::Closed(SocketClose { code: ErrorCode::Closed, close: FAULT, why }));
+            }
+        }
+        self.feed = None; // and with it the seat that it had
+        let mut feed =
+            SessionFeed::new(self.session_ref.clone(), self.inner.registry.backend.as_ref(), start, true)
+                .await;
+        match lent {
+            ToolManifest::Tools(lent) => {
+                feed.register(Some(
+                    self.session_ref.state.tool_broker.register(&self.caller.key, lent.clone()),
+                ));
+                self.lends = true;
+                self.configure(lent)?;
+            }
+            ToolManifest::Empty if self.lends => {
+                self.lends = false;
+                self.configure(ClientTools::default())?;
+            }
+            ToolManifest::Empty => {}
+        }
+        self.feed = Some(feed);
+        Ok(())
+    }
+
+    fn configure(&self, lent: ClientTools) -> Result<(), SocketEnd> {
+        let input = Input::Configure { change: ConfigChange::ClientTools(lent) };
+        self.session_ref
+            .opened
+            .session
+            .send(input)
+            .map_err(|why| SocketEnd::Closed(SocketClose { code: ErrorCode::Closed, close: FAULT, why }))
+    }
+
+    async fn send_heartbeat(&mut self, sink: &mut Sink) -> Result<(), SocketEnd> {
+        self.write(sink, Message::Ping(bytes::Bytes::new())).await?;
+        self.send_message(sink, &ServerMessage::Heartbeat {}).await
+    }
+
+    async fn send_message(&mut self, sink: &mut Sink, message: &ServerMessage) -> Result<(), SocketEnd> {
+        self.inner.metrics.message_out();
+        self.write(sink, Message::Text(to_json_line(message).into())).await
+    }
+
+    async fn write(&mut self, sink: &mut Sink, message: Message) -> Result<(), SocketEnd> {
+        match tokio::time::timeout(self.inner.settings.socket.write, sink.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(SocketEnd::PeerGone),
+            Err(_) => Err(SocketEnd::Closed(SocketClose {
+                code: ErrorCode::TooSlow,
+                close: POLICY,
+                why: "this client does not read fast enough; connect again with `resumeFrom` to go on"
+                    .to_owned(),
+            })),
+        }
+    }
+
+    /// The session is gone.
+    fn session_gone(&self) -> SocketClose {
+        let why = self.session_ref.opened.session.last_error();
+        let why = why.unwrap_or_else(|| "the log cannot be read now; connect again to go on".to_owned());
+        SocketClose { code: ErrorCode::Closed, close: FAULT, why }
+    }
+}
+
+async fn next(feed: &mut Option<SessionFeed>) -> Option<ServerMessage> {
+    match feed {
+        Some(feed) => feed.next().await,
+        None => std::future::pending().await, // it has not said hello
+    }
+}
+
+fn reason(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::TooSlow => "too_slow",
+        ErrorCode::Draining => "draining",
+        ErrorCode::Closed => "closed",
+        ErrorCode::Forbidden => "forbidden",
+        ErrorCode::BadMessage
+        | ErrorCode::BadManifest
+        | ErrorCode::TooLarge
+        | ErrorCode::TooMany
+        | ErrorCode::NoSession
+        | ErrorCode::Stale
+        | ErrorCode::Busy
+        | ErrorCode::NoTerminal
+        | ErrorCode::Internal => "refused",
+    }
+}

@@ -1,0 +1,267 @@
+//! Spans of turns, model calls and tool calls, made of the events of sessions once these are in the log.
+//!
+//! A span has what is counted and named: session, tool, durations, sizes, how it ended. It never has what was said, run,
+//! read or answered: nothing is taken from an event but through the few fields below.
+
+mod otlp;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sysop_core::event::{Event, Logged, StopReason};
+use sysop_core::id::{CallId, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::Usage;
+use sysop_core::outcome::{Outcome, Status};
+use tokio::sync::mpsc;
+
+pub use self::otlp::{ServiceInfo, export_request};
+use crate::trace::TraceParent;
+
+/// Sessions whose spans are open at a time; those of more are not made.
+const SESSIONS_MAX: usize = 16_384;
+/// Spans that wait to be exported; more are left out.
+const WAITING_MAX: usize = 8_192;
+/// The longest name of a tool that is told: a client may call its tools anything.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Something that took a while.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    trace: String,
+    id: String,
+    parent: Option<String>,
+    name: String,
+    kind: Kind,
+    began: Timestamp,
+    ended: Timestamp,
+    attributes: Vec<(&'static str, Value)>,
+    failed: bool,
+}
+
+/// Whether it was done here or asked of somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Internal,
+    Client,
+}
+
+/// What an attribute says.
+#[derive(Debug, Clone, PartialEq)]
+enum Value {
+    Text(String),
+    Number(i64),
+    Flag(bool),
+}
+
+/// Makes spans. See the module.
+#[derive(Debug)]
+pub struct SpanRecorder {
+    sessions: Mutex<HashMap<SessionId, SessionTrace>>,
+    out: mpsc::Sender<Span>,
+    left_out: AtomicU64,
+}
+
+/// A session whose trace is known.
+#[derive(Debug, Default)]
+struct SessionTrace {
+    /// The trace that the last wish named, and the span that wished.
+    trace_parent: Option<TraceParent>,
+    turn: Option<OpenTurn>,
+}
+
+#[derive(Debug)]
+struct OpenTurn {
+    turn: TurnId,
+    trace: String,
+    parent: Option<String>,
+    open: OpenSpan,
+    step: Option<(StepId, OpenSpan)>,
+    tools: HashMap<CallId, (String, OpenSpan)>,
+}
+
+#[derive(Debug)]
+struct OpenSpan {
+    id: String,
+    began: Timestamp,
+}
+
+impl OpenSpan {
+    fn at(began: Timestamp) -> Self {
+        Self { id: span_id(), began }
+    }
+}
+
+fn span_id() -> String {
+    uuid::Uuid::new_v4().simple().to_string()[..16].to_owned()
+}
+
+impl SpanRecorder {
+    /// Makes spans, and where they come out.
+    pub fn new() -> (Arc<Self>, mpsc::Receiver<Span>) {
+        let (out, spans) = mpsc::channel(WAITING_MAX);
+        (Arc::new(Self { sessions: Mutex::default(), out, left_out: AtomicU64::new(0) }), spans)
+    }
+
+    /// How many were left out since this was last asked.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.swap(0, Ordering::Relaxed)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionTrace>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the session does next belongs to this trace.
+    pub(crate) fn attribute_to(&self, id: &SessionId, trace: TraceParent) {
+        let mut sessions = self.sessions();
+        if let Some(traced) = session_trace(&mut sessions, id) {
+            traced.trace_parent = Some(trace);
+        }
+    }
+
+    /// These are in the log now.
+    pub(crate) fn logged(&self, id: &SessionId, events: &[Arc<Logged>]) {
+        let mut sessions = self.sessions();
+        for logged in events {
+            let begins = matches!(logged.event, Event::TurnStarted { .. });
+            let traced = if begins { session_trace(&mut sessions, id) } else { sessions.get_mut(id) };
+            let Some(traced) = traced else { continue };
+            for span in traced.take(id, logged) {
+                if self.out.try_send(span).is_err() {
+                    self.left_out.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            // What was wished for while another turn ran is still to come, unless that was stopped.
+            if let Event::TurnEnded { reason, .. } = &logged.event
+                && (traced.trace_parent.is_none() || *reason == StopReason::Cancelled)
+            {
+                sessions.remove(id);
+            }
+        }
+    }
+}
+
+/// What is known of a session, where there is room to know something.
+fn session_trace<'a>(
+    sessions: &'a mut HashMap<SessionId, SessionTrace>,
+    id: &SessionId,
+) -> Option<&'a mut SessionTrace> {
+    if sessions.len() >= SESSIONS_MAX && !sessions.contains_key(id) {
+        sessions.retain(|_, traced| traced.turn.is_some()); // wishes that came to nothing
+        if sessions.len() >= SESSIONS_MAX {
+            return None;
+        }
+    }
+    Some(sessions.entry(id.clone()).or_default())
+}
+
+impl SessionTrace {
+    /// The spans that end with an event.
+    fn take(&mut self, id: &SessionId, logged: &Logged) -> Vec<Span> {
+        let at = logged.at;
+        match (&logged.event, &mut self.turn) {
+            (Event::TurnStarted { turn, .. }, _) => {
+                let trace_parent = self.trace_parent.take();
+                let wanted = trace_parent.as_ref().is_none_or(TraceParent::is_sampled);
+                self.turn = wanted.then(|| OpenTurn::begin(*turn, trace_parent, at));
+                Vec::new()
+            }
+            (Event::StepStarted { step }, Some(turn)) => {
+                turn.step = Some((*step, OpenSpan::at(at)));
+                Vec::new()
+            }
+            (Event::Replied { step, reply }, Some(turn)) => turn.model_span(id, *step, at, Some(reply.usage)),
+            (Event::ModelFailed { step, .. }, Some(turn)) => turn.model_span(id, *step, at, None),
+            (Event::ToolStarted { call, .. }, Some(turn)) => {
+                let name = call.name.chars().take(NAME_CHARS_MAX).collect();
+                turn.tools.insert(call.id.clone(), (name, OpenSpan::at(at)));
+                Vec::new()
+            }
+            (Event::ToolFinished { call, outcome }, Some(turn)) => turn.tool_span(id, call, at, outcome),
+            (Event::TurnEnded { reason, .. }, turn) => {
+                turn.take().map(|turn| turn.end(id, at, *reason)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl OpenTurn {
+    fn begin(turn: TurnId, trace_parent: Option<TraceParent>, at: Timestamp) -> Self {
+        let own = trace_parent.is_none();
+        let trace_parent = trace_parent.unwrap_or_else(TraceParent::new);
+        // A trace that began here begins with the turn.
+        let began_here = own || trace_parent.is_own();
+        let id = if began_here { trace_parent.span_id().to_owned() } else { span_id() };
+        Self {
+            turn,
+            trace: trace_parent.trace_id().to_owned(),
+            parent: (!began_here).then(|| trace_parent.span_id().to_owned()),
+            open: OpenSpan { id, began: at },
+            step: None,
+            tools: HashMap::new(),
+        }
+    }
+
+    fn span(&self, id: &SessionId, open: OpenSpan, name: String, at: Timestamp) -> Span {
+        Span {
+            trace: self.trace.clone(),
+            id: open.id,
+            parent: Some(self.open.id.clone()),
+            name,
+            kind: Kind::Client,
+            began: open.began,
+            ended: at,
+            attributes: vec![
+                ("sysop.session.id", Value::Text(id.as_str().to_owned())),
+                ("sysop.duration_ms", Value::Number(at.0.saturating_sub(open.began.0))),
+            ],
+            failed: false,
+        }
+    }
+
+    fn model_span(&mut self, id: &SessionId, step: StepId, at: Timestamp, usage: Option<Usage>) -> Vec<Span> {
+        let Some((_, open)) = self.step.take_if(|(asked, _)| *asked == step) else { return Vec::new() };
+        let mut span = self.span(id, open, "chat".to_owned(), at);
+        span.attributes.push(("gen_ai.operation.name", Value::Text("chat".to_owned())));
+        span.attributes.push(("sysop.step", Value::Number(i64::from(step.step))));
+        if let Some(usage) = usage {
+            let count = |count: u64| Value::Number(i64::try_from(count).unwrap_or(i64::MAX));
+            span.attributes.push(("gen_ai.usage.input_tokens", count(usage.input_tokens)));
+            span.attributes.push(("gen_ai.usage.output_tokens", count(usage.output_tokens)));
+        }
+        span.failed = usage.is_none();
+        vec![span]
+    }
+
+    fn tool_span(&mut self, id: &SessionId, call: &CallId, at: Timestamp, outcome: &Outcome) -> Vec<Span> {
+        let Some((tool, open)) = self.tools.remove(call) else { return Vec::new() };
+        let mut span = self.span(id, open, format!("execute_tool {tool}"), at);
+        span.kind = Kind::Internal;
+        let bytes = i64::try_from(outcome.output.len()).unwrap_or(i64::MAX);
+        span.attributes.extend([
+            ("gen_ai.operation.name", Value::Text("execute_tool".to_owned())),
+            ("gen_ai.tool.name", Value::Text(tool)),
+            ("sysop.tool.status", Value::Text(outcome.status.as_str().to_owned())),
+            ("sysop.tool.output_bytes", Value::Number(bytes)),
+            ("sysop.tool.truncated", Value::Flag(outcome.truncated)),
+        ]);
+        let code = outcome.exit_code.map(|code| ("sysop.tool.exit_code", Value::Number(code.into())));
+        span.attributes.extend(code);
+        span.failed = outcome.status != Status::Ok;
+        vec![span]
+    }
+
+    fn end(mut self, id: &SessionId, at: Timestamp, reason: StopReason) -> Span {
+        let open = OpenSpan { id: self.open.id.clone(), began: self.open.began };
+        let parent = self.parent.take();
+        let mut span = self.span(id, open, "turn".to_owned(), at);
+        span.parent = parent;
+        span.kind = Kind::Internal;
+        span.attributes.push(("sysop.turn", Value::Number(i64::from(self.turn.0))));
+        span.attributes.push(("sysop.stop_reason", Value::Text(reason.as_str().to_owned())));
+        span.failed = reason == StopReason::Failed;
+        span
+    }
+}

@@ -1,0 +1,196 @@
+//! A session's messages as server-sent events: the same as those of the socket, for clients that have none.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt};
+use serde::Deserialize;
+use sysop_core::id::{Seq, SessionId};
+use sysop_wire::{ErrorCode, ServerMessage, to_json_line};
+use tokio::time::Instant;
+
+use crate::authenticator::{Caller, Scope};
+use crate::dispatch::{DRAINING, watch};
+use crate::http::{SharedServer, problem};
+use crate::session_feed::{Follower, SessionFeed, StartPosition};
+use crate::socket::{TerminalFeed, next_terminal_message};
+
+const LAST_EVENT_ID: &str = "last-event-id";
+const TOO_SLOW: &str = "this client does not read fast enough; connect again with `Last-Event-ID` to go on";
+
+/// What an address may say of a stream.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventsQuery {
+    /// The last event that the client has, where it cannot send the header.
+    resume_from: Option<u64>,
+    /// Whether the client runs the tools that were lent with its token.
+    #[serde(default)]
+    lend: bool,
+    /// Whether the client watches the terminal, which is opened if it is not.
+    #[serde(default)]
+    terminal: bool,
+    /// The size of its own screen.
+    cols: Option<u16>,
+    rows: Option<u16>,
+    /// How many rows above the screen it begins with.
+    scrollback: Option<u16>,
+}
+
+/// `GET /api/agent/sessions/{id}/events`.
+pub(crate) async fn events(
+    State(shared): State<SharedServer>,
+    Path(id): Path<String>,
+    query: Result<Query<EventsQuery>, axum::extract::rejection::QueryRejection>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Response {
+    if !shared.is_open() {
+        return problem::draining();
+    }
+    let Ok(Query(query)) = query else {
+        let why = "`resumeFrom`, `cols`, `rows` and `scrollback` are numbers, `lend` and `terminal` are true or false";
+        return problem::bad(why);
+    };
+    let Ok(start) = start(&headers, &query) else {
+        return problem::bad("`Last-Event-ID` is the `id` of an event: a number");
+    };
+    let session_ref = match shared.registry.open(&SessionId::new(id)).await {
+        Ok(session_ref) => session_ref,
+        Err(error) => return problem::backend_error(&error),
+    };
+    let lends = query.lend || session_ref.state.is_offered_by(&caller.key);
+    let lends = lends && caller.scope >= Scope::Operate && !session_ref.state.tool_broker.is_registered();
+    let client_tools =
+        if lends { Some(Follower::caught_up(&session_ref).await.client_tools().clone()) } else { None };
+    let state = Arc::clone(&session_ref.state);
+    let terminal = match query.terminal {
+        true => {
+            let scrollback_rows = usize::from(query.scrollback.unwrap_or(0));
+            Some(watch(&session_ref, &caller, query.cols.zip(query.rows), scrollback_rows).await)
+        }
+        false => None,
+    };
+    let mut feed = SessionFeed::new(session_ref, shared.registry.backend.as_ref(), start, false).await;
+    if let Some(client_tools) = client_tools.filter(|client_tools| !client_tools.tools.is_empty()) {
+        feed.register(Some(state.tool_broker.register(&caller.key, client_tools)));
+    }
+    let (terminal, first) = match terminal {
+        Some(Ok(view)) => {
+            let (watching, picture) = TerminalFeed::new(state.id.clone(), view);
+            (Some(watching), Some(picture))
+        }
+        Some(Err(refused)) => (None, Some(closed(&state.id, refused.code, &refused.why))),
+        None => (None, None),
+    };
+    let followed = SseFeed { feed, terminal, first };
+    let stream = stream(SseReader::new(shared, state.id.clone()), followed, caller);
+    Sse::new(stream).keep_alive(KeepAlive::new()).into_response()
+}
+
+/// The beginning: what the header says counts before what the address says, so that a client which connects again by
+/// itself goes on where it was.
+fn start(headers: &HeaderMap, query: &EventsQuery) -> Result<StartPosition, ()> {
+    let seq = match headers.get(LAST_EVENT_ID) {
+        Some(value) => value.to_str().map_err(|_| ())?.trim().parse().map_err(|_| ())?,
+        None => query.resume_from.unwrap_or(0),
+    };
+    Ok(StartPosition::After(Seq(seq)))
+}
+
+/// What a stream tells of.
+struct SseFeed {
+    feed: SessionFeed,
+    terminal: Option<TerminalFeed>,
+    /// Comes before all else.
+    first: Option<ServerMessage>,
+}
+
+impl SseFeed {
+    /// The next message; none once the session is gone. Cancel safe.
+    async fn next(&mut self) -> Option<ServerMessage> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        tokio::select! {
+            biased;
+            message = self.feed.next() => message,
+            message = next_terminal_message(&mut self.terminal) => Some(message),
+        }
+    }
+}
+
+/// Who reads a stream, and whether they do.
+struct SseReader {
+    shared: SharedServer,
+    session_id: SessionId,
+    /// When there was a message for them that nobody has asked for more after.
+    last_sent: Option<Instant>,
+}
+
+impl SseReader {
+    fn new(shared: SharedServer, session_id: SessionId) -> Self {
+        Self { shared, session_id, last_sent: None }
+    }
+
+    /// Whether they have not made room for another message for too long.
+    fn is_slow(&self) -> bool {
+        self.last_sent.is_some_and(|last_sent| last_sent.elapsed() > self.shared.settings.socket.write)
+    }
+}
+
+impl Drop for SseReader {
+    fn drop(&mut self) {
+        if self.is_slow() {
+            self.shared.metrics.stream_dropped("too_slow");
+            tracing::info!(session = %self.session_id, reason = "too_slow", "stream closed");
+        }
+    }
+}
+
+fn stream(reader: SseReader, feed: SseFeed, caller: Caller) -> impl Stream<Item = Result<Event, Infallible>> {
+    let present = reader.shared.metrics.stream();
+    let state = (reader, feed, (caller, present));
+    futures::stream::unfold(Some(state), |state| async {
+        let (mut reader, mut feed, held) = state?;
+        let (shared, session_id) = (Arc::clone(&reader.shared), reader.session_id.clone());
+        // It is asked for the next message when there is room for it, and not before.
+        if reader.is_slow() {
+            shared.metrics.message_out();
+            return Some((event(&closed(&session_id, ErrorCode::TooSlow, TOO_SLOW)), None));
+        }
+        reader.last_sent = None;
+        let message = tokio::select! {
+            biased;
+            () = shared.closing.cancelled() => None,
+            () = held.0.ended.cancelled() => return None,
+            message = feed.next() => Some(message),
+        };
+        shared.metrics.message_out();
+        let (message, goes_on) = match message {
+            Some(Some(message)) => (message, true),
+            Some(None) => (closed(&session_id, ErrorCode::Closed, "the session ended here"), false),
+            None => (closed(&session_id, ErrorCode::Draining, DRAINING), false),
+        };
+        reader.last_sent = goes_on.then(Instant::now);
+        Some((event(&message), goes_on.then_some((reader, feed, held))))
+    })
+    .map(Ok)
+}
+
+fn closed(session_id: &SessionId, code: ErrorCode, why: &str) -> ServerMessage {
+    let (session_id, message) = (session_id.clone(), why.to_owned());
+    ServerMessage::Error { session_id, position: None, message, code: Some(code), reply_to: None }
+}
+
+fn event(message: &ServerMessage) -> Event {
+    let event = Event::default().data(to_json_line(message));
+    match message.resume_point() {
+        Some(seq) => event.id(seq.to_string()),
+        None => event,
+    }
+}

@@ -1,0 +1,124 @@
+//! What every store does the same way: checking the order of events, and folding them into a summary.
+//!
+//! Pure; no store may have its own idea of either.
+
+use std::sync::Arc;
+
+use sysop_core::event::{Event, Logged};
+use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::text::neutralize;
+use sysop_driver::port::{SessionSummary, StoreError};
+
+/// The longest title, in characters.
+const TITLE_CHARS_MAX: usize = 80;
+/// How much of a prompt is looked at for its title, in characters.
+const TITLE_SOURCE_CHARS_MAX: usize = 400;
+
+/// Refuses events whose `seq` do not continue `after` one by one; returns the last.
+pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
+    let mut last = after;
+    for logged in events {
+        if logged.seq != last.next() {
+            return Err(StoreError::Corrupt(format!(
+                "event {} was handed over where event {} of session {id} belongs, and nothing was stored; \
+                 this is a defect of sysop, please report it",
+                logged.seq,
+                last.next()
+            )));
+        }
+        last = logged.seq;
+    }
+    Ok(last)
+}
+
+/// What a run of events tells a summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BatchSummary {
+    /// When the first of them happened.
+    pub(crate) first_at: Timestamp,
+    /// When the last of them happened.
+    pub(crate) last_at: Timestamp,
+    /// The title that they give, if the session has none yet; else empty.
+    pub(crate) title: String,
+    /// Host and root, from `SessionOpened`; else empty.
+    pub(crate) host: String,
+    /// See `host`.
+    pub(crate) root: String,
+}
+
+impl BatchSummary {
+    /// Reads what a summary needs off some events; none where there are no events.
+    pub(crate) fn of(events: &[Arc<Logged>]) -> Option<Self> {
+        let (first, last) = (events.first()?, events.last()?);
+        let mut batch_summary = Self {
+            first_at: first.at,
+            last_at: last.at,
+            title: String::new(),
+            host: String::new(),
+            root: String::new(),
+        };
+        for logged in events {
+            if let Event::SessionOpened { spec } = &logged.event {
+                batch_summary.host.clone_from(&spec.host);
+                batch_summary.root.clone_from(&spec.root);
+            } else if let Event::TurnStarted { prompt, .. } = &logged.event
+                && batch_summary.title.is_empty()
+            {
+                batch_summary.title = title(prompt);
+            }
+        }
+        Some(batch_summary)
+    }
+
+    /// The summary of a session that begins with these events.
+    pub(crate) fn into_summary(self, id: SessionId, last_seq: Seq) -> SessionSummary {
+        SessionSummary {
+            id,
+            title: self.title,
+            created: self.first_at,
+            changed: self.last_at,
+            last_seq,
+            host: self.host,
+            root: self.root,
+        }
+    }
+}
+
+/// The first words of a prompt on one line, at most `TITLE_CHARS_MAX` characters, safe to show.
+fn title(prompt: &str) -> String {
+    let source: String = prompt.trim_start().chars().take(TITLE_SOURCE_CHARS_MAX).collect();
+    let words = neutralize(&source).split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.chars().count() <= TITLE_CHARS_MAX {
+        return words;
+    }
+    let cut: String = words.chars().take(TITLE_CHARS_MAX - 1).collect();
+    let whole_words = match cut.rfind(' ') {
+        Some(end) if end > TITLE_CHARS_MAX / 2 => &cut[..end],
+        Some(_) | None => &cut,
+    };
+    format!("{whole_words}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::title;
+
+    #[test]
+    fn a_title_is_the_first_words_on_one_line() {
+        assert_eq!(title("  why is\n\n the disk\tfull? "), "why is the disk full?");
+        assert_eq!(title(" \n\t "), "");
+    }
+
+    #[test]
+    fn a_long_prompt_is_cut_between_words() {
+        let cut = title(&"restart ".repeat(5000));
+        assert_eq!(cut, format!("{}…", ["restart"; 9].join(" ")));
+    }
+
+    #[test]
+    fn a_long_word_is_cut_within() {
+        let cut = title(&"ä".repeat(200));
+        assert_eq!(cut.chars().count(), 80);
+        assert!(cut.ends_with("ä…"), "{cut}");
+    }
+}

@@ -1,0 +1,117 @@
+//! Puts what PostgreSQL says into the words of a store.
+//!
+//! The server's own message is repeated only where it cannot hold stored text; a password never is.
+
+use sqlx::error::DatabaseError;
+use sqlx::postgres::PgDatabaseError;
+use sysop_core::text::neutralize;
+use sysop_driver::port::StoreError;
+
+use super::schema::SchemaError;
+
+/// Whether the same statement may do it on another connection: nothing is wrong with it, and nothing was stored,
+/// or nobody knows.
+pub(super) fn is_transient(error: &sqlx::Error) -> bool {
+    match code(error) {
+        // <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+        Some(code) => {
+            code.starts_with("08") // connection exceptions
+                || matches!(code, "57P01" | "57P02" | "57P03") // shut down, crashed, starting
+                || matches!(code, "40001" | "40P01") // serialization, deadlock
+                || code == "53300" // too many connections
+        }
+        None => matches!(
+            error,
+            sqlx::Error::Io(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::WorkerCrashed
+        ),
+    }
+}
+
+/// Whether it may go by itself, or by what a person does about the server: nothing is wrong with what was asked.
+pub(super) fn is_recoverable(error: &sqlx::Error) -> bool {
+    let by_hand =
+        |code| matches!(code, "53100" | "53200" | "25006" | "3D000") || str::starts_with(code, "28");
+    is_transient(error) || code(error).is_some_and(by_hand)
+}
+
+/// Says what happened at the database `place` and what to do about it.
+pub(super) fn store_error(place: &str, error: &sqlx::Error) -> StoreError {
+    let unavailable = StoreError::Unavailable;
+    match code(error) {
+        Some("53100") => unavailable(format!(
+            "there is no room left for the database {place}, and nothing was stored; free some space on its disk \
+             and try again"
+        )),
+        Some("53300") => unavailable(format!(
+            "the database {place} has no connection left for sysop; raise its `max_connections` or end other programs"
+        )),
+        Some("25006") => unavailable(format!(
+            "the database {place} cannot be written: it is read-only or a standby; point sysop to the primary"
+        )),
+        Some("42501") => unavailable(format!(
+            "the user of sysop has no right to do this in the database {place}; grant it CREATE, and its own tables"
+        )),
+        Some("3D000") => unavailable(format!("there is no database {place}; create it with `createdb`")),
+        Some(code) if code.starts_with("28") => unavailable(format!(
+            "the database {place} refused the user or the password ({}); check the URL and `pg_hba.conf`",
+            message(error)
+        )),
+        Some(code) if is_transient(error) => unavailable(format!(
+            "the database {place} is not there (PostgreSQL {code}); try again when it is"
+        )),
+        Some(code) if code.starts_with("XX") => StoreError::Corrupt(format!(
+            "the database {place} is damaged (PostgreSQL {code}: {}); restore it from a backup",
+            message(error)
+        )),
+        Some(code) => unavailable(format!("the database {place} did not obey (PostgreSQL {code})")),
+        None => unavailable(lost(place, error)),
+    }
+}
+
+/// What did not come from the server.
+fn lost(place: &str, error: &sqlx::Error) -> String {
+    if let sqlx::Error::Io(error) = error {
+        format!(
+            "the database {place} cannot be reached ({error}); see that it runs and that the network is up"
+        )
+    } else if let sqlx::Error::Tls(error) = error {
+        format!(
+            "no secure connection to the database {place} ({error}); check its certificate, or the `sslmode` in the \
+             URL"
+        )
+    } else {
+        format!("the connection to the database {place} broke; try again")
+    }
+}
+
+/// As `store_error`, for the tables.
+pub(super) fn schema_error(place: &str, fault: &SchemaError) -> StoreError {
+    match fault {
+        SchemaError::Sql(error) => store_error(place, error),
+        SchemaError::UnsupportedServer { found } => StoreError::Unavailable(format!(
+            "the server of the database {place} is PostgreSQL {found}, and sysop needs {} or newer; update it",
+            super::schema::SERVER_MIN
+        )),
+        SchemaError::NewerSchema { found, known } => StoreError::Unavailable(format!(
+            "the database {place} was written by a newer sysop (schema {found}; this one knows {known}); use that \
+             version or another database"
+        )),
+    }
+}
+
+fn code(error: &sqlx::Error) -> Option<&str> {
+    error
+        .as_database_error()
+        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
+        .map(PgDatabaseError::code)
+}
+
+fn message(error: &sqlx::Error) -> String {
+    error.as_database_error().map_or_else(
+        || "no message".to_owned(),
+        |error| neutralize(DatabaseError::message(error)).into_owned(),
+    )
+}

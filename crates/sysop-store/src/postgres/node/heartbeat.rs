@@ -1,0 +1,176 @@
+//! Keeps a node alive: one statement every `HEARTBEAT_INTERVAL`, whatever the number of its sessions.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
+use sysop_core::id::SessionId;
+use sysop_driver::cluster::ClusterEvent;
+use sysop_driver::port::StoreError;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use uuid::Uuid;
+
+use super::super::database::Database;
+use super::{HEARTBEAT_INTERVAL, LEASE_DURATION, LEASE_MARGIN, NodeIncarnation, NodeInner, lock};
+
+/// How long a letter that was taken is kept, so that one that is posted again is known.
+const INPUT_RETENTION: &str = "10 minutes";
+/// How long a database that fails is left alone.
+const RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Says that this node lives; says whether it did all the time, which of the sessions that it watches are free, and
+/// which of those that it owns have letters: their word may have gone to the owner before.
+const RENEW: &str = "
+    WITH alive AS (
+        UPDATE sysop_nodes SET until = clock_timestamp() + $2 * interval '1 millisecond'
+        WHERE id = $1 AND until > clock_timestamp() RETURNING pg_notify(channel, '{\"beat\":1}')
+    )
+    SELECT EXISTS (SELECT 1 FROM alive), ARRAY(
+        SELECT DISTINCT letter.session FROM sysop_letters AS letter
+        JOIN sysop_sessions AS session ON session.id = letter.session
+        WHERE letter.taken IS NULL AND session.owner = $1
+    ), ARRAY(
+        SELECT watched FROM unnest($3::text[]) AS watched
+        WHERE NOT EXISTS (
+            SELECT 1 FROM sysop_sessions AS session JOIN sysop_nodes AS node ON node.id = session.owner
+            WHERE session.id = watched AND node.until > clock_timestamp()
+        )
+    )";
+
+/// Forgets the dead and what nobody can need any more. Of several nodes one does it.
+const SWEEP: &str = "
+    WITH dead AS (
+        DELETE FROM sysop_nodes WHERE id IN (
+            SELECT id FROM sysop_nodes WHERE until <= clock_timestamp() FOR UPDATE SKIP LOCKED
+        )
+    )
+    DELETE FROM sysop_letters WHERE number IN (
+        SELECT number FROM sysop_letters WHERE taken < clock_timestamp() - $1::text::interval
+        LIMIT 1000 FOR UPDATE SKIP LOCKED
+    )";
+
+/// Begins a life.
+pub(super) async fn register_node(
+    database: &Database,
+    name: &str,
+    channel: &str,
+) -> Result<NodeIncarnation, StoreError> {
+    let id = Uuid::new_v4().simple().to_string();
+    let begin = || {
+        sqlx::query(
+            "INSERT INTO sysop_nodes (id, name, channel, until) \
+             VALUES ($1, $2, $3, clock_timestamp() + $4 * interval '1 millisecond') ON CONFLICT (id) DO NOTHING",
+        )
+        .bind(&id)
+        .bind(name)
+        .bind(channel)
+        .bind(lease_milliseconds())
+        .execute(&database.pool)
+    };
+    // Where the first try had no answer, its row is the one that counts.
+    let first = Instant::now();
+    database.retry(begin).await?;
+    Ok(NodeIncarnation {
+        id: id.into(),
+        until: Mutex::new(first + LEASE_DURATION - LEASE_MARGIN),
+        over: AtomicBool::new(false),
+    })
+}
+
+fn lease_milliseconds() -> i64 {
+    i64::try_from(LEASE_DURATION.as_millis()).expect("a lease is short")
+}
+
+/// Keeps the node alive until it is dropped or leaves; begins a new life where one is lost.
+pub(super) async fn run(node: Weak<NodeInner>) {
+    let mut connection = None;
+    let mut next = Instant::now() + HEARTBEAT_INTERVAL;
+    loop {
+        sleep_until(next).await;
+        let Some(inner) = node.upgrade() else { return };
+        if inner.leaving.load(Ordering::SeqCst) {
+            return;
+        }
+        let incarnation = inner.incarnation();
+        let begun = Instant::now();
+        next = begun + HEARTBEAT_INTERVAL;
+        match timeout_at(incarnation.until(), renew_lease(&inner, &incarnation, &mut connection)).await {
+            Ok(Ok(Some(events))) => {
+                *lock(&incarnation.until) = begun + LEASE_DURATION - LEASE_MARGIN;
+                for word in events {
+                    inner.events.push(word);
+                }
+            }
+            Ok(Err(error)) if Instant::now() < incarnation.until() => {
+                tracing::warn!(node = inner.name, %error, "could not renew the lease yet");
+                connection = None;
+                next = Instant::now() + RETRY_INTERVAL;
+            }
+            Ok(Ok(None) | Err(_)) | Err(_) => {
+                connection = None;
+                incarnation.over.store(true, Ordering::SeqCst);
+                tracing::error!(node = inner.name, "lost the lease; its sessions go on elsewhere");
+                inner.events.push(ClusterEvent::LeasesLost);
+                drop(inner);
+                register_again(&node).await;
+                next = Instant::now() + HEARTBEAT_INTERVAL;
+            }
+        }
+    }
+}
+
+/// What there is to know; none where this node is dead.
+async fn renew_lease(
+    inner: &NodeInner,
+    incarnation: &NodeIncarnation,
+    slot: &mut Option<PgConnection>,
+) -> Result<Option<Vec<ClusterEvent>>, sqlx::Error> {
+    let mut connection = match slot.take() {
+        Some(connection) => connection,
+        None => inner.database.connect().await?,
+    };
+    let watched: Vec<String> = inner
+        .watched
+        .try_lock()
+        .map(|watched| watched.keys().map(ToString::to_string).collect())
+        .unwrap_or_default();
+    let (alive, posted, free): (bool, Vec<String>, Vec<String>) = sqlx::query_as(RENEW)
+        .bind(&*incarnation.id)
+        .bind(lease_milliseconds())
+        .bind(watched)
+        .fetch_one(&mut connection)
+        .await?;
+    if !alive {
+        connection.close().await.ok();
+        return Ok(None);
+    }
+    // Not what the lease waits for: a fault in it is one of the next beat.
+    match sqlx::query(SWEEP).bind(INPUT_RETENTION).execute(&mut connection).await {
+        Ok(_) => *slot = Some(connection),
+        Err(error) => tracing::debug!(%error, "nothing was swept"),
+    }
+    let posted = posted.into_iter().map(|id| ClusterEvent::InputQueued { id: SessionId::new(id) });
+    Ok(Some(
+        posted.chain(free.into_iter().map(|id| ClusterEvent::Orphaned { id: SessionId::new(id) })).collect(),
+    ))
+}
+
+/// Begins another life as soon as the database lets it.
+async fn register_again(node: &Weak<NodeInner>) {
+    loop {
+        let Some(inner) = node.upgrade() else { return };
+        if inner.leaving.load(Ordering::SeqCst) {
+            return;
+        }
+        match register_node(&inner.database, &inner.name, &inner.channel).await {
+            Ok(incarnation) => {
+                *lock(&inner.incarnation) = Arc::new(incarnation);
+                return inner.events.push(ClusterEvent::Lagged);
+            }
+            Err(error) => tracing::warn!(node = inner.name, %error, "cannot begin again yet"),
+        }
+        drop(inner);
+        tokio::time::sleep(RETRY_INTERVAL).await;
+    }
+}

@@ -1,0 +1,117 @@
+//! The database file on disk: where it is, that only its owner can read it, how it is connected to.
+//!
+//! Never opens a file that exists: closing any descriptor of it would drop the locks that SQLite holds on it
+//! in this process (<https://www.sqlite.org/howtocorrupt.html>, section 2.2).
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use sysop_driver::port::StoreError;
+
+/// How long a connection waits for another process that writes.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Held while a file is created, so that no other store of this process connects to it before its first
+/// descriptor is closed.
+static CREATING: Mutex<()> = Mutex::new(());
+
+/// A database file that exists.
+#[derive(Debug)]
+pub(super) struct DatabaseFile {
+    path: PathBuf,
+}
+
+impl DatabaseFile {
+    /// Finds or creates the file and its folder.
+    pub(super) fn prepare(path: &Path) -> Result<Self, StoreError> {
+        // SQLite takes a name that begins with `file:` for a URI; an absolute path never does.
+        let path = std::path::absolute(path).map_err(|error| cannot_create(path, &error))?;
+        if path.to_str().is_none() {
+            return Err(StoreError::Unavailable(format!(
+                "the path of the database, {}, must be UTF-8; choose another folder with XDG_DATA_HOME",
+                path.display()
+            )));
+        }
+        let _creating = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => {
+                return Err(StoreError::Unavailable(format!(
+                    "{} is a folder, and sysop keeps its database in a file of that name; move the folder away \
+                     or choose another place with XDG_DATA_HOME",
+                    path.display()
+                )));
+            }
+            Ok(found) => restrict_permissions(&path, &found),
+            Err(error) if error.kind() == ErrorKind::NotFound => create(&path)?,
+            Err(error) => return Err(cannot_create(&path, &error)),
+        }
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A connection for its writer, which sets the journal mode once it knows that the file is ours.
+    pub(super) fn connect_read_write(&self) -> rusqlite::Result<Connection> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")?;
+        Ok(connection)
+    }
+
+    /// A connection for a reader.
+    pub(super) fn connect_read_only(&self) -> rusqlite::Result<Connection> {
+        self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
+    }
+
+    /// A connection is used by one thread at a time, so SQLite need not see to that.
+    fn connect(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
+        let connection = Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        Ok(connection)
+    }
+}
+
+fn create(path: &Path) -> Result<(), StoreError> {
+    if let Some(folder) = path.parent() {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder).map_err(|error| cannot_create(path, &error))?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(cannot_create(path, &error)),
+    }
+}
+
+/// Takes the file from everyone but its owner, where an older umask or a copy left it open.
+#[cfg(unix)]
+fn restrict_permissions(path: &Path, found: &std::fs::Metadata) {
+    use std::os::unix::fs::PermissionsExt;
+    if found.permissions().mode() & 0o077 != 0
+        && let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+    {
+        tracing::warn!(path = %path.display(), %error, "others can read the database");
+    }
+}
+
+#[cfg(not(unix))]
+fn restrict_permissions(_path: &Path, _found: &std::fs::Metadata) {}
+
+fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!(
+        "cannot create the database {}: {error}; make its folder writable or choose another with XDG_DATA_HOME",
+        path.display()
+    ))
+}

@@ -1,0 +1,786 @@
+//! What the face knows: a transcript and what the person is about to say. Pure: no IO and no clock; time comes in.
+//!
+//! Keys and updates go in, `Action`s come out; `frame` draws from it. `now` is the time since the face began.
+
+mod action;
+mod commands;
+mod completion;
+mod composer;
+mod key_debounce;
+mod keys;
+mod meter;
+mod overlay;
+mod prompt_history;
+mod question_prompt;
+mod review;
+mod state;
+mod status;
+mod text_area;
+
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use sysop_core::event::{ConfigChange, Delta, Event, Input, Logged, StopReason, Update};
+use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::policy::{Policy, Risk, RiskClass};
+use sysop_core::question::{Question, QuestionId};
+use sysop_core::session::SessionSpec;
+use sysop_core::transcript::{
+    Backfill, Decider, Item, ItemBody, ItemId, PlanState, SessionPhase, Transcript,
+};
+use sysop_core::ui_text;
+use sysop_driver::frontend::{NamedItem, Routine};
+
+pub use self::action::{Action, EditTarget, ExitReason};
+pub use self::completion::{Completion, OFFERED_MAX, PATHS_MAX};
+pub use self::composer::Composer;
+pub use self::key_debounce::KEY_DEBOUNCE;
+pub use self::keys::ctrl_c;
+use self::meter::UsageMeter;
+pub use self::overlay::{Overlay, PickerTarget};
+pub use self::prompt_history::PromptHistory;
+pub use self::question_prompt::QuestionPrompt;
+pub use self::review::{Review, ReviewMode};
+pub use self::state::State;
+pub use self::status::{ActivityIndicator, StatusSegment, Tone};
+pub use self::text_area::rows as text_area_rows;
+use crate::command::CompletionNames;
+use crate::view::theme::{Theme, ThemeName};
+use crate::{BY, Price, TurnOnExit};
+
+/// How long a remark stays.
+const FLASH: Duration = Duration::from_secs(4);
+/// How long the log is waited for after something was sent, before it is taken for lost.
+const EXPECT: Duration = Duration::from_secs(2);
+
+/// What is said while a session is being opened.
+pub const OPENING: &str = "opening…";
+
+/// How a session stands that was left while it ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackgroundStatus {
+    /// It goes on.
+    Running,
+    /// It cannot go on without a person.
+    AwaitingUser,
+}
+
+impl BackgroundStatus {
+    /// How a session stands of which this is known; none where nothing runs.
+    pub fn of(transcript: &Transcript) -> Option<Self> {
+        match transcript.phase() {
+            SessionPhase::Idle => None,
+            SessionPhase::AwaitingApproval { .. } | SessionPhase::Paused { .. } => Some(Self::AwaitingUser),
+            SessionPhase::Thinking { .. } | SessionPhase::Running { .. } | SessionPhase::Stopping => {
+                Some(if transcript.questions().is_empty() { Self::Running } else { Self::AwaitingUser })
+            }
+        }
+    }
+}
+
+/// What the face is made with.
+#[derive(Default)]
+pub struct AppOptions {
+    /// The colors.
+    pub theme: ThemeName,
+    /// What tokens cost, by `PROVIDER/NAME`.
+    pub prices: HashMap<String, Price>,
+    /// What becomes of a turn that runs when the person leaves.
+    pub leaving: TurnOnExit,
+}
+
+/// What there is at the desk, once it is open.
+#[derive(Default)]
+pub struct ServiceCatalog {
+    /// The routines that can be run.
+    pub routines: Vec<Routine>,
+    /// The hosts that are known by a name.
+    pub hosts: Vec<NamedItem>,
+}
+
+/// Where the keys go, where no question stands in front.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Focus {
+    /// To the box in which the person writes.
+    #[default]
+    Box,
+    /// To the cards of the history.
+    Cards,
+}
+
+/// The face's state. What is drawn is drawn from it.
+pub struct App {
+    transcript: Transcript,
+    session: Option<SessionId>,
+    /// The last event that was in the log when the session was opened.
+    replay_until: Seq,
+    rules: (Vec<String>, Vec<String>),
+    /// Made of the rules when it is needed.
+    policy: OnceCell<Policy>,
+    catalog: ServiceCatalog,
+    /// Whether the desk is open.
+    connected: bool,
+    known: CompletionNames,
+    theme: ThemeName,
+    leaving: TurnOnExit,
+    /// What the person writes while nothing runs.
+    input: Composer,
+    /// What they write for later, while the session is busy.
+    next: Composer,
+    prompt_history: PromptHistory,
+    completion: Option<Completion>,
+    review: Option<Review>,
+    /// The call that was decided here, and what that leads to before the log says so.
+    decided: Option<(CallId, State)>,
+    question_prompt: Option<QuestionPrompt>,
+    /// Until when keys go nowhere: a question ended while the person was answering it.
+    keys_muted_until: Option<Duration>,
+    /// Questions that were answered here.
+    answered_questions: HashSet<QuestionId>,
+    overlay: Option<Overlay>,
+    /// The colors before others are tried.
+    theme_before: Option<ThemeName>,
+    /// Whether a message of the session that is being opened is to be picked, for another session from there.
+    fork_next: bool,
+    focus: Focus,
+    flash: Option<(String, Duration)>,
+    /// What was sent and has not shown in the log yet.
+    pending_ack: Option<(PendingAck, Duration)>,
+    meter: UsageMeter,
+    /// Messages that wait for the end of the turn.
+    queued: Vec<String>,
+    /// Those of them that were written here.
+    own_queued: Vec<String>,
+    /// Sessions that were left while they ran, and how they stand.
+    background_sessions: Vec<(SessionId, BackgroundStatus)>,
+    /// The list that is open and waits for what is to be in it.
+    pending_list: Option<overlay::ListKind>,
+    /// The item for which old texts were last asked for.
+    recalled_for: Option<ItemId>,
+    /// Whether the last turn ended well with tools used, and the person has done nothing since.
+    done: bool,
+    pausing: bool,
+    /// Whether Ctrl+C was pressed once for this.
+    interrupted: bool,
+    question_interrupted: bool,
+    leave_asked: Option<Duration>,
+    /// How the history is shown.
+    pub history: crate::view::HistoryView,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PendingAck {
+    Turn,
+    Event,
+}
+
+impl App {
+    /// A face that has no session yet.
+    pub fn new(setup: AppOptions) -> Self {
+        Self {
+            transcript: Transcript::new(),
+            session: None,
+            replay_until: Seq(0),
+            rules: Default::default(),
+            policy: OnceCell::new(),
+            catalog: ServiceCatalog::default(),
+            connected: false,
+            known: CompletionNames::default(),
+            theme: setup.theme,
+            leaving: setup.leaving,
+            input: Composer::default(),
+            next: Composer::default(),
+            prompt_history: PromptHistory::default(),
+            completion: None,
+            review: None,
+            decided: None,
+            question_prompt: None,
+            keys_muted_until: None,
+            answered_questions: HashSet::new(),
+            overlay: None,
+            theme_before: None,
+            fork_next: false,
+            focus: Focus::Box,
+            flash: None,
+            pending_ack: None,
+            meter: UsageMeter::new(setup.prices),
+            queued: Vec::new(),
+            own_queued: Vec::new(),
+            background_sessions: Vec::new(),
+            pending_list: None,
+            recalled_for: None,
+            done: false,
+            pausing: false,
+            interrupted: false,
+            question_interrupted: false,
+            leave_asked: None,
+            history: crate::view::HistoryView::default(),
+        }
+    }
+
+    /// The desk is open.
+    pub fn connected(&mut self, catalog: ServiceCatalog) {
+        self.known = CompletionNames {
+            routines: catalog.routines.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
+            hosts: catalog.hosts.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
+        };
+        self.catalog = catalog;
+        self.connected = true;
+    }
+
+    /// Messages of earlier times are known now.
+    pub fn set_prompt_history(&mut self, prompt_history: PromptHistory) {
+        self.prompt_history = prompt_history;
+    }
+
+    /// A session was opened; its log has events up to `last`. Gives what was known of the one before.
+    pub fn opened(&mut self, id: SessionId, last: Seq, spec: &SessionSpec) -> Transcript {
+        let transcript = if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() };
+        let before = std::mem::replace(&mut self.transcript, transcript);
+        if self.flash().is_some_and(|text| text == OPENING) {
+            self.flash = None;
+        }
+        self.background_sessions.retain(|(other, _)| *other != id);
+        self.recalled_for = None;
+        self.own_queued.clear();
+        self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
+        self.policy = OnceCell::new();
+        self.replay_until = last;
+        self.session = Some(id);
+        self.review = None;
+        self.decided = None;
+        self.question_prompt = None;
+        self.answered_questions.clear();
+        self.pending_ack = None;
+        self.meter.begin();
+        self.queued.clear();
+        (self.done, self.pausing, self.interrupted, self.question_interrupted) = Default::default();
+        self.focus = Focus::Box;
+        self.history = crate::view::HistoryView::default();
+        self.move_draft();
+        before
+    }
+
+    /// A session that was left while it ran stands so now; none where it runs no more.
+    pub fn set_background_status(
+        &mut self,
+        id: &SessionId,
+        standing: Option<BackgroundStatus>,
+        now: Duration,
+    ) {
+        if self.session.as_ref() == Some(id) {
+            return;
+        }
+        let known = self.background_sessions.iter().position(|(other, _)| other == id);
+        match (known, standing) {
+            (Some(at), Some(standing)) => self.background_sessions[at].1 = standing,
+            (Some(at), None) => {
+                self.background_sessions.remove(at);
+            }
+            (None, Some(standing)) => self.background_sessions.push((id.clone(), standing)),
+            (None, None) => return,
+        }
+        let text = match standing {
+            Some(BackgroundStatus::Running) if known.is_some() => return,
+            Some(BackgroundStatus::Running) => "the other session goes on; /sessions leads back to it",
+            Some(BackgroundStatus::AwaitingUser) => "another session waits for you; /sessions leads to it",
+            None => "another session is at its end; /sessions leads to it",
+        };
+        self.show_flash(text, now);
+    }
+
+    /// What brings back old texts that the last frame has shown the beginnings of.
+    pub fn backfill(&mut self) -> Option<Backfill> {
+        let id = self.history.truncated_item()?.clone();
+        if self.recalled_for.as_ref() == Some(&id) {
+            return None;
+        }
+        let recall = self.transcript.backfill(&id);
+        self.recalled_for = Some(id);
+        recall
+    }
+
+    /// Old texts were brought back.
+    pub fn recalled(&mut self, items: Vec<Item>) {
+        self.transcript.restore_items(items);
+    }
+
+    /// A session that was asked for could not be opened; one sentence.
+    pub fn open_failed(&mut self, why: String, now: Duration) {
+        self.fork_next = false;
+        self.show_flash(why, now);
+    }
+
+    /// What is known of the session.
+    pub fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    /// The session, once there is one.
+    pub fn session(&self) -> Option<&SessionId> {
+        self.session.as_ref()
+    }
+
+    /// The colors.
+    pub fn theme(&self) -> ThemeName {
+        self.theme
+    }
+
+    /// Where the keys go, where no question stands in front.
+    pub fn focus(&self) -> Focus {
+        self.focus
+    }
+
+    /// The proposal on the screen.
+    pub fn review(&self) -> Option<&Review> {
+        self.review.as_ref()
+    }
+
+    /// The same, to be drawn.
+    pub fn review_mut(&mut self) -> Option<&mut Review> {
+        self.review.as_mut()
+    }
+
+    /// The question of a program on the screen.
+    pub fn question_prompt(&self) -> Option<&QuestionPrompt> {
+        self.question_prompt.as_ref()
+    }
+
+    /// What stands in front of everything.
+    pub fn overlay(&self) -> Option<&Overlay> {
+        self.overlay.as_ref()
+    }
+
+    /// The same, to be drawn.
+    pub fn overlay_mut(&mut self) -> Option<&mut Overlay> {
+        self.overlay.as_mut()
+    }
+
+    /// Whether something cannot go on without the person.
+    pub fn needs_user(&self) -> bool {
+        self.review.is_some() || self.question_prompt.is_some()
+    }
+
+    /// What is offered for the word at the cursor.
+    pub fn completion(&self) -> Option<&Completion> {
+        self.completion.as_ref()
+    }
+
+    /// A remark for a few seconds.
+    pub fn flash(&self) -> Option<&str> {
+        self.flash.as_ref().map(|(text, _)| text.as_str())
+    }
+
+    /// The box that the person writes in now.
+    pub fn composer(&self) -> &Composer {
+        if self.state().is_busy() { &self.next } else { &self.input }
+    }
+
+    /// The same, to be drawn and written in.
+    pub fn composer_mut(&mut self) -> &mut Composer {
+        if self.state().is_busy() { &mut self.next } else { &mut self.input }
+    }
+
+    /// The text of the box in which the person writes while nothing runs.
+    #[cfg(test)]
+    pub(crate) fn written_now(&self) -> String {
+        self.input.text()
+    }
+
+    /// Whether the log is still being read.
+    pub fn is_replaying(&self) -> bool {
+        self.transcript.seq() < self.replay_until
+    }
+
+    /// What the person sees the session do.
+    pub fn state(&self) -> State {
+        if self.is_replaying() {
+            return State::Input;
+        }
+        if matches!(self.pending_ack, Some((PendingAck::Turn, _)))
+            && *self.transcript.phase() == SessionPhase::Idle
+        {
+            return State::Thinking;
+        }
+        match (State::of(&self.transcript), self.transcript.phase(), &self.decided) {
+            (State::ReviewAction, SessionPhase::AwaitingApproval { call }, Some((decided, then)))
+                if call == decided =>
+            {
+                *then
+            }
+            (State::Input, SessionPhase::Idle, _) if self.done => State::Done,
+            (state, ..) => state,
+        }
+    }
+
+    /// The item that the middle pane shows, so that the history need not: the proposal in review, or the output of
+    /// the running tool.
+    pub fn middle(&self) -> Option<ItemId> {
+        match (self.state(), self.transcript.phase()) {
+            (State::ReviewAction, SessionPhase::AwaitingApproval { call }) => {
+                Some(ItemId::Plan(call.clone()))
+            }
+            (State::Executing, SessionPhase::Running { call }) => Some(ItemId::ToolOutput(call.clone())),
+            _ => None,
+        }
+    }
+
+    /// The risk of the command as it would run now.
+    pub fn risk(&self) -> Option<Risk> {
+        let review = self.review.as_ref()?;
+        if review.is_edited() {
+            let policy = self.policy.get_or_init(|| Policy::new(&self.rules.0, &self.rules.1));
+            return Some(policy.risk(&review.command()));
+        }
+        Some(self.transcript.plan(review.call())?.risk.clone())
+    }
+
+    /// Whether the command in review is dangerous as it would run now.
+    pub fn is_dangerous(&self) -> bool {
+        self.risk().is_some_and(|risk| risk.class == RiskClass::Dangerous)
+    }
+
+    /// Takes in what happened.
+    pub fn update(&mut self, update: &Update, now: Duration) {
+        self.announce_closed_question(update, now);
+        let before = self.transcript.phase().clone();
+        self.transcript.apply(update);
+        match update {
+            Update::Logged(logged) => self.logged(logged, now),
+            Update::Delta(delta) => self.meter.delta(delta),
+        }
+        if *self.transcript.phase() != before {
+            self.meter.phase(now);
+        }
+        if self.fork_next && !self.is_replaying() {
+            self.fork_next = false;
+            self.pick_message(now);
+        }
+        self.sync_questions(now);
+        self.move_draft();
+    }
+
+    fn logged(&mut self, logged: &Logged, now: Duration) {
+        let model = self.transcript.session_info().map(|facts| facts.model.to_string()).unwrap_or_default();
+        self.meter.event(&logged.event, &model, now);
+        match &logged.event {
+            Event::SessionOpened { spec } => {
+                self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
+                self.policy = OnceCell::new();
+            }
+            Event::Configured { change: ConfigChange::Rules { dangerous, deny } } => {
+                self.rules.0.extend(dangerous.iter().cloned());
+                self.rules.1.extend(deny.iter().cloned());
+                self.policy = OnceCell::new();
+            }
+            Event::PromptQueued { text } => self.queued.push(text.clone()),
+            Event::TurnStarted { prompt, .. } => {
+                for queued in [&mut self.queued, &mut self.own_queued] {
+                    if let Some(at) = queued.iter().position(|text| text == prompt) {
+                        queued.remove(at);
+                    }
+                }
+                self.done = false;
+            }
+            // Who stops a turn does not want the next one: the session forgets them likewise.
+            Event::HistoryCleared | Event::CancelAsked { .. } => self.forget_queued(),
+            Event::TurnEnded { reason, .. } => {
+                if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
+                    self.forget_queued();
+                }
+                (self.interrupted, self.question_interrupted, self.decided) = Default::default();
+                self.done = *reason == StopReason::EndTurn && self.used_tools();
+            }
+            Event::Configured {
+                change:
+                    ConfigChange::Model(_)
+                    | ConfigChange::Approve(_)
+                    | ConfigChange::Mode(_)
+                    | ConfigChange::ClientTools(_),
+            }
+            | Event::StepStarted { .. }
+            | Event::Replied { .. }
+            | Event::ModelFailed { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::Decided { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolFinished { .. }
+            | Event::Paused { .. }
+            | Event::Resumed
+            | Event::TerminalInput { .. }
+            | Event::Compacted { .. } => {}
+        }
+        if matches!(logged.event, Event::TurnEnded { .. } | Event::Paused { .. }) {
+            self.pausing = false;
+        }
+        if logged.seq > self.replay_until {
+            match (self.pending_ack, &logged.event) {
+                (Some((PendingAck::Turn, _)), Event::TurnStarted { .. } | Event::PromptQueued { .. })
+                | (Some((PendingAck::Event, _)), _) => self.pending_ack = None,
+                (Some((PendingAck::Turn, _)) | None, _) => {}
+            }
+        } else {
+            self.done = false;
+        }
+    }
+
+    /// Messages that waited are dropped by the session; those that were written here are in the box again.
+    fn forget_queued(&mut self) {
+        self.queued.clear();
+        let mut texts = std::mem::take(&mut self.own_queued);
+        if self.is_replaying() || texts.is_empty() {
+            return;
+        }
+        let composer = self.composer_mut();
+        if !composer.is_empty() {
+            texts.push(composer.take());
+        }
+        composer.set(&texts.join("\n"));
+    }
+
+    /// Whether the turn that ran last used tools.
+    fn used_tools(&self) -> bool {
+        let items = self.transcript.items().rev().skip_while(|item| matches!(item.body, ItemBody::End(_)));
+        items
+            .take_while(|item| !matches!(item.body, ItemBody::End(_)))
+            .any(|item| matches!(item.body, ItemBody::ToolOutput(_)))
+    }
+
+    /// What is written belongs to the box of the state: nothing of it is lost when the session begins or ends to be
+    /// busy.
+    fn move_draft(&mut self) {
+        let busy = self.state().is_busy();
+        let (from, to) =
+            if busy { (&mut self.input, &mut self.next) } else { (&mut self.next, &mut self.input) };
+        if from.is_empty() {
+            return;
+        }
+        if to.is_empty() {
+            std::mem::swap(from, to);
+        } else {
+            let text = from.take();
+            to.to_end();
+            to.paste(&format!("\n{text}"));
+        }
+    }
+
+    /// Opens what the person is asked, and closes what nobody waits for any more.
+    fn sync_questions(&mut self, now: Duration) {
+        if self.is_replaying() {
+            return;
+        }
+        self.sync_review(now);
+        let open = match self.transcript.phase() {
+            SessionPhase::Stopping => None,
+            SessionPhase::Idle
+            | SessionPhase::Thinking { .. }
+            | SessionPhase::AwaitingApproval { .. }
+            | SessionPhase::Running { .. }
+            | SessionPhase::Paused { .. } => self
+                .transcript
+                .questions()
+                .iter()
+                .find(|question| !self.answered_questions.contains(&question.id)),
+        };
+        match (open, &self.question_prompt) {
+            (Some(question), Some(question_prompt)) if question_prompt.id() == question.id => {}
+            // A proposal that a person reads is not taken from under their fingers.
+            (Some(_), _)
+                if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Deciding) => {}
+            (Some(question), _) => self.question_prompt = Some(QuestionPrompt::of(question)),
+            (None, Some(question_prompt)) => {
+                // The rest of what was being typed is for nobody: it may be a secret.
+                self.keys_muted_until =
+                    question_prompt.is_begun().then_some(now + key_debounce::TYPING_DEBOUNCE);
+                self.question_prompt = None;
+                self.reset_debounce();
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn sync_review(&mut self, now: Duration) {
+        let waiting = match (self.transcript.waiting(), &self.decided) {
+            (Some(plan), Some((decided, _))) if plan.call.id == *decided => None,
+            (waiting, _) => waiting,
+        };
+        match (waiting, &self.review) {
+            (Some(plan), Some(review)) if review.call() == &plan.call.id => {}
+            (Some(plan), _) => {
+                self.review = Some(Review::of(plan));
+                self.focus = Focus::Box;
+                self.completion = None;
+            }
+            (None, Some(review)) => {
+                let text = self.transcript.plan(review.call()).and_then(decision_message);
+                self.review = None;
+                if let Some(text) = text {
+                    self.show_flash(text, now);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Says who answered a question that was on the screen.
+    fn announce_closed_question(&mut self, update: &Update, now: Duration) {
+        let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return };
+        if self.answered_questions.remove(id)
+            || self.question_prompt.as_ref().is_none_or(|question_prompt| question_prompt.id() != *id)
+        {
+            return;
+        }
+        let Some(question) = self.question(*id) else { return };
+        let text = match by {
+            Some(by) => format!("{by} answered {}", question.from),
+            None => format!("{} no longer waits for an answer", question.from),
+        };
+        self.show_flash(text, now);
+    }
+
+    fn question(&self, id: QuestionId) -> Option<&Question> {
+        self.transcript.questions().iter().find(|question| question.id == id)
+    }
+
+    /// The session did not take what was sent.
+    pub fn failed(&mut self, sentence: String, now: Duration) {
+        self.pending_ack = None;
+        self.decided = None;
+        self.show_flash(sentence, now);
+        self.sync_questions(now);
+        self.move_draft();
+    }
+
+    /// Draws the history.
+    pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
+        let middle = self.middle();
+        self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
+    }
+
+    /// Draws the history with what the middle would show.
+    pub fn draw_whole_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
+        self.history.draw(&self.transcript, None, theme, area, buffer);
+    }
+
+    /// A frame with all this was made; it is not on the screen yet.
+    pub fn note_rendered(&mut self) {
+        if self.overlay.is_some() {
+            return;
+        }
+        if let Some(question_prompt) = &mut self.question_prompt {
+            question_prompt.debounce.note_rendered();
+        } else if let Some(review) = &mut self.review {
+            review.debounce.note_rendered();
+        }
+    }
+
+    /// Something else is on the screen: what is asked has to be seen again before a key is an answer.
+    pub fn reset_debounce(&mut self) {
+        if let Some(question_prompt) = &mut self.question_prompt {
+            question_prompt.debounce = key_debounce::KeyDebounce::default();
+        }
+        if let Some(review) = &mut self.review {
+            review.debounce = key_debounce::KeyDebounce::default();
+        }
+    }
+
+    /// The newest frame is on the screen.
+    pub fn note_displayed(&mut self, now: Duration) {
+        if self.overlay.is_some() {
+            return;
+        }
+        if let Some(question_prompt) = &mut self.question_prompt {
+            question_prompt.debounce.note_displayed(now);
+        } else if let Some(review) = &mut self.review {
+            review.debounce.note_displayed(now);
+        }
+    }
+
+    /// Whether what is asked was on the screen long enough for a key to be an answer.
+    pub fn accepts_answers(&self, now: Duration) -> bool {
+        let debounce = match (&self.question_prompt, &self.review) {
+            (Some(question_prompt), _) => question_prompt.debounce,
+            (None, Some(review)) => review.debounce,
+            (None, None) => return true,
+        };
+        debounce.is_over(now)
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Duration) {
+        if self.flash.as_ref().is_some_and(|(_, until)| *until <= now) {
+            self.flash = None;
+        }
+        if self.pending_ack.is_some_and(|(_, since)| since + EXPECT <= now) {
+            self.pending_ack = None;
+            self.move_draft();
+        }
+        if self.leave_asked.is_some_and(|until| until <= now) {
+            self.leave_asked = None;
+        }
+    }
+
+    /// When something changes on the screen by itself; none while nothing moves.
+    pub fn next_change(&self, now: Duration) -> Option<Duration> {
+        let spins = self.activity(now).is_some_and(|activity| activity.moves).then_some(now + status::SPIN);
+        let flash = self.flash.as_ref().map(|(_, until)| *until);
+        let pending_ack = self.pending_ack.map(|(_, since)| since + EXPECT);
+        let debounce = match (&self.question_prompt, &self.review) {
+            (Some(question_prompt), _) => question_prompt.debounce.blocked_until(now),
+            (None, Some(review)) => review.debounce.blocked_until(now),
+            (None, None) => None,
+        };
+        [spins, flash, pending_ack, debounce, self.leave_asked].into_iter().flatten().min()
+    }
+
+    /// Tells the person something for a few seconds.
+    pub fn show_flash(&mut self, text: impl Into<String>, now: Duration) {
+        self.flash = Some((text.into(), now + FLASH));
+    }
+
+    fn expect(&mut self, what: PendingAck, now: Duration) {
+        self.pending_ack = Some((what, now));
+    }
+
+    fn send_expecting(&mut self, input: Input, what: PendingAck, now: Duration) -> Vec<Action> {
+        self.expect(what, now);
+        vec![Action::Send(input)]
+    }
+
+    /// Stops what runs.
+    fn stop(&mut self) -> Vec<Action> {
+        self.transcript.stopping();
+        (self.pending_ack, self.flash) = (None, None);
+        self.review = None;
+        self.question_prompt = None;
+        self.move_draft();
+        vec![Action::Send(Input::Cancel)]
+    }
+
+    fn decide(&mut self, call: CallId, decision: sysop_core::event::Decision, now: Duration) -> Vec<Action> {
+        self.decided = Some((call.clone(), State::after(&decision)));
+        // A remark about this proposal is none about the next.
+        (self.review, self.flash) = (None, None);
+        self.meter.phase(now);
+        self.sync_questions(now);
+        self.move_draft();
+        vec![Action::Send(Input::Decision { call, decision, by: BY.to_owned() })]
+    }
+}
+
+/// Who answered a proposal elsewhere.
+fn decision_message(plan: &sysop_core::transcript::Plan) -> Option<String> {
+    match &plan.state {
+        PlanState::Allowed { by: Decider::Person(by), .. }
+        | PlanState::Rejected { by: Decider::Person(by), .. }
+            if by == BY =>
+        {
+            None
+        }
+        PlanState::Allowed { .. } | PlanState::Rejected { .. } => ui_text::decision_summary(plan, BY),
+        PlanState::Waiting => None,
+    }
+}

@@ -1,0 +1,165 @@
+//! One set of editing keys for every box that a person writes in.
+#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Style;
+use ratatui_textarea::{CursorMove, TextArea, WrapMode};
+use sysop_core::text::visible_text;
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+/// How many changes can be taken back.
+const UNDO_MAX: usize = 1_000;
+
+/// What a key did to a box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EditResult {
+    /// It changed the text.
+    Changed,
+    /// It moved the cursor.
+    Moved,
+    /// It means nothing here.
+    Nothing,
+}
+
+/// An empty box that wraps its lines.
+pub(super) fn area(text: &str) -> TextArea<'static> {
+    let mut area = TextArea::new(text.split('\n').map(str::to_owned).collect());
+    area.set_wrap_mode(WrapMode::Glyph);
+    area.set_cursor_line_style(Style::default());
+    area.set_max_histories(UNDO_MAX);
+    area.move_cursor(CursorMove::Bottom);
+    area.move_cursor(CursorMove::End);
+    area
+}
+
+/// The text of a box.
+pub(super) fn text(area: &TextArea<'_>) -> String {
+    area.lines().join("\n")
+}
+
+/// Puts another text in the place of the whole; can be taken back.
+pub(super) fn replace(area: &mut TextArea<'_>, text: &str) {
+    let yank = area.yank_text();
+    area.select_all();
+    if !area.cut() {
+        area.cancel_selection();
+    }
+    area.set_yank_text(yank);
+    area.insert_str(text);
+}
+
+/// How many rows the text takes in so many columns.
+pub fn rows(area: &TextArea<'_>, columns: u16) -> u16 {
+    let columns = usize::from(columns.max(1));
+    let rows: usize = area.lines().iter().map(|line| rows_of(line, columns)).sum();
+    u16::try_from(rows).unwrap_or(u16::MAX)
+}
+
+fn rows_of(line: &str, columns: usize) -> usize {
+    let (mut rows, mut used) = (1, 0);
+    for sign in line.graphemes(true) {
+        let width = if sign == "\t" { 4 } else { sign.width() };
+        if used + width > columns {
+            rows += 1;
+            used = 0;
+        }
+        used += width;
+    }
+    // The cursor stands behind the last sign.
+    rows + usize::from(used >= columns)
+}
+
+/// Whether a key begins another line in a box where Enter does something else.
+pub(super) fn is_newline(key: KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Enter => key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT),
+        KeyCode::Char('j') => key.modifiers == KeyModifiers::CONTROL,
+        _ => false,
+    }
+}
+
+/// Does what a key says.
+pub(super) fn key(area: &mut TextArea<'_>, key: KeyEvent) -> EditResult {
+    if is_newline(key) {
+        area.insert_newline();
+        return EditResult::Changed;
+    }
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    let alt = key.modifiers.contains(KeyModifiers::ALT);
+    match (key.code, control, alt) {
+        (KeyCode::Char(sign), false, false) => {
+            area.insert_char(sign);
+            EditResult::Changed
+        }
+        (KeyCode::Char(letter), true, false) => control_key(area, letter),
+        (KeyCode::Char(letter), false, true) => alt_key(area, letter),
+        (KeyCode::Backspace, false, false) => changed(area.delete_char()),
+        (KeyCode::Backspace, ..) => changed(area.delete_word()),
+        (KeyCode::Delete, false, false) => changed(area.delete_next_char()),
+        (KeyCode::Delete, ..) => changed(area.delete_next_word()),
+        (KeyCode::Left, false, false) => moved(area, CursorMove::Back),
+        (KeyCode::Left, ..) => moved(area, CursorMove::WordBack),
+        (KeyCode::Right, false, false) => moved(area, CursorMove::Forward),
+        (KeyCode::Right, ..) => moved(area, CursorMove::WordForward),
+        (KeyCode::Up, ..) => moved(area, CursorMove::Up),
+        (KeyCode::Down, ..) => moved(area, CursorMove::Down),
+        (KeyCode::Home, ..) => moved(area, CursorMove::Head),
+        (KeyCode::End, ..) => moved(area, CursorMove::End),
+        _ => EditResult::Nothing,
+    }
+}
+
+fn control_key(area: &mut TextArea<'_>, letter: char) -> EditResult {
+    match letter {
+        'a' => moved(area, CursorMove::Head),
+        'e' => moved(area, CursorMove::End),
+        'b' => moved(area, CursorMove::Back),
+        'f' => moved(area, CursorMove::Forward),
+        'd' => changed(area.delete_next_char()),
+        'h' => changed(area.delete_char()),
+        'k' => changed(area.delete_line_by_end()),
+        'u' => changed(area.delete_line_by_head()),
+        'w' => changed(area.delete_word()),
+        'y' => changed(area.paste()),
+        // Terminals send Ctrl+_ and Ctrl+/ as what crossterm calls Ctrl+7.
+        '7' | '_' | '/' => changed(area.undo()),
+        _ => EditResult::Nothing,
+    }
+}
+
+fn alt_key(area: &mut TextArea<'_>, letter: char) -> EditResult {
+    match letter {
+        'b' => moved(area, CursorMove::WordBack),
+        'f' => moved(area, CursorMove::WordForward),
+        'd' => changed(area.delete_next_word()),
+        'u' => changed(area.undo()),
+        'r' => changed(area.redo()),
+        _ => EditResult::Nothing,
+    }
+}
+
+fn changed(did: bool) -> EditResult {
+    if did { EditResult::Changed } else { EditResult::Moved }
+}
+
+fn moved(area: &mut TextArea<'_>, to: CursorMove) -> EditResult {
+    area.move_cursor(to);
+    EditResult::Moved
+}
+
+/// Takes out of a text what a box would hide or obey: control characters but line ends and tabs, and what changes
+/// the direction of writing.
+pub(super) fn strip_control(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let hides = |sign: char| {
+        (sign.is_control() && sign != '\n' && sign != '\t')
+            || matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().filter(|sign| !hides(*sign)).collect()
+}
+
+/// Takes out of a command all that a box would hide, so that what is seen in it is what runs.
+pub(super) fn strip_invisible(command: &str) -> String {
+    visible_text(&strip_control(command))
+}

@@ -1,0 +1,271 @@
+//! Other programs on the person's terminal: their editor for a draft, their pager for a long text.
+//!
+//! The face leaves the screen, waits for the program, and takes the screen again; sessions go on meanwhile. A draft is
+//! in a file that only its owner reads, and that stays there when something goes wrong with the editor or with us.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sysop_core::style::StyleRuns;
+use sysop_core::text::neutralize;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, Command};
+
+use crate::screen::{ProcessSignal, Screen, TerminalEvents, stop};
+
+/// The largest draft that is read back, in bytes.
+pub const DRAFT_BYTES_MAX: usize = 1024 * 1024;
+/// What is used where the person names no editor.
+const EDITOR: &str = "vi";
+/// What is used where the person names no pager.
+const PAGER: &str = "less -R";
+
+/// What came of editing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EditorResult {
+    /// The text as it is now, without the last end of line.
+    Text(String),
+    /// The editor said that the text is not to be used (it ended with another code than 0); the old one stays.
+    Unchanged,
+    /// Something went wrong; the old text stays. One sentence, which names the draft if there is something in it.
+    Failed(String),
+}
+
+/// Drafts so far, so that each has a name of its own.
+static DRAFTS: AtomicU32 = AtomicU32::new(0);
+
+/// Lets the person edit a text in their editor, `editor` being its command line. `ending` is that of the draft's name
+/// (`md`, `sh`), by which editors know how to color it.
+///
+/// # Errors
+/// Where the terminal is gone.
+pub async fn edit(
+    screen: &mut Screen,
+    events: &mut TerminalEvents,
+    editor: Option<&OsStr>,
+    folder: &Path,
+    ending: &str,
+    text: &str,
+) -> io::Result<EditorResult> {
+    let draft = match draft(folder, ending, text) {
+        Ok(draft) => draft,
+        Err(error) => {
+            return Ok(EditorResult::Failed(format!(
+                "no draft can be written in {} ({error})",
+                folder.display()
+            )));
+        }
+    };
+    let line = editor.unwrap_or(OsStr::new(EDITOR));
+    let mut command = match command(line) {
+        Ok(command) => command,
+        Err(why) => {
+            remove(&draft);
+            return Ok(EditorResult::Failed(why));
+        }
+    };
+    command.arg(&draft);
+    Ok(match run(screen, events, command, None).await? {
+        Err(error) => {
+            remove(&draft);
+            EditorResult::Failed(format!(
+                "the editor `{}` does not start ({error}); set $EDITOR",
+                shown(line)
+            ))
+        }
+        Ok(status) if status.success() => match read_back(&draft) {
+            Ok(text) => {
+                remove(&draft);
+                EditorResult::Text(text)
+            }
+            Err(why) => EditorResult::Failed(format!("{why}; it is kept in {}", draft.display())),
+        },
+        Ok(status) if status.code().is_some() => {
+            remove(&draft);
+            EditorResult::Unchanged
+        }
+        Ok(status) => EditorResult::Failed(format!(
+            "the editor was ended ({status}); the draft is kept in {}",
+            draft.display()
+        )),
+    })
+}
+
+/// Shows a text in the person's pager, `pager` being its command line; one sentence where that fails. Control
+/// sequences in it are shown, not obeyed; where the pager is `less`, its looks are drawn.
+///
+/// # Errors
+/// Where the terminal is gone.
+pub async fn page(
+    screen: &mut Screen,
+    events: &mut TerminalEvents,
+    pager: Option<&OsStr>,
+    text: &str,
+    styles: &StyleRuns,
+) -> io::Result<Result<(), String>> {
+    let line = pager.unwrap_or(OsStr::new(PAGER));
+    let mut command = match command(line) {
+        Ok(command) => command,
+        Err(why) => return Ok(Err(why)),
+    };
+    let colors = Path::new(command.as_std().get_program()).file_name() == Some(OsStr::new("less"));
+    if colors {
+        command.arg("-R");
+    }
+    let text = if colors { colored(text, styles) } else { neutralize(text).into_owned() };
+    // What a pager ends with says nothing about the text: `less` ends with 2 where it was interrupted.
+    let ended = run(screen, events, command, Some(text)).await?;
+    Ok(ended
+        .map(drop)
+        .map_err(|error| format!("the pager `{}` does not start ({error}); set $PAGER", shown(line))))
+}
+
+/// A text that is safe to show, with its looks as sequences that end with each line.
+fn colored(text: &str, styles: &StyleRuns) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (piece, look) in styles.runs(text) {
+        let parameters = look.legible().to_sgr();
+        for line in neutralize(piece).split_inclusive('\n') {
+            let (letters, end) = line.strip_suffix('\n').map_or((line, ""), |letters| (letters, "\n"));
+            if parameters.is_empty() || letters.is_empty() {
+                out.push_str(line);
+            } else {
+                write!(out, "\x1b[{parameters}m{letters}\x1b[0m{end}").expect("a string takes all");
+            }
+        }
+    }
+    out
+}
+
+fn shown(line: &OsStr) -> String {
+    neutralize(&line.to_string_lossy()).into_owned()
+}
+
+/// A program by its command line.
+fn command(line: &OsStr) -> Result<Command, String> {
+    let words = line.to_str().and_then(|line| shell_words::split(line).ok()).unwrap_or_default();
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(format!("`{}` is no command line", shown(line)));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(command)
+}
+
+/// Writes a draft that only its owner can read.
+fn draft(folder: &Path, ending: &str, text: &str) -> io::Result<PathBuf> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let (process, mut options) = (std::process::id(), std::fs::OpenOptions::new());
+    options.write(true).create_new(true).mode(0o600);
+    loop {
+        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("draft-{process}-{number}.{ending}"));
+        match options.open(&path) {
+            Ok(mut file) => {
+                file.write_all(text.as_bytes())?;
+                return Ok(path);
+            }
+            // Kept by an earlier process of the same number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn read_back(draft: &Path) -> Result<String, String> {
+    let cannot = |error: &dyn std::fmt::Display| format!("the draft cannot be read back ({error})");
+    let file = std::fs::File::open(draft).map_err(|error| cannot(&error))?;
+    let mut bytes = Vec::new();
+    let most = u64::try_from(DRAFT_BYTES_MAX).unwrap_or(u64::MAX);
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
+    if bytes.len() > DRAFT_BYTES_MAX {
+        return Err(format!("the draft is longer than {} KiB", DRAFT_BYTES_MAX / 1024));
+    }
+    let mut text = String::from_utf8(bytes).map_err(|_| "the draft is no text in UTF-8".to_owned())?;
+    if text.ends_with('\n') {
+        text.truncate(text.len() - if text.ends_with("\r\n") { 2 } else { 1 });
+    }
+    Ok(text)
+}
+
+fn remove(draft: &Path) {
+    // An editor may have removed it.
+    let _ = std::fs::remove_file(draft);
+}
+
+/// Lends the terminal to a program until it ends; the inner error says that it did not start.
+async fn run(
+    screen: &mut Screen,
+    events: &mut TerminalEvents,
+    mut command: Command,
+    input: Option<String>,
+) -> io::Result<io::Result<ExitStatus>> {
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    screen.restore();
+    let ended = match command.spawn() {
+        Ok(mut child) => {
+            let feeder = child.stdin.take().zip(input).map(|(mut pipe, text)| {
+                tokio::spawn(async move {
+                    // A pager that is left early takes no more.
+                    let _ = pipe.write_all(text.as_bytes()).await;
+                })
+            });
+            let ended = wait(&mut child, events).await;
+            if let Some(feeder) = feeder {
+                feeder.abort();
+            }
+            ended
+        }
+        Err(error) => Err(error),
+    };
+    screen.take()?;
+    Ok(ended)
+}
+
+/// Waits for a program that has the terminal, and does what signals ask of both meanwhile.
+async fn wait(child: &mut Child, events: &mut TerminalEvents) -> io::Result<ExitStatus> {
+    loop {
+        let request = tokio::select! {
+            ended = child.wait() => return ended,
+            request = events.next_signal() => request,
+        };
+        let signal = match request {
+            // Ctrl+C and Ctrl+\ are for the program, which has got them too.
+            ProcessSignal::Interrupt | ProcessSignal::Quit | ProcessSignal::Continued => continue,
+            ProcessSignal::Suspend => {
+                stop(events).await?;
+                continue;
+            }
+            ProcessSignal::Terminate => Signal::TERM,
+            ProcessSignal::Hangup => Signal::HUP,
+        };
+        events.put_back(request);
+        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(pid) = pid {
+            // It may have ended by itself.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_core::text::split_styles;
+
+    use super::colored;
+
+    #[test]
+    fn a_pager_gets_colors_and_nothing_else() {
+        let (text, styles) = split_styles("a\x1b[31mred\nred\x1b[0m \x1b]0;t\x07\x1b[2Jb\n");
+        assert_eq!(colored(&text, &styles), "a\x1b[31mred\x1b[0m\n\x1b[31mred\x1b[0m b\n");
+        assert_eq!(colored("\x1b[2J", &styles), "\\x1b\x1b[31m[2J\x1b[0m");
+    }
+}

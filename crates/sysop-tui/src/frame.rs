@@ -1,0 +1,431 @@
+//! The layout: which part of the screen shows what, and the parts that are no history: proposal, question, live
+//! output, the box, the two lines around it.
+
+mod help;
+mod layout;
+mod middle_pane;
+
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use ratatui_textarea::TextArea;
+
+pub use self::layout::{COLUMNS_MIN, ROWS_MIN, Regions, regions};
+use crate::app::{App, Focus, OFFERED_MAX, Overlay, ReviewMode, State, Tone};
+use crate::picker::PickerStyle;
+use crate::screen::Hyperlink;
+use crate::terminal_pane::TerminalPane;
+use crate::view::cells::{truncate, width};
+use crate::view::theme::{StyleRole, Theme};
+use crate::view::{Span, TextRow, link};
+
+/// Columns before the text of the box.
+const SIGN_COLUMNS: u16 = 2;
+/// What is between the parts of a line.
+const DOT: &str = " · ";
+/// From how many rows on the history ends with a free one.
+const AIRY_ROWS_MIN: u16 = 10;
+/// Columns of the names in a list of completions.
+const NAME_COLUMNS_MAX: usize = 28;
+
+/// Draws everything but the session's terminal.
+pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, now: Duration) {
+    let theme = Theme::new(app.theme());
+    let area = frame.area();
+    if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
+        TextRow::of("a larger window, please", theme.style(StyleRole::Warn)).draw(
+            frame.buffer_mut(),
+            area.x,
+            area.y,
+            area.width,
+        );
+        app.reset_debounce();
+        return;
+    }
+    let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
+    let middle = middle_pane::MiddlePane::of(app, theme, area);
+    let regions = regions(area, middle.rows(), box_rows(app, columns));
+    let air = u16::from(regions.history.height >= AIRY_ROWS_MIN);
+    let history = Rect { height: regions.history.height - air, ..regions.history };
+    app.draw_history(theme, history, frame.buffer_mut());
+    let mut cursor = None;
+    if let Some(area) = regions.middle {
+        cursor = middle.draw(app, theme, area, frame);
+    }
+    rule(app, theme, regions.rule, frame.buffer_mut(), now);
+    cursor = draw_box(app, theme, regions.input, frame).or(cursor);
+    status(app, theme, regions.status, frame.buffer_mut(), now);
+    offers(app, theme, &regions, frame.buffer_mut());
+    if let Some(overlay) = app.overlay_mut() {
+        let free = Rect { height: regions.status.y - area.y, ..area };
+        cursor = match overlay {
+            Overlay::Help(first) => {
+                *first = help::draw(theme, free, *first, frame.buffer_mut());
+                None
+            }
+            Overlay::Picker { picker, .. } => {
+                picker.draw(picker.popup_area(free), frame.buffer_mut(), &picker_style(theme))
+            }
+            Overlay::Form { form, .. } => {
+                form.draw(form.popup_area(free), frame.buffer_mut(), &picker_style(theme))
+            }
+        };
+    }
+    if let Some(cursor) = cursor {
+        frame.set_cursor_position(cursor);
+    }
+    take_links(frame.buffer_mut(), links);
+    app.note_rendered();
+}
+
+/// Draws the session's terminal beside or below the history, or on all of a small screen; and a line that says whose
+/// turn it is.
+pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>) {
+    let theme = Theme::new(app.theme());
+    let area = frame.area();
+    let rows = area.height.saturating_sub(1);
+    let parts = layout::pane_regions(Rect { height: rows, ..area });
+    if let Some((history, border)) = parts.history {
+        let beside = border.height > border.width;
+        // What is written does not touch a border at its right.
+        let width = history.width.saturating_sub(u16::from(beside));
+        app.draw_whole_history(theme, Rect { width, ..history }, frame.buffer_mut());
+        take_links(frame.buffer_mut(), links);
+        let sign = if beside { "│" } else { "─" };
+        for at in border.positions() {
+            frame.buffer_mut()[at].set_symbol(sign).set_style(theme.style(StyleRole::Dim));
+        }
+    }
+    let cursor = pane.draw(parts.pane, frame.buffer_mut());
+    let transcript = app.transcript();
+    let host = transcript.session_info().map_or("", |facts| facts.host.as_str());
+    let mut row = TextRow::of("─ ", theme.style(StyleRole::Dim));
+    // What waits for the person is behind the terminal.
+    let waits = match (app.question_prompt(), app.review()) {
+        (Some(question_prompt), _) => Some(format!("{} asks", question_prompt.question().from)),
+        (None, Some(_)) => Some("a proposal waits for you".to_owned()),
+        (None, None) => None,
+    };
+    if let Some(waits) = waits {
+        row.push(Span::new(&format!("{waits} · "), theme.style(StyleRole::Warn)));
+    }
+    row.push(Span::new(&pane.status(host, transcript.holder()), theme.style(StyleRole::Text)));
+    row.push(Span::new(" ", Style::new()));
+    let columns = usize::from(area.width);
+    row.push(Span::new(&"─".repeat(columns.saturating_sub(row.width())), theme.style(StyleRole::Dim)));
+    let row = truncate(&row.spans, columns, theme.style(StyleRole::Dim));
+    row.draw(frame.buffer_mut(), area.x, area.y + rows, area.width);
+    if let Some(cursor) = cursor {
+        frame.set_cursor_position(cursor);
+    }
+}
+
+/// The rows of the middle, as text.
+#[cfg(test)]
+pub(crate) fn middle_of(app: &App, columns: u16, rows: u16) -> Vec<String> {
+    middle_pane::MiddlePane::of(app, Theme::new(app.theme()), Rect::new(0, 0, columns, rows)).text()
+}
+
+/// How lists look.
+fn picker_style(theme: Theme) -> PickerStyle {
+    PickerStyle {
+        text: theme.style(StyleRole::Text),
+        dim: theme.style(StyleRole::Dim),
+        matched: theme.style(StyleRole::Sign),
+        selected: theme.style(StyleRole::Chosen),
+        border: theme.style(StyleRole::Dim),
+        title: theme.style(StyleRole::Title),
+    }
+}
+
+/// Takes the addresses out of the cells: they get to the terminal by another way.
+fn take_links(buffer: &mut Buffer, links: &mut Vec<Hyperlink>) {
+    let area = buffer.area;
+    for y in area.top()..area.bottom() {
+        for x in area.left()..area.right() {
+            let cell = &mut buffer[(x, y)];
+            if !cell.symbol().starts_with('\u{1b}') {
+                continue;
+            }
+            let (shown, address) = link::shown(cell.symbol());
+            let (shown, address) = (shown.to_owned(), address.map(str::to_owned));
+            cell.set_symbol(&shown);
+            cell.set_diff_option(ratatui::buffer::CellDiffOption::None);
+            let Some(address) = address else { continue };
+            let wide = u16::try_from(width(&shown)).unwrap_or(1).max(1);
+            match links.last_mut() {
+                Some(last) if last.address == address && last.area.y == y && last.area.right() == x => {
+                    last.area.width += wide;
+                }
+                Some(_) | None => links.push(Hyperlink { area: Rect::new(x, y, wide, 1), address }),
+            }
+        }
+    }
+}
+
+/// Rows that the box wants.
+fn box_rows(app: &App, columns: u16) -> u16 {
+    match (app.question_prompt(), app.review()) {
+        (Some(_), _) => 1,
+        (None, Some(review)) if review.mode() == ReviewMode::Rejecting => 1,
+        (None, _) => app.composer().rows(columns),
+    }
+}
+
+fn tone_role(tone: Tone) -> StyleRole {
+    match tone {
+        Tone::Plain => StyleRole::Text,
+        Tone::Dim => StyleRole::Dim,
+        Tone::Host => StyleRole::Strong,
+        Tone::Busy => StyleRole::Sign,
+        Tone::Good => StyleRole::Good,
+        Tone::Warn => StyleRole::Warn,
+    }
+}
+
+/// The line above the box: what is waited for, or a remark; and what the keys do.
+fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
+    let columns = usize::from(area.width);
+    let mut left = TextRow::default();
+    let (said, keys) = (app.flash(), keys(app, now));
+    match (said, app.activity(now)) {
+        (Some(text), _) => left.push(Span::new(text, theme.style(StyleRole::Warn))),
+        (None, Some(activity)) => {
+            left.push(Span::new(&format!("{} ", activity.sign), theme.style(tone_role(activity.tone))));
+            left.push(Span::new(
+                &activity.text,
+                theme.style(if activity.moves { StyleRole::Text } else { tone_role(activity.tone) }),
+            ));
+        }
+        (None, None) => {}
+    }
+    let line = theme.style(StyleRole::Dim);
+    let mut row = TextRow::default();
+    if left.spans.is_empty() {
+        row.push(Span::new("─", line));
+    } else {
+        row.push(Span::new("─ ", line));
+        for span in truncate(&left.spans, columns.saturating_sub(4), line).spans {
+            row.push(span);
+        }
+        row.push(Span::new(" ", line));
+    }
+    let room = columns.saturating_sub(row.width() + 4);
+    let hint = hint(fitting(&keys, room), theme);
+    let filler =
+        columns.saturating_sub(row.width() + if hint.spans.is_empty() { 0 } else { hint.width() + 3 });
+    row.push(Span::new(&"─".repeat(filler), line));
+    if !hint.spans.is_empty() {
+        row.push(Span::new(" ", line));
+        hint.spans.into_iter().for_each(|span| row.push(span));
+        row.push(Span::new(" ─", line));
+    }
+    row.draw(buffer, area.x, area.y, area.width);
+}
+
+/// As many of the keys as there is room for, the most important first.
+fn fitting<'a>(keys: &'a [&'a str], room: usize) -> &'a [&'a str] {
+    let mut used = 0;
+    let fits = keys.iter().enumerate().take_while(|(at, key)| {
+        used += width(key) + if *at > 0 { width(DOT) } else { 0 };
+        used <= room
+    });
+    &keys[..fits.count()]
+}
+
+/// The keys in a row: the key itself, and more softly what it does.
+fn hint(keys: &[&str], theme: Theme) -> TextRow {
+    let mut row = TextRow::default();
+    for (at, key) in keys.iter().enumerate() {
+        let (name, does) = key.split_once(' ').unwrap_or((key, ""));
+        row.push(Span::new(if at > 0 { DOT } else { "" }, theme.style(StyleRole::Dim)));
+        row.push(Span::new(name, theme.style(StyleRole::Text)));
+        row.push(Span::new(&format!(" {does}"), theme.style(StyleRole::Dim)));
+    }
+    row
+}
+
+/// What the keys do now, the most important first; nothing while they do not count yet.
+fn keys(app: &App, now: Duration) -> Vec<&'static str> {
+    if !app.accepts_answers(now) {
+        return Vec::new();
+    }
+    if let Some(question_prompt) = app.question_prompt() {
+        return if question_prompt.is_doubtful() {
+            vec!["y a secret", "n no secret", "Esc refuses"]
+        } else {
+            vec!["Enter answers", "Esc refuses"]
+        };
+    }
+    if app.focus() == Focus::Cards {
+        return vec!["Enter unfolds", "o whole", "Esc back", "↑↓ others"];
+    }
+    if let Some(review) = app.review() {
+        return match review.mode() {
+            ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
+            ReviewMode::Deciding if review.is_editable() => {
+                vec!["Enter run", "r reject", "i edit", "a session", "Esc cancel", "e editor"]
+            }
+            ReviewMode::Deciding => vec!["Enter run", "r reject", "a session", "Esc cancel"],
+            ReviewMode::Editing if !review.is_whole() => {
+                vec!["Enter reads", "Esc done", "Alt+Enter new line", "Alt+u undo"]
+            }
+            ReviewMode::Editing => vec!["Enter run", "Esc done", "Alt+Enter new line", "Alt+u undo"],
+            ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
+        };
+    }
+    if !app.history.follows() {
+        return vec!["End follows"];
+    }
+    match app.state() {
+        State::Thinking | State::Executing | State::Finalizing => vec!["Esc stops", "Ctrl+P pauses"],
+        State::ReviewAction | State::Input | State::Done => Vec::new(),
+    }
+}
+
+/// The line below the box: how the session stands.
+fn status(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
+    let columns = usize::from(area.width);
+    let mut parts = app.status(now);
+    let total = |parts: &[crate::app::StatusSegment]| -> usize {
+        2 + parts.iter().map(|part| width(&part.text)).sum::<usize>() + 3 * parts.len().saturating_sub(1)
+    };
+    while total(&parts) > columns {
+        let Some(last) = parts.iter().map(|part| part.rank).max().filter(|rank| *rank > 0) else { break };
+        let Some(at) = parts.iter().rposition(|part| part.rank == last) else { break };
+        parts.remove(at);
+    }
+    let mut row = TextRow::of("  ", Style::new());
+    for (at, part) in parts.iter().enumerate() {
+        if at > 0 {
+            row.push(Span::new(DOT, theme.style(StyleRole::Dim)));
+        }
+        row.push(Span::new(&part.text, theme.style(tone_role(part.tone))));
+    }
+    let hint = "? keys";
+    let room = columns.saturating_sub(row.width() + 2);
+    if room > hint.len() && !app.is_working() && app.composer().is_empty() {
+        row.push(Span::new(&" ".repeat(room - hint.len()), Style::new()));
+        row.push(Span::new(hint, theme.style(StyleRole::Dim)));
+    }
+    truncate(&row.spans, columns, theme.style(StyleRole::Dim)).draw(buffer, area.x, area.y, area.width);
+}
+
+/// The box that the person writes in; gives the place of the cursor.
+fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> Option<Position> {
+    let text = Rect { x: area.x + SIGN_COLUMNS, width: area.width - SIGN_COLUMNS, ..area };
+    let sign = |frame: &mut Frame<'_>, sign: &str, ink: StyleRole| {
+        TextRow::of(sign, theme.style(ink)).draw(frame.buffer_mut(), area.x, area.y, SIGN_COLUMNS);
+    };
+    let in_front = app.overlay().is_some();
+    if let Some(question_prompt) = app.question_prompt() {
+        sign(frame, "› ", StyleRole::Warn);
+        let shown = question_prompt.shown().unwrap_or_default().to_owned();
+        let hint = match (question_prompt.is_doubtful(), question_prompt.shown()) {
+            (true, _) => "is this a prompt for a password or another secret? y or n",
+            (false, None) => "what you type is not shown",
+            (false, Some(_)) => "",
+        };
+        let line = if shown.is_empty() {
+            TextRow::of(hint, theme.style(StyleRole::Dim))
+        } else {
+            tail(&shown, text.width, theme)
+        };
+        line.draw(frame.buffer_mut(), text.x, text.y, text.width);
+        let at = u16::try_from(width(&shown)).unwrap_or(u16::MAX).min(text.width.saturating_sub(1));
+        return Some(Position::new(text.x + at, text.y));
+    }
+    if let Some(review) = app.review_mut()
+        && review.mode() == ReviewMode::Rejecting
+    {
+        sign(frame, "✗ ", StyleRole::Warn);
+        return Some(write_area(
+            review.reason_mut(),
+            "a word to the model; may be empty",
+            theme,
+            text,
+            frame,
+        ));
+    }
+    let writes = app.review().is_none() && app.focus() == Focus::Box && !in_front;
+    sign(frame, "› ", if writes { StyleRole::Sign } else { StyleRole::Dim });
+    let placeholder = match app.state() {
+        State::ReviewAction => "",
+        State::Thinking | State::Executing | State::Finalizing => "a message for when this is done",
+        State::Input | State::Done => "say what you want; / for commands",
+    };
+    let at = write_area(app.composer_mut().area_mut(), placeholder, theme, text, frame);
+    writes.then_some(at)
+}
+
+/// The end of a line that is longer than its place.
+fn tail(text: &str, columns: u16, theme: Theme) -> TextRow {
+    let spans = [Span::new(text, theme.style(StyleRole::Text))];
+    let rows = crate::view::cells::wrap_exact(&spans, usize::from(columns.saturating_sub(1)).max(1));
+    rows.into_iter().next_back().unwrap_or_default()
+}
+
+/// Draws a box in which the person writes; gives the place of the cursor.
+fn write_area(
+    area: &mut TextArea<'static>,
+    placeholder: &str,
+    theme: Theme,
+    place: Rect,
+    frame: &mut Frame<'_>,
+) -> Position {
+    area.set_style(theme.style(StyleRole::Text));
+    // The terminal's own cursor is where the person looks.
+    area.set_cursor_style(Style::new());
+    area.set_selection_style(theme.style(StyleRole::Chosen));
+    for y in place.top()..place.bottom() {
+        TextRow::default().draw(frame.buffer_mut(), place.x, y, place.width);
+    }
+    if area.is_empty() {
+        let placeholder = [Span::new(placeholder, theme.style(StyleRole::Dim))];
+        let row = truncate(&placeholder, usize::from(place.width), theme.style(StyleRole::Dim));
+        row.draw(frame.buffer_mut(), place.x, place.y, place.width);
+        return Position::new(place.x, place.y);
+    }
+    frame.render_widget(&*area, place);
+    let (cursor, (top, left)) = (area.screen_cursor(), area.scroll_offset());
+    let within = |at: usize, first: u16, most: u16| {
+        u16::try_from(at).unwrap_or(u16::MAX).saturating_sub(first).min(most.saturating_sub(1))
+    };
+    Position::new(
+        place.x + within(cursor.col, left, place.width),
+        place.y + within(cursor.row, top, place.height),
+    )
+}
+
+/// What the word at the cursor can become, above the box.
+fn offers(app: &App, theme: Theme, regions: &Regions, buffer: &mut Buffer) {
+    let Some(completion) = app.completion() else { return };
+    let room = regions.rule.y.saturating_sub(regions.history.y);
+    let shown = completion.offers.len().min(OFFERED_MAX).min(usize::from(room));
+    let first = completion.chosen.map_or(0, |at| (at + 1).saturating_sub(shown));
+    let offers = &completion.offers[first..first + shown];
+    let names = offers.iter().map(|offer| width(&offer.name)).max().unwrap_or(0).min(NAME_COLUMNS_MAX);
+    let top = regions.rule.y - u16::try_from(shown).unwrap_or(0);
+    for (at, offer) in offers.iter().enumerate() {
+        let chosen = completion.chosen == Some(first + at);
+        let style = theme.style(if chosen { StyleRole::Chosen } else { StyleRole::Text });
+        let sign = if chosen { "▸ " } else { "  " };
+        let gap = names.saturating_sub(width(&offer.name)) + 2;
+        let mut row = TextRow::from(vec![Span::new(&format!("{sign}{}", offer.name), style)]);
+        if !offer.description.is_empty() {
+            row.push(Span::new(&" ".repeat(gap), Style::new()));
+            row.push(Span::new(&offer.description, theme.style(StyleRole::Dim)));
+        }
+        let y = top + u16::try_from(at).unwrap_or(0);
+        let columns = usize::from(regions.rule.width);
+        truncate(&row.spans, columns, theme.style(StyleRole::Dim)).draw(
+            buffer,
+            regions.rule.x,
+            y,
+            regions.rule.width,
+        );
+    }
+}

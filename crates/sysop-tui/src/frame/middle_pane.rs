@@ -1,0 +1,281 @@
+//! The middle of the screen: a proposal in review, a program's question, or the output of what runs.
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use sysop_core::policy::{Finding, Risk, RiskClass};
+use sysop_core::question::Question;
+use sysop_core::transcript::{ItemBody, Plan, SessionInfo, ToolOutput};
+use sysop_core::ui_text;
+
+use super::{DOT, write_area};
+use crate::app::{App, ReviewMode};
+use crate::view::cells::{exact, hang, truncate, width, wrap};
+use crate::view::theme::{StyleRole, Theme};
+use crate::view::{Span, TextRow};
+
+/// The most characters of a program's prompt that are shown: its beginning and its end.
+const PROMPT_CHARS_MAX: usize = 4_000;
+/// The most rows of live output, of a screen's thirds.
+const LIVE_ROWS_MAX: u16 = 16;
+/// Columns that the text stands in from the left.
+const INDENT: u16 = 2;
+
+/// What the middle shows, laid out for a width.
+pub(super) enum MiddlePane {
+    /// Nothing.
+    Hidden,
+    /// Rows below a title.
+    Rows { title: TextRow, rows: Vec<TextRow>, content: MiddleContent },
+    /// A command that is being changed: rows above it, how many rows it wants, rows below it.
+    Editing { title: TextRow, above: Vec<TextRow>, wants: u16, below: Vec<TextRow> },
+}
+
+/// What rows are, and so which of them are seen where there is no room for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MiddleContent {
+    /// To be read to its end before it is answered.
+    Proposal,
+    /// The beginning counts.
+    Question,
+    /// The end counts.
+    Live,
+}
+
+impl MiddlePane {
+    pub(super) fn of(app: &App, theme: Theme, area: Rect) -> Self {
+        let columns = usize::from(area.width.saturating_sub(INDENT).max(1));
+        if let Some(question_prompt) = app.question_prompt() {
+            return question(question_prompt.question(), theme, columns);
+        }
+        let facts = app.transcript().session_info();
+        if let (Some(review), Some(facts)) = (app.review(), facts)
+            && let Some(plan) = app.transcript().plan(review.call())
+        {
+            let risk = app.risk().unwrap_or_default();
+            let title = proposal_title(plan, review.is_edited(), facts, theme);
+            if review.mode() == ReviewMode::Editing {
+                let wants =
+                    crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
+                let above = reason_rows(plan, theme, columns);
+                return Self::Editing { title, above, wants, below: risk_rows(plan, &risk, theme, columns) };
+            }
+            let command = review.command();
+            let rows = proposal_rows(plan, &command, &risk, facts, theme, columns);
+            return Self::Rows { title, rows, content: MiddleContent::Proposal };
+        }
+        let live = app.middle().and_then(|id| app.transcript().item(&id));
+        match live.map(|item| &item.body) {
+            Some(ItemBody::ToolOutput(output)) if !output.tail.is_empty() => {
+                let most = usize::from((area.height / 3).clamp(1, LIVE_ROWS_MAX));
+                Self::Rows {
+                    title: live_title(output, theme),
+                    rows: crate::view::output::live_rows(output, columns, most, theme),
+                    content: MiddleContent::Live,
+                }
+            }
+            Some(_) | None => Self::Hidden,
+        }
+    }
+
+    /// The rows that are read, as text.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> Vec<String> {
+        match self {
+            Self::Hidden => Vec::new(),
+            Self::Rows { rows, .. } => rows.iter().map(TextRow::text).collect(),
+            Self::Editing { above, below, .. } => above.iter().chain(below).map(TextRow::text).collect(),
+        }
+    }
+
+    /// How many rows it wants.
+    pub(super) fn rows(&self) -> u16 {
+        let count = |rows: &[TextRow]| u16::try_from(rows.len()).unwrap_or(u16::MAX);
+        match self {
+            Self::Hidden => 0,
+            Self::Rows { rows, .. } => count(rows).max(1).saturating_add(1),
+            Self::Editing { above, wants, below, .. } => {
+                count(above).saturating_add(*wants).saturating_add(count(below)).saturating_add(1)
+            }
+        }
+    }
+
+    /// Draws it; gives the place of the cursor, where it is here.
+    pub(super) fn draw(
+        &self,
+        app: &mut App,
+        theme: Theme,
+        area: Rect,
+        frame: &mut Frame<'_>,
+    ) -> Option<Position> {
+        let (title, is_high) = match self {
+            Self::Hidden => return None,
+            Self::Rows { title, .. } | Self::Editing { title, .. } => (title, area.height > 1),
+        };
+        let mut area = area;
+        if is_high {
+            titled(title, theme, area.width).draw(frame.buffer_mut(), area.x, area.y, area.width);
+            area = Rect { y: area.y + 1, height: area.height - 1, ..area };
+        }
+        match self {
+            Self::Hidden => None,
+            Self::Rows { rows, content, .. } => {
+                let (count, page) = (u16::try_from(rows.len()).unwrap_or(u16::MAX), area.height);
+                let first = match content {
+                    MiddleContent::Question => 0,
+                    MiddleContent::Live => count.saturating_sub(page),
+                    MiddleContent::Proposal => {
+                        app.review_mut().map_or(0, |review| review.set_viewport(count, page))
+                    }
+                };
+                draw_rows(rows.iter().skip(usize::from(first)), area, frame);
+                None
+            }
+            Self::Editing { above, wants, below, .. } => {
+                // The command first, then its risk, then the reason.
+                let command = (*wants).clamp(1, area.height);
+                let below_rows = u16::try_from(below.len()).unwrap_or(0).min(area.height - command);
+                let above_rows =
+                    u16::try_from(above.len()).unwrap_or(0).min(area.height - command - below_rows);
+                let part = |y: u16, height: u16| Rect { y: area.y + y, height, ..area };
+                draw_rows(above.iter(), part(0, above_rows), frame);
+                let place = part(above_rows, command);
+                for y in place.top()..place.bottom() {
+                    let sign = if y == place.top() { "  $ " } else { "    " };
+                    TextRow::of(sign, theme.style(StyleRole::Sign)).draw(
+                        frame.buffer_mut(),
+                        place.x,
+                        y,
+                        place.width,
+                    );
+                }
+                draw_rows(below.iter(), part(above_rows + command, below_rows), frame);
+                let indent = (INDENT + 2).min(place.width.saturating_sub(1));
+                let place = Rect { x: place.x + indent, width: place.width - indent, ..place };
+                let review = app.review_mut()?;
+                review.set_editor_rows(*wants, command);
+                Some(write_area(review.area_mut(), "", theme, place, frame))
+            }
+        }
+    }
+}
+
+fn draw_rows<'a>(rows: impl Iterator<Item = &'a TextRow>, area: Rect, frame: &mut Frame<'_>) {
+    let indent = INDENT.min(area.width.saturating_sub(1));
+    let mut rows = rows;
+    for y in area.top()..area.bottom() {
+        TextRow::default().draw(frame.buffer_mut(), area.x, y, area.width);
+        if let Some(row) = rows.next() {
+            row.draw(frame.buffer_mut(), area.x + indent, y, area.width - indent);
+        }
+    }
+}
+
+/// A title in a line across the screen.
+fn titled(title: &TextRow, theme: Theme, columns: u16) -> TextRow {
+    let (line, columns) = (theme.style(StyleRole::Dim), usize::from(columns));
+    let mut row = TextRow::of("─ ", line);
+    for span in truncate(&title.spans, columns.saturating_sub(4), line).spans {
+        row.push(span);
+    }
+    row.push(Span::new(" ", line));
+    row.push(Span::new(&"─".repeat(columns.saturating_sub(row.width())), line));
+    row
+}
+
+fn proposal_title(plan: &Plan, edited: bool, facts: &SessionInfo, theme: Theme) -> TextRow {
+    let mut row = TextRow::of("Run this?", theme.style(StyleRole::Title));
+    if edited {
+        row.push(Span::new("  edited", theme.style(StyleRole::Warn)));
+    }
+    let (host, root) = facts.place_of(&plan.call.name);
+    let place = format!("  {}{DOT}{} in {root}", plan.call.name, ui_text::host_summary(host));
+    row.push(Span::new(&place, theme.style(StyleRole::Dim)));
+    row
+}
+
+fn reason_rows(plan: &Plan, theme: Theme, columns: usize) -> Vec<TextRow> {
+    let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());
+    lines.flat_map(|line| wrap(&[Span::new(line, theme.style(StyleRole::Text))], columns)).collect()
+}
+
+fn proposal_rows(
+    plan: &Plan,
+    command: &str,
+    risk: &Risk,
+    facts: &SessionInfo,
+    theme: Theme,
+    columns: usize,
+) -> Vec<TextRow> {
+    let mut rows = reason_rows(plan, theme, columns);
+    let (host, _) = facts.place_of(&plan.call.name);
+    if ui_text::is_fleet(host) {
+        // What one answer starts on many hosts must not be overlooked.
+        let text = format!("on {}", ui_text::place(host));
+        rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
+    }
+    if !rows.is_empty() {
+        rows.push(TextRow::default());
+    }
+    rows.extend(crate::view::plan::preview_rows(plan, command, &risk.findings, theme, columns));
+    rows.push(TextRow::default());
+    rows.extend(risk_rows(plan, risk, theme, columns));
+    rows
+}
+
+/// What is known of its risk, and what "for this session" would cover.
+fn risk_rows(plan: &Plan, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
+    let (sign, ink) = match risk.class {
+        RiskClass::ReadOnly => ("✓ ", StyleRole::Good),
+        RiskClass::Changes => ("• ", StyleRole::Text),
+        RiskClass::Opaque => ("! ", StyleRole::Warn),
+        RiskClass::Dangerous => ("⚠ ", StyleRole::Bad),
+    };
+    let mut text = ui_text::class(risk.class).to_owned();
+    let mut seen: Vec<&Finding> = Vec::new();
+    for finding in risk.findings.iter().filter(|finding| finding.class == risk.class) {
+        if seen.iter().all(|known| known.why != finding.why) {
+            text.push_str(if seen.is_empty() { ": " } else { ", " });
+            text.push_str(&finding.why);
+            seen.push(finding);
+        }
+    }
+    let sign = Span::new(sign, theme.style(ink));
+    let gap = Span::new(&" ".repeat(width(sign.text())), Style::new());
+    let lines = wrap(&[Span::new(&text, theme.style(ink))], columns.saturating_sub(2));
+    let mut rows = hang(lines, &sign, &gap);
+    if let Some(grant) = &plan.covers {
+        let text = format!("a allows for this session: {}", ui_text::covers(grant));
+        rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Dim))], columns));
+    }
+    rows
+}
+
+fn question(question: &Question, theme: Theme, columns: usize) -> MiddlePane {
+    let title = TextRow::of(&format!("{} asks", question.from), theme.style(StyleRole::Warn));
+    let (plain, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
+    // Indented below a line of ours, so that it cannot be taken for one.
+    let gap = Span::new("  ", Style::new());
+    let rows = shortened(question.prompt.trim())
+        .split(['\n', '\r'])
+        .flat_map(|line| wrap(&exact(line, plain, odd), columns.saturating_sub(2)))
+        .map(|row| row.with_prefix(gap.clone()))
+        .collect();
+    MiddlePane::Rows { title, rows, content: MiddleContent::Question }
+}
+
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= PROMPT_CHARS_MAX {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(PROMPT_CHARS_MAX / 2).collect();
+    let tail: String = text.chars().skip(count - PROMPT_CHARS_MAX / 2).collect();
+    format!("{head}\n… {} characters are not shown …\n{tail}", count - PROMPT_CHARS_MAX)
+}
+
+fn live_title(output: &ToolOutput, theme: Theme) -> TextRow {
+    let mut row = TextRow::of(&output.tool, theme.style(StyleRole::Title));
+    row.push(Span::new("  output so far", theme.style(StyleRole::Dim)));
+    row
+}

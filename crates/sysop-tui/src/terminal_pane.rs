@@ -1,0 +1,288 @@
+//! The session's terminal as a pane: its live screen, and keys for it.
+//!
+//! The person's first key takes the control of the terminal from the agent; Ctrl+] or Ctrl+T gives it back at once. What
+//! is typed goes to the terminal and nowhere else: it may be a secret.
+
+mod grid;
+mod keys;
+
+use std::sync::Arc;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::widgets::{Clear, Widget as _};
+use sysop_core::text::neutralize_line;
+use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
+
+use self::grid::Grid;
+use crate::screen::Mouse;
+
+/// Bytes of output that are taken in at once, before the person's keys have their turn: some 3 ms of work.
+const OUTPUT_BATCH_BYTES_MAX: usize = 256 * 1024;
+/// Rows that a turn of the wheel scrolls.
+const WHEEL_ROWS: i32 = 3;
+
+/// The session's terminal, as one person has it before them. It is left when it is dropped.
+pub struct TerminalPane {
+    terminal: Arc<dyn Terminal>,
+    /// The name of the person.
+    by: String,
+    state: State,
+    /// The size of the pane.
+    size: Option<TerminalSize>,
+    /// Where it was drawn last.
+    area: Rect,
+}
+
+enum State {
+    /// It is being opened, which may take a connection.
+    Opening(BoxFuture<'static, Result<TerminalView, String>>),
+    /// It is there.
+    Open { live: BoxStream<'static, TerminalOutput>, grid: Box<Grid> },
+    /// It cannot be opened, or has ended, with this sentence; what was seen last.
+    Over(String, Option<Box<Grid>>),
+}
+
+/// What came of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaneKeyResult {
+    /// It was typed, or scrolled.
+    Consumed,
+    /// It gives the control back: the pane is done with.
+    Released,
+    /// The pane has no use for it.
+    Ignored,
+}
+
+impl TerminalPane {
+    /// The terminal of a session, for the person of this name. Opens it if need be.
+    pub fn new(terminal: Arc<dyn Terminal>, by: &str) -> Self {
+        let its = Arc::clone(&terminal);
+        let state = State::Opening(async move { its.watch().await }.boxed());
+        Self { terminal, by: by.to_owned(), state, size: None, area: Rect::ZERO }
+    }
+
+    /// Waits until something is to be drawn anew, and takes it in. May be dropped at any time; waits for ever when the
+    /// terminal is over.
+    pub async fn next_change(&mut self) {
+        match &mut self.state {
+            State::Opening(opening) => {
+                let opened = opening.await;
+                self.opened(opened);
+            }
+            State::Open { live, grid } => {
+                let until = grid.synchronized_until();
+                let patience = async {
+                    match until {
+                        Some(until) => tokio::time::sleep_until(until.into()).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let output = tokio::select! {
+                    output = live.next() => output,
+                    () = patience => return grid.end_synchronized_update(),
+                };
+                self.consume_output(output);
+            }
+            State::Over(..) => std::future::pending().await,
+        }
+    }
+
+    /// Why it is over, in one sentence; none while it is there.
+    pub fn end_reason(&self) -> Option<&str> {
+        match &self.state {
+            State::Over(why, _) => Some(why),
+            State::Opening(_) | State::Open { .. } => None,
+        }
+    }
+
+    /// Takes a key.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all keys but a few are the program's")]
+    pub fn key(&mut self, key: KeyEvent) -> PaneKeyResult {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if control && matches!(key.code, KeyCode::Char(']' | 't')) {
+            self.terminal.release(&self.by);
+            return PaneKeyResult::Released;
+        }
+        let State::Open { grid, .. } = &mut self.state else {
+            // Nothing can be typed into; the one wish that is left is to get away from it.
+            let leaves = key.code == KeyCode::Esc || (control && key.code == KeyCode::Char('c'));
+            return if leaves { PaneKeyResult::Released } else { PaneKeyResult::Ignored };
+        };
+        let page = i32::from(self.area.height.saturating_sub(1).max(1));
+        let shift = key.modifiers.contains(KeyModifiers::SHIFT);
+        match key.code {
+            KeyCode::PageUp if shift || !grid.is_alternate_screen() => grid.scroll(page),
+            KeyCode::PageDown if shift || grid.scrolled() > 0 => grid.scroll(-page),
+            _ => match keys::key(key, grid.modes()) {
+                Some(bytes) => {
+                    grid.scroll_to_end();
+                    self.terminal.input(&self.by, &bytes);
+                }
+                None => return PaneKeyResult::Ignored,
+            },
+        }
+        PaneKeyResult::Consumed
+    }
+
+    /// Takes a paste.
+    pub fn paste(&mut self, text: &str) {
+        if let State::Open { grid, .. } = &mut self.state {
+            grid.scroll_to_end();
+            self.terminal.input(&self.by, &keys::paste(text, grid.modes()));
+        }
+    }
+
+    /// Takes what the mouse did on the whole screen; whether it was over the pane.
+    pub fn mouse(&mut self, event: MouseEvent) -> bool {
+        let at = Position { x: event.column, y: event.row };
+        let State::Open { grid, .. } = &mut self.state else { return self.area.contains(at) };
+        if !self.area.contains(at) {
+            return false;
+        }
+        let row = grid.first_row(self.area.height) + usize::from(at.y - self.area.y);
+        let cell = (at.x - self.area.x, u16::try_from(row).unwrap_or(u16::MAX));
+        let rows = match event.kind {
+            MouseEventKind::ScrollUp => WHEEL_ROWS,
+            MouseEventKind::ScrollDown => -WHEEL_ROWS,
+            MouseEventKind::Down(_)
+            | MouseEventKind::Up(_)
+            | MouseEventKind::Drag(_)
+            | MouseEventKind::Moved
+            | MouseEventKind::ScrollLeft
+            | MouseEventKind::ScrollRight => 0,
+        };
+        if let Some(bytes) = keys::mouse(event, cell, grid.modes()) {
+            self.terminal.input(&self.by, &bytes);
+        } else if rows != 0 && grid.is_alternate_screen() {
+            // A pager that knows no mouse is scrolled by its arrows, as terminals do.
+            let code = if rows > 0 { KeyCode::Up } else { KeyCode::Down };
+            let arrow = keys::key(KeyEvent::new(code, KeyModifiers::NONE), grid.modes()).unwrap_or_default();
+            self.terminal.input(&self.by, &arrow.repeat(WHEEL_ROWS.unsigned_abs() as usize));
+        } else if rows != 0 {
+            grid.scroll(rows);
+        }
+        true
+    }
+
+    /// What it wants of the mouse: its wheel, and what the program in it wants.
+    pub fn mouse_mode(&self) -> Mouse {
+        match &self.state {
+            State::Open { grid, .. } => grid.modes().mouse.max(Mouse::Clicks),
+            State::Opening(_) | State::Over(..) => Mouse::Clicks,
+        }
+    }
+
+    /// How many rows above its end it is scrolled.
+    pub fn scrolled(&self) -> usize {
+        match &self.state {
+            State::Open { grid, .. } => grid.scrolled(),
+            State::Opening(_) | State::Over(..) => 0,
+        }
+    }
+
+    /// One line about it: who types, and which key gives it back. `holder` is who has the control, as the transcript
+    /// knows it.
+    pub fn status(&self, host: &str, holder: Option<&str>) -> String {
+        let mut line = format!("terminal of {}", neutralize_line(host));
+        match holder {
+            Some(holder) if holder == self.by => line.push_str(" · you type"),
+            Some(holder) => line.push_str(&format!(" · {} types", neutralize_line(holder))),
+            None => {}
+        }
+        match self.scrolled() {
+            0 => line.push_str(" · Ctrl+] gives it back"),
+            rows => line.push_str(&format!(" · {rows} rows up, PgDn comes back")),
+        }
+        line
+    }
+
+    /// Draws it, with its own colors; gives where the cursor belongs. The terminal takes the size of the area.
+    pub fn draw(&mut self, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+        let area = area.intersection(buffer.area);
+        self.fit(area);
+        Clear.render(area, buffer);
+        let (text, grid) = match &self.state {
+            State::Open { grid, .. } => return grid.draw(area, buffer),
+            State::Opening(_) => ("the terminal is being opened …".to_owned(), None),
+            State::Over(why, grid) => (neutralize_line(why).into_owned(), grid.as_ref()),
+        };
+        if let Some(grid) = grid {
+            grid.draw(area, buffer);
+            buffer.set_style(area, Style::new().add_modifier(Modifier::DIM));
+        }
+        if let Some(y) = area.bottom().checked_sub(1).filter(|y| *y >= area.y) {
+            Clear.render(Rect { y, height: 1, ..area }, buffer);
+            buffer.set_stringn(area.x, y, &text, area.width.into(), Style::reset());
+        }
+        None
+    }
+
+    fn fit(&mut self, area: Rect) {
+        self.area = area;
+        let size = TerminalSize { columns: area.width, rows: area.height };
+        if !area.is_empty() && self.size != Some(size) {
+            self.size = Some(size);
+            self.terminal.resize(size);
+        }
+    }
+
+    fn opened(&mut self, opened: Result<TerminalView, String>) {
+        self.state = match opened {
+            Ok(TerminalView { size, picture, live }) => {
+                State::Open { live, grid: Box::new(Grid::new(size, &picture)) }
+            }
+            Err(why) => State::Over(why, None),
+        };
+        // It may have been opened after it was told its size.
+        if let Some(size) = self.size {
+            self.terminal.resize(size);
+        }
+    }
+
+    /// Takes in what came, and what more is there already.
+    fn consume_output(&mut self, first: Option<TerminalOutput>) {
+        let State::Open { live, grid } = &mut self.state else { return };
+        let mut next = Some(first);
+        let mut room = OUTPUT_BATCH_BYTES_MAX;
+        let why = loop {
+            match next {
+                Some(Some(TerminalOutput::Bytes(bytes))) => {
+                    grid.feed(&bytes);
+                    room = room.saturating_sub(bytes.len());
+                }
+                Some(Some(TerminalOutput::Redrawn(picture))) => {
+                    grid.redraw(&picture);
+                    room = room.saturating_sub(picture.len());
+                }
+                Some(Some(TerminalOutput::Resized(size))) => grid.resize(size),
+                Some(Some(TerminalOutput::Ended(why))) => break why,
+                Some(None) => break "the terminal was closed".to_owned(),
+                None => return,
+            }
+            if room == 0 {
+                return;
+            }
+            next = live.next().now_or_never();
+        };
+        let last = std::mem::replace(&mut self.state, State::Over(why.clone(), None));
+        if let State::Open { grid, .. } = last {
+            self.state = State::Over(why, Some(grid));
+        }
+        self.terminal.release(&self.by);
+    }
+}
+
+impl Drop for TerminalPane {
+    fn drop(&mut self) {
+        self.terminal.release(&self.by);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,398 @@
+//! Markdown as it streams. A text is cut into chunks that no later text can change; a finished chunk is laid out
+//! once, and only the open one again as it grows. Rows are the same however the text came in pieces.
+//!
+//! A chunk is a paragraph, a heading, a table, a quote, one item of a list with all that is in it, or a line of a code
+//! block. What is inside a chunk is CommonMark (with tables, tasks and strikethrough); what would reach over chunks,
+//! such as the definition of a link at the end of the text, is shown as it is written.
+
+mod blocks;
+mod line;
+mod table;
+
+use ratatui::style::Style;
+
+use self::line::{CodeFence, LineStart};
+use super::cells::{Span, TextRow, truncate, width, wrap_exact};
+use super::code::{Highlighter, Language};
+use super::theme::{StyleRole, Theme};
+
+/// A line longer than this many bytes is read in parts.
+const LINE_BYTES_MAX: usize = 4 * 1024;
+/// A chunk longer than this many bytes ends at the next line.
+const CHUNK_BYTES_MAX: usize = 8 * 1024;
+/// Below this many columns code has no gutter.
+const GUTTER_COLUMNS_MIN: usize = 8;
+
+/// A text laid out, to which more text comes.
+#[derive(Debug, Clone)]
+pub struct MarkdownDocument {
+    markdown_style: MarkdownStyle,
+    /// The text that was read so far, whole lines only, to notice when another text takes its place.
+    read: String,
+    parser: ChunkParser,
+    rows: Vec<TextRow>,
+    tail: Vec<TextRow>,
+    settled: bool,
+}
+
+/// What all parts of a document are laid out on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MarkdownStyle {
+    /// Cells of a row.
+    pub(super) columns: usize,
+    /// Colors.
+    pub(super) theme: Theme,
+    /// The style of plain text.
+    pub(super) base: Style,
+}
+
+impl MarkdownStyle {
+    pub(super) fn style(&self, role: StyleRole) -> Style {
+        self.base.patch(self.theme.style(role))
+    }
+
+    pub(super) fn narrower(&self, by: usize) -> Self {
+        Self { columns: self.columns.saturating_sub(by).max(1), ..*self }
+    }
+}
+
+/// What has come before the place where it reads.
+#[derive(Debug, Clone, Default)]
+struct ChunkParser {
+    open: OpenBlock,
+    /// What the last finished chunk was.
+    last: Option<ChunkKind>,
+    /// Whether there was an empty line since.
+    blank: bool,
+    /// The number of the next item, and what stands behind it.
+    next: Option<(u64, char)>,
+}
+
+#[derive(Debug, Clone, Default)]
+enum OpenBlock {
+    #[default]
+    Nothing,
+    Chunk(Chunk),
+    Code(CodeFence, Highlighter),
+}
+
+#[derive(Debug, Clone)]
+struct Chunk {
+    kind: ChunkKind,
+    /// Where it begins in the text.
+    start: usize,
+    /// Where its last line that is not empty ends.
+    end: usize,
+    /// The code block within an item that is open.
+    fence: Option<CodeFence>,
+    /// Whether its last line is empty.
+    blank: bool,
+    /// Whether it goes on where a long one was cut.
+    cut: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChunkKind {
+    Paragraph,
+    Heading,
+    Rule,
+    Quote,
+    /// An item of a list: its place in the row, where its text begins, its number.
+    Item {
+        indent: usize,
+        content: usize,
+        number: Option<(u64, char)>,
+    },
+    Code,
+}
+
+impl MarkdownDocument {
+    /// A document without text.
+    pub fn new(columns: usize, theme: Theme, base: Style) -> Self {
+        let markdown_style = MarkdownStyle { columns: columns.max(1), theme, base };
+        let (rows, tail) = (Vec::new(), Vec::new());
+        Self {
+            markdown_style,
+            read: String::new(),
+            parser: ChunkParser::default(),
+            rows,
+            tail,
+            settled: false,
+        }
+    }
+
+    /// Lays out a whole text.
+    pub fn of(text: &str, columns: usize, theme: Theme, base: Style) -> Self {
+        let mut document = Self::new(columns, theme, base);
+        document.update(text);
+        document
+    }
+
+    /// Lays out the text, of which what was laid out before is usually the beginning.
+    pub fn update(&mut self, text: &str) {
+        if self.settled || !text.starts_with(self.read.as_str()) {
+            *self =
+                Self::new(self.markdown_style.columns, self.markdown_style.theme, self.markdown_style.base);
+        }
+        let mut at = self.read.len();
+        while let Some(length) = whole_line(&text[at..]) {
+            self.parser.line(text, at, at + length, &self.markdown_style, &mut self.rows);
+            at += length;
+        }
+        self.read.push_str(&text[self.read.len()..at]);
+        self.tail.clear();
+        let mut parser = self.parser.clone();
+        if at < text.len() {
+            parser.line(text, at, text.len(), &self.markdown_style, &mut self.tail);
+        }
+        parser.finish(text, &self.markdown_style, &mut self.tail);
+    }
+
+    /// Says that no more text comes, and forgets what only more text would need.
+    pub fn settle(&mut self) {
+        self.read = String::new();
+        self.rows.append(&mut self.tail);
+        self.settled = true;
+    }
+
+    /// How many of the rows may still change.
+    pub fn open_rows(&self) -> usize {
+        self.tail.len()
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len() + self.tail.len()
+    }
+
+    /// Whether there is nothing to see.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One row.
+    pub fn row(&self, at: usize) -> Option<&TextRow> {
+        self.rows.get(at).or_else(|| self.tail.get(at.checked_sub(self.rows.len())?))
+    }
+}
+
+/// How many bytes the first line takes, its end included; none where it may still grow. A long line ends after its
+/// last blank before the limit.
+fn whole_line(text: &str) -> Option<usize> {
+    let head = &text.as_bytes()[..text.len().min(LINE_BYTES_MAX)];
+    if let Some(at) = head.iter().position(|b| *b == b'\n') {
+        return Some(at + 1);
+    }
+    if text.len() <= LINE_BYTES_MAX {
+        return None;
+    }
+    let limit = text.floor_char_boundary(LINE_BYTES_MAX);
+    Some(text[..limit].rfind(' ').filter(|at| *at > LINE_BYTES_MAX / 2).map_or(limit, |at| at + 1))
+}
+
+impl ChunkParser {
+    /// Reads the line between two places of the text.
+    fn line(
+        &mut self,
+        text: &str,
+        start: usize,
+        end: usize,
+        markdown_style: &MarkdownStyle,
+        out: &mut Vec<TextRow>,
+    ) {
+        let line = &text[start..end];
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        match &mut self.open {
+            OpenBlock::Code(fence, highlighter) => {
+                if fence.closed_by(line) {
+                    self.open = OpenBlock::Nothing;
+                    (self.last, self.blank) = (Some(ChunkKind::Code), false);
+                } else {
+                    code_rows(fence.content(line), highlighter, markdown_style, out);
+                }
+            }
+            OpenBlock::Chunk(chunk) => {
+                if chunk.goes_on(line) {
+                    chunk.blank = line.trim().is_empty();
+                    if !chunk.blank {
+                        chunk.end = end;
+                    }
+                    if end - chunk.start > CHUNK_BYTES_MAX {
+                        self.cut(text, end, markdown_style, out);
+                    }
+                    return;
+                }
+                self.finish(text, markdown_style, out);
+                self.begin(text, line, (start, end), markdown_style, out);
+            }
+            OpenBlock::Nothing => self.begin(text, line, (start, end), markdown_style, out),
+        }
+    }
+
+    fn begin(
+        &mut self,
+        text: &str,
+        line: &str,
+        (start, end): (usize, usize),
+        markdown_style: &MarkdownStyle,
+        out: &mut Vec<TextRow>,
+    ) {
+        if line.trim().is_empty() {
+            self.blank = true;
+            return;
+        }
+        let kind = match line::start(line) {
+            LineStart::CodeFence(fence, language) => {
+                self.gap(ChunkKind::Code, out);
+                if !language.is_empty() {
+                    let label =
+                        [gutter(markdown_style), Span::new(language, markdown_style.style(StyleRole::Dim))];
+                    out.push(truncate(&label, markdown_style.columns, markdown_style.style(StyleRole::Dim)));
+                }
+                self.open = OpenBlock::Code(fence, Highlighter::new(Language::named(language)));
+                return;
+            }
+            LineStart::Heading => ChunkKind::Heading,
+            LineStart::Rule => ChunkKind::Rule,
+            LineStart::Quote => ChunkKind::Quote,
+            LineStart::Item { indent, content, number } => {
+                ChunkKind::Item { indent, content, number: self.number(number) }
+            }
+            LineStart::Text => ChunkKind::Paragraph,
+        };
+        let mut chunk = Chunk { kind, start, end, fence: None, blank: false, cut: false };
+        if let ChunkKind::Item { content, .. } = kind {
+            chunk.fence = line.get(content..).and_then(line::fence).map(|(fence, _)| fence);
+        }
+        self.open = OpenBlock::Chunk(chunk);
+        if matches!(kind, ChunkKind::Heading | ChunkKind::Rule) {
+            self.finish(text, markdown_style, out);
+        }
+    }
+
+    /// The number of an item: the next one where its list goes on, whatever is written.
+    fn number(&self, written: Option<(u64, char)>) -> Option<(u64, char)> {
+        let (number, sign) = written?;
+        match self.next {
+            Some((next, same)) if same == sign => Some((next, sign)),
+            Some(_) | None => Some((number, sign)),
+        }
+    }
+
+    /// Ends the open chunk because it is long; the next line goes on with it.
+    fn cut(&mut self, text: &str, end: usize, markdown_style: &MarkdownStyle, out: &mut Vec<TextRow>) {
+        self.finish(text, markdown_style, out);
+        self.blank = false;
+        let chunk =
+            Chunk { kind: ChunkKind::Paragraph, start: end, end, fence: None, blank: false, cut: true };
+        self.open = OpenBlock::Chunk(chunk);
+    }
+
+    /// Ends what is open.
+    fn finish(&mut self, text: &str, markdown_style: &MarkdownStyle, out: &mut Vec<TextRow>) {
+        match std::mem::take(&mut self.open) {
+            OpenBlock::Nothing => {}
+            OpenBlock::Code(..) => (self.last, self.blank) = (Some(ChunkKind::Code), false),
+            OpenBlock::Chunk(chunk) => {
+                let source = &text[chunk.start..chunk.end];
+                let mut rows = match chunk.kind {
+                    ChunkKind::Item { indent, number, .. } => {
+                        let indent = indent.min(markdown_style.columns / 4);
+                        let rows =
+                            blocks::rows(source, number.map(|(n, _)| n), &markdown_style.narrower(indent));
+                        let space = Span::new(&" ".repeat(indent), markdown_style.base);
+                        rows.into_iter().map(|row| row.with_prefix(space.clone())).collect()
+                    }
+                    ChunkKind::Rule => vec![TextRow::of(
+                        &"─".repeat(markdown_style.columns.min(40)),
+                        markdown_style.style(StyleRole::Dim),
+                    )],
+                    ChunkKind::Paragraph | ChunkKind::Heading | ChunkKind::Quote | ChunkKind::Code => {
+                        blocks::rows(source, None, markdown_style)
+                    }
+                };
+                if rows.is_empty() {
+                    return;
+                }
+                if !chunk.cut {
+                    self.gap(chunk.kind, out);
+                }
+                out.append(&mut rows);
+                self.next = match chunk.kind {
+                    ChunkKind::Item { number: Some((number, sign)), .. } => {
+                        Some((number.saturating_add(1), sign))
+                    }
+                    ChunkKind::Item { number: None, .. }
+                    | ChunkKind::Paragraph
+                    | ChunkKind::Heading
+                    | ChunkKind::Rule
+                    | ChunkKind::Quote
+                    | ChunkKind::Code => None,
+                };
+                // An item may have been followed by an empty line and not have gone on.
+                (self.last, self.blank) = (Some(chunk.kind), chunk.blank);
+            }
+        }
+    }
+
+    fn gap(&self, next: ChunkKind, out: &mut Vec<TextRow>) {
+        let wanted = self.blank || matches!(next, ChunkKind::Heading) || self.last == Some(ChunkKind::Rule);
+        if self.last.is_some() && wanted {
+            out.push(TextRow::default());
+        }
+    }
+}
+
+impl Chunk {
+    /// Whether a line is part of the chunk.
+    fn goes_on(&mut self, line: &str) -> bool {
+        let blank = line.trim().is_empty();
+        match self.kind {
+            ChunkKind::Heading | ChunkKind::Rule | ChunkKind::Code => false,
+            ChunkKind::Paragraph => !blank && !line::start(line).interrupts(),
+            ChunkKind::Quote => {
+                !blank && (line::start(line) == LineStart::Quote || !line::start(line).interrupts())
+            }
+            ChunkKind::Item { content, .. } => self.item_goes_on(line, content, blank),
+        }
+    }
+
+    fn item_goes_on(&mut self, line: &str, content: usize, blank: bool) -> bool {
+        if blank {
+            return true;
+        }
+        let inside = line::indent(line) >= content;
+        if let Some(fence) = self.fence {
+            if inside && fence.closed_by(line) {
+                self.fence = None;
+            }
+            return inside;
+        }
+        if inside {
+            self.fence = line.get(content..).and_then(line::fence).map(|(fence, _)| fence);
+            return true;
+        }
+        // What is not indented goes on with the item only as the text of its last paragraph.
+        !self.blank && !line::start(line).interrupts()
+    }
+}
+
+/// What stands left of code; nothing where there is no room for it.
+pub(super) fn gutter(markdown_style: &MarkdownStyle) -> Span {
+    let sign = if markdown_style.columns < GUTTER_COLUMNS_MIN { "" } else { "▏ " };
+    Span::new(sign, markdown_style.style(StyleRole::Dim))
+}
+
+/// The rows of one line of code.
+pub(super) fn code_rows(
+    line: &str,
+    highlighter: &mut Highlighter,
+    markdown_style: &MarkdownStyle,
+    out: &mut Vec<TextRow>,
+) {
+    let spans = highlighter.line(line, markdown_style.theme, markdown_style.base);
+    let gutter = gutter(markdown_style);
+    let rows = wrap_exact(&spans, markdown_style.columns - width(gutter.text()));
+    out.extend(rows.into_iter().map(|row| row.with_prefix(gutter.clone())));
+}

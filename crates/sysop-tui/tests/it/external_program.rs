@@ -1,0 +1,92 @@
+//! Editors and pagers get the terminal as it was, and give it back to the face.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use rustix::process::Signal;
+
+use crate::person::{Person, UNTOUCHED, at_a_terminal};
+
+/// An editor that does this with the file `$1`.
+fn editor(person: &Person, script: &str) {
+    let path = person.home.path().join("editor");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn drafts(person: &Person) -> Vec<String> {
+    let files = fs::read_dir(person.home.path()).unwrap().map(|file| file.unwrap().file_name());
+    files.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with("draft")).collect()
+}
+
+#[test]
+fn an_editor_changes_the_text() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        editor(&person, r#"cat "$1"; stat -c 'mode %a' "$1"; read answer; echo "$answer" > "$1""#);
+        person.sees("size").await;
+        let taken = person.state();
+        person.types("e").await;
+        person.sees("old text").await;
+        person.sees("mode 600").await;
+        assert_eq!(person.state(), UNTOUCHED);
+        // Ctrl+C would be the editor's, and all that is typed is.
+        person.types("new text\r").await;
+        person.sees(r#"Text("new text")"#).await;
+        assert_eq!(person.state(), taken);
+        assert_eq!(drafts(&person), [""; 0]);
+        person.types("q").await;
+        assert!(person.ends().await.success());
+        assert_eq!(person.state(), UNTOUCHED);
+    });
+}
+
+#[test]
+fn what_goes_wrong_with_an_editor_costs_nothing() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.types("e").await;
+        person.sees("does not start").await;
+        assert_eq!(drafts(&person), [""; 0]);
+        editor(&person, "echo changed > \"$1\"; exit 1");
+        person.types("e").await;
+        person.sees("Unchanged").await;
+        assert_eq!(drafts(&person), [""; 0]);
+        editor(&person, "echo changed > \"$1\"; kill -9 $$");
+        person.types("e").await;
+        person.sees("(SIGKILL)); the dra").await;
+        let drafts = drafts(&person);
+        let [draft] = drafts.as_slice() else { panic!("{drafts:?}") };
+        assert_eq!(fs::read_to_string(person.home.path().join(draft)).unwrap(), "changed\n");
+    });
+}
+
+#[test]
+fn the_end_comes_also_while_an_editor_runs() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        editor(&person, "echo waits; read answer");
+        person.types("e").await;
+        person.sees("waits").await;
+        person.signals(Signal::TERM);
+        assert!(person.ends().await.success());
+        assert_eq!(person.state(), UNTOUCHED);
+        assert_eq!(drafts(&person).len(), 1);
+    });
+}
+
+#[test]
+fn a_pager_shows_the_text_and_obeys_nothing_in_it() {
+    at_a_terminal(async {
+        let mut person = Person::opens();
+        person.types("v").await;
+        person.sees("first\nsecond \\x1b]0;owned\\x07").await;
+        assert!(!person.raw.windows(9).any(|window| window == b"\x1b]0;owned"));
+        person.types("q").await;
+        person.sees("Ok(())").await;
+        person.sees("key v").await;
+        person.types("q").await;
+        assert!(person.ends().await.success());
+        assert_eq!(person.state(), UNTOUCHED);
+    });
+}

@@ -1,0 +1,442 @@
+//! The sessions of a server: many at a time, on any host, each with the models of its own host.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sysop_core::catalog::Profile;
+use sysop_core::event::{ConfigChange, Event, Input};
+use sysop_core::id::{Seq, SessionId, TurnId};
+use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
+use sysop_core::outcome::Outcome;
+use sysop_core::policy::ApprovalMode;
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::ToolSpec;
+use sysop_driver::cluster::Cluster as _;
+use sysop_driver::frontend::{NamedItem, SessionHandle, SessionService};
+use sysop_driver::port::{
+    CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
+};
+use sysop_driver::{Driver, DriverError, Ports, Runtime, RuntimeFactory, system_clock};
+use sysop_server::audit::{Actor, AuditedCluster, AuditedStore};
+use sysop_server::{Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, SessionBackend};
+use sysop_store::PostgresNode;
+use tokio_util::io::ReaderStream;
+
+use super::{Services, ToolLocation, delete_session};
+use crate::config::PROVIDERS;
+use crate::demo::DEMO;
+use crate::settings::{HostChoice, unknown_provider};
+use crate::system_prompt;
+
+/// How long a server that ends tries to tell the others so.
+const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
+/// The host of a session that has no tools but those that clients lend.
+const NONE: &str = "none";
+/// The model of a far machine, which only sessions on that machine reach.
+const REMOTE_OLLAMA: &str = "ollama+ssh";
+
+/// The sessions of a server.
+pub(crate) struct LocalSessions {
+    services: Services,
+    store: Arc<AuditedStore>,
+    node: Option<PostgresNode>,
+    driver: Driver,
+    /// It was tried to give all sessions back.
+    left: AtomicBool,
+}
+
+impl LocalSessions {
+    /// Serves the sessions of these services, from a store in front of theirs, perhaps as one node of several. Must be
+    /// called within a tokio runtime.
+    pub(crate) fn new(services: Services, store: Arc<AuditedStore>, node: Option<PostgresNode>) -> Self {
+        let ports = Ports { store: Arc::clone(&store) as Arc<dyn Store>, clock: system_clock() };
+        let driver = match &node {
+            Some(node) => {
+                let audited = AuditedCluster::new(Arc::new(node.clone()), Arc::clone(&store));
+                Driver::clustered(ports, Arc::new(audited))
+            }
+            None => Driver::new(ports),
+        };
+        let rooms = Self { services, store, node, driver, left: AtomicBool::new(false) };
+        rooms.driver.set_initial_inputs(rooms.opening_inputs());
+        rooms
+    }
+
+    /// What each earlier session is told first: it works as it did, with the rules of today's config added.
+    fn opening_inputs(&self) -> Vec<Input> {
+        let reads_only = self.is_read_only().then_some(ConfigChange::Approve(ApprovalMode::Never));
+        [self.services.rules()]
+            .into_iter()
+            .chain(reads_only)
+            .map(|change| Input::Configure { change })
+            .collect()
+    }
+
+    /// How a new session works, and with which tools of its own.
+    fn plan_session(&self, request: CreateSession) -> Result<(SessionSpec, SessionTools), BackendError> {
+        let settings = &self.services.settings;
+        let profile: Profile = match &request.profile {
+            Some(name) => {
+                name.parse().map_err(|_| BackendError::Invalid(format!("there is no profile {name:?}")))?
+            }
+            None => settings.profile.into(),
+        };
+        let (mut spec, own) = if request.host.as_deref() == Some(NONE) {
+            let place = ToolLocation { host: HostChoice::Local, root: PathBuf::new() };
+            let spec = SessionSpec {
+                system: system_prompt::system_without_host(),
+                host: NONE.to_owned(),
+                root: String::new(),
+                ..self.services.spec(&place, &[])
+            };
+            (spec, self.without_host())
+        } else {
+            let place = self.place(request.host.as_deref(), request.root.as_deref())?;
+            let runtime = self.services.runtime(&place, profile).map_err(|error| invalid_request(&error))?;
+            let spec = self.services.spec(&place, runtime.host.tools());
+            (
+                spec,
+                SessionTools::Machine {
+                    place,
+                    profile,
+                    services: Box::new(self.services.clone()),
+                    first: runtime,
+                },
+            )
+        };
+        profile.as_str().clone_into(&mut spec.profile);
+        if let Some(model) = request.model {
+            self.check_model(&model, &spec)?;
+            spec.model = model;
+        }
+        if let Some(approve) = request.approve {
+            self.check_change(&ConfigChange::Approve(approve)).map_err(BackendError::Invalid)?;
+            spec.approve = approve;
+        }
+        Ok((spec, own))
+    }
+
+    /// Where a new session works: below the server's own root, or on another machine.
+    fn place(&self, host: Option<&str>, root: Option<&Path>) -> Result<ToolLocation, BackendError> {
+        let settings = &self.services.settings;
+        let host = match host {
+            None => settings.host.clone(),
+            Some(host) => {
+                settings.hosts.resolve(host).map_err(|failure| BackendError::Invalid(failure.message))?
+            }
+        };
+        let Some(root) = root else { return Ok(ToolLocation { host, root: settings.root.clone() }) };
+        if matches!(host, HostChoice::Local) {
+            return Ok(ToolLocation { host, root: confine_root(&settings.root, root)? });
+        }
+        let there = root.to_str().ok_or_else(|| BackendError::Invalid("the root is not UTF-8".to_owned()))?;
+        let host = host
+            .with_root(Some(there.to_owned()))
+            .map_err(|failure| BackendError::Invalid(failure.message))?;
+        Ok(ToolLocation { host, root: settings.root.clone() })
+    }
+
+    fn check_model(&self, model: &ModelRef, spec: &SessionSpec) -> Result<(), BackendError> {
+        let provider = model.provider.as_str();
+        if provider != DEMO && !PROVIDERS.contains(&provider) {
+            return Err(BackendError::Invalid(unknown_provider(provider)));
+        }
+        let far = self.services.settings.hosts.resolve(&spec.host);
+        if provider == REMOTE_OLLAMA && !matches!(far, Ok(HostChoice::Ssh(_))) {
+            return Err(BackendError::Invalid(format!(
+                "{REMOTE_OLLAMA} is the Ollama of one far host; give one with `host`"
+            )));
+        }
+        Ok(())
+    }
+
+    /// A session that is open here.
+    fn opened(&self, id: &SessionId) -> Option<OpenedSession> {
+        Some(found(&self.driver, self.driver.opened(id)?))
+    }
+
+    /// Where an earlier session works, and with which tools.
+    async fn location_of(&self, id: &SessionId) -> Result<SessionTools, BackendError> {
+        let spec = self.spec_of(id).await?;
+        if spec.host == NONE {
+            return Ok(self.without_host());
+        }
+        let profile = spec.profile.parse().unwrap_or(self.services.settings.profile.into());
+        let place = self.services.location_of(&spec).map_err(|error| invalid_request(&error))?;
+        let first = self.services.runtime(&place, profile).map_err(|error| invalid_request(&error))?;
+        Ok(SessionTools::Machine { place, profile, services: Box::new(self.services.clone()), first })
+    }
+
+    /// A session with no machine of its own asks the models that this machine reaches.
+    fn without_host(&self) -> SessionTools {
+        SessionTools::None(self.services.models.of(&HostChoice::Local))
+    }
+
+    async fn spec_of(&self, id: &SessionId) -> Result<SessionSpec, BackendError> {
+        let start = self.store.load(id, Seq(0), 1).await.map_err(|error| failed(error.into()))?;
+        match start.into_iter().next().map(|logged| logged.event) {
+            Some(Event::SessionOpened { spec }) => Ok(spec),
+            Some(_) | None => Err(BackendError::NotFound(id.clone())),
+        }
+    }
+
+    /// Whether the server was started with `--approve never`: then nothing on it changes anything.
+    fn is_read_only(&self) -> bool {
+        let settings = &self.services.settings;
+        settings.approve(&settings.host) == ApprovalMode::Never
+    }
+}
+
+#[async_trait]
+impl SessionBackend for LocalSessions {
+    async fn create(
+        &self,
+        id: SessionId,
+        request: CreateSession,
+        decorate: HostDecorator,
+    ) -> Result<OpenedSession, BackendError> {
+        let (spec, own) = self.plan_session(request)?;
+        let make_runtime = own.into_runtime_factory(decorate);
+        let handle = self.driver.create(id, spec, make_runtime()).await.map_err(failed)?;
+        Ok(found(&self.driver, self.driver.attach(handle, make_runtime)))
+    }
+
+    async fn open(&self, id: &SessionId, decorate: HostDecorator) -> Result<OpenedSession, BackendError> {
+        if let Some(found) = self.opened(id) {
+            return Ok(found);
+        }
+        let own = self.location_of(id).await?;
+        let session = self.driver.open(id, own.into_runtime_factory(decorate)).await.map_err(failed)?;
+        Ok(found(&self.driver, session))
+    }
+
+    fn find_open(&self, id: &SessionId) -> Option<OpenedSession> {
+        self.opened(id)
+    }
+
+    async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError> {
+        self.store.list(limit).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {
+        let found = self.store.load(id, Seq(seq.0.saturating_sub(1)), 1).await;
+        !found.is_ok_and(|found| found.is_empty())
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), BackendError> {
+        self.driver.end(id, "this session was deleted");
+        let forgotten =
+            delete_session(self.store.as_ref(), &self.services.storage, self.services.settings(), id).await;
+        forgotten.map_err(|error| failed(error.into()))
+    }
+
+    async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError> {
+        self.spec_of(id).await?;
+        let path = self.services.artifact_path(name).map_err(BackendError::Invalid)?;
+        let gone = |error: std::io::Error| {
+            BackendError::Invalid(format!("the whole output cannot be read at {}: {error}", path.display()))
+        };
+        let file = tokio::fs::File::open(&path).await.map_err(gone)?;
+        let bytes = file.metadata().await.map_err(gone)?.len();
+        // No more than was there, also where it is still being written.
+        let pieces = ReaderStream::new(tokio::io::AsyncReadExt::take(file, bytes));
+        Ok(Artifact { bytes, pieces: pieces.boxed() })
+    }
+
+    async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), BackendError> {
+        self.spec_of(from).await?;
+        match self.driver.fork(from, before, id).await {
+            Err(DriverError::NoTurn(..)) => {
+                Err(BackendError::Invalid(format!("session {from} has no turn {before}")))
+            }
+            done => done.map_err(failed),
+        }
+    }
+
+    async fn paths(&self, id: &SessionId, word: &str, limit: usize) -> Result<Vec<String>, BackendError> {
+        self.spec_of(id).await?;
+        Ok(SessionService::paths(&self.services, id, word, limit).await)
+    }
+
+    fn hosts(&self) -> Vec<NamedItem> {
+        SessionService::hosts(&self.services)
+    }
+
+    async fn models(&self) -> Vec<ModelRef> {
+        SessionService::models(&self.services).await
+    }
+
+    fn check_change(&self, change: &ConfigChange) -> Result<(), String> {
+        match change {
+            ConfigChange::Approve(mode) if self.is_read_only() && *mode != ApprovalMode::Never => {
+                Err("this server was started with `--approve never`: nothing on it changes anything"
+                    .to_owned())
+            }
+            ConfigChange::Model(model)
+                if model.provider != DEMO && !PROVIDERS.contains(&model.provider.as_str()) =>
+            {
+                Err(unknown_provider(&model.provider))
+            }
+            ConfigChange::Approve(_)
+            | ConfigChange::Model(_)
+            | ConfigChange::Mode(_)
+            | ConfigChange::Rules { .. }
+            | ConfigChange::ClientTools(_) => Ok(()),
+        }
+    }
+
+    fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>) {
+        self.store.attribute_to(id, Actor { name: who.to_owned(), trace: trace.map(str::to_owned) });
+    }
+
+    fn model(&self, wanted: Option<&str>) -> ModelRef {
+        let own = &self.services.model;
+        let Some(wanted) = wanted.filter(|name| !name.is_empty()) else { return own.clone() };
+        match wanted.parse::<ModelRef>() {
+            Ok(model) if model.provider == DEMO || PROVIDERS.contains(&model.provider.as_str()) => model,
+            // A bare name is one of Gemini's; another model stands in where that is not what is configured.
+            _ if matches!(own.provider.as_str(), "gemini" | "vertex") => ModelRef::new(&own.provider, wanted),
+            Ok(_) | Err(_) => own.clone(),
+        }
+    }
+
+    fn ask(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        self.services.models.of(&self.services.settings.host).stream(request)
+    }
+
+    async fn readiness_error(&self) -> Option<String> {
+        let missing = match &self.node {
+            Some(node) => node.ready().err(),
+            None => None,
+        };
+        let missing = match missing {
+            None => self.services.storage.ready().await.err(),
+            missing => missing,
+        };
+        missing.map(|error| error.to_string())
+    }
+
+    fn live_session_count(&self) -> usize {
+        self.driver.live_sessions()
+    }
+
+    fn evict_idle(&self, idle: Duration) {
+        self.driver.evict_idle(idle);
+    }
+
+    async fn leave(&self) {
+        if self.left.load(Ordering::SeqCst) {
+            return;
+        }
+        let leaving = async {
+            self.driver.leave().await.map_err(|error| error.to_string())?;
+            match &self.node {
+                Some(node) => node.leave().await.map_err(|error| error.to_string()),
+                None => Ok(()),
+            }
+        };
+        let left = tokio::time::timeout(LEAVE_TIME_MAX, leaving).await;
+        if let Err(error) = left.unwrap_or_else(|_| Err("the database takes too long".to_owned())) {
+            tracing::warn!(error, "the other nodes find out by themselves that this one is gone");
+        }
+        self.left.store(true, Ordering::SeqCst);
+    }
+}
+
+fn found(driver: &Driver, session: Arc<dyn SessionHandle>) -> OpenedSession {
+    let last = driver.last_seq(session.id()).unwrap_or(Seq(0));
+    OpenedSession { session, last }
+}
+
+/// The tools of a session that are its own.
+enum SessionTools {
+    /// It has none, and reaches these models.
+    None(Arc<dyn Provider>),
+    /// Those of a machine.
+    Machine { place: ToolLocation, profile: Profile, services: Box<Services>, first: Runtime },
+}
+
+impl SessionTools {
+    /// Makes its runtime, and makes it anew where the session was elsewhere meanwhile: what a host knew of the session,
+    /// like a terminal, ends with each stay.
+    fn into_runtime_factory(self, decorate: HostDecorator) -> RuntimeFactory {
+        match self {
+            Self::None(provider) => Arc::new(move || {
+                let provider = Arc::clone(&provider);
+                Runtime { host: decorate(Arc::new(ToollessHost)), provider }
+            }),
+            Self::Machine { place, profile, services, first } => {
+                let first = Mutex::new(Some(first));
+                Arc::new(move || {
+                    let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let Runtime { host, provider } =
+                        first.unwrap_or_else(|| match services.runtime(&place, profile) {
+                            Ok(runtime) => runtime,
+                            Err(error) => {
+                                let host = Arc::new(UnreachableHost(format!("{error:#}")));
+                                Runtime { host, provider: services.models.of(&place.host) }
+                            }
+                        });
+                    Runtime { host: decorate(host), provider }
+                })
+            }
+        }
+    }
+}
+
+/// A root that a client wishes for lies below the server's own.
+fn confine_root(own: &Path, wished: &Path) -> Result<PathBuf, BackendError> {
+    let outside =
+        || BackendError::Invalid("the root must be a folder below the server's own root".to_owned());
+    let root = own.join(wished).canonicalize().map_err(|_| outside())?;
+    if root.starts_with(own) && root.is_dir() { Ok(root) } else { Err(outside()) }
+}
+
+fn invalid_request(error: &anyhow::Error) -> BackendError {
+    BackendError::Invalid(format!("{error:#}"))
+}
+
+fn failed(error: DriverError) -> BackendError {
+    match error {
+        DriverError::Store(StoreError::NotFound(id)) => BackendError::NotFound(id),
+        DriverError::Store(_)
+        | DriverError::Closed(_)
+        | DriverError::QueueFull(_)
+        | DriverError::NoTurn(..)
+        | DriverError::OwnedByOtherNode(..)
+        | DriverError::BadLog(..) => BackendError::Failed(error.to_string()),
+    }
+}
+
+/// No machine at all.
+struct ToollessHost;
+
+#[async_trait]
+impl Host for ToollessHost {
+    fn tools(&self) -> &[ToolSpec] {
+        &[]
+    }
+
+    async fn run(&self, call: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
+        Outcome::failed(format!("this session has no machine of its own that could run {}", call.name))
+    }
+}
+
+/// A machine whose tools cannot be had any more; why.
+struct UnreachableHost(String);
+
+#[async_trait]
+impl Host for UnreachableHost {
+    fn tools(&self) -> &[ToolSpec] {
+        &[]
+    }
+
+    async fn run(&self, _: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
+        Outcome::failed(self.0.clone())
+    }
+}

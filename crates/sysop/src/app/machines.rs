@@ -1,0 +1,237 @@
+//! The machines of one process: where tools run, and the connections that lead there, one for each machine.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use secrecy::SecretString;
+use sysop_core::catalog::Profile;
+use sysop_driver::port::Host;
+use sysop_host::{
+    Fleet, FleetSettings, LocalHost, LocalSettings, OutputLimits, PipedEvent, RemoteSettings, SshConnection,
+    SshError, SshHost, SshSettings,
+};
+use sysop_provider::{ForwardedPort, RemoteError, RemoteEvent, RemoteMachine};
+
+use crate::exit::CommandError;
+use crate::settings::{HostChoice, Settings, SshTarget};
+
+/// The folder of whole outputs and pre-images, beside the database.
+pub(super) const ARTIFACTS: &str = "artefacts";
+/// The folder of the sockets of connections, in the cache.
+const SOCKETS: &str = "ssh";
+/// The root of a far machine where none is named: the home of who is logged in there.
+pub(crate) const HOME: &str = "~";
+
+/// What it takes to run tools somewhere. Cheap to clone; clones share the connections.
+#[derive(Clone)]
+pub(crate) struct Machines {
+    settings: Arc<Settings>,
+    connections: Arc<Mutex<SshConnections>>,
+}
+
+/// By destination and port.
+type SshConnections = HashMap<(String, Option<u16>), SshConnection>;
+
+impl Machines {
+    /// Connects to nothing.
+    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+        Self { settings, connections: Arc::default() }
+    }
+
+    /// The tools of a place.
+    ///
+    /// # Errors
+    /// The root or the hosts cannot be used.
+    pub(crate) fn host(&self, place: &ToolLocation, profile: Profile) -> Result<Arc<dyn Host>> {
+        match &place.host {
+            HostChoice::Local => Ok(Arc::new(self.local(place.root.clone(), profile)?)),
+            HostChoice::Ssh(target) => Ok(Arc::new(self.ssh_host(target, profile)?)),
+            HostChoice::Fleet(targets) => {
+                let far = |target: &SshTarget| -> Result<(String, Arc<dyn Host>)> {
+                    Ok((target.name.clone(), Arc::new(self.ssh_host(target, profile)?)))
+                };
+                let hosts = targets.iter().map(far).collect::<Result<Vec<_>>>()?;
+                let fleet = FleetSettings {
+                    canary: self.settings.canary,
+                    limits: self.limits(),
+                    ..FleetSettings::new(self.artifacts())
+                };
+                let fleet =
+                    Fleet::new(hosts, fleet).map_err(|error| CommandError::usage(error.to_string()))?;
+                Ok(Arc::new(fleet))
+            }
+        }
+    }
+
+    /// This machine's tools as they are lent to a server.
+    ///
+    /// # Errors
+    /// The root cannot be used.
+    pub(crate) fn client_tools_host(
+        &self,
+        root: PathBuf,
+        profile: Profile,
+        allow_delete: bool,
+        file_bytes_max: u64,
+    ) -> Result<Arc<dyn Host>> {
+        let settings = LocalSettings { allow_delete, file_bytes_max, ..self.local_settings(root, profile) };
+        let host = LocalHost::open(settings).map_err(|error| CommandError::usage(error.to_string()))?;
+        Ok(Arc::new(host))
+    }
+
+    fn local(&self, root: PathBuf, profile: Profile) -> Result<LocalHost> {
+        let settings = self.local_settings(root, profile);
+        LocalHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())
+    }
+
+    fn local_settings(&self, root: PathBuf, profile: Profile) -> LocalSettings {
+        LocalSettings {
+            profile,
+            limits: self.limits(),
+            scrub_env: self.settings.secret_variables.clone(),
+            secrets: self.secrets(),
+            ..LocalSettings::new(root, self.artifacts())
+        }
+    }
+
+    fn ssh_host(&self, target: &SshTarget, profile: Profile) -> Result<SshHost> {
+        let connection = self.connection(target)?;
+        let settings = RemoteSettings {
+            profile,
+            limits: self.limits(),
+            secrets: self.secrets(),
+            ..RemoteSettings::new(connection, target.root.clone(), self.artifacts())
+        };
+        SshHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())
+    }
+
+    /// The connection to a machine; there is one, however often it is asked for.
+    ///
+    /// # Errors
+    /// `ssh` cannot be given this destination.
+    pub(crate) fn connection(&self, target: &SshTarget) -> Result<SshConnection, CommandError> {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (target.destination.clone(), target.port);
+        if let Some(connection) = connections.get(&key) {
+            return Ok(connection.clone());
+        }
+        let settings = SshSettings {
+            port: target.port,
+            config_file: self.settings.ssh_config.clone(),
+            askpass_helper: std::env::current_exe().ok(),
+            ..SshSettings::new(target.destination.clone(), self.settings.folders.cache.join(SOCKETS))
+        };
+        let connection =
+            SshConnection::new(settings).map_err(|error| CommandError::usage(error.to_string()))?;
+        connections.insert(key, connection.clone());
+        Ok(connection)
+    }
+
+    /// The machine that `ollama+ssh` models run on, where there is one.
+    pub(crate) fn remote_machine(&self, host: &HostChoice) -> Option<Arc<dyn RemoteMachine>> {
+        let HostChoice::Ssh(target) = host else { return None };
+        let connection = self.connection(target).ok()?;
+        Some(Arc::new(SshRemoteMachine(connection)))
+    }
+
+    /// Ends all connections and what runs through them.
+    pub(crate) async fn close(&self) {
+        let connections =
+            std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner));
+        futures::future::join_all(connections.values().map(SshConnection::close)).await;
+    }
+
+    fn limits(&self) -> OutputLimits {
+        let limits = &self.settings.limits;
+        OutputLimits { bytes: limits.output_bytes, lines: limits.output_lines }
+    }
+
+    /// Where whole outputs and pre-images are kept.
+    pub(super) fn artifacts(&self) -> PathBuf {
+        self.settings.folders.data.join(ARTIFACTS)
+    }
+
+    fn secrets(&self) -> Vec<SecretString> {
+        let providers = self.settings.providers.values();
+        let of = providers.flat_map(|provider| {
+            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
+        });
+        of.chain(self.settings.database_password()).collect()
+    }
+}
+
+/// Where the tools of one session run.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolLocation {
+    /// On which machines.
+    pub(crate) host: HostChoice,
+    /// The root of the file tools, on this machine; those of far machines are in `host`.
+    pub(crate) root: PathBuf,
+}
+
+impl ToolLocation {
+    /// The root as people are told it.
+    pub(crate) fn display_root(&self) -> String {
+        let mut roots: Vec<&str> =
+            self.host.targets().iter().map(|target| target.root.as_deref().unwrap_or(HOME)).collect();
+        roots.dedup();
+        match roots[..] {
+            [] => self.root.display().to_string(),
+            [one] => one.to_owned(),
+            _ => roots.join(", "),
+        }
+    }
+}
+
+/// A far machine, for the models that run on it.
+struct SshRemoteMachine(SshConnection);
+
+#[async_trait]
+impl RemoteMachine for SshRemoteMachine {
+    async fn forward(&self, to: &str) -> Result<ForwardedPort, RemoteError> {
+        match self.0.forward(to).await {
+            Ok(forward) => Ok(ForwardedPort::new(forward.address(), forward)),
+            Err(refused @ SshError::ForwardRefused { .. }) => {
+                Err(RemoteError::Forbidden(refused.to_string()))
+            }
+            Err(error) => Err(RemoteError::Failed(error.to_string())),
+        }
+    }
+
+    fn pipe(&self, command: &str, input: Vec<u8>) -> BoxStream<'static, RemoteEvent> {
+        let (connection, command) = (self.0.clone(), command.to_owned());
+        Box::pin(async_stream::stream! {
+            let mut piped = match connection.pipe(&command, input).await {
+                Ok(piped) => piped,
+                Err(error) => {
+                    yield RemoteEvent::Disconnected(error.to_string());
+                    return;
+                }
+            };
+            while let Some(next) = piped.next().await {
+                match next {
+                    Ok(PipedEvent::Output(bytes)) => yield RemoteEvent::Stdout(bytes.into()),
+                    Ok(PipedEvent::Ended { status, errors }) => {
+                        if !errors.is_empty() {
+                            yield RemoteEvent::Stderr(errors.into());
+                        }
+                        // The shell tells of a signal by what it adds to 128.
+                        yield RemoteEvent::Exited((status < 128).then_some(status));
+                    }
+                    Err(error) => yield RemoteEvent::Disconnected(error.to_string()),
+                }
+            }
+        })
+    }
+
+    async fn ollama_host(&self) -> Result<Option<String>, RemoteError> {
+        let asked = self.0.exec_sh(r#"printf %s "$OLLAMA_HOST""#).await;
+        let (_, told) = asked.map_err(|error| RemoteError::Failed(error.to_string()))?;
+        let told = String::from_utf8_lossy(&told).trim().to_owned();
+        Ok((!told.is_empty()).then_some(told))
+    }
+}

@@ -1,0 +1,158 @@
+//! The desk of this process: where its faces open and find sessions.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sysop_core::id::SessionId;
+use sysop_core::message::ModelRef;
+use sysop_driver::frontend::{AttachedSession, NamedItem, Routine, SessionSelector, SessionService};
+use sysop_driver::port::SessionSummary;
+
+use super::Services;
+use crate::select_model;
+use crate::sessions::{SESSIONS_MAX, resolve_id};
+use crate::settings::HostChoice;
+
+/// The name of this machine among hosts.
+const LOCAL: &str = "local";
+/// How many files and folders a completion of paths looks at.
+const COMPLETION_ENTRIES_MAX: usize = 65_536;
+
+#[async_trait]
+impl SessionService for Services {
+    async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String> {
+        let opened = match which {
+            SessionSelector::New => self.create_lazy(),
+            SessionSelector::NewOnHost(host) => self.create_on(&host),
+            SessionSelector::Existing(id) => match resolve_id(self.store.as_ref(), &id).await {
+                Ok(id) => self.resume(&id).await,
+                Err(error) => return Err(error.to_string()),
+            },
+            SessionSelector::Fork { from, before } => {
+                let id = SessionId::new(uuid::Uuid::now_v7().to_string());
+                match self.driver.fork(&from, before, &id).await {
+                    Ok(()) => self.resume(&id).await,
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+        };
+        opened.map_err(|error| format!("{error:#}"))
+    }
+
+    async fn list(&self) -> Result<Vec<SessionSummary>, String> {
+        self.store.list(SESSIONS_MAX).await.map_err(|error| error.to_string())
+    }
+
+    async fn models(&self) -> Vec<ModelRef> {
+        let mut models = vec![self.model.clone()];
+        let address = select_model::ollama_address(&self.settings);
+        // Asks with a short time limit of its own, and blocks for that long.
+        let installed = tokio::task::spawn_blocking(move || select_model::installed_models(&address)).await;
+        let installed = installed.ok().flatten().unwrap_or_default();
+        let known = installed.into_iter().map(|name| ModelRef::new("ollama", name));
+        for model in known.chain(select_model::models_with_keys(&self.settings)) {
+            if !models.contains(&model) {
+                models.push(model);
+            }
+        }
+        models
+    }
+
+    async fn artifact(&self, _: &SessionId, name: &str) -> Result<Vec<u8>, String> {
+        let path = self.artifact_path(name)?;
+        let read = tokio::fs::read(&path).await;
+        read.map_err(|error| format!("the whole output cannot be read at {}: {error}", path.display()))
+    }
+
+    async fn paths(&self, session: &SessionId, prefix: &str, limit: usize) -> Vec<String> {
+        let log = self.store.load(session, sysop_core::id::Seq(0), 1).await.unwrap_or_default();
+        let root = match log.first().map(|logged| &logged.event) {
+            Some(sysop_core::event::Event::SessionOpened { spec }) if spec.host == LOCAL => {
+                PathBuf::from(&spec.root)
+            }
+            // A new session is not in the log yet, and works where the settings say.
+            None if matches!(self.settings.host, HostChoice::Local) => self.settings.root.clone(),
+            Some(_) | None => return Vec::new(),
+        };
+        let prefix = prefix.to_owned();
+        let found = tokio::task::spawn_blocking(move || paths_below(&root, &prefix, limit)).await;
+        found.unwrap_or_default()
+    }
+
+    fn hosts(&self) -> Vec<NamedItem> {
+        let known = self.settings.hosts.known.iter().map(|known| {
+            let target = &known.target;
+            let description = target.description.clone().unwrap_or_else(|| target.destination.clone());
+            NamedItem { name: target.name.clone(), description }
+        });
+        let this = NamedItem { name: LOCAL.to_owned(), description: "this machine".to_owned() };
+        let mut hosts: Vec<NamedItem> = std::iter::once(this).chain(known).collect();
+        for name in self.settings.ssh_names() {
+            if !hosts.iter().any(|host| host.name == name) {
+                hosts.push(NamedItem { name, description: "from your ssh config".to_owned() });
+            }
+        }
+        hosts
+    }
+
+    fn routines(&self) -> Vec<Routine> {
+        self.settings.routines.iter().map(|(name, routine)| routine_view(name, routine)).collect()
+    }
+}
+
+fn routine_view(name: &str, routine: &crate::config::Routine) -> Routine {
+    let variables = routine
+        .vars
+        .iter()
+        .map(|(name, variable)| NamedItem { name: name.clone(), description: variable.description.clone() });
+    let rendered = routine.clone();
+    Routine {
+        name: name.to_owned(),
+        description: routine.description.clone(),
+        variables: variables.collect(),
+        render: Arc::new(move |values| rendered.render(values).map_err(|error| error.to_string())),
+    }
+}
+
+/// Paths below `root` that begin with `prefix`: breadth first, hidden and ignored files left out.
+fn paths_below(root: &std::path::Path, prefix: &str, limit: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    let walk = ignore::WalkBuilder::new(root).follow_links(false).require_git(false).build();
+    for entry in walk.flatten().take(COMPLETION_ENTRIES_MAX) {
+        let Ok(path) = entry.path().strip_prefix(root) else { continue };
+        let Some(path) = path.to_str().filter(|path| !path.is_empty()) else { continue };
+        if !path.to_lowercase().contains(&prefix.to_lowercase()) {
+            continue;
+        }
+        let folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        found.push(if folder { format!("{path}/") } else { path.to_owned() });
+    }
+    // What begins with it first, then the short ones.
+    found
+        .sort_by_key(|path| (!path.starts_with(prefix), path.matches('/').count(), path.len(), path.clone()));
+    found.truncate(limit);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_begin_with_the_word_come_before_those_that_hold_it() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("src/deep")).unwrap();
+        for name in ["src/main.rs", "src/deep/main.rs", "README.md", ".hidden", "kept.log"] {
+            std::fs::write(root.path().join(name), "x").unwrap();
+        }
+        std::fs::write(root.path().join(".gitignore"), "*.log\n").unwrap();
+        assert_eq!(paths_below(root.path(), "src/", 10), ["src/main.rs", "src/deep/", "src/deep/main.rs"]);
+        assert_eq!(paths_below(root.path(), "main", 1), ["src/main.rs"]);
+        assert_eq!(paths_below(root.path(), "readme", 10), ["README.md"]);
+        assert!(
+            paths_below(root.path(), "kept", 10).is_empty()
+                && paths_below(root.path(), "hidden", 10).is_empty()
+        );
+    }
+}

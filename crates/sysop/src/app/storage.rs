@@ -1,0 +1,75 @@
+//! Where sessions and tokens are kept: in the person's own file, or in a database that several nodes share.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use secrecy::ExposeSecret;
+use sysop_driver::port::{Store, StoreError};
+use sysop_driver::tokens::TokenStore;
+use sysop_store::{PostgresStore, SqliteStore};
+
+use super::open_store;
+use crate::exit::CommandError;
+use crate::settings::Settings;
+
+/// The beginnings of a URL that names a PostgreSQL.
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// A store, open. Cheap to clone.
+#[derive(Clone)]
+pub(crate) enum Storage {
+    /// A file of this person.
+    Sqlite(Arc<SqliteStore>),
+    /// A PostgreSQL that nodes share.
+    Postgres(PostgresStore),
+}
+
+impl Storage {
+    /// Opens the file of these settings.
+    pub(crate) fn file(settings: &Settings) -> Result<Self> {
+        Ok(Self::Sqlite(Arc::new(open_store(settings)?)))
+    }
+
+    /// Opens the database of these settings, or else their file.
+    pub(crate) async fn open(settings: &Settings) -> Result<Self> {
+        let Some(url) = &settings.database else { return Self::file(settings) };
+        let url = url.expose_secret();
+        if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+            // What stands there instead is not repeated: it may hold a password.
+            let why = "`database` names a PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+            return Err(CommandError::usage(why).into());
+        }
+        let store = PostgresStore::connect(url).await;
+        Ok(Self::Postgres(store.map_err(|error| CommandError::failed(error.to_string()))?))
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn Store>,
+            Self::Postgres(store) => Arc::new(store.clone()),
+        }
+    }
+
+    pub(crate) fn tokens(&self) -> Arc<dyn TokenStore> {
+        match self {
+            Self::Sqlite(store) => Arc::clone(store) as Arc<dyn TokenStore>,
+            Self::Postgres(store) => Arc::new(store.clone()),
+        }
+    }
+
+    /// Whether it can keep something now; the error says what is missing.
+    pub(crate) async fn ready(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(store) => store.list(1).await.map(|_| ()),
+            Self::Postgres(store) => store.ready().await,
+        }
+    }
+
+    /// Ends what is open.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            Self::Postgres(_) => {} // each statement is durable when it is answered
+        }
+    }
+}

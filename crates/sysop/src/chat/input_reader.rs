@@ -1,0 +1,370 @@
+//! The person's end: one thread that reads when it is asked to, because reading a terminal blocks.
+//!
+//! At most one request is open. `withdraw` takes it back; its answer still comes.
+
+use std::io::{self, BufRead, Read, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::time::{Duration, Instant};
+
+use reedline::{EditCommand, ExternalPrinter, Reedline, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{QueueSelector, tcflush};
+use secrecy::SecretString;
+use secrecy::zeroize::{Zeroize as _, Zeroizing};
+use sysop_core::question::QuestionKind;
+use sysop_driver::prompter;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, TtyApprovalIo, ask};
+use super::editor::{PromptLabel, editor};
+use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
+use super::prompt_field::ANSWER_BYTES_MAX;
+use super::{BY, CompletionNames};
+use crate::render::safe;
+
+/// The longest line that is read from a pipe, in bytes.
+const LINE_BYTES_MAX: u64 = 1024 * 1024;
+/// The key that leaves the session's terminal, as in telnet: Ctrl+].
+const LEAVE_KEY: u8 = 0x1d;
+/// How often one who types into the session's terminal is looked for elsewhere.
+const LOOK_UP: Duration = Duration::from_millis(50);
+/// How many bytes are taken from the terminal at once.
+const READ_BYTES_MAX: usize = 4096;
+/// How many messages may wait for the line editor; `InlineScreen` tells by it whether the last one was shown.
+const PRINTER_MESSAGES_MAX: usize = 1;
+
+/// What the person is asked for.
+pub(crate) enum ReadRequest {
+    /// A line.
+    Line {
+        /// What stands before it.
+        label: PromptLabel,
+        /// What is in it already.
+        draft: String,
+    },
+    /// An answer about a proposal.
+    Approval(ApprovalPrompt),
+    /// An answer for a program.
+    ProgramPrompt(ProgramPrompt),
+    /// Keys for the session's terminal.
+    Terminal(Arc<dyn prompter::Terminal>),
+}
+
+/// What the person said.
+#[derive(Debug)]
+pub(crate) enum UserInput {
+    /// A line.
+    Line(String),
+    /// Ctrl+C at the prompt.
+    Interrupt,
+    /// Ctrl+D, or the end of the input.
+    End,
+    /// The request was taken back; what had been typed.
+    Withdrawn(String),
+    /// An answer about a proposal.
+    Approval(ApprovalOutcome),
+    /// An answer for a program.
+    ProgramPrompt(PromptOutcome),
+    /// They left the session's terminal, or were called away from it.
+    LeftTerminal,
+    /// The terminal is gone; why.
+    Failed(String),
+    /// Something that the person should know; the request is still open.
+    Notice(String),
+}
+
+/// The person's end.
+pub(crate) struct InputReader {
+    requests: Sender<ReadRequest>,
+    said: UnboundedReceiver<UserInput>,
+    withdrawn: Arc<AtomicBool>,
+    printer: Option<SyncSender<String>>,
+}
+
+impl InputReader {
+    /// With a line editor, on a terminal.
+    pub(crate) fn on_terminal(history: Option<PathBuf>, known: CompletionNames, color: bool) -> Self {
+        let printer = ExternalPrinter::new(PRINTER_MESSAGES_MAX);
+        let above = printer.sender();
+        Self::start(Some(above), move |requests, said, withdrawn| {
+            let (mut editor, problem) = editor(history.as_deref(), known, color, printer, withdrawn.clone());
+            if let Some(problem) = problem {
+                emit(&said, UserInput::Notice(problem));
+            }
+            for request in requests {
+                let answer = match request {
+                    ReadRequest::Line { label, draft } => read_line(&mut editor, &label, draft),
+                    ReadRequest::Approval(question) => {
+                        match TtyApprovalIo::new(color).and_then(|mut it| ask(&mut it, &question, &withdrawn))
+                        {
+                            Ok(answer) => UserInput::Approval(answer),
+                            Err(error) => UserInput::Failed(error.to_string()),
+                        }
+                    }
+                    ReadRequest::ProgramPrompt(sheet) => {
+                        prompt_input(ask_on_terminal(&sheet, color, &withdrawn))
+                    }
+                    ReadRequest::Terminal(terminal) => forward_keys(terminal.as_ref(), &withdrawn),
+                };
+                emit(&said, answer);
+            }
+        })
+    }
+
+    /// By plain lines from standard input.
+    pub(crate) fn by_lines() -> Self {
+        Self::start(None, |requests, said, withdrawn| {
+            let mut lines = io::stdin().lock();
+            for request in requests {
+                let answer = match request {
+                    ReadRequest::Line { .. } => match read_echoed_line(&mut lines) {
+                        Ok(Some(line)) => UserInput::Line(line),
+                        Ok(None) => UserInput::End,
+                        Err(error) => UserInput::Failed(error.to_string()),
+                    },
+                    ReadRequest::Approval(question) => {
+                        match ask_by_lines(&mut lines, &question, &withdrawn) {
+                            Ok(answer) => UserInput::Approval(answer),
+                            Err(error) => UserInput::Failed(error.to_string()),
+                        }
+                    }
+                    // The terminal's own lines are empty at this point: it gives out one at a time.
+                    ReadRequest::ProgramPrompt(sheet) if rustix::termios::isatty(&lines) => {
+                        prompt_input(ask_on_terminal(&sheet, false, &withdrawn))
+                    }
+                    ReadRequest::ProgramPrompt(sheet) => {
+                        prompt_input(reply_by_lines(&mut lines, &sheet, &withdrawn))
+                    }
+                    ReadRequest::Terminal(terminal) => forward_keys(terminal.as_ref(), &withdrawn),
+                };
+                emit(&said, answer);
+            }
+        })
+    }
+
+    fn start(
+        printer: Option<SyncSender<String>>,
+        work: impl FnOnce(Receiver<ReadRequest>, UnboundedSender<UserInput>, Arc<AtomicBool>) + Send + 'static,
+    ) -> Self {
+        let (requests, taken) = channel();
+        let (say, said) = unbounded_channel();
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        let flag = withdrawn.clone();
+        std::thread::spawn(move || work(taken, say, flag));
+        Self { requests, said, withdrawn, printer }
+    }
+
+    /// Where rows go while a line is read.
+    pub(crate) fn printer(&self) -> Option<SyncSender<String>> {
+        self.printer.clone()
+    }
+
+    /// Asks for something. The caller has had the answer to what it asked before.
+    pub(crate) fn request(&self, request: ReadRequest) {
+        self.withdrawn.store(false, Ordering::Relaxed);
+        // A thread that is gone has said why; that answer is still to be taken.
+        let _ = self.requests.send(request);
+    }
+
+    /// Takes the open request back.
+    pub(crate) fn withdraw(&self) {
+        self.withdrawn.store(true, Ordering::Relaxed);
+    }
+
+    /// The next thing that the person says; none when nothing can be said any more.
+    pub(crate) async fn next_input(&mut self) -> Option<UserInput> {
+        self.said.recv().await
+    }
+}
+
+fn emit(said: &UnboundedSender<UserInput>, what: UserInput) {
+    // Nobody listens any more when the face is about to end.
+    let _ = said.send(what);
+}
+
+fn prompt_input(reply: io::Result<PromptOutcome>) -> UserInput {
+    match reply {
+        Ok(reply) => UserInput::ProgramPrompt(reply),
+        // Nobody can type any more.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            UserInput::ProgramPrompt(PromptOutcome::Refused)
+        }
+        Err(error) => UserInput::Failed(error.to_string()),
+    }
+}
+
+/// Passes keys on until the one that leaves.
+fn forward_keys(terminal: &dyn prompter::Terminal, withdrawn: &AtomicBool) -> UserInput {
+    let pass_on = || -> io::Result<()> {
+        let _raw = TtyPromptIo::new(false)?;
+        // A person may type a password here.
+        let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+        while !withdrawn.load(Ordering::Relaxed) {
+            let count = read_terminal(bytes.as_mut_slice(), LOOK_UP)?;
+            let typed = &bytes[..count];
+            let left = typed.iter().position(|byte| *byte == LEAVE_KEY);
+            let typed = &typed[..left.unwrap_or(count)];
+            if !typed.is_empty() {
+                terminal.input(BY, typed);
+            }
+            if left.is_some() {
+                break;
+            }
+            bytes.zeroize();
+        }
+        Ok(())
+    };
+    match pass_on() {
+        Ok(()) => UserInput::LeftTerminal,
+        Err(error) => UserInput::Failed(error.to_string()),
+    }
+}
+
+/// A program's question on the lines of a pipe. The answer is not written out again.
+fn reply_by_lines(
+    lines: &mut impl BufRead,
+    sheet: &ProgramPrompt,
+    withdrawn: &AtomicBool,
+) -> io::Result<PromptOutcome> {
+    if sheet.kind == QuestionKind::PerhapsSecret {
+        say("Is this a prompt for a password or another secret? [y/n] ")?;
+        let line = next_line(lines)?;
+        say("\n")?;
+        match line.as_deref().map(str::trim) {
+            Some("y" | "yes") => {}
+            Some("n" | "no") => return Ok(PromptOutcome::NoSecret),
+            Some(_) | None => return Ok(PromptOutcome::Refused),
+        }
+    }
+    say("Answer: ")?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(ANSWER_BYTES_MAX));
+    lines.take(ANSWER_BYTES_MAX as u64).read_until(b'\n', &mut bytes)?;
+    say("\n")?;
+    if withdrawn.load(Ordering::Relaxed) {
+        return Ok(PromptOutcome::Withdrawn);
+    }
+    let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(PromptOutcome::Refused) };
+    Ok(match text.strip_suffix('\n') {
+        Some(text) => PromptOutcome::Given(SecretString::new(text.strip_suffix('\r').unwrap_or(text).into())),
+        None if text.is_empty() => PromptOutcome::Refused,
+        None => PromptOutcome::Given(SecretString::new(text.into())),
+    })
+}
+
+fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserInput {
+    if !draft.is_empty() && editor.current_buffer_contents().is_empty() {
+        editor.run_edit_commands(&[EditCommand::InsertString(draft)]);
+    }
+    match editor.read_line(label) {
+        Ok(Signal::Success(line)) => {
+            // A history that cannot be written is no reason to lose the line.
+            let _ = editor.sync_history();
+            UserInput::Line(line)
+        }
+        Ok(Signal::CtrlC) => UserInput::Interrupt,
+        Ok(Signal::CtrlD) => UserInput::End,
+        Ok(Signal::ExternalBreak(draft)) => {
+            editor.run_edit_commands(&[EditCommand::Clear]);
+            UserInput::Withdrawn(draft)
+        }
+        Ok(_) => UserInput::Withdrawn(String::new()),
+        Err(error) => UserInput::Failed(error.to_string()),
+    }
+}
+
+/// The next line; one that no terminal has echoed is written out, so that the output reads as the whole talk.
+fn read_echoed_line(lines: &mut (impl BufRead + AsFd)) -> io::Result<Option<String>> {
+    let line = next_line(lines)?;
+    if !rustix::termios::isatty(&*lines) {
+        say(&format!("{}\n", safe(line.as_deref().unwrap_or_default())))?;
+    }
+    Ok(line)
+}
+
+fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    lines.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
+}
+
+/// Asks on the same lines that prompts come from. What a person typed before the question was there is dropped;
+/// lines of a pipe were all written before, and count.
+fn ask_by_lines(
+    lines: &mut (impl BufRead + AsFd),
+    question: &ApprovalPrompt,
+    withdrawn: &AtomicBool,
+) -> io::Result<ApprovalOutcome> {
+    drop_early_lines(lines)?;
+    loop {
+        let edit = if question.command.is_some() { "/e" } else { "" };
+        say(&format!("Run it? [y/n{edit}/a/s] "))?;
+        let line = read_echoed_line(lines)?;
+        if withdrawn.load(Ordering::Relaxed) {
+            return Ok(ApprovalOutcome::Withdrawn);
+        }
+        let Some(line) = line else { return Ok(ApprovalOutcome::StopTurn) };
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match word.to_ascii_lowercase().as_str() {
+            "y" | "yes" if rest.is_empty() => return Ok(ApprovalOutcome::Allow(None)),
+            "a" | "always" if rest.is_empty() => return Ok(ApprovalOutcome::AllowSession(None)),
+            "s" | "stop" if rest.is_empty() => return Ok(ApprovalOutcome::StopTurn),
+            "n" | "no" => return Ok(ApprovalOutcome::Reject(rest.to_owned())),
+            "e" | "edit" if question.command.is_some() => {
+                let edited = if rest.is_empty() {
+                    say("Command: ")?;
+                    read_echoed_line(lines)?.unwrap_or_default()
+                } else {
+                    rest.to_owned()
+                };
+                if !edited.trim().is_empty() {
+                    return Ok(ApprovalOutcome::Allow(Some(edited)));
+                }
+            }
+            _ => say(&format!(
+                "y runs it once, n [REASON] does not, e [COMMAND] changes it, a allows for this session: {}, s stops.\n",
+                question.covers
+            ))?,
+        }
+    }
+}
+
+fn drop_early_lines(lines: &impl AsFd) -> io::Result<()> {
+    if !rustix::termios::isatty(lines) {
+        return Ok(());
+    }
+    let mut until = Instant::now() + GUARD;
+    loop {
+        tcflush(lines, QueueSelector::IFlush)?;
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        let mut ready = [PollFd::new(lines, PollFlags::IN)];
+        if poll(&mut ready, Some(&timespec(left)))? > 0 {
+            until = Instant::now() + GUARD;
+        }
+    }
+}
+
+pub(super) fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+fn say(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

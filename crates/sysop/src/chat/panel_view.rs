@@ -1,0 +1,674 @@
+//! The REPL with panels: rows that stay above, one row that moves below.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::time::Instant;
+
+use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, TypedInput, Update};
+use sysop_core::id::{CallId, StepId, Timestamp};
+use sysop_core::message::ToolCall;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::style::StyleRuns;
+use sysop_core::text::{Stripper, strip_controls};
+use sysop_core::transcript::{Decider, ItemBody, Plan, PlanState, Transcript, TurnEnd, approval_label};
+
+use super::approval::ApprovalPrompt;
+use super::inline_screen::InlineScreen;
+use super::view::ReplView;
+use crate::render::cells::{truncate, wrap, wrap_exact};
+use crate::render::markdown::MarkdownRenderer;
+use crate::render::panel::Panel;
+use crate::render::plan::{self, PlanLocation};
+use crate::render::{Ink, TextRow, TextSpan, row, safe, words};
+
+/// How many rows of an output are shown from its beginning.
+const OUTPUT_HEAD_ROWS: usize = 60;
+/// How many rows of an output are shown from its end.
+const OUTPUT_TAIL_ROWS: usize = 20;
+/// The longest piece of output without a line end, in bytes.
+const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
+/// The longest command in a status line, in characters.
+const STATUS_COMMAND_CHARS_MAX: usize = 40;
+const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
+
+/// The view with panels.
+#[derive(Default)]
+pub(crate) struct PanelView {
+    answer: Option<StreamingAnswer>,
+    output: Option<LiveOutput>,
+    reasoning: String,
+    own_prompts: VecDeque<String>,
+    asked_here: HashSet<CallId>,
+    turn_began: Option<Timestamp>,
+    exit_code: Option<i32>,
+    /// Whether the person at this face had the terminal last.
+    has_terminal: bool,
+    /// The newest line of a command that runs on several hosts.
+    newest_line: String,
+    frame: usize,
+    phase_began: Option<Instant>,
+    phase: Option<String>,
+}
+
+/// An answer that is being drawn.
+struct StreamingAnswer {
+    step: StepId,
+    streamed: String,
+    markdown: MarkdownRenderer,
+    panel: Panel,
+}
+
+/// An output that is being drawn.
+struct LiveOutput {
+    call: CallId,
+    panel: Panel,
+    /// What a person sees of it is what the model is told: also what was written over on a terminal.
+    stripper: Stripper,
+    line: TextRow,
+    line_bytes: usize,
+    shown: usize,
+    hidden: usize,
+    tail: VecDeque<TextRow>,
+}
+
+impl ReplView for PanelView {
+    fn update(
+        &mut self,
+        update: &Update,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        match update {
+            Update::Delta(delta) => self.delta(delta, transcript, screen),
+            Update::Logged(logged) => self.logged(logged, transcript, screen),
+        }
+    }
+
+    fn tick(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        self.frame = (self.frame + 1) % FRAMES.len();
+        let content = self.moving_row(transcript, screen.render_options().width);
+        screen.last_row(content)
+    }
+
+    fn own_prompt(&mut self, text: &str) {
+        self.own_prompts.push_back(text.to_owned());
+    }
+
+    fn question(&mut self, plan: &Plan, transcript: &Transcript, screen: &InlineScreen) -> ApprovalPrompt {
+        self.asked_here.insert(plan.call.id.clone());
+        let panel = Panel::new(screen.render_options());
+        let (host, root) =
+            transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
+        let place = PlanLocation { host, root };
+        ApprovalPrompt {
+            rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
+            command: plan.call.text_argument("command").map(|_| plan.command.clone()),
+            covers: plan.covers.as_ref().map(words::covers).unwrap_or_default(),
+        }
+    }
+
+    fn say(&mut self, text: &str, ink: Ink, screen: &mut InlineScreen) -> io::Result<()> {
+        self.close_answer(screen)?;
+        let columns = screen.render_options().width.saturating_sub(1);
+        for line in text.lines() {
+            screen.rows(&wrap(&row(line, ink), columns, 0))?;
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        let Some(facts) = transcript.session_info() else { return Ok(()) };
+        let panel = Panel::new(screen.render_options());
+        let lines = [
+            format!(
+                "model {} · {} · root {}",
+                facts.model,
+                words::host_status_parts(facts.place()).join(" · "),
+                facts.root
+            ),
+            format!(
+                "approval {} · profile {} · /help lists the commands",
+                approval_label(facts.approve),
+                facts.profile
+            ),
+        ];
+        let rows = lines.iter().flat_map(|line| wrap(&row(line, Ink::Dim), panel.inner(), 0)).collect();
+        screen.rows(&panel.around("sysop", rows))
+    }
+
+    fn recap(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        let turn = transcript.turn();
+        let items: Vec<_> = transcript.items().collect();
+        let prompt = items.iter().rposition(|item| matches!(item.body, ItemBody::Prompt(_)));
+        let from = prompt.unwrap_or(items.len());
+        if from > 0 {
+            screen.rows(&[row(
+                &format!("… {from} earlier items of this session, up to turn {turn}"),
+                Ink::Dim,
+            )])?;
+        }
+        for item in &items[from..] {
+            match &item.body {
+                ItemBody::Prompt(text) => {
+                    screen.rows(&prompt_rows(text, Panel::new(screen.render_options())))?
+                }
+                ItemBody::Answer(text) => self.whole_answer(&text.text, screen)?,
+                ItemBody::Plan(plan) => {
+                    screen.rows(&[row(&words::tool_line(&plan.call), Ink::Dim)])?;
+                }
+                ItemBody::ToolOutput(output) => {
+                    if let Some(outcome) = &output.outcome {
+                        screen.rows(&[words::outcome_row(outcome)])?;
+                    }
+                }
+                ItemBody::Notice(notice) => screen.rows(&[row(&notice.text, Ink::Dim)])?,
+                ItemBody::End(end) => {
+                    if let Some(text) = words::turn_end_summary(end) {
+                        screen.rows(&[row(&text, Ink::Warn)])?;
+                    }
+                }
+                ItemBody::Reasoning(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PanelView {
+    fn delta(&mut self, delta: &Delta, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        match delta {
+            Delta::Text { step, text } => self.stream(*step, text, screen)?,
+            Delta::Reasoning { text, .. } => {
+                self.reasoning.push_str(text);
+                let begin = self.reasoning.len().saturating_sub(200);
+                self.reasoning.drain(..self.reasoning.ceil_char_boundary(begin));
+            }
+            // The lines of several hosts come mixed: the newest is shown while they run, all by groups at the end.
+            Delta::Output { text, .. }
+                if transcript.session_info().is_some_and(|it| words::is_fleet(&it.host)) =>
+            {
+                if let Some(line) = text.lines().rev().find(|line| !line.trim().is_empty()) {
+                    self.newest_line = strip_controls(line).into_owned();
+                }
+            }
+            Delta::Output { call, text } => {
+                let rows = self.output_of(call, transcript, screen)?.push(text);
+                screen.rows(&rows)?;
+            }
+            Delta::Restarted { .. } => {
+                self.reasoning.clear();
+                if self.answer.is_some() {
+                    self.close_answer(screen)?;
+                    screen.rows(&[row("· the reply broke off; it is asked for again", Ink::Dim)])?;
+                }
+            }
+            Delta::Notice { text } => {
+                self.close_answer(screen)?;
+                screen.rows(&[row(&format!("· {text}"), Ink::Dim)])?;
+            }
+            Delta::Control { holder } => {
+                if words::is_new_holder(holder.as_deref(), &mut self.has_terminal, super::BY) {
+                    self.close_answer(screen)?;
+                    screen.rows(&[row(&format!("· {}", words::control(holder.as_deref())), Ink::Dim)])?;
+                }
+            }
+            // The loop asks, and says what became of it.
+            Delta::Question { .. } | Delta::QuestionClosed { .. } => {}
+        }
+        let content = self.moving_row(transcript, screen.render_options().width);
+        screen.last_row(content)
+    }
+
+    fn logged(
+        &mut self,
+        logged: &Logged,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        match &logged.event {
+            Event::TurnStarted { prompt, .. } => {
+                self.turn_began = Some(logged.at);
+                self.exit_code = None;
+                self.asked_here.clear();
+                if self.own_prompts.front() == Some(prompt) {
+                    self.own_prompts.pop_front();
+                } else if !prompt.is_empty() {
+                    screen.rows(&prompt_rows(prompt, Panel::new(screen.render_options())))?;
+                }
+            }
+            Event::Replied { step, reply } => {
+                self.reasoning.clear();
+                self.replied(*step, &reply.text, screen)?;
+            }
+            Event::Decided { call, .. } => self.decided(call, transcript, screen)?,
+            Event::ToolStarted { call, origin } => self.tool_started(call, *origin, transcript, screen)?,
+            Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome, transcript, screen)?,
+            Event::TurnEnded { turn, .. } => {
+                self.close_answer(screen)?;
+                self.reasoning.clear();
+                let id = sysop_core::transcript::ItemId::End(*turn);
+                if let Some(ItemBody::End(end)) = transcript.item(&id).map(|item| &item.body) {
+                    self.turn_ended(end, logged.at, transcript, screen)?;
+                }
+            }
+            Event::Paused { reason } => {
+                self.close_answer(screen)?;
+                self.paused(*reason, transcript, screen)?;
+            }
+            Event::ModelFailed { .. } => self.close_answer(screen)?,
+            // Who has just answered a question knows it, and what came of it stands in the open panel.
+            Event::TerminalInput { by, typed: TypedInput::Secret { .. } | TypedInput::Answer { .. } }
+                if by == super::BY && self.output.is_some() => {}
+            Event::TerminalInput { by, typed } => {
+                self.close_answer(screen)?;
+                let columns = screen.render_options().width.saturating_sub(1);
+                let text = format!("· {}", words::typed(by, typed));
+                screen.rows(&[truncate(&row(&text, Ink::Dim), columns)])?;
+            }
+            Event::Configured { .. }
+            | Event::PromptQueued { .. }
+            | Event::Compacted { .. }
+            | Event::HistoryCleared => {
+                self.close_answer(screen)?;
+                self.notice_of(logged, transcript, screen)?;
+            }
+            Event::SessionOpened { .. }
+            | Event::StepStarted { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::CancelAsked { .. }
+            | Event::Resumed => {}
+        }
+        let content = self.moving_row(transcript, screen.render_options().width);
+        screen.last_row(content)
+    }
+
+    fn notice_of(
+        &self,
+        logged: &Logged,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        let id = sysop_core::transcript::ItemId::Notice(logged.seq);
+        match transcript.item(&id).map(|item| &item.body) {
+            Some(ItemBody::Notice(notice)) => screen.rows(&[row(&format!("· {}", notice.text), Ink::Dim)]),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn paused(
+        &self,
+        reason: PauseReason,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        let why = words::waiting_for(transcript.phase(), "", "").unwrap_or_default();
+        let text = match reason {
+            PauseReason::Asked => "paused; /resume goes on, /stop gives up".to_owned(),
+            PauseReason::Loop => format!(
+                "{why}: the same call had the same result three times in a row; /resume goes on, /stop gives up"
+            ),
+            PauseReason::Interrupted => format!(
+                "{why}: sysop ended in the middle of this turn; check what was running, then /resume or /stop"
+            ),
+        };
+        screen.rows(&wrap(&row(&text, Ink::Warn), screen.render_options().width.saturating_sub(1), 2))
+    }
+
+    fn stream(&mut self, step: StepId, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
+        if self.answer.as_ref().is_some_and(|answer| answer.step != step) {
+            self.close_answer(screen)?;
+        }
+        if self.answer.is_none() && text.trim().is_empty() {
+            return Ok(());
+        }
+        if self.answer.is_none() {
+            let panel = Panel::new(screen.render_options());
+            screen.rows(&[panel.top("AGENT RESPONSE")])?;
+            let markdown = MarkdownRenderer::new(panel.inner());
+            self.answer = Some(StreamingAnswer { step, streamed: String::new(), markdown, panel });
+        }
+        let Some(answer) = &mut self.answer else { return Ok(()) };
+        answer.streamed.push_str(text);
+        let rows: Vec<TextRow> =
+            answer.markdown.push(text).into_iter().map(|text| answer.panel.row(text)).collect();
+        screen.rows(&rows)
+    }
+
+    /// The reply is whole: draws what did not stream; where something else streamed, draws it again.
+    fn replied(&mut self, step: StepId, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
+        let streamed = match &self.answer {
+            Some(answer) if answer.step == step => answer.streamed.clone(),
+            Some(_) | None => String::new(),
+        };
+        // Leading blank pieces were not drawn.
+        let rest = text.trim_start().strip_prefix(streamed.trim_start()).map(str::to_owned);
+        match rest {
+            Some(rest) if !streamed.is_empty() => {
+                self.stream(step, &rest, screen)?;
+                self.close_answer(screen)
+            }
+            Some(_) => {
+                self.close_answer(screen)?;
+                self.whole_answer(text, screen)
+            }
+            None => {
+                self.close_answer(screen)?;
+                if text.trim().is_empty() || text.trim() == streamed.trim() {
+                    return Ok(());
+                }
+                screen.rows(&[row("· the reply came again:", Ink::Dim)])?;
+                self.whole_answer(text, screen)
+            }
+        }
+    }
+
+    fn whole_answer(&mut self, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let panel = Panel::new(screen.render_options());
+        let mut markdown = MarkdownRenderer::new(panel.inner());
+        let mut rows = markdown.push(text.trim());
+        rows.extend(markdown.finish());
+        screen.rows(&panel.around("AGENT RESPONSE", rows))
+    }
+
+    fn close_answer(&mut self, screen: &mut InlineScreen) -> io::Result<()> {
+        let Some(mut answer) = self.answer.take() else { return Ok(()) };
+        let mut rows: Vec<TextRow> =
+            answer.markdown.finish().into_iter().map(|text| answer.panel.row(text)).collect();
+        rows.extend(answer.panel.bottom());
+        screen.last_row(None)?;
+        screen.rows(&rows)
+    }
+
+    fn decided(&self, call: &CallId, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        let Some(plan) = transcript.plan(call) else { return Ok(()) };
+        let Some(text) = words::decision_summary(plan, super::BY) else { return Ok(()) };
+        let ink = if matches!(plan.state, PlanState::Rejected { .. }) { Ink::Warn } else { Ink::Dim };
+        let columns = screen.render_options().width.saturating_sub(1);
+        screen.rows(&wrap(&row(&text, ink), columns, 2))?;
+        if plan.edited_from.is_some() {
+            screen.rows(&plan::command_rows(&plan.command, &[], columns))?;
+        }
+        Ok(())
+    }
+
+    fn tool_started(
+        &mut self,
+        call: &ToolCall,
+        origin: Origin,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        self.close_answer(screen)?;
+        let Some(plan) = transcript.plan(&call.id) else { return Ok(()) };
+        let asked_here = self.asked_here.contains(&call.id);
+        if asked_here || origin == Origin::User {
+            return Ok(());
+        }
+        if call.text_argument("command").is_none() {
+            return screen.rows(&[row(&words::tool_line(call), Ink::Dim)]);
+        }
+        let panel = Panel::new(screen.render_options());
+        let mut rows: Vec<TextRow> =
+            plan.reason.lines().flat_map(|line| wrap(&row(line, Ink::Plain), panel.inner(), 0)).collect();
+        let place = transcript.session_info().map(|facts| facts.place_of(&call.name).0);
+        if let Some(host) = place.filter(|host| !words::is_local_host(host)) {
+            let place = format!("on {}", words::place(host));
+            rows.extend(wrap(&row(&place, Ink::Dim), panel.inner(), 2));
+        }
+        rows.extend(plan::command_rows(&plan.command, &plan.risk.findings, panel.inner()));
+        screen.rows(&panel.around("PLAN", rows))
+    }
+
+    fn tool_finished(
+        &mut self,
+        call: &CallId,
+        outcome: &Outcome,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        if let Some(ItemBody::Answer(text)) =
+            transcript.item(&sysop_core::transcript::ItemId::Summary(call.clone())).map(|item| &item.body)
+        {
+            let text = text.text.clone();
+            return self.whole_answer(&text, screen);
+        }
+        self.newest_line.clear();
+        self.exit_code = outcome.exit_code.or(self.exit_code);
+        let plan = transcript.plan(call);
+        if outcome.status == Status::Rejected {
+            let by_policy = plan
+                .is_some_and(|plan| matches!(plan.state, PlanState::Rejected { by: Decider::Policy, .. }));
+            if by_policy {
+                let text = format!("not run: {}", outcome.output);
+                screen.rows(&wrap(
+                    &row(&text, Ink::Warn),
+                    screen.render_options().width.saturating_sub(1),
+                    2,
+                ))?;
+            }
+            return Ok(());
+        }
+        let streamed = self.output.as_ref().is_some_and(|output| output.call == *call);
+        let is_screen = plan.is_none_or(|plan| {
+            plan.call.text_argument("command").is_some() || plan.call.text_argument("keys").is_some()
+        });
+        let worth_it =
+            is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
+        let groups = words::host_groups(&outcome.hosts);
+        let columns = screen.render_options().width.saturating_sub(1);
+        if streamed && let Some(output) = self.output.take() {
+            screen.last_row(None)?;
+            screen.rows(&output.finish())?;
+        }
+        for (text, status) in groups {
+            screen.rows(&wrap(&row(&text, words::status_ink(status)), columns, 2))?;
+        }
+        if !streamed && worth_it && !outcome.output.trim().is_empty() {
+            let text = format!("{}\n", outcome.output.trim_end_matches('\n'));
+            let rows = self.output_of(call, transcript, screen)?.push_styled(&text, &outcome.styles);
+            screen.rows(&rows)?;
+        }
+        if let Some(output) = self.output.take() {
+            screen.last_row(None)?;
+            screen.rows(&output.finish())?;
+        }
+        screen.rows(&wrap(&words::outcome_row(outcome), columns, 2))
+    }
+
+    /// The panel of a call's output, which is begun where it is not there yet.
+    fn output_of(
+        &mut self,
+        call: &CallId,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<&mut LiveOutput> {
+        if self.output.as_ref().is_none_or(|output| output.call != *call) {
+            let panel = Panel::new(screen.render_options());
+            let typed = transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model);
+            let far = transcript.session_info().is_some_and(|facts| !words::is_local_host(&facts.host));
+            let keys = transcript.plan(call).is_some_and(|plan| plan.call.text_argument("keys").is_some());
+            let title = match (keys, typed && far) {
+                (true, _) => "TERMINAL",
+                (false, true) => "REMOTE COMMAND",
+                (false, false) => "COMMAND OUTPUT",
+            };
+            screen.rows(&[panel.top(title)])?;
+            self.output = None;
+            return Ok(self.output.insert(LiveOutput::new(call.clone(), panel)));
+        }
+        Ok(self.output.as_mut().expect("it was just looked at"))
+    }
+
+    fn turn_ended(
+        &mut self,
+        end: &TurnEnd,
+        at: Timestamp,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        if let Some(output) = self.output.take() {
+            screen.rows(&output.finish())?;
+        }
+        let ink = if end.error.is_some() { Ink::Bad } else { Ink::Warn };
+        if let Some(text) = words::turn_end_summary(end) {
+            screen.rows(&wrap(&row(&text, ink), screen.render_options().width.saturating_sub(1), 2))?;
+        }
+        let Some(facts) = transcript.session_info() else { return Ok(()) };
+        let mut parts = words::host_status_parts(&facts.host);
+        parts.push(format!("model {}", facts.model));
+        if let Some(code) = self.exit_code {
+            parts.push(format!("exit code {code}"));
+        }
+        if let Some(began) = self.turn_began {
+            parts.push(words::duration(u64::try_from(at.0 - began.0).unwrap_or(0)));
+        }
+        if end.iterations > 0 {
+            parts.push(format!("step {} of {}", end.iterations, facts.max_iterations));
+        }
+        if let Some(tokens) = words::usage(end.usage) {
+            parts.push(format!("tokens {tokens}"));
+        }
+        let panel = Panel::new(screen.render_options());
+        let rows = wrap(&row(&parts.join(" · "), Ink::Dim), panel.inner(), 0);
+        screen.rows(&panel.around("STATUS", rows))
+    }
+
+    /// The row below everything: what streams, or what is waited for.
+    fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
+        let facts = transcript.session_info();
+        let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
+        let what = running_words(transcript);
+        let waiting = words::waiting_for(transcript.phase(), &safe(&model), &what);
+        if waiting != self.phase {
+            self.phase.clone_from(&waiting);
+            self.phase_began = Some(Instant::now());
+        }
+        if let Some(tail) = self.answer.as_ref().and_then(|answer| {
+            let tail = answer.markdown.tail()?;
+            Some(answer.panel.row(truncate(&tail, answer.panel.inner())))
+        }) {
+            return Some(tail);
+        }
+        let waiting = waiting?;
+        if matches!(
+            transcript.phase(),
+            sysop_core::transcript::SessionPhase::Paused { .. }
+                | sysop_core::transcript::SessionPhase::AwaitingApproval { .. }
+        ) {
+            return None;
+        }
+        let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
+        let mut out = row(&format!("{} {waiting}", FRAMES[self.frame]), Ink::Title);
+        out.push(TextSpan::new(&format!(" · {seconds} s"), Ink::Dim));
+        if let Some(more) = self.output.as_ref().and_then(LiveOutput::waiting) {
+            out.push(TextSpan::new(&format!(" · {more}"), Ink::Dim));
+        } else if !self.newest_line.is_empty() {
+            out.push(TextSpan::new(&format!(" · {}", self.newest_line), Ink::Dim));
+        } else if !self.reasoning.is_empty() {
+            let line = self.reasoning.lines().next_back().unwrap_or_default();
+            out.push(TextSpan::new(&format!(" · {line}"), Ink::Italic));
+        }
+        if columns >= 60 {
+            let room = columns.saturating_sub(36);
+            out = truncate(&out, room);
+            let keys = if columns >= 80 { " · Ctrl+C stops · Ctrl+\\ pauses" } else { " · Ctrl+C stops" };
+            out.push(TextSpan::new(keys, Ink::Dim));
+        }
+        Some(out)
+    }
+}
+
+fn running_words(transcript: &Transcript) -> String {
+    let sysop_core::transcript::SessionPhase::Running { call } = transcript.phase() else {
+        return String::new();
+    };
+    let command = transcript.plan(call).map_or("", |plan| &plan.command);
+    let line = command.lines().next().unwrap_or_default();
+    let short: String = line.chars().take(STATUS_COMMAND_CHARS_MAX).collect();
+    let dots = if short.len() < command.len() { "…" } else { "" };
+    safe(&format!("{short}{dots}"))
+}
+
+fn prompt_rows(text: &str, panel: Panel) -> Vec<TextRow> {
+    let rows = text.lines().flat_map(|line| wrap(&row(line, Ink::Plain), panel.inner(), 0)).collect();
+    panel.around("PROMPT", rows)
+}
+
+impl LiveOutput {
+    fn new(call: CallId, panel: Panel) -> Self {
+        Self {
+            call,
+            panel,
+            stripper: Stripper::with_styles(),
+            line: TextRow::new(),
+            line_bytes: 0,
+            shown: 0,
+            hidden: 0,
+            tail: VecDeque::new(),
+        }
+    }
+
+    fn push(&mut self, text: &str) -> Vec<TextRow> {
+        let (text, styles) = self.stripper.push_styled(text);
+        self.push_styled(&text, &styles)
+    }
+
+    fn push_styled(&mut self, text: &str, styles: &StyleRuns) -> Vec<TextRow> {
+        let mut out = Vec::new();
+        for (piece, look) in styles.runs(text) {
+            for part in piece.split_inclusive('\n') {
+                self.line.push(TextSpan::new(part.trim_end_matches('\n'), Ink::Output(look)));
+                self.line_bytes += part.len();
+                if part.ends_with('\n') || self.line_bytes > OUTPUT_LINE_BYTES_MAX {
+                    self.end_line(&mut out);
+                }
+            }
+        }
+        out
+    }
+
+    fn end_line(&mut self, out: &mut Vec<TextRow>) {
+        self.line_bytes = 0;
+        let line = std::mem::take(&mut self.line);
+        for text in wrap_exact(&line, self.panel.inner()) {
+            if self.shown < OUTPUT_HEAD_ROWS {
+                self.shown += 1;
+                out.push(self.panel.row(text));
+            } else {
+                if self.tail.len() == OUTPUT_TAIL_ROWS {
+                    self.tail.pop_front();
+                    self.hidden += 1;
+                }
+                self.tail.push_back(text);
+            }
+        }
+    }
+
+    /// What is to be seen of the rest while it runs.
+    fn waiting(&self) -> Option<String> {
+        let more = self.hidden + self.tail.len();
+        if more > 0 {
+            return Some(format!("{more} more rows"));
+        }
+        let line: String = self.line.iter().map(TextSpan::text).collect();
+        let line = line.trim();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+
+    fn finish(mut self) -> Vec<TextRow> {
+        let rest = self.stripper.finish();
+        let mut out = self.push_styled(&rest, &StyleRuns::default());
+        if !self.line.is_empty() {
+            self.end_line(&mut out);
+        }
+        if self.hidden > 0 {
+            out.push(self.panel.row(row(&format!("… {} rows are not shown …", self.hidden), Ink::Warn)));
+        }
+        out.extend(self.tail.drain(..).map(|text| self.panel.row(text)));
+        out.extend(self.panel.bottom());
+        out
+    }
+}

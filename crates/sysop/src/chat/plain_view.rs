@@ -1,0 +1,263 @@
+//! The REPL's plain form, after the lsimons-agent design: `You:`, `Agent:`, `[Tool: …]`, nothing that moves.
+
+use std::io;
+
+use sysop_core::event::{Delta, Event, Origin, Update};
+use sysop_core::id::{CallId, StepId};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::text::{Neutralizer, Stripper};
+use sysop_core::transcript::{ItemBody, ItemId, Plan, Transcript, approval_label};
+
+use super::approval::ApprovalPrompt;
+use super::inline_screen::InlineScreen;
+use super::view::ReplView;
+use crate::render::plan::{self, PlanLocation};
+use crate::render::{Ink, TextRow, paint, safe, words};
+
+/// The width that a plan is laid out for, where there is no terminal to ask.
+const COLUMNS: usize = 100;
+
+/// The plain view.
+#[derive(Default)]
+pub(crate) struct PlainView {
+    streaming: Option<StreamingReply>,
+    output: Option<(CallId, Stripper)>,
+    /// Whether the person at this face had the terminal last.
+    has_terminal: bool,
+}
+
+/// A reply that is being written.
+struct StreamingReply {
+    step: StepId,
+    text: String,
+    neutralizer: Neutralizer,
+}
+
+impl ReplView for PlainView {
+    fn update(
+        &mut self,
+        update: &Update,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        match update {
+            Update::Delta(delta) => self.delta(delta, transcript, screen),
+            Update::Logged(logged) => match &logged.event {
+                Event::Replied { step, reply } => self.replied(*step, &reply.text, screen),
+                Event::ToolStarted { call, origin } => {
+                    self.end_answer(screen)?;
+                    if *origin == Origin::User {
+                        return Ok(());
+                    }
+                    screen.end_text()?;
+                    screen.text(&format!("{}\n", words::tool_line(call)))
+                }
+                Event::ToolFinished { call, outcome } => {
+                    self.tool_finished(call, outcome, transcript, screen)
+                }
+                Event::ModelFailed { .. } => self.end_answer(screen),
+                Event::TurnEnded { turn, .. } => {
+                    self.end_answer(screen)?;
+                    screen.end_text()?;
+                    if let Some(ItemBody::End(end)) =
+                        transcript.item(&ItemId::End(*turn)).map(|item| &item.body)
+                        && let Some(text) = words::turn_end_summary(end)
+                    {
+                        screen.text(&format!("({text})\n"))?;
+                    }
+                    screen.blank_row()
+                }
+                Event::TerminalInput { by, typed } => {
+                    self.end_answer(screen)?;
+                    self.say(&words::typed(by, typed), Ink::Dim, screen)
+                }
+                Event::Paused { .. }
+                | Event::Configured { .. }
+                | Event::PromptQueued { .. }
+                | Event::Compacted { .. }
+                | Event::HistoryCleared => {
+                    self.end_answer(screen)?;
+                    match transcript.item(&ItemId::Notice(logged.seq)).map(|item| &item.body) {
+                        Some(ItemBody::Notice(notice)) => self.say(&notice.text, Ink::Dim, screen),
+                        Some(_) | None => Ok(()),
+                    }
+                }
+                Event::SessionOpened { .. }
+                | Event::TurnStarted { .. }
+                | Event::StepStarted { .. }
+                | Event::ApprovalAsked { .. }
+                | Event::Decided { .. }
+                | Event::CancelAsked { .. }
+                | Event::Resumed => Ok(()),
+            },
+        }
+    }
+
+    fn tick(&mut self, _transcript: &Transcript, _screen: &mut InlineScreen) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn own_prompt(&mut self, _text: &str) {}
+
+    fn question(&mut self, plan: &Plan, transcript: &Transcript, _screen: &InlineScreen) -> ApprovalPrompt {
+        let (host, root) =
+            transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
+        let place = PlanLocation { host, root };
+        ApprovalPrompt {
+            rows: plan::rows(plan, place, COLUMNS),
+            command: plan.call.text_argument("command").map(|_| plan.command.clone()),
+            covers: plan.covers.as_ref().map(words::covers).unwrap_or_default(),
+        }
+    }
+
+    fn say(&mut self, text: &str, _ink: Ink, screen: &mut InlineScreen) -> io::Result<()> {
+        screen.end_text()?;
+        screen.text(&format!("({})\n", safe(text)))
+    }
+
+    fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        let Some(facts) = transcript.session_info() else { return Ok(()) };
+        let text = format!(
+            "sysop: {} on {}, approval {}",
+            facts.model,
+            words::place(facts.place()),
+            approval_label(facts.approve)
+        );
+        screen.text(&format!("{}\n\n", safe(&text)))
+    }
+
+    fn recap(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        let items: Vec<_> = transcript.items().collect();
+        let from =
+            items.iter().rposition(|item| matches!(item.body, ItemBody::Prompt(_))).unwrap_or(items.len());
+        for item in &items[from..] {
+            match &item.body {
+                ItemBody::Prompt(text) => screen.text(&format!("You: {}\n\n", safe(text)))?,
+                ItemBody::Answer(text) => screen.text(&format!("Agent: {}\n\n", safe(&text.text)))?,
+                ItemBody::Plan(plan) => screen.text(&format!("{}\n", words::tool_line(&plan.call)))?,
+                ItemBody::Reasoning(_) | ItemBody::ToolOutput(_) | ItemBody::Notice(_) | ItemBody::End(_) => {
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PlainView {
+    fn delta(&mut self, delta: &Delta, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
+        match delta {
+            Delta::Text { step, text } => {
+                if self.streaming.as_ref().is_some_and(|streaming| streaming.step != *step) {
+                    self.end_answer(screen)?;
+                }
+                if self.streaming.is_none() {
+                    if text.trim().is_empty() {
+                        return Ok(());
+                    }
+                    screen.blank_row()?;
+                    screen.text("Agent: ")?;
+                    self.streaming = Some(StreamingReply {
+                        step: *step,
+                        text: String::new(),
+                        neutralizer: Neutralizer::new(),
+                    });
+                }
+                let Some(streaming) = &mut self.streaming else { return Ok(()) };
+                streaming.text.push_str(text);
+                screen.text(&streaming.neutralizer.push(text))
+            }
+            Delta::Reasoning { .. } => Ok(()),
+            Delta::Restarted { .. } if self.streaming.is_some() => {
+                self.end_answer(screen)?;
+                self.say("the reply broke off; it is asked for again", Ink::Dim, screen)
+            }
+            Delta::Restarted { .. } => Ok(()),
+            Delta::Output { call, text } => {
+                // The hosts of a fleet are shown together, when all have ended.
+                let fleet = transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
+                if fleet || !is_direct(call, transcript) {
+                    return Ok(());
+                }
+                let (_, stripper) = match &mut self.output {
+                    Some(output) if output.0 == *call => output,
+                    output => output.insert((call.clone(), Stripper::new())),
+                };
+                screen.text(&stripper.push(text))
+            }
+            Delta::Notice { text } => self.say(text, Ink::Dim, screen),
+            Delta::Control { holder } => {
+                if words::is_new_holder(holder.as_deref(), &mut self.has_terminal, super::BY) {
+                    return self.say(&words::control(holder.as_deref()), Ink::Dim, screen);
+                }
+                Ok(())
+            }
+            // The loop asks, and says what became of it.
+            Delta::Question { .. } | Delta::QuestionClosed { .. } => Ok(()),
+        }
+    }
+
+    fn replied(&mut self, step: StepId, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
+        let streamed = match self.streaming.take() {
+            Some(streaming) if streaming.step == step => streaming.text,
+            Some(_) | None => String::new(),
+        };
+        match text.trim_start().strip_prefix(streamed.trim_start()) {
+            Some(rest) if !streamed.is_empty() => screen.text(&safe(rest))?,
+            Some("") => return Ok(()),
+            Some(rest) => {
+                screen.blank_row()?;
+                screen.text(&format!("Agent: {}", safe(rest)))?;
+            }
+            None if text.trim().is_empty() || text.trim() == streamed.trim() => {}
+            None => {
+                screen.blank_row()?;
+                screen.text(&format!("Agent: {}", safe(text)))?;
+            }
+        }
+        screen.blank_row()
+    }
+
+    fn end_answer(&mut self, screen: &mut InlineScreen) -> io::Result<()> {
+        if self.streaming.take().is_some() { screen.blank_row() } else { Ok(()) }
+    }
+
+    fn tool_finished(
+        &mut self,
+        call: &CallId,
+        outcome: &Outcome,
+        transcript: &Transcript,
+        screen: &mut InlineScreen,
+    ) -> io::Result<()> {
+        if let Some(ItemBody::Answer(text)) =
+            transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
+        {
+            screen.blank_row()?;
+            return screen.text(&format!("Agent: {}\n\n", safe(&text.text)));
+        }
+        let streamed = match self.output.take() {
+            Some((output, mut stripper)) if output == *call => {
+                screen.text(&stripper.finish())?;
+                true
+            }
+            Some(_) | None => false,
+        };
+        screen.text(&words::host_lines(outcome))?;
+        if is_direct(call, transcript) && !streamed && !outcome.output.is_empty() {
+            screen.text(&safe(&outcome.output))?;
+        }
+        screen.end_text()?;
+        if outcome.status != Status::Ok {
+            screen.text(&format!("({})\n", words::outcome_summary(outcome)))?;
+        }
+        Ok(())
+    }
+}
+
+fn is_direct(call: &CallId, transcript: &Transcript) -> bool {
+    transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
+}
+
+/// A plan's rows as lines.
+pub(crate) fn lines(rows: &[TextRow]) -> String {
+    rows.iter().map(|row| format!("{}\n", paint(row, false).trim_end())).collect()
+}

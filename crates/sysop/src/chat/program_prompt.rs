@@ -1,0 +1,481 @@
+//! Asks a person what a running program wants to know: a password, a passphrase, whether a host key is right.
+//!
+//! The rules of approvals hold: the question is drawn, then everything that was typed before it, or within `GUARD`
+//! of it, is thrown away, and only then does a key count. Of a secret nothing is shown, no stars either: how long
+//! it is, is nobody's business. The prompt comes from a program or a far machine: it stands indented below a line
+//! of ours that says who asks, so that it cannot be taken for one.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcsetattr};
+use secrecy::SecretString;
+use secrecy::zeroize::{Zeroize as _, Zeroizing};
+use sysop_core::question::{Question, QuestionKind};
+
+use super::approval::GUARD;
+use super::input_reader::timespec;
+use super::prompt_field::{FieldInput, PromptField};
+use crate::render::cells::{wrap, wrap_exact};
+use crate::render::panel::Panel;
+use crate::render::{Ink, RenderOptions, TextRow, paint, row, safe, terminal_width};
+
+/// How often an open question looks whether it was answered elsewhere.
+const LOOK_UP: Duration = Duration::from_millis(50);
+/// How long after Esc the rest of a key's sequence may come.
+const ESCAPE: Duration = Duration::from_millis(50);
+/// How much of a prompt is shown, in characters: its beginning and its end.
+const PROMPT_CHARS_MAX: usize = 4_000;
+/// How much of a prompt is told in a sentence, in characters.
+const PROMPT_CHARS_IN_A_LINE_MAX: usize = 200;
+/// How many bytes are taken from the terminal at once.
+const READ_BYTES_MAX: usize = 256;
+/// How many times the terminal is read for what follows an answer.
+const REST_READS_MAX: usize = 256;
+
+/// What a person said to it.
+#[derive(Debug, Clone)]
+pub(crate) enum PromptOutcome {
+    /// This.
+    Given(SecretString),
+    /// It is no prompt for a secret.
+    NoSecret,
+    /// They will not answer.
+    Refused,
+    /// They will not answer, and pressed Ctrl+C to say so.
+    Interrupted,
+    /// Somebody else answered, or nobody is asked any more.
+    Withdrawn,
+}
+
+/// A question as it is put to a person.
+#[derive(Debug, Clone)]
+pub(crate) struct ProgramPrompt {
+    /// The question, drawn.
+    pub(crate) rows: Vec<TextRow>,
+    /// What kind of answer is wanted.
+    pub(crate) kind: QuestionKind,
+}
+
+impl ProgramPrompt {
+    /// Draws a question in a panel.
+    pub(crate) fn panel(question: &Question, look: RenderOptions) -> Self {
+        let panel = Panel::new(look);
+        Self { rows: panel.around("QUESTION", prompt_rows(question, panel.inner())), kind: question.kind }
+    }
+
+    /// Draws a question in lines.
+    pub(crate) fn lines(question: &Question, columns: usize) -> Self {
+        Self { rows: prompt_rows(question, columns), kind: question.kind }
+    }
+}
+
+/// Who asks, and below that what; nothing of it is left out but the middle of what is longer than any prompt.
+fn prompt_rows(question: &Question, columns: usize) -> Vec<TextRow> {
+    let mut out = wrap(&row(&format!("{} asks:", question.from), Ink::Bold), columns, 2);
+    for line in shortened(question.prompt.trim()).split(['\n', '\r']) {
+        // Between words, so that a fingerprint stays in one piece.
+        for part in wrap(&row(line, Ink::Code), columns.saturating_sub(2), 0) {
+            let mut indented = row("  ", Ink::Plain);
+            indented.extend(part);
+            out.push(indented);
+        }
+    }
+    out
+}
+
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= PROMPT_CHARS_MAX {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(PROMPT_CHARS_MAX / 2).collect();
+    let tail: String = text.chars().skip(count - PROMPT_CHARS_MAX / 2).collect();
+    format!("{head}\n… {} characters are not shown …\n{tail}", count - PROMPT_CHARS_MAX)
+}
+
+/// Where bytes come from, and where the question is drawn.
+pub(crate) trait PromptIo {
+    /// What was typed, or nothing after `wait`; an error where nothing can come any more.
+    fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize>;
+    /// Time since some fixed point.
+    fn now(&self) -> Duration;
+    /// Draws a row and goes to the next.
+    fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()>;
+    /// Draws the row of the answer anew and stays in it.
+    fn answer_row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()>;
+    /// Columns of the screen.
+    fn columns(&self) -> usize;
+}
+
+/// Asks until there is an answer, or until `withdrawn`.
+pub(crate) fn ask(
+    keyboard: &mut impl PromptIo,
+    sheet: &ProgramPrompt,
+    withdrawn: &AtomicBool,
+) -> io::Result<PromptOutcome> {
+    for row in &sheet.rows {
+        keyboard.row(row)?;
+    }
+    drop_early_bytes(keyboard, withdrawn)?;
+    if sheet.kind == QuestionKind::PerhapsSecret
+        && let Some(reply) = is_no_secret(keyboard, withdrawn)?
+    {
+        return Ok(reply);
+    }
+    let seen = match sheet.kind {
+        QuestionKind::Text => AnswerEcho::Visible,
+        QuestionKind::Secret | QuestionKind::PerhapsSecret => AnswerEcho::Hidden,
+    };
+    let hint = match seen {
+        AnswerEcho::Visible => "Enter sends the answer, Esc refuses",
+        AnswerEcho::Hidden => "what you type is not shown; Enter sends it, Esc refuses",
+    };
+    say(keyboard, hint)?;
+    let reply = read_answer(keyboard, seen, withdrawn)?;
+    drop_the_rest(keyboard)?;
+    keyboard.row(&[])?;
+    Ok(reply)
+}
+
+/// Whether an answer is seen while it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AnswerEcho {
+    Visible,
+    Hidden,
+}
+
+fn read_answer(
+    keyboard: &mut impl PromptIo,
+    seen: AnswerEcho,
+    withdrawn: &AtomicBool,
+) -> io::Result<PromptOutcome> {
+    let mut field = PromptField::new();
+    draw(keyboard, &field, seen)?;
+    let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+    loop {
+        let wait = if field.is_in_escape() { ESCAPE } else { LOOK_UP };
+        let count = keyboard.read(bytes.as_mut_slice(), wait)?;
+        if withdrawn.load(Ordering::Relaxed) {
+            return Ok(PromptOutcome::Withdrawn);
+        }
+        if count == 0 && field.is_in_escape() {
+            return Ok(PromptOutcome::Refused);
+        }
+        for byte in &bytes[..count] {
+            match field.push(*byte) {
+                FieldInput::Incomplete => {}
+                FieldInput::Submitted(text) => return Ok(PromptOutcome::Given(text)),
+                FieldInput::Refused => return Ok(PromptOutcome::Refused),
+                FieldInput::Interrupted => return Ok(PromptOutcome::Interrupted),
+                FieldInput::InvalidUtf8 => {
+                    keyboard.row(&[])?;
+                    say(keyboard, "that was no text in UTF-8; type it again")?;
+                }
+            }
+        }
+        bytes.zeroize();
+        if count > 0 {
+            draw(keyboard, &field, seen)?;
+        }
+    }
+}
+
+fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> io::Result<()> {
+    let mut line = row("› ", Ink::Title);
+    if seen == AnswerEcho::Visible {
+        let text = row(&field.echo_text(), Ink::Plain);
+        // The end of it, where it is longer than the row.
+        let room = keyboard.columns().saturating_sub(4);
+        line.extend(wrap_exact(&text, room).pop().unwrap_or_default());
+    }
+    keyboard.answer_row(&line)
+}
+
+/// Lets the person say what a prompt is that the terminal cannot tell; none where it is for a secret.
+fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<Option<PromptOutcome>> {
+    say(keyboard, "Is this a prompt for a password or another secret?  y yes  n no  Esc refuses")?;
+    let mut escape = false;
+    loop {
+        let mut byte = [0];
+        let count = keyboard.read(&mut byte, if escape { ESCAPE } else { LOOK_UP })?;
+        if withdrawn.load(Ordering::Relaxed) {
+            return Ok(Some(PromptOutcome::Withdrawn));
+        }
+        match (count, byte[0]) {
+            (0, _) if escape => return Ok(Some(PromptOutcome::Refused)),
+            (0, _) => {}
+            (_, 0x03) => return Ok(Some(PromptOutcome::Interrupted)),
+            (_, 0x04) => return Ok(Some(PromptOutcome::Refused)),
+            (_, 0x1b) => escape = true,
+            // A key that sends more than one byte.
+            (_, _) if escape => {
+                drop_early_bytes(keyboard, withdrawn)?;
+                escape = false;
+            }
+            (_, b'y' | b'Y') => return Ok(None),
+            (_, b'n' | b'N') => return Ok(Some(PromptOutcome::NoSecret)),
+            (_, _) => {}
+        }
+    }
+}
+
+fn drop_early_bytes(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<()> {
+    let mut until = keyboard.now() + GUARD;
+    let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+    loop {
+        let left = until.saturating_sub(keyboard.now());
+        if left.is_zero() || withdrawn.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if keyboard.read(bytes.as_mut_slice(), left)? > 0 {
+            until = keyboard.now() + GUARD;
+        }
+    }
+}
+
+/// What follows the answer in the same paste may be secret too, and is no answer to anything else.
+fn drop_the_rest(keyboard: &mut impl PromptIo) -> io::Result<()> {
+    let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
+    for _ in 0..REST_READS_MAX {
+        if keyboard.read(bytes.as_mut_slice(), Duration::ZERO)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn say(keyboard: &mut impl PromptIo, text: &str) -> io::Result<()> {
+    let columns = keyboard.columns().saturating_sub(1);
+    wrap(&row(text, Ink::Dim), columns, 2).iter().try_for_each(|row| keyboard.row(row))
+}
+
+/// Asks on this terminal.
+pub(crate) fn ask_on_terminal(
+    sheet: &ProgramPrompt,
+    color: bool,
+    withdrawn: &AtomicBool,
+) -> io::Result<PromptOutcome> {
+    let mut terminal = TtyPromptIo::new(color)?;
+    // What the reader of keys has taken already was typed before, too.
+    while crossterm::event::poll(Duration::ZERO)? {
+        crossterm::event::read()?;
+    }
+    ask(&mut terminal, sheet, withdrawn)
+}
+
+/// The person's terminal in raw mode: bytes from it, rows on standard error.
+pub(crate) struct TtyPromptIo {
+    started: Instant,
+    color: bool,
+}
+
+impl TtyPromptIo {
+    /// Takes the terminal into raw mode until it is dropped.
+    pub(crate) fn new(color: bool) -> io::Result<Self> {
+        crossterm::terminal::enable_raw_mode()?;
+        let raw = Self { started: Instant::now(), color };
+        // What another part of the program says meanwhile still begins its rows on the left.
+        let mut mode = tcgetattr(io::stdin())?;
+        mode.output_modes.insert(OutputModes::OPOST);
+        tcsetattr(io::stdin(), OptionalActions::Now, &mode)?;
+        Ok(raw)
+    }
+}
+
+impl Drop for TtyPromptIo {
+    fn drop(&mut self) {
+        // The terminal may be gone; there is nobody to tell.
+        let _ = crossterm::terminal::disable_raw_mode();
+    }
+}
+
+impl PromptIo for TtyPromptIo {
+    fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize> {
+        read_terminal(into, wait)
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
+        write!(io::stderr(), "{}\r\n", paint(row, self.color))
+    }
+
+    fn answer_row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
+        write!(io::stderr(), "\r\u{1b}[K{}", paint(row, self.color))
+    }
+
+    fn columns(&self) -> usize {
+        terminal_width()
+    }
+}
+
+/// Bytes of standard input as they are, or none after `wait`; past every buffer that would keep a copy.
+pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize> {
+    let stdin = io::stdin();
+    let mut ready = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+    match poll(&mut ready, Some(&timespec(wait))) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(0),
+        Ok(_) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match rustix::io::read(stdin.as_fd(), into) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(count) => Ok(count),
+        Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Who asks what, in one line for a sentence.
+pub(crate) fn one_line_summary(question: &Question) -> String {
+    let whole = question.prompt.trim();
+    let mut prompt: String = whole.chars().take(PROMPT_CHARS_IN_A_LINE_MAX).collect();
+    if prompt.len() < whole.len() {
+        prompt.push('…');
+    }
+    safe(&format!("{} asks `{prompt}`", question.from)).replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use secrecy::ExposeSecret as _;
+    use sysop_core::question::QuestionId;
+
+    use super::*;
+
+    /// A keyboard with a clock of its own and bytes that come at given times.
+    struct Scripted {
+        now: Duration,
+        typed: Vec<(u64, &'static str)>,
+        drawn: String,
+    }
+
+    impl PromptIo for Scripted {
+        fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize> {
+            let next = self.typed.first().map(|(at, _)| Duration::from_millis(*at));
+            match next {
+                Some(at) if at <= self.now + wait => {
+                    self.now = self.now.max(at);
+                    let (_, text) = self.typed.remove(0);
+                    into[..text.len()].copy_from_slice(text.as_bytes());
+                    Ok(text.len())
+                }
+                None if self.now > Duration::from_secs(60) => Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(_) | None => {
+                    self.now += wait;
+                    Ok(0)
+                }
+            }
+        }
+
+        fn now(&self) -> Duration {
+            self.now
+        }
+
+        fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
+            self.drawn.push_str(&format!("{}\n", paint(row, false)));
+            Ok(())
+        }
+
+        fn answer_row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
+            self.drawn.push_str(&format!("{}\r", paint(row, false)));
+            Ok(())
+        }
+
+        fn columns(&self) -> usize {
+            60
+        }
+    }
+
+    fn question(kind: QuestionKind, prompt: &str) -> Question {
+        Question { id: QuestionId(1), kind, from: "sudo on web1".into(), prompt: prompt.into(), call: None }
+    }
+
+    /// What comes of it, and all that was drawn.
+    fn asked(kind: QuestionKind, typed: &[(u64, &'static str)]) -> (String, String) {
+        let sheet = ProgramPrompt::lines(&question(kind, "Code: "), 60);
+        let mut keyboard = Scripted { now: Duration::ZERO, typed: typed.to_vec(), drawn: String::new() };
+        let reply = ask(&mut keyboard, &sheet, &AtomicBool::new(false));
+        let reply = match reply {
+            Ok(PromptOutcome::Given(text)) => format!("given {}", text.expose_secret()),
+            Ok(reply) => format!("{reply:?}"),
+            Err(error) => error.kind().to_string(),
+        };
+        (reply, keyboard.drawn)
+    }
+
+    fn reply(kind: QuestionKind, typed: &[(u64, &'static str)]) -> String {
+        asked(kind, typed).0
+    }
+
+    #[test]
+    fn only_what_is_typed_after_the_question_is_an_answer() {
+        let secret = QuestionKind::Secret;
+        assert_eq!(
+            reply(secret, &[(0, "early\r"), (299, "early\r"), (700, "late"), (800, "r\r")]),
+            "given later"
+        );
+        // Each early byte begins the guard anew.
+        assert_eq!(reply(secret, &[(0, "x"), (290, "x"), (580, "x\r"), (900, "ok\r")]), "given ok");
+        assert_eq!(reply(secret, &[(400, "half")]), "unexpected end of file");
+        let doubt = QuestionKind::PerhapsSecret;
+        assert_eq!(reply(doubt, &[(0, "n"), (400, "y"), (500, "it\r")]), "given it");
+        assert_eq!(reply(doubt, &[(400, "x"), (410, "N")]), "NoSecret");
+        assert_eq!(reply(doubt, &[(400, "\u{1b}")]), "Refused");
+        assert_eq!(reply(doubt, &[(400, "\u{3}")]), "Interrupted");
+    }
+
+    #[test]
+    fn a_lone_escape_refuses_and_one_of_a_key_does_not() {
+        let text = QuestionKind::Text;
+        assert_eq!(reply(text, &[(400, "ye\u{1b}")]), "Refused");
+        assert_eq!(reply(text, &[(400, "ye\u{1b}"), (420, "[A"), (500, "s\r")]), "given yes");
+        assert_eq!(reply(text, &[(400, "\u{3}")]), "Interrupted");
+    }
+
+    #[test]
+    fn an_answer_is_seen_only_where_it_may_be() {
+        let (_, drawn) = asked(QuestionKind::Secret, &[(400, "geheim"), (500, "\r")]);
+        expect![[r#"
+            sudo on web1 asks:
+              Code:
+            what you type is not shown; Enter sends it, Esc refuses
+            › 
+            › 
+
+        "#]]
+        .assert_eq(&drawn.replace('\r', "\n"));
+        let (_, drawn) = asked(QuestionKind::Text, &[(400, "ye"), (500, "s"), (600, "\r")]);
+        assert!(drawn.contains("› ye\r› yes\r"), "{drawn:?}");
+    }
+
+    #[test]
+    fn a_prompt_cannot_look_like_ours_and_cannot_fill_the_screen() {
+        let hostile = "\u{1b}[2J\u{1b}]0;x\u{7}Password:\nsysop asks:\r\u{202e}more";
+        let rows: String = prompt_rows(&question(QuestionKind::Secret, hostile), 60)
+            .iter()
+            .map(|row| format!("{}\n", paint(row, true)))
+            .collect();
+        assert_eq!(crate::render::tests::intruder(&rows), None, "{rows:?}");
+        let rows = prompt_rows(&question(QuestionKind::Secret, hostile), 60);
+        assert!(rows.iter().skip(1).all(|row| paint(row, false).starts_with("  ")), "{rows:?}");
+        let long = format!("begin {} end", "x".repeat(100_000));
+        let rows = prompt_rows(&question(QuestionKind::Secret, &long), 60);
+        let text: String = rows.iter().map(|row| paint(row, false)).collect();
+        assert!(rows.len() < 100 && text.contains("begin") && text.ends_with(" end"), "{} rows", rows.len());
+        assert!(text.contains("characters are not shown"), "{text}");
+    }
+
+    #[test]
+    fn a_secret_is_not_in_what_is_printed_of_a_reply() {
+        let printed = format!("{:?}", PromptOutcome::Given("geheim".to_owned().into()));
+        assert!(!printed.contains("geheim"), "{printed}");
+    }
+}

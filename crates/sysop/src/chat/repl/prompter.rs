@@ -1,0 +1,125 @@
+//! What programs ask the person, in the REPL: one question after the other, each answered once.
+
+use std::io;
+
+use sysop_core::event::{Delta, Update};
+use sysop_core::question::{Question, QuestionId};
+use sysop_core::transcript::SessionPhase;
+use sysop_driver::prompter;
+
+use super::{ActiveRead, Repl};
+use crate::chat::inline_screen::TerminalOwner;
+use crate::chat::input_reader::ReadRequest;
+use crate::chat::plain_view::lines;
+use crate::chat::program_prompt::{ProgramPrompt, PromptOutcome};
+use crate::chat::{BY, ReplLayout};
+use crate::render::{Ink, words};
+
+impl Repl {
+    /// The oldest question that nobody has answered; none of a turn that is being stopped.
+    pub(super) fn open_question(&self) -> Option<&Question> {
+        if *self.transcript.phase() == SessionPhase::Stopping {
+            return None;
+        }
+        self.transcript.questions().iter().find(|question| !self.settled.contains(&question.id))
+    }
+
+    pub(super) fn ask_for_program(&mut self) -> io::Result<()> {
+        let Some(question) = self.open_question().cloned() else { return Ok(()) };
+        let look = self.screen.render_options();
+        let sheet = match self.context.form {
+            ReplLayout::Panels { .. } => {
+                self.screen.set_owner(TerminalOwner::Prompt)?;
+                ProgramPrompt::panel(&question, look)
+            }
+            ReplLayout::Plain => {
+                self.screen.blank_row()?;
+                let sheet = ProgramPrompt::lines(&question, look.width);
+                self.screen.text(&lines(&sheet.rows))?;
+                ProgramPrompt { rows: Vec::new(), ..sheet }
+            }
+        };
+        self.active_read = ActiveRead::ProgramPrompt(question.id);
+        self.drawn_prompt = Some(question.id);
+        self.console.request(ReadRequest::ProgramPrompt(sheet));
+        Ok(())
+    }
+
+    /// The person has answered; or pressed Ctrl+C, which refuses the first time and stops the turn the second.
+    pub(super) fn handle_prompt_outcome(&mut self, id: QuestionId, reply: PromptOutcome) -> io::Result<()> {
+        if matches!(reply, PromptOutcome::Withdrawn) || !self.settled.insert(id) {
+            return Ok(());
+        }
+        match reply {
+            PromptOutcome::Given(text) => {
+                if self.session.answer(id, prompter::PromptReply::Given { by: BY.to_owned(), text }) {
+                    return Ok(());
+                }
+                self.view.say("nobody waits for that answer any more", Ink::Warn, &mut self.screen)
+            }
+            PromptOutcome::NoSecret => {
+                self.session.answer(id, prompter::PromptReply::NoSecret);
+                // Who says so knows what to type instead.
+                if self.session.terminal().is_some() && self.context.form != ReplLayout::Plain {
+                    self.request_shell()?;
+                }
+                Ok(())
+            }
+            PromptOutcome::Interrupted
+                if self.running() && std::mem::replace(&mut self.question_interrupted, true) =>
+            {
+                self.handle_interrupt()?;
+                self.session.answer(id, prompter::PromptReply::Refused);
+                Ok(())
+            }
+            PromptOutcome::Refused | PromptOutcome::Interrupted => {
+                self.session.answer(id, prompter::PromptReply::Refused);
+                self.note(if self.running() { "refused; Ctrl+C stops the turn" } else { "refused" })
+            }
+            PromptOutcome::Withdrawn => Ok(()),
+        }
+    }
+
+    /// What to say of the question that is on the terminal and went away.
+    pub(super) fn closed_prompt_text(&mut self, update: &Update) -> Option<String> {
+        let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return None };
+        if self.settled.remove(id) || self.drawn_prompt != Some(*id) {
+            return None;
+        }
+        let question = self.transcript.questions().iter().find(|question| question.id == *id)?;
+        Some(match by {
+            Some(by) => format!("{by} answered {}", question.from),
+            None => format!("{} no longer waits for an answer", question.from),
+        })
+    }
+
+    /// Says where commands run, and what goes on there.
+    pub(super) fn show_location(&mut self) -> io::Result<()> {
+        let Some(facts) = self.transcript.session_info() else {
+            return self.note("the session is not open yet");
+        };
+        let here = words::is_local_host(facts.place());
+        let place = if here { "this machine".to_owned() } else { words::place(facts.place()) };
+        let mut text = format!("commands run on {place}, files are below {}", facts.root);
+        text.push_str(match self.transcript.phase() {
+            SessionPhase::Paused { .. } => "; a turn is paused there",
+            SessionPhase::Idle => "; nothing runs there",
+            SessionPhase::Thinking { .. }
+            | SessionPhase::AwaitingApproval { .. }
+            | SessionPhase::Running { .. }
+            | SessionPhase::Stopping => "; a turn runs there",
+        });
+        if let Some(holder) = self.transcript.holder() {
+            text.push_str(&format!("; {holder} has its terminal"));
+        }
+        self.note(&text)?;
+        let hosts = self.context.service.hosts();
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        let known: Vec<String> =
+            hosts.iter().map(|host| format!("{:<20} {}", host.name, host.description)).collect();
+        self.view.say(&known.join("\n"), Ink::Plain, &mut self.screen)?;
+        self.note("/host DEST begins a session there")
+    }
+}

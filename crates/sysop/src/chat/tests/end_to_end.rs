@@ -1,0 +1,152 @@
+//! A program that asks for a password, from its host through the driver and the REPL to a person and back, with a
+//! log on disk.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+use sysop_core::id::Seq;
+use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::ApprovalMode;
+use sysop_core::question::QuestionKind;
+use sysop_core::session::SessionSpec;
+use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider};
+use sysop_driver::prompter::{PromptReply as Given, PromptRequest, Prompter};
+use sysop_driver::{Driver, Ports, Runtime, system_clock};
+use sysop_store::SqliteStore;
+
+use super::*;
+use crate::app;
+
+/// The program: it wants a password on its standard input.
+const PROGRAM: &str =
+    r#"read -r given; test "$given" = "geheim und lang" && echo let in || { echo kept out; exit 1; }"#;
+
+/// A host whose commands want a password.
+struct AskingHost {
+    tools: Vec<ToolSpec>,
+    people: OnceLock<Arc<dyn Prompter>>,
+}
+
+#[async_trait]
+impl Host for AskingHost {
+    fn tools(&self) -> &[ToolSpec] {
+        &self.tools
+    }
+
+    async fn run(&self, call: ToolCall, _sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        let asked = PromptRequest {
+            kind: QuestionKind::Secret,
+            from: "sudo on web1".into(),
+            prompt: "[sudo] password for joe: ".into(),
+            call: Some(call.id),
+        };
+        let answer = tokio::select! {
+            answer = self.people.get().expect("it was told of them").ask(asked) => answer,
+            () = cancel.cancelled() => return Outcome::new(Status::Cancelled, ""),
+        };
+        let Given::Given { text, .. } = answer else {
+            return Outcome::failed("sudo: no password was provided");
+        };
+        let mut child = tokio::process::Command::new("sh")
+            .args(["-c", PROGRAM])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(text.expose_secret().as_bytes()).await.unwrap();
+        drop(stdin);
+        let output = child.wait_with_output().await.unwrap();
+        let status = if output.status.success() { Status::Ok } else { Status::Failed };
+        let text = String::from_utf8(output.stdout).unwrap();
+        Outcome { exit_code: output.status.code(), ..Outcome::new(status, text) }
+    }
+
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        assert!(self.people.set(people).is_ok(), "it is told once");
+    }
+}
+
+/// No model is asked here.
+struct SilentProvider;
+
+impl Provider for SilentProvider {
+    fn stream(&self, _request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        panic!("nobody asks a model");
+    }
+}
+
+/// A session on that host, kept in this file.
+pub(super) fn session(file: &Path) -> AttachedSession {
+    let tool = ToolSpec {
+        name: "bash".into(),
+        description: String::new(),
+        parameters: json!({}).into(),
+        effect: ToolEffect::Command,
+    };
+    let spec = SessionSpec {
+        model: ModelRef::new("demo", "one"),
+        system: String::new(),
+        tools: vec![tool.clone()],
+        approve: ApprovalMode::Ask,
+        dangerous_patterns: Vec::new(),
+        deny: Vec::new(),
+        max_iterations: 20,
+        max_history_messages: 20,
+        max_output_tokens: None,
+        temperature: None,
+        host: "web1".into(),
+        root: "/srv/app".into(),
+        profile: "full".into(),
+    };
+    let store = Arc::new(SqliteStore::open(file).unwrap());
+    let driver = Driver::new(Ports { store, clock: system_clock() });
+    let host = Arc::new(AskingHost { tools: vec![tool], people: OnceLock::new() });
+    let handle = driver.create_lazy(
+        SessionId::new("s-1"),
+        spec.clone(),
+        Runtime { host, provider: Arc::new(SilentProvider) },
+    );
+    app::opened(handle, Seq(0), spec)
+}
+
+#[tokio::test]
+async fn a_password_reaches_the_program_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut person = Person::starts("driven", Some(&folder.path().join("history")));
+    person.sees(PROMPT).await;
+    person.types("!sudo id\r").await;
+    person.sees("[sudo] password for joe:").await;
+    person.sees("Esc refuses").await;
+    person.types("geheim und lang\r").await;
+    person.sees("│ let in").await;
+    person.sees(PROMPT).await;
+    person.types("!sudo id\r").await;
+    person.sees("Esc refuses").await;
+    person.types("geheim und falsch\r").await;
+    person.sees("│ kept out").await;
+    person.sees(PROMPT).await;
+    person.types("!sudo id\r").await;
+    person.sees("Esc refuses").await;
+    person.types("geheim\u{1b}").await;
+    person.sees("no password was provided").await;
+    person.sees(PROMPT).await;
+    // Who leaves with a question open leaves the terminal in order.
+    person.types("!sudo id\r").await;
+    person.sees("Esc refuses").await;
+    person.signals(rustix::process::Signal::TERM);
+    assert!(!person.seen.contains("geheim"), "{}", bare(&person.seen));
+    assert_eq!(person.leaves().await, 143);
+    let mut log = String::new();
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        log.push_str(&String::from_utf8_lossy(&std::fs::read(file.unwrap().path()).unwrap()));
+    }
+    assert!(log.contains("[sudo] password for joe:"), "the log has that it was given");
+    assert!(!log.contains("geheim"), "the log has what was given");
+}

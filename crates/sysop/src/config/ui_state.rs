@@ -1,0 +1,47 @@
+//! What the person chose in a face and wants to stay: the colors. Kept beside the sessions, as a layer of its own
+//! above what is built in and below the person's file, which nothing here ever writes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file::{self, Flavor};
+use super::private_files::{create_private_folder, replace_private_file};
+use super::{ConfigLayer, ConfigOrigin, KeyPath, value};
+
+/// The one key that is kept.
+const THEME: &str = "theme";
+
+/// Where it is kept in the data folder.
+pub(crate) fn ui_state_file(data: &Path) -> PathBuf {
+    data.join("chosen.toml")
+}
+
+/// What is kept; nothing of it keeps sysop from starting.
+pub(super) fn layer(data: &Path) -> ConfigLayer {
+    let path = ui_state_file(data);
+    let read = file::read(&path).and_then(|text| match text {
+        Some(text) => file::parse(&path, &text, Flavor::Own),
+        None => Ok(ConfigLayer::default()),
+    });
+    let mut layer = read.unwrap_or_else(|_| {
+        let mut layer = ConfigLayer::default();
+        let origin = ConfigOrigin::File { path: path.as_path().into(), line: 1 };
+        layer.warn(origin, "this cannot be read and is left out; `/theme` writes it anew".to_owned());
+        layer
+    });
+    let theme = KeyPath::dotted(THEME);
+    for (path, entry) in layer.entries.extract_if(.., |(path, _)| *path != theme).collect::<Vec<_>>() {
+        let message = format!("`{path}` is left out: this file keeps `{THEME}` and nothing else");
+        layer.warn(entry.origin().clone(), message);
+    }
+    layer
+}
+
+/// Keeps these colors for the next start.
+///
+/// # Errors
+/// What the system says of the data folder.
+pub(crate) fn keep_theme(data: &Path, theme: &str) -> io::Result<()> {
+    create_private_folder(data)?;
+    replace_private_file(&ui_state_file(data), format!("{THEME} = {}\n", value::quoted(theme)).as_bytes())
+}

@@ -1,0 +1,214 @@
+//! `sysop connect` and `sysop attach`: faces on sessions that live on a server.
+
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use secrecy::SecretString;
+use sysop_client::client_tools::{LocalTools, LocalToolsSettings};
+use sysop_client::{ClientError, NewSessionOptions, RemoteSessionService, ServerAddress};
+use sysop_core::catalog::Profile;
+use sysop_driver::frontend::{AttachedSession, SessionSelector, SessionService};
+use sysop_tui::TuiContext;
+
+use crate::app::Machines;
+use crate::chat::{self, ExitBehavior, ReplContext};
+use crate::cli::{AttachArguments, ConnectArguments, GlobalFlags, ResumeTarget};
+use crate::commands::{HISTORY, chat_form};
+use crate::exit::{CommandError, Exit};
+use crate::settings::{HostChoice, Settings};
+use crate::tui;
+
+/// The folder of the ledgers of lent calls, in the data folder.
+const LEDGERS: &str = "lent";
+/// Names the token for servers.
+const TOKEN: &str = "SYSOP_TOKEN";
+
+/// A session on a server whose tools run here.
+pub(crate) async fn connect(
+    settings: Settings,
+    flags: &GlobalFlags,
+    arguments: ConnectArguments,
+) -> Result<Exit> {
+    let settings = Arc::new(settings);
+    if !matches!(settings.host, HostChoice::Local) {
+        let why = "connect lends the tools of this machine; leave out --host, or run sysop on that machine";
+        return Err(CommandError::usage(why).into());
+    }
+    let server = server(&settings, &arguments.url)?;
+    let resume_command = format!("sysop connect {} --resume ", server.display_url());
+    let local_tools = local_tools(&settings, flags, &arguments)?;
+    let options = NewSessionOptions {
+        model: flags.model.clone(),
+        approve: Some(settings.approve(&HostChoice::Local)),
+        ..NewSessionOptions::default()
+    };
+    let service = Arc::new(
+        RemoteSessionService::connect(server, options, Some(Arc::new(local_tools))).await.map_err(failure)?,
+    );
+    let which = match &settings.resume {
+        None => SessionSelector::New,
+        Some(ResumeTarget::Latest) => SessionSelector::Existing(String::new()),
+        Some(ResumeTarget::Session(id)) => SessionSelector::Existing(id.as_str().to_owned()),
+    };
+    let face = ConversationOptions {
+        task: arguments.task,
+        plain: arguments.plain,
+        resume_command,
+        leaving: ExitBehavior::StopTurn,
+    };
+    converse(&settings, service, which, face).await
+}
+
+/// A face on a session that lives on a server.
+pub(crate) async fn attach(
+    settings: Settings,
+    flags: &GlobalFlags,
+    arguments: AttachArguments,
+) -> Result<Exit> {
+    let server = server(&settings, &arguments.url)?;
+    let resume_command = format!("sysop attach {} ", server.display_url());
+    let asked_for = arguments.session.or_else(|| match &settings.resume {
+        Some(ResumeTarget::Session(id)) => Some(id.as_str().to_owned()),
+        Some(ResumeTarget::Latest) | None => None,
+    });
+    let options = NewSessionOptions {
+        model: flags.model.clone(),
+        approve: flags.approve.map(Into::into),
+        ..NewSessionOptions::default()
+    };
+    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let term = settings.environment.value("TERM").unwrap_or_default();
+    if arguments.plain || arguments.chat || !terminal || matches!(term, "" | "dumb") {
+        let service = Arc::new(RemoteSessionService::connect(server, options, None).await.map_err(failure)?);
+        let which = select_session(&service, asked_for).await.map_err(failure)?;
+        let face = ConversationOptions {
+            task: None,
+            plain: arguments.plain,
+            resume_command,
+            leaving: ExitBehavior::KeepRunning,
+        };
+        return converse(&settings, service, which, face).await;
+    }
+    let opened: Arc<Mutex<Option<Arc<RemoteSessionService>>>> = Arc::default();
+    let kept = Arc::clone(&opened);
+    let open = Box::pin(async move {
+        let from_client = |error| tui::from_anyhow(failure(error).into());
+        let service =
+            Arc::new(RemoteSessionService::connect(server, options, None).await.map_err(from_client)?);
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&service));
+        let which = select_session(&service, asked_for).await.map_err(from_client)?;
+        let session = service.open_session(which).await.map_err(from_client)?;
+        Ok((service as Arc<dyn SessionService>, session))
+    });
+    let context = tui::context(&settings, None);
+    // The session lives on the server: it goes on without this face.
+    let leaving = sysop_tui::TurnOnExit::Continue;
+    let ended = sysop_tui::run(TuiContext { open, leaving, ..context }).await;
+    let service = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(service) = service {
+        service.close().await;
+    }
+    tui::leave(ended, &resume_command)
+}
+
+/// The session that was asked for; without one the latest, or a new one where there is none.
+async fn select_session(
+    service: &RemoteSessionService,
+    asked_for: Option<String>,
+) -> Result<SessionSelector, ClientError> {
+    if let Some(id) = asked_for {
+        return Ok(SessionSelector::Existing(id));
+    }
+    Ok(service
+        .latest()
+        .await?
+        .map_or(SessionSelector::New, |id| SessionSelector::Existing(id.as_str().to_owned())))
+}
+
+fn server(settings: &Settings, url: &str) -> Result<ServerAddress, CommandError> {
+    let token = settings.environment.value(TOKEN).filter(|token| !token.is_empty());
+    let server = ServerAddress::parse(url, token.map(SecretString::from)).map_err(failure)?;
+    if server.is_plain() {
+        let shown = server.display_url();
+        crate::tell(&format!(
+            "sysop: warning: {shown} is reached without TLS: whoever is on the way reads the token and all that is said"
+        ));
+    }
+    Ok(server)
+}
+
+fn local_tools(
+    settings: &Arc<Settings>,
+    flags: &GlobalFlags,
+    arguments: &ConnectArguments,
+) -> Result<LocalTools> {
+    let profile = flags.profile.map_or(Profile::Workspace, Profile::from);
+    let machines = Machines::new(Arc::clone(settings));
+    let host = machines.client_tools_host(
+        settings.root.clone(),
+        profile,
+        arguments.allow_delete,
+        arguments.max_file_size.unwrap_or(sysop_host::FILE_BYTES_MAX),
+    )?;
+    let tools = (!arguments.tools.is_empty()).then(|| arguments.tools.clone());
+    let local_tools = LocalTools::new(LocalToolsSettings {
+        host,
+        root: settings.root.display().to_string(),
+        tools,
+        approve: settings.approve(&HostChoice::Local),
+        dangerous: settings.dangerous_patterns.clone(),
+        deny: settings.deny.clone(),
+        ledgers: settings.folders.data.join(LEDGERS),
+    });
+    Ok(local_tools.map_err(failure)?)
+}
+
+/// How a conversation is held.
+struct ConversationOptions {
+    task: Option<String>,
+    plain: bool,
+    resume_command: String,
+    leaving: ExitBehavior,
+}
+
+async fn converse(
+    settings: &Settings,
+    service: Arc<RemoteSessionService>,
+    which: SessionSelector,
+    face: ConversationOptions,
+) -> Result<Exit> {
+    let opened: AttachedSession = service.open_session(which).await.map_err(failure)?;
+    let form = chat_form(settings, face.plain);
+    let root = settings.root.clone();
+    let context = ReplContext {
+        opened,
+        task: face.task,
+        service: Arc::clone(&service) as Arc<dyn SessionService>,
+        shell: Box::new(move || {
+            let mut shell = std::process::Command::new(std::env::var_os("SHELL").unwrap_or("sh".into()));
+            shell.current_dir(&root);
+            shell
+        }),
+        history: Some(settings.folders.data.join(HISTORY)),
+        form,
+        resume_command: face.resume_command,
+        leaving: face.leaving,
+    };
+    let exit = chat::run(context).await;
+    service.close().await;
+    exit
+}
+
+fn failure(error: ClientError) -> CommandError {
+    let message = error.to_string();
+    match error {
+        ClientError::Address(_)
+        | ClientError::NoToken
+        | ClientError::Refused(_)
+        | ClientError::Unknown(_) => CommandError::usage(message),
+        ClientError::Unreachable(_) | ClientError::Failed(_) | ClientError::Ledger(_) => {
+            CommandError::failed(message)
+        }
+    }
+}

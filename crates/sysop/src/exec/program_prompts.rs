@@ -1,0 +1,156 @@
+//! What programs ask while a task runs: passwords, passphrases, host keys. One question after the other; what is
+//! to be printed waits meanwhile, because the terminal is in raw mode.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sysop_core::event::{Delta, Update};
+use sysop_core::question::{Question, QuestionId};
+use sysop_driver::prompter;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{BY, ExecRun};
+use crate::chat::program_prompt::{ProgramPrompt, PromptOutcome, ask_on_terminal, one_line_summary};
+use crate::exit::Exit;
+
+/// How many updates wait while a question is on the terminal; the oldest go first.
+const DEFERRED_UPDATES_MAX: usize = 4_096;
+
+/// Answers what programs ask; blocks. None where nobody can be asked.
+pub(crate) type ProgramPromptHandler =
+    Arc<dyn Fn(&ProgramPrompt, &AtomicBool) -> io::Result<PromptOutcome> + Send + Sync>;
+
+/// Asks on this terminal what programs want to know.
+pub(crate) fn ask_for_programs_on_terminal(color: bool) -> ProgramPromptHandler {
+    Arc::new(move |sheet, withdrawn| ask_on_terminal(sheet, color, withdrawn))
+}
+
+/// Where answers go.
+pub(super) type PromptSender = UnboundedSender<(QuestionId, io::Result<PromptOutcome>)>;
+
+/// What programs ask, one after the other.
+#[derive(Default)]
+pub(super) struct ProgramPrompts {
+    /// Who is asked.
+    ask: Option<ProgramPromptHandler>,
+    /// The one that is on the terminal.
+    pub(super) open: Option<QuestionId>,
+    /// Set to take it back.
+    pub(super) withdrawn: Arc<AtomicBool>,
+    settled: Vec<QuestionId>,
+    /// Whether Ctrl+C has refused one: the next one stops the task.
+    interrupted: bool,
+    /// What is printed when the terminal is free again.
+    deferred: VecDeque<Update>,
+}
+
+impl ProgramPrompts {
+    /// None yet.
+    pub(super) fn with_handler(ask: Option<ProgramPromptHandler>) -> Self {
+        Self { ask, ..Self::default() }
+    }
+
+    /// Keeps an update until the terminal is free.
+    pub(super) fn defer(&mut self, update: &Update) {
+        if self.deferred.len() == DEFERRED_UPDATES_MAX {
+            self.deferred.pop_front();
+        }
+        self.deferred.push_back(update.clone());
+    }
+}
+
+impl ExecRun {
+    /// A program asks something, or no longer waits for its answer.
+    pub(super) fn handle_program_prompt(&mut self, delta: &Delta, replies: &PromptSender) -> Option<Exit> {
+        match delta {
+            Delta::Question { question } if self.questions.ask.is_none() || self.ending.is_some() => {
+                self.refuse(question)
+            }
+            Delta::Question { .. } => self.ask_for_program(replies),
+            Delta::QuestionClosed { id, .. } => {
+                if self.questions.open == Some(*id) {
+                    self.questions.withdrawn.store(true, Ordering::Relaxed);
+                }
+                None
+            }
+            Delta::Text { .. }
+            | Delta::Reasoning { .. }
+            | Delta::Output { .. }
+            | Delta::Restarted { .. }
+            | Delta::Notice { .. }
+            | Delta::Control { .. } => None,
+        }
+    }
+
+    /// A program that asks for a password is told that nobody is here; the task cannot go on without one.
+    fn refuse(&mut self, question: &Question) -> Option<Exit> {
+        if !self.opened.session.answer(question.id, prompter::PromptReply::Refused) || self.ending.is_some() {
+            return None;
+        }
+        self.printer.notice(&format!(
+            "{} and nobody is here to answer, so the task was given up: run this on a terminal",
+            one_line_summary(question)
+        ));
+        self.end(Exit::ApprovalNeeded)
+    }
+
+    /// Asks the oldest question that is open, unless one is being asked.
+    fn ask_for_program(&mut self, replies: &PromptSender) -> Option<Exit> {
+        let (None, Some(ask)) = (self.questions.open, self.questions.ask.clone()) else { return None };
+        let question =
+            self.transcript.questions().iter().find(|it| !self.questions.settled.contains(&it.id))?;
+        let (id, sheet) = (question.id, ProgramPrompt::panel(question, self.printer.render_options()));
+        if let Err(error) = self.printer.pause() {
+            return self.handle_write_error(&error);
+        }
+        let withdrawn = Arc::new(AtomicBool::new(false));
+        self.questions.open = Some(id);
+        self.questions.withdrawn = withdrawn.clone();
+        let replies = replies.clone();
+        tokio::task::spawn_blocking(move || {
+            let reply = ask(&sheet, &withdrawn);
+            // Nobody waits for the answer any more when the task has ended.
+            let _ = replies.send((id, reply));
+        });
+        None
+    }
+
+    /// The person has answered, or cannot.
+    pub(super) fn handle_prompt_outcome(
+        &mut self,
+        id: QuestionId,
+        reply: io::Result<PromptOutcome>,
+        replies: &PromptSender,
+    ) -> Option<Exit> {
+        self.questions.open = None;
+        self.questions.settled.push(id);
+        for update in std::mem::take(&mut self.questions.deferred) {
+            if let Err(error) = self.printer.update(&update, &self.transcript) {
+                return self.handle_write_error(&error);
+            }
+        }
+        let answer = match reply {
+            Ok(PromptOutcome::Given(text)) => prompter::PromptReply::Given { by: BY.to_owned(), text },
+            Ok(PromptOutcome::NoSecret) => prompter::PromptReply::NoSecret,
+            Ok(PromptOutcome::Refused) => prompter::PromptReply::Refused,
+            Ok(PromptOutcome::Interrupted) => {
+                let again = std::mem::replace(&mut self.questions.interrupted, true);
+                let exit = if again { self.end(Exit::Interrupted) } else { None };
+                self.opened.session.answer(id, prompter::PromptReply::Refused);
+                return exit.or_else(|| self.ask_for_program(replies));
+            }
+            Ok(PromptOutcome::Withdrawn) => return self.ask_for_program(replies),
+            Err(error) => {
+                self.opened.session.answer(id, prompter::PromptReply::Refused);
+                self.printer.notice(&format!("the answer cannot be asked for on this terminal: {error}"));
+                return self.end(Exit::ApprovalNeeded);
+            }
+        };
+        if !self.opened.session.answer(id, answer) {
+            self.printer.notice("nobody waits for that answer any more");
+        }
+        self.ask_for_program(replies)
+    }
+}

@@ -1,0 +1,170 @@
+//! Sends the spans of a server to an OpenTelemetry collector, as OTLP in JSON over HTTP. Off unless somebody names one.
+//!
+//! By hand: see `docs/adr/0016`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use sysop_server::spans::{ServiceInfo, Span, SpanRecorder, export_request};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::exit::CommandError;
+use crate::settings::Settings;
+
+/// Spans of one request.
+const BATCH_MAX: usize = 512;
+/// How long spans are gathered.
+const GATHER: Duration = Duration::from_millis(500);
+/// How long a collector may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take when the server ends.
+const LAST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where spans go, with the standard's own variables before the config's key.
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
+
+/// What sends spans.
+pub(crate) struct OtlpExporter {
+    client: reqwest::Client,
+    url: Url,
+    headers: Vec<(String, SecretString)>,
+    service: ServiceInfo,
+    spans: Arc<SpanRecorder>,
+    waiting: mpsc::Receiver<Span>,
+}
+
+impl OtlpExporter {
+    /// Nothing where nobody wants spans.
+    ///
+    /// # Errors
+    /// When the collector's address cannot be used.
+    pub(crate) fn new(settings: &Settings) -> Result<Option<Self>, CommandError> {
+        let environment = &settings.environment;
+        if environment.value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Ok(None);
+        }
+        let base = environment.value(ENDPOINT).or(settings.otlp_endpoint.as_deref());
+        let url = match (environment.value(TRACES_ENDPOINT), base) {
+            (Some(whole), _) => whole.to_owned(),
+            (None, Some(base)) => format!("{}/v1/traces", base.trim_end_matches('/')),
+            (None, None) => return Ok(None),
+        };
+        let url = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let url = url.ok_or_else(|| {
+            CommandError::usage(format!(
+                "the address of the collector ({ENDPOINT} or otlp_endpoint) is no http:// URL"
+            ))
+        })?;
+        let headers = environment.first(&HEADERS).map(|(_, value)| headers(value)).unwrap_or_default();
+        let name = environment.value("OTEL_SERVICE_NAME").unwrap_or("sysop").to_owned();
+        let service = ServiceInfo { name, version: env!("CARGO_PKG_VERSION").to_owned() };
+        let (spans, waiting) = SpanRecorder::new();
+        Ok(Some(Self { client: client(&url)?, url, headers, service, spans, waiting }))
+    }
+
+    /// What makes the spans.
+    pub(crate) fn spans(&self) -> Arc<SpanRecorder> {
+        Arc::clone(&self.spans)
+    }
+
+    /// Sends what comes until `stop`, then what is left.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut batch = Vec::new();
+        let mut reached = true;
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                _ = self.waiting.recv_many(&mut batch, BATCH_MAX) => {}
+            }
+            let more = async {
+                tokio::time::sleep(GATHER).await;
+                while batch.len() < BATCH_MAX
+                    && let Ok(span) = self.waiting.try_recv()
+                {
+                    batch.push(span);
+                }
+            };
+            let stopped = stop.run_until_cancelled(more).await.is_none();
+            if stopped {
+                break;
+            }
+            reached = self.send(&mut batch, TIMEOUT, reached).await;
+        }
+        while let Ok(span) = self.waiting.try_recv() {
+            batch.push(span);
+        }
+        if !batch.is_empty() {
+            self.send(&mut batch, LAST_TIMEOUT, reached).await;
+        }
+    }
+
+    /// Sends a batch; says whether it arrived. What does not arrive is left out: spans are no record.
+    async fn send(&self, batch: &mut Vec<Span>, timeout: Duration, reached_before: bool) -> bool {
+        let body = export_request(&self.service, batch).to_string();
+        let count = batch.len();
+        batch.clear();
+        let mut request = self.client.post(self.url.clone()).timeout(timeout);
+        for (name, value) in &self.headers {
+            request = request.header(name, value.expose_secret());
+        }
+        let request = request.header(reqwest::header::CONTENT_TYPE, "application/json").body(body);
+        let why = match request.send().await {
+            Ok(response) if response.status().is_success() => None,
+            Ok(response) => Some(format!("it answers {}", response.status())),
+            Err(error) => Some(error.without_url().to_string()),
+        };
+        let left_out = self.spans.left_out();
+        if left_out > 0 {
+            tracing::warn!(left_out, "the collector of spans is slower than the server");
+        }
+        match &why {
+            Some(why) if reached_before => tracing::warn!(why, count, "the collector of spans takes none"),
+            Some(why) => tracing::debug!(why, count, "the collector of spans takes none"),
+            None if !reached_before => tracing::info!("the collector of spans takes them again"),
+            None => {}
+        }
+        why.is_none()
+    }
+}
+
+fn client(url: &Url) -> Result<reqwest::Client, CommandError> {
+    // Fails only where the process has a provider already, which is as good.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let mut builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| CommandError::failed(format!("no client for spans can be made: {error}")))
+}
+
+/// `name=value,name=value`, the values as they stand in addresses.
+fn headers(text: &str) -> Vec<(String, SecretString)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    pairs
+        .map(|(name, value)| {
+            // A value of a query is one of these, but for the plus.
+            let value = format!("v={}", value.trim().replace('+', "%2B").replace('&', "%26"));
+            let value = url::form_urlencoded::parse(value.as_bytes()).next();
+            let value = value.map(|(_, value)| value.into_owned()).unwrap_or_default();
+            (name.trim().to_owned(), SecretString::from(value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_the_standard_writes_them() {
+        let read = headers("Authorization=Bearer%20a%2Cb+c==, x-scope = d&e,nothing");
+        let read: Vec<_> = read.iter().map(|(name, value)| (name.as_str(), value.expose_secret())).collect();
+        assert_eq!(read, [("Authorization", "Bearer a,b+c=="), ("x-scope", "d&e")]);
+    }
+}

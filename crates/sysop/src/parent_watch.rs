@@ -1,0 +1,179 @@
+//! A server that another program started and watches: it ends with that program, and tells it what waits for a person.
+//!
+//! The program holds the other ends of two pipes. Standard input ends when the program does, however it does, and the
+//! server ends then as it does on a signal. On standard output it says where it is and what asks for a person, in the
+//! words of the protocol, one JSON object a line. A program that does not read loses lines; it cannot hold up a session.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use sysop_core::event::{Event, Logged};
+use sysop_core::id::SessionId;
+use sysop_server::audit::{AppendListener, CommandRedactor};
+use sysop_wire::to_json_line;
+use tokio_util::sync::CancellationToken;
+
+/// Lines that may wait for the reader; later ones are dropped.
+const WAITING_MAX: usize = 256;
+/// The most characters of what a person or a model wrote.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// Who started the server and watches it.
+pub(crate) struct ParentWatch {
+    redaction: Arc<CommandRedactor>,
+    lines: SyncSender<String>,
+    waiting: Receiver<String>,
+}
+
+impl ParentWatch {
+    /// Nothing is told, and no end is seen, before it begins.
+    pub(crate) fn new(redaction: CommandRedactor) -> Self {
+        let (lines, waiting) = sync_channel(WAITING_MAX);
+        Self { redaction: Arc::new(redaction), lines, waiting }
+    }
+
+    /// Tells of what happens in sessions.
+    pub(crate) fn event_sink(&self) -> AppendListener {
+        let (lines, redaction) = (self.lines.clone(), Arc::clone(&self.redaction));
+        Arc::new(move |session: &SessionId, events: &[Arc<Logged>]| {
+            for message in events.iter().filter_map(|logged| message(session, &logged.event, &redaction)) {
+                // Where nobody reads, nobody is told.
+                let _ = lines.try_send(to_json_line(&message));
+            }
+        })
+    }
+
+    /// Says where the page is, then goes on telling; cancels `stop` when standard input ends.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn begin(self, page: &str, stop: CancellationToken) -> Result<()> {
+        let first = to_json_line(&json!({ "type": "serving", "url": page }));
+        let waiting = self.waiting;
+        let tell = move || {
+            for line in std::iter::once(first).chain(waiting) {
+                let mut out = io::stdout().lock();
+                // Who has closed it has ended, and standard input says so.
+                if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+                    return;
+                }
+            }
+        };
+        // Both end with the process.
+        std::thread::Builder::new()
+            .name("telling".to_owned())
+            .spawn(tell)
+            .context("cannot start a thread")?;
+        let watch = move || {
+            let mut input = io::stdin().lock();
+            let mut ignored = [0; 256];
+            loop {
+                match input.read(&mut ignored) {
+                    Ok(1..) => {}
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Ok(0) | Err(_) => return stop.cancel(),
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("watching".to_owned())
+            .spawn(watch)
+            .context("cannot start a thread")?;
+        Ok(())
+    }
+}
+
+/// What a person who looks elsewhere should hear of.
+fn message(session: &SessionId, event: &Event, redaction: &CommandRedactor) -> Option<Value> {
+    let message = match event {
+        Event::TurnStarted { prompt, .. } => {
+            json!({ "type": "user.message", "sessionId": session, "content": short(&redaction.command(prompt)) })
+        }
+        Event::ApprovalAsked { call, command, .. } => json!({
+            "type": "approval.request",
+            "sessionId": session,
+            "toolCallId": call.id,
+            "command": short(&redaction.command(command)),
+        }),
+        Event::Decided { call, .. } => {
+            json!({ "type": "approval.closed", "sessionId": session, "toolCallId": call })
+        }
+        Event::TurnEnded { reason, .. } => json!({
+            "type": "assistant.done",
+            "sessionId": session,
+            "metadata": { "stopReason": reason },
+        }),
+        Event::SessionOpened { .. }
+        | Event::Configured { .. }
+        | Event::PromptQueued { .. }
+        | Event::StepStarted { .. }
+        | Event::Replied { .. }
+        | Event::ModelFailed { .. }
+        | Event::ToolStarted { .. }
+        | Event::ToolFinished { .. }
+        | Event::TerminalInput { .. }
+        | Event::CancelAsked { .. }
+        | Event::Paused { .. }
+        | Event::Resumed
+        | Event::Compacted { .. }
+        | Event::HistoryCleared => return None,
+    };
+    Some(message)
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sysop_core::event::Event;
+    use sysop_core::id::SessionId;
+    use sysop_server::audit::CommandRedactor;
+
+    use super::{TEXT_CHARS_MAX, message};
+
+    fn event_sink(event: serde_json::Value) -> Option<String> {
+        let event: Event = serde_json::from_value(event).expect("it is an event");
+        let redaction = CommandRedactor::new(&["the-key-of-a-provider".to_owned().into()]);
+        message(&SessionId::new("s"), &event, &redaction).map(|message| message.to_string())
+    }
+
+    #[test]
+    fn what_a_notice_shows_holds_no_secret_and_is_short() {
+        let prompt = json!({
+            "type": "turn_started", "turn": 1, "origin": "model",
+            "prompt": format!("use the-key-of-a-provider and --password hunter2secret {}", "x".repeat(1_000)),
+        });
+        let approval = json!({
+            "type": "approval_asked", "reason": "", "risk": { "class": "changes", "findings": [] },
+            "call": { "id": "c", "name": "bash", "arguments": { "object": { "command": "x" } } },
+            "command": "curl -H 'Authorization: Bearer abcdefgh' -d the-key-of-a-provider", "covers": { "exact": { "command": "x" } },
+        });
+        for (event, kept) in [(prompt, "--password"), (approval, "curl -H")] {
+            let line = event_sink(event).expect("it is told");
+            assert!(line.contains(kept), "{line}");
+            for secret in ["the-key-of-a-provider", "hunter2secret", "abcdefgh"] {
+                assert!(!line.contains(secret), "{line}");
+            }
+            assert!(line.len() < TEXT_CHARS_MAX + 120, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_model_says_and_what_a_command_prints_is_not_told() {
+        let reply = json!({
+            "type": "replied", "step": { "turn": 1, "step": 1 },
+            "reply": { "text": "a secret", "protocol": "native", "finish": "stop",
+                       "usage": { "input_tokens": 0, "output_tokens": 0, "cached_tokens": 0 } },
+        });
+        assert_eq!(event_sink(reply), None);
+    }
+}

@@ -1,0 +1,182 @@
+//! Which model is used, and why: what was asked for, else what the environment offers, else a running Ollama.
+//!
+//! Nothing here asks a model anything. The one look at the network, at Ollama's list of models, is passed in.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use sysop_core::message::ModelRef;
+
+use crate::config::{DEMO, without_credentials};
+use crate::settings::Settings;
+
+/// Where Ollama listens unless told otherwise.
+pub(crate) const OLLAMA_ADDRESS: &str = "http://127.0.0.1:11434";
+
+/// A model, and why it is this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelChoice {
+    /// The model.
+    pub(crate) model: ModelRef,
+    /// A few words for the person: `flag --model`, `GEMINI_API_KEY is set`.
+    pub(crate) reason: String,
+}
+
+/// No model was found. `Display` is three lines: what was looked for, how to get one, how to do without.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) struct NoModelFound {
+    ollama: String,
+}
+
+impl fmt::Display for NoModelFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "there is no model: looked at --model, SYSOP_MODEL, the config, LLM_BASE_URL, OPENAI_API_KEY, \
+             GEMINI_API_KEY, GOOGLE_API_KEY, ANTHROPIC_API_KEY and for an Ollama with a model at {}",
+            self.ollama
+        )?;
+        writeln!(f, "to get one: set one of these, or run `ollama pull phi3` and try again")?;
+        write!(f, "to look around without one: `sysop --model {DEMO}`")
+    }
+}
+
+/// The models that are asked for where only a key is known.
+const OPENAI_MODEL: &str = "gpt-6.1-terra";
+const GEMINI_MODEL: &str = "gemini-3.8-flash";
+const ANTHROPIC_MODEL: &str = "claude-sonnet-5-5";
+
+/// Keys in the environment, the provider that takes each, and its model.
+const KEYS: [(&str, &str, &str); 4] = [
+    ("OPENAI_API_KEY", "openai", OPENAI_MODEL),
+    ("GEMINI_API_KEY", "gemini", GEMINI_MODEL),
+    ("GOOGLE_API_KEY", "gemini", GEMINI_MODEL),
+    ("ANTHROPIC_API_KEY", "anthropic", ANTHROPIC_MODEL),
+];
+
+/// Picks the model. `installed` lists what the Ollama at an address has; it is asked only if nothing else matched.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn select_model(
+    settings: &Settings,
+    installed: impl FnOnce(&str) -> Option<Vec<String>>,
+) -> Result<ModelChoice, NoModelFound> {
+    if let Some(asked) = &settings.model {
+        return Ok(ModelChoice { model: asked.value.clone(), reason: asked.origin.to_string() });
+    }
+    if let Some(pick) = from_environment(settings) {
+        return Ok(pick);
+    }
+    let address = ollama_address(settings);
+    match installed(&address).and_then(|models| models.into_iter().next()) {
+        Some(name) => {
+            let reason = format!("Ollama runs at {} and has it", without_credentials(&address));
+            Ok(ModelChoice { model: ModelRef::new("ollama", name), reason })
+        }
+        None => Err(NoModelFound { ollama: without_credentials(&address) }),
+    }
+}
+
+/// Where Ollama is expected.
+pub(crate) fn ollama_address(settings: &Settings) -> String {
+    let configured = settings.providers.get("ollama").and_then(|ollama| ollama.base_url.clone());
+    configured.unwrap_or_else(|| OLLAMA_ADDRESS.to_owned())
+}
+
+/// The models that the environment offers keys for, each provider's own choice.
+pub(crate) fn models_with_keys(settings: &Settings) -> Vec<ModelRef> {
+    let known = |variable: &&(&str, &str, &str)| settings.environment.value(variable.0).is_some();
+    KEYS.iter().filter(known).map(|(_, provider, name)| ModelRef::new(*provider, *name)).collect()
+}
+
+fn from_environment(settings: &Settings) -> Option<ModelChoice> {
+    let environment = &settings.environment;
+    let has_address = settings.providers.get("openai").is_some_and(|openai| openai.base_url.is_some());
+    if environment.value("LLM_BASE_URL").is_some() && has_address {
+        let named = environment.first(&["LLM_DEFAULT_MODEL", "LLM_SMALL_FAST_MODEL"]);
+        let (name, reason) = match named {
+            Some((variable, name)) => (name, format!("LLM_BASE_URL and {variable} are set")),
+            // Servers with one model take any name; others say which names they know.
+            None => ("default", "LLM_BASE_URL is set; LLM_DEFAULT_MODEL names no model".to_owned()),
+        };
+        return Some(ModelChoice { model: ModelRef::new("openai", name), reason });
+    }
+    let (variable, provider, name) = *KEYS.iter().find(|(name, ..)| environment.value(name).is_some())?;
+    Some(ModelChoice { model: ModelRef::new(provider, name), reason: format!("{variable} is set") })
+}
+
+/// How long an Ollama may take to say what it has.
+pub(crate) const PROBE_TIME_MAX: Duration = Duration::from_millis(300);
+
+/// The largest list of models that is read, in bytes.
+const PROBE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The models that the Ollama at this address has, those that can chat; `None` where none answers in time.
+pub(crate) fn installed_models(address: &str) -> Option<Vec<String>> {
+    let (answered, answer) = mpsc::sync_channel(1);
+    let address = address.to_owned();
+    // Looking up a name has no time limit of its own; the thread is left behind if it takes too long.
+    std::thread::Builder::new()
+        .name("ollama-probe".to_owned())
+        .spawn(move || answered.send(list_models(&address)))
+        .ok()?;
+    answer.recv_timeout(PROBE_TIME_MAX).ok().flatten()
+}
+
+fn list_models(address: &str) -> Option<Vec<String>> {
+    let started = Instant::now();
+    let url = url::Url::parse(address).ok().filter(|url| url.scheme() == "http")?;
+    let host = url.host_str()?;
+    let port = url.port_or_known_default()?;
+    let bare_host = host.trim_start_matches('[').trim_end_matches(']');
+    let mut stream = (bare_host, port)
+        .to_socket_addrs()
+        .ok()?
+        .find_map(|socket| TcpStream::connect_timeout(&socket, time_left(started)?).ok())?;
+    stream.set_read_timeout(time_left(started)).ok()?;
+    stream.set_write_timeout(time_left(started)).ok()?;
+    let path = url.path().trim_end_matches('/');
+    // HTTP/1.0: the body ends with the connection and comes in one piece.
+    write!(stream, "GET {path}/api/tags HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json\r\n\r\n")
+        .ok()?;
+    let mut answer = Vec::new();
+    stream.take(PROBE_BYTES_MAX).read_to_end(&mut answer).ok()?;
+    chat_models(&answer)
+}
+
+fn time_left(started: Instant) -> Option<Duration> {
+    PROBE_TIME_MAX.checked_sub(started.elapsed()).filter(|left| !left.is_zero())
+}
+
+#[derive(serde::Deserialize)]
+struct OllamaTags {
+    models: Vec<OllamaTag>,
+}
+
+#[derive(serde::Deserialize)]
+struct OllamaTag {
+    name: String,
+    #[serde(default)]
+    capabilities: Vec<String>,
+}
+
+fn chat_models(answer: &[u8]) -> Option<Vec<String>> {
+    let head_end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
+    let status = answer.split(|byte| *byte == b' ').nth(1)?;
+    if status != b"200" {
+        return None;
+    }
+    let tags: OllamaTags = serde_json::from_slice(&answer[head_end + 4..]).ok()?;
+    let chats = |tag: &OllamaTag| match tag.capabilities.as_slice() {
+        [] => !tag.name.contains("embed"),
+        known => known.iter().any(|word| word == "completion"),
+    };
+    Some(tags.models.into_iter().filter(chats).map(|tag| tag.name).collect())
+}
+
+#[cfg(test)]
+mod tests;

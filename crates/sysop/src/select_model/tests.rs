@@ -1,0 +1,147 @@
+//! The order in which a model is found, and the look at Ollama.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::{ModelChoice, NoModelFound, installed_models, select_model};
+use crate::cli::GlobalFlags;
+use crate::config::tests::World;
+use crate::settings::{Color, Settings};
+
+fn settings(environment: &[(&str, &str)]) -> Settings {
+    let world = World::new();
+    let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
+    Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), Color::Off).unwrap()
+}
+
+fn picked(environment: &[(&str, &str)]) -> (String, String) {
+    let not_asked =
+        |_: &str| -> Option<Vec<String>> { panic!("Ollama is asked only if nothing else matched") };
+    let ModelChoice { model, reason } = select_model(&settings(environment), not_asked).unwrap();
+    (model.to_string(), reason)
+}
+
+fn pair(model: &str, reason: &str) -> (String, String) {
+    (model.to_owned(), reason.to_owned())
+}
+
+#[test]
+fn what_comes_first_wins() {
+    let mut environment = vec![
+        ("SYSOP_MODEL", "ollama/phi3"),
+        ("LLM_BASE_URL", "http://127.0.0.1:8000"),
+        ("LLM_DEFAULT_MODEL", "azure/gpt-5-1"),
+        ("LLM_SMALL_FAST_MODEL", "azure/gpt-5-mini"),
+        ("OPENAI_API_KEY", "k"),
+        ("GEMINI_API_KEY", "k"),
+        ("GOOGLE_API_KEY", "k"),
+        ("ANTHROPIC_API_KEY", "k"),
+    ];
+    assert_eq!(picked(&environment), pair("ollama/phi3", "environment SYSOP_MODEL"));
+    environment.remove(0);
+    assert_eq!(
+        picked(&environment),
+        pair("openai/azure/gpt-5-1", "LLM_BASE_URL and LLM_DEFAULT_MODEL are set")
+    );
+    environment.remove(1);
+    assert_eq!(picked(&environment).0, "openai/azure/gpt-5-mini");
+    environment.remove(1);
+    assert_eq!(picked(&environment).0, "openai/default");
+    environment.remove(0);
+    assert_eq!(picked(&environment), pair("openai/gpt-6.1-terra", "OPENAI_API_KEY is set"));
+    environment.remove(0);
+    assert_eq!(picked(&environment), pair("gemini/gemini-3.8-flash", "GEMINI_API_KEY is set"));
+    environment.remove(0);
+    assert_eq!(picked(&environment), pair("gemini/gemini-3.8-flash", "GOOGLE_API_KEY is set"));
+    environment.remove(0);
+    assert_eq!(picked(&environment), pair("anthropic/claude-sonnet-5-5", "ANTHROPIC_API_KEY is set"));
+}
+
+#[test]
+fn an_address_that_is_none_is_not_picked() {
+    assert_eq!(picked(&[("LLM_BASE_URL", "nonsense"), ("GEMINI_API_KEY", "k")]).0, "gemini/gemini-3.8-flash");
+}
+
+#[test]
+fn credentials_of_an_address_are_not_told() {
+    let settings = settings(&[("OLLAMA_HOST", "http://me:pass@box:1234")]);
+    let reason = select_model(&settings, |_| Some(vec!["phi3".to_owned()])).unwrap().reason;
+    assert_eq!(reason, "Ollama runs at http://[set]@box:1234 and has it");
+    assert!(!select_model(&settings, |_| None).unwrap_err().to_string().contains("pass"));
+}
+
+#[test]
+fn ollama_is_the_last_resort() {
+    let settings = settings(&[("OLLAMA_HOST", "box:1234"), ("OPENAI_API_KEY", "")]);
+    let found = select_model(&settings, |address| {
+        assert_eq!(address, "http://box:1234");
+        Some(vec!["phi3:latest".to_owned(), "llama3:8b".to_owned()])
+    });
+    assert_eq!(found.unwrap().model.to_string(), "ollama/phi3:latest");
+}
+
+#[test]
+fn without_any_model_three_lines_say_what_to_do() {
+    for nothing in [None, Some(Vec::new())] {
+        let NoModelFound { ollama } = select_model(&settings(&[]), |_| nothing.clone()).unwrap_err();
+        let text = NoModelFound { ollama }.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(
+            lines[0].contains("ANTHROPIC_API_KEY") && lines[0].contains("http://127.0.0.1:11434"),
+            "{text}"
+        );
+        assert!(lines[2].contains("sysop --model demo"), "{text}");
+    }
+}
+
+/// Answers one request with these bytes and hands back what was asked.
+fn answering(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/ollama/", listener.local_addr().unwrap());
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            request.push(byte[0]);
+        }
+        stream.write_all(answer.as_bytes()).unwrap();
+        String::from_utf8(request).unwrap()
+    });
+    (address, served)
+}
+
+#[test]
+fn the_models_of_an_ollama_are_listed() {
+    let (address, served) = answering(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"models\":[\
+         {\"name\":\"nomic-embed-text:latest\",\"model\":\"x\"},\
+         {\"name\":\"bge\",\"capabilities\":[\"embedding\"]},\
+         {\"name\":\"qwen3:8b\",\"capabilities\":[\"completion\",\"tools\"]},{\"name\":\"phi3:latest\"}]}",
+    );
+    assert_eq!(installed_models(&address), Some(vec!["qwen3:8b".to_owned(), "phi3:latest".to_owned()]));
+    assert!(served.join().unwrap().starts_with("GET /ollama/api/tags HTTP/1.0\r\nHost: 127.0.0.1:"));
+}
+
+#[test]
+fn what_is_no_ollama_has_no_models() {
+    for answer in ["HTTP/1.1 404 Not Found\r\n\r\n{}", "HTTP/1.1 200 OK\r\n\r\n<html>", "HTTP/1.1 200 OK", ""]
+    {
+        let (address, served) = answering(answer);
+        assert_eq!(installed_models(&address), None, "{answer:?}");
+        served.join().unwrap();
+    }
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(installed_models(&format!("http://{free}")), None);
+    assert_eq!(installed_models("https://127.0.0.1"), None);
+}
+
+#[test]
+fn an_ollama_that_says_nothing_is_not_waited_for() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let started = std::time::Instant::now();
+    assert_eq!(installed_models(&format!("http://{}", silent.local_addr().unwrap())), None);
+    assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
+}

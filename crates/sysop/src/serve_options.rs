@@ -1,0 +1,192 @@
+//! Who may reach a server and how: the flags of `sysop serve` that decide it, and the parts of the server that obey them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use secrecy::{ExposeSecret, SecretString};
+use sysop_driver::port::{Clock, Store};
+use sysop_server::audit::{Audit, AuditFailurePolicy, AuditedStore, CommandRedactor};
+use sysop_server::auth::{
+    Authority, Exposure, HostPolicy, Origin, Proxies, TokenAuth, TokenAuthSettings, Tokens,
+};
+use sysop_server::limits::{Limits, Listener, Rate};
+use sysop_server::spans::SpanRecorder;
+use sysop_server::tls::Tls;
+use tokio::net::TcpListener;
+
+use crate::audit::FOLDER;
+use crate::config::display_path;
+use crate::exit::CommandError;
+use crate::settings::Settings;
+
+/// Who may reach the server, and how.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Who may reach it")]
+pub(crate) struct ServeOptions {
+    /// Answer to this name too, as it stands in the address; may be given again
+    #[arg(long, value_name = "NAME[:PORT]", value_parser = authority)]
+    pub(crate) allow_host: Vec<Authority>,
+    /// Let pages from there call too, with a token of their own; may be given again
+    #[arg(long, value_name = "https://NAME", value_parser = origin)]
+    pub(crate) allow_origin: Vec<Origin>,
+    /// Speak TLS with this certificate (PEM); SIGHUP reads it again
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A proxy with TLS stands in front; what it says of its callers is believed of these addresses or networks only
+    /// [default: of this machine]
+    #[arg(long, value_name = "ADDR,…", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.0/8,::1", value_parser = proxies)]
+    pub(crate) behind_proxy: Option<Proxies>,
+    /// What happens where the audit cannot be written
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub(crate) audit: AuditMode,
+    /// Requests that one token may make in a minute, messages on its sockets among them
+    #[arg(long, value_name = "N", default_value_t = Limits::default().requests.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_requests: u32,
+    /// Requests, sockets and streams that one token may have open at a time
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_connections: u32,
+    /// Sessions that one token may open in a minute
+    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_sessions: u32,
+}
+
+/// `--audit`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuditMode {
+    /// What cannot be audited does not run
+    #[default]
+    Required,
+    /// It runs, with an error in the log
+    BestEffort,
+}
+
+fn authority(text: &str) -> Result<Authority, String> {
+    text.parse().map_err(|bad: sysop_server::auth::OriginParseError| bad.to_string())
+}
+
+fn origin(text: &str) -> Result<Origin, String> {
+    text.parse().map_err(|bad: sysop_server::auth::OriginParseError| bad.to_string())
+}
+
+fn proxies(text: &str) -> Result<Proxies, String> {
+    Proxies::new(text.split(',').map(str::trim)).map_err(|bad| bad.to_string())
+}
+
+impl ServeOptions {
+    /// Refuses an address where others could read along.
+    ///
+    /// # Errors
+    /// They could.
+    pub(crate) fn check(&self, listen: SocketAddr) -> Result<(), CommandError> {
+        let exposure =
+            Exposure { listen, tls: self.tls_cert.is_some(), behind_proxy: self.behind_proxy.is_some() };
+        exposure.check().map_err(|exposed| CommandError::usage(exposed.to_string()))
+    }
+
+    /// Listens, if it may: nothing that others could read along is served.
+    ///
+    /// # Errors
+    /// It may not, the files for TLS cannot be used, or the address cannot be had.
+    pub(crate) async fn listen(&self, listen: SocketAddr) -> Result<(Listener, Option<Tls>)> {
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(Tls::load(certificate, key).map_err(|error| CommandError::usage(error.to_string()))?)
+            }
+            (_, _) => None,
+        };
+        self.check(listen)?;
+        let listener = TcpListener::bind(listen).await.map_err(|error| {
+            CommandError::failed(format!(
+                "cannot listen on {listen} ({error}); choose another with --port or --listen"
+            ))
+        })?;
+        Ok((Listener::new(listener, tls.clone(), self.limits().peer_connections), tls))
+    }
+
+    /// The gate of a server that listens there.
+    pub(crate) fn token_auth(&self, address: SocketAddr, tokens: Arc<Tokens>) -> TokenAuth {
+        let settings = TokenAuthSettings {
+            host_policy: HostPolicy::new(address, self.allow_host.clone(), self.allow_origin.clone()),
+            tls: self.tls_cert.is_some(),
+            proxies: self.behind_proxy.clone().unwrap_or_default(),
+            limits: self.limits(),
+        };
+        TokenAuth::new(tokens, settings)
+    }
+
+    /// The store whose events are audited, and made into spans where somebody wants them.
+    ///
+    /// # Errors
+    /// The audit is required, and cannot be written.
+    pub(crate) async fn audited_store(
+        &self,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: &Settings,
+        spans: Option<Arc<SpanRecorder>>,
+    ) -> Result<AuditedStore> {
+        let failure_policy = match self.audit {
+            AuditMode::Required => AuditFailurePolicy::Stop,
+            AuditMode::BestEffort => AuditFailurePolicy::Continue,
+        };
+        let audit = Arc::new(Audit::in_folder(&settings.folders.data.join(FOLDER)));
+        match (audit.check().await, failure_policy) {
+            (Err(error), AuditFailurePolicy::Stop) => {
+                let why = format!("{error}, or start with --audit best-effort");
+                return Err(CommandError::failed(why).into());
+            }
+            (Err(error), AuditFailurePolicy::Continue) => tracing::error!(%error, "nothing is audited"),
+            (Ok(()), _) => tracing::info!(path = %display_path(audit.path()), "calls are audited"),
+        }
+        Ok(AuditedStore::new(store, clock, audit, redaction(settings), failure_policy).with_spans(spans))
+    }
+
+    /// The address of the page, which works once.
+    pub(crate) fn page(&self, address: SocketAddr, token: &SecretString) -> String {
+        let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+        let port = address.port();
+        let host = match (self.allow_host.first(), address.ip().is_unspecified()) {
+            (Some(name), _) if self.tls_cert.is_some() => name.with_port(port),
+            (Some(_) | None, true) => format!("127.0.0.1:{port}"),
+            (Some(_) | None, false) => address.to_string(),
+        };
+        format!("{scheme}://{host}/?token={}", token.expose_secret())
+    }
+
+    fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            requests: Rate { per_minute: self.max_requests, burst: usual.requests.burst },
+            connections: self.max_connections as usize,
+            sessions: Rate {
+                per_minute: self.max_sessions,
+                burst: usual.sessions.burst.max(self.max_sessions),
+            },
+            ..usual
+        }
+    }
+}
+
+/// Takes out of commands what must not be told.
+pub(crate) fn redaction(settings: &Settings) -> CommandRedactor {
+    CommandRedactor::new(&secrets(settings))
+}
+
+/// What must not stand in the audit.
+fn secrets(settings: &Settings) -> Vec<SecretString> {
+    let of = |provider: &crate::settings::ProviderSettings| {
+        provider
+            .api_key
+            .iter()
+            .cloned()
+            .chain(provider.headers.iter().map(|(_, value)| value.clone()))
+            .collect::<Vec<_>>()
+    };
+    settings.providers.values().flat_map(of).chain(settings.database_password()).collect()
+}

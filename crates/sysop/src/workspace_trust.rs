@@ -1,0 +1,95 @@
+//! Asks the person whether they trust a workspace's config file, before anything else happens in it.
+//!
+//! Only a plain yes is a yes. The answer is remembered for the file as it is; nothing of it is used before.
+
+use std::io::{BufRead, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use sysop_core::text::neutralize;
+
+use crate::config::{TrustDecision, UntrustedWorkspace, display_path, save_trust};
+
+/// How many lines of the file the question shows.
+const LINES_SHOWN_MAX: usize = 20;
+
+/// The longest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: u64 = 1024;
+
+/// Asks, and remembers the answer. The end of the input is no answer.
+///
+/// # Errors
+/// The question cannot be asked, or the answer cannot be remembered.
+pub(crate) fn ask(
+    data: &Path,
+    file: &UntrustedWorkspace,
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+) -> Result<Option<TrustDecision>> {
+    write!(output, "{}", neutralize(&question(file))).and_then(|()| output.flush()).context("cannot ask")?;
+    let mut line = String::new();
+    let read = input.take(ANSWER_BYTES_MAX).read_line(&mut line).context("cannot read the answer")?;
+    if read == 0 {
+        return Ok(None);
+    }
+    let answer = match line.trim().to_lowercase().as_str() {
+        "y" | "yes" => TrustDecision::Trusted,
+        _ => TrustDecision::Refused,
+    };
+    save_trust(data, file, answer)
+        .with_context(|| format!("cannot remember the answer in {}", display_path(data)))?;
+    Ok(Some(answer))
+}
+
+fn question(file: &UntrustedWorkspace) -> String {
+    let mut text = format!("{} wants to set what only you should set:\n", display_path(&file.path));
+    for line in file.left_out.iter().take(LINES_SHOWN_MAX) {
+        text.push_str("  ");
+        text.push_str(line);
+        text.push('\n');
+    }
+    if let more @ 1.. = file.left_out.len().saturating_sub(LINES_SHOWN_MAX) {
+        text.push_str(&format!("  and {more} more\n"));
+    }
+    text.push_str("It comes with this folder, from whoever made it. Trust it? [y/N] ");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::ask;
+    use crate::config::{TrustDecision, UntrustedWorkspace};
+
+    fn answered(input: &str) -> (Option<TrustDecision>, String, bool) {
+        let data = tempfile::tempdir().unwrap();
+        let file = UntrustedWorkspace {
+            path: PathBuf::from("/w\u{1b}[2J/.sysop.toml"),
+            hash: "h".to_owned(),
+            left_out: (0..25).map(|number| format!("routines.r{number}.cmd = \"x\"")).collect(),
+            refused: false,
+        };
+        let mut output = Vec::new();
+        let answer = ask(data.path(), &file, &mut input.as_bytes(), &mut output).unwrap();
+        (answer, String::from_utf8(output).unwrap(), data.path().join("trust.toml").exists())
+    }
+
+    #[test]
+    fn only_a_plain_yes_is_a_yes() {
+        for yes in ["y\n", "Yes\n", " y \n"] {
+            assert_eq!((answered(yes).0, answered(yes).2), (Some(TrustDecision::Trusted), true), "{yes:?}");
+        }
+        for no in ["\n", "n\n", "yy\n", "why?\n", &"y".repeat(5000)] {
+            assert_eq!((answered(no).0, answered(no).2), (Some(TrustDecision::Refused), true), "{no:?}");
+        }
+        assert_eq!((answered("").0, answered("").2), (None, false));
+    }
+
+    #[test]
+    fn the_question_shows_what_is_at_stake_and_no_control_sequence() {
+        let (_, text, _) = answered("\n");
+        assert!(text.contains("  routines.r19.cmd = \"x\"\n  and 5 more\n"), "{text}");
+        assert!(text.ends_with("[y/N] ") && !text.contains('\u{1b}'), "{text}");
+    }
+}

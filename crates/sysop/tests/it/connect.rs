@@ -1,0 +1,526 @@
+//! `sysop connect` and `sysop attach`, each against a real `sysop serve`: whole flows, cut links, kills of either side.
+
+mod live;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use crate::support::{DEADLINE, Mock, Running, bash, call, files_below, say};
+use crate::{Run, World};
+
+/// A link to a server that a test can cut and turn to another one.
+struct TcpRelay {
+    address: SocketAddr,
+    shared: Arc<Mutex<RelayEnds>>,
+}
+
+#[derive(Default)]
+struct RelayEnds {
+    target: Option<SocketAddr>,
+    open: Vec<TcpStream>,
+}
+
+impl TcpRelay {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared: Arc<Mutex<RelayEnds>> = Arc::default();
+        let ends = Arc::clone(&shared);
+        // Ends with the process.
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let mut ends = ends.lock().unwrap();
+                let far = ends.target.and_then(|target| TcpStream::connect(target).ok());
+                let Some(far) = far else { continue };
+                for (mut from, mut to) in [(clone(&near), clone(&far)), (clone(&far), clone(&near))] {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+                ends.open.extend([near, far]);
+            }
+        });
+        Self { address, shared }
+    }
+
+    fn leads_to(&self, target: &str) {
+        self.shared.lock().unwrap().target = Some(target.parse().unwrap());
+    }
+
+    /// Breaks all that goes through it.
+    fn cut(&self) {
+        for end in self.shared.lock().unwrap().open.drain(..) {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn clone(stream: &TcpStream) -> TcpStream {
+    stream.try_clone().unwrap()
+}
+
+/// A server, and the link that leads to it.
+struct RelayedServer {
+    world: World,
+    link: TcpRelay,
+    running: Option<Running>,
+    token: String,
+}
+
+impl RelayedServer {
+    fn start(mock: &Mock) -> Self {
+        let mut server = Self::new(mock);
+        server.again();
+        server
+    }
+
+    fn new(mock: &Mock) -> Self {
+        let world = World::with_openai(&mock.url()).variable("OPENAI_API_KEY", KEY);
+        Self { world, link: TcpRelay::new(), running: None, token: String::new() }
+    }
+
+    /// Starts it, behind the same link.
+    fn again(&mut self) {
+        let name = self.link.address.to_string();
+        let running = self.world.start(&["serve", "--port", "0", "--allow-host", &name]);
+        let said = running.out.wait_for("the address", |said| said.contains('\n'));
+        let url =
+            said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
+        let (address, token) = url.trim_start_matches("http://").split_once("/?token=").unwrap();
+        self.link.leads_to(address);
+        if self.token.is_empty() {
+            token.clone_into(&mut self.token);
+        }
+        self.running = Some(running);
+    }
+
+    fn kill(&mut self) {
+        self.running.take().expect("it runs").kill();
+    }
+
+    /// The address as it is printed, through the link.
+    fn url(&self) -> String {
+        format!("http://{}/?token={}", self.link.address, self.token)
+    }
+
+    /// A token of this name.
+    fn token_of(&self, name: &str) -> String {
+        let run = self.world.finish(&["token", "create", "--name", name, "--scope", "operate"]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let token = run.out.split_whitespace().find(|word| word.starts_with("sysop_"));
+        token.unwrap_or_else(|| panic!("no token in {run:?}")).to_owned()
+    }
+}
+
+const KEY: &str = "sk-only-the-server-has-this";
+
+/// A client; nothing of a model is in its environment.
+fn client() -> World {
+    World::new()
+}
+
+fn connect(world: &World, server: &RelayedServer, arguments: &[&str]) -> Running {
+    world.start_with_input(&[&["connect", "--plain", &server.url()], arguments].concat())
+}
+
+fn leaves(mut client: Running) -> Run {
+    client.type_text("/exit\n");
+    client.end_input();
+    let run = client.finish();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    run
+}
+
+/// The results that the model was given, in order.
+fn results(mock: &Mock) -> Vec<String> {
+    let body = mock.last_body();
+    let messages = body["messages"].as_array().unwrap();
+    let results = messages.iter().filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A pipe by which a command and a test wait for each other.
+struct Fifo(PathBuf);
+
+impl Fifo {
+    fn new(folder: &Path, name: &str) -> Self {
+        let path = folder.join(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        Self(path)
+    }
+
+    /// Waits until the command has written something.
+    fn read(&self) -> String {
+        let path = self.0.clone();
+        within_the_deadline("the command", move || std::fs::read_to_string(path).unwrap())
+    }
+
+    /// Lets the command go on that reads it.
+    fn release(&self) {
+        let path = self.0.clone();
+        within_the_deadline("the command", move || std::fs::write(path, "opened\n").unwrap());
+    }
+}
+
+fn within_the_deadline<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, done) = channel();
+    // Nobody listens where the test has ended.
+    std::thread::spawn(move || drop(tell.send(act())));
+    done.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{what} did not come in time"))
+}
+
+/// Leaves a trace, says that it has begun, and ends when it is let.
+const SLOW: &str = "echo ran >> witness; echo began > began; cat gate; echo went on >> witness";
+
+fn slow(world: &World) -> (Fifo, Fifo) {
+    (Fifo::new(&world.work(), "began"), Fifo::new(&world.work(), "gate"))
+}
+
+#[test]
+fn the_session_lives_there_and_the_tools_run_here() {
+    let mock = Mock::start(&[(
+        "write the docs",
+        vec![
+            call("ls", json!({ "path": "." })),
+            call("write_file", json!({ "path": "docs/a.md", "content": "# A\n" })),
+            call("write_file", json!({ "path": "../out.md", "content": "no" })),
+            say("The docs are written."),
+        ],
+    )]);
+    let (server, here) = (RelayedServer::start(&mock), client().file("work/kept.md", "x"));
+    let mut talk = connect(&here, &server, &[]);
+    talk.out.wait_for_text("You: ");
+    // The server is told a path where nothing is any more: only who has the folder open gets at it.
+    let elsewhere = here.home().join("elsewhere");
+    std::fs::rename(here.work(), &elsewhere).unwrap();
+    talk.type_text("write the docs\n");
+    talk.out.wait_for_text("docs/a.md");
+    talk.type_text("y\n");
+    talk.out.wait_for_text("../out.md");
+    talk.type_text("y\n");
+    talk.out.wait_for_text("The docs are written.");
+    std::fs::create_dir(here.work()).unwrap();
+    let run = leaves(talk);
+    assert_eq!(std::fs::read_to_string(elsewhere.join("docs/a.md")).unwrap(), "# A\n");
+    assert!(run.out.contains("on the client in /"), "what is asked says where it would run: {}", run.out);
+    assert!(run.out.contains("here: write_file docs/a.md · ok"), "{}", run.out);
+    assert!(run.out.contains("· wrote docs/a.md"), "{}", run.out);
+    assert!(!here.has("out.md") && files_below(&server.world.work()).is_empty());
+    let results = results(&mock);
+    assert!(results[0].contains("kept.md"), "{results:?}");
+    assert!(results[2].contains("out.md") && !here.home().join("out.md").exists(), "{results:?}");
+    // The key is where the model is asked, and nowhere on the client.
+    assert!(mock.requests()[0].headers.iter().any(|(_, value)| value.contains(KEY)));
+    for file in files_below(here.home()) {
+        let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+        assert!(!text.contains(KEY) && !text.contains(&server.token), "{}", file.display());
+    }
+}
+
+#[test]
+fn a_call_runs_once_however_often_the_link_breaks() {
+    let mock = Mock::start(&[("go", vec![bash(SLOW), say("It is done.")])]);
+    let (server, here) = (RelayedServer::start(&mock), client());
+    let (began, gate) = slow(&here);
+    let mut talk = connect(&here, &server, &["--profile", "coder", "--approve", "auto"]);
+    talk.out.wait_for_text("You: ");
+    talk.type_text("go\n");
+    began.read();
+    for times in 1..=3 {
+        server.link.cut();
+        let again = |said: &str| said.matches("connected to the server again").count() >= times;
+        talk.out.wait_for("the connection", again);
+    }
+    gate.release();
+    talk.out.wait_for_text("It is done.");
+    let run = leaves(talk);
+    assert_eq!(here.read("witness"), "ran\nwent on\n");
+    assert_eq!(run.out.matches("It is done.").count(), 1, "{}", run.out);
+    assert_eq!(run.out.matches("here: bash").count(), 1, "{}", run.out);
+    assert_eq!(mock.requests().len(), 2);
+    assert!(results(&mock)[0].contains("opened"), "{:?}", results(&mock));
+}
+
+#[test]
+fn a_storm_of_broken_links_loses_and_doubles_nothing() {
+    let steps: Vec<Value> = (0..8).map(|n| call("stat", json!({ "path": format!("file{n}") }))).collect();
+    let lines: Vec<Value> = steps.into_iter().chain([say("All of it.")]).collect();
+    let mock = Mock::start(&[("look around", lines)]);
+    let (server, here) = (RelayedServer::start(&mock), client());
+    let mut talk = connect(&here, &server, &["--approve", "auto"]);
+    talk.out.wait_for_text("You: ");
+    talk.type_text("look around\n");
+    for times in 1..=10 {
+        server.link.cut();
+        let again = |said: &str| said.matches("connected to the server again").count() >= times;
+        talk.out.wait_for("the connection", again);
+    }
+    talk.out.wait_for_text("All of it.");
+    talk.type_text("look around\n");
+    talk.out.wait_for("the second time", |said| said.matches("All of it.").count() == 2);
+    let run = leaves(talk);
+    let events = server.world.exported(&server.world.only_session());
+    let of = |kind: &str| events.iter().filter(|event| event.to_string().contains(kind)).count();
+    assert_eq!(of("\"turn_started\""), 2, "{events:?}");
+    assert_eq!(run.out.matches("All of it.").count(), 2, "{}", run.out);
+}
+
+#[test]
+fn a_client_that_was_killed_in_the_middle_does_not_run_it_again() {
+    let mock = Mock::start(&[("go", vec![bash(SLOW), say("It broke off.")])]);
+    let (server, here) = (RelayedServer::start(&mock), client());
+    let (began, gate) = slow(&here);
+    let arguments = ["--profile", "coder", "--approve", "auto"];
+    let mut talk = connect(&here, &server, &arguments);
+    talk.out.wait_for_text("You: ");
+    talk.type_text("go\n");
+    began.read();
+    talk.kill();
+    let talk = connect(&here, &server, &[&arguments[..], &["--resume"]].concat());
+    talk.out.wait_for_text("It broke off.");
+    leaves(talk);
+    assert!(here.read("witness").starts_with("ran\n") && !here.read("witness").contains("ran\nran"));
+    let result = results(&mock).pop().unwrap();
+    assert!(result.contains("it was not run again"), "{result}");
+    let events = server.world.exported(&server.world.only_session());
+    let finished = events.iter().find(|event| event.to_string().contains("\"tool_finished\"")).unwrap();
+    assert!(finished.to_string().contains("\"interrupted\""), "{finished}");
+    drop(gate);
+}
+
+#[test]
+fn a_server_that_was_killed_in_the_middle_goes_on_with_the_same_session() {
+    let mock = Mock::start(&[
+        ("go", vec![bash(SLOW), say("Never said.")]),
+        ("are you there", vec![say("I am here.")]),
+    ]);
+    let (mut server, here) = (RelayedServer::start(&mock), client());
+    let (began, _gate) = slow(&here);
+    let mut talk = connect(&here, &server, &["--profile", "coder", "--approve", "auto"]);
+    talk.out.wait_for_text("You: ");
+    talk.type_text("go\n");
+    began.read();
+    server.kill();
+    talk.out.wait_for_text("trying again until it is back");
+    server.again();
+    talk.out.wait_for_text("connected to the server again");
+    talk.out.wait_for_text("interrupted");
+    talk.type_text("/stop\n");
+    talk.type_text("are you there\n");
+    talk.out.wait_for_text("I am here.");
+    leaves(talk);
+    assert_eq!(here.read("witness"), "ran\n", "stopped, as nobody waits for it, and not run again");
+    assert_eq!(server.world.session_ids().len(), 1);
+}
+
+#[test]
+fn what_is_said_while_the_server_is_away_is_said_once_when_it_is_back() {
+    let mock = Mock::start(&[("hello", vec![say("Hello to you.")])]);
+    let (mut server, here) = (RelayedServer::start(&mock), client());
+    let mut talk = connect(&here, &server, &[]);
+    talk.out.wait_for_text("You: ");
+    server.kill();
+    talk.out.wait_for_text("trying again until it is back");
+    talk.type_text("hello\n");
+    server.again();
+    talk.out.wait_for_text("Hello to you.");
+    server.link.cut();
+    talk.out.wait_for("the connection", |said| said.matches("connected to the server again").count() == 2);
+    leaves(talk);
+    assert_eq!(mock.requests().len(), 1);
+}
+
+#[test]
+fn whatever_the_server_says_this_machine_runs_what_was_allowed_here() {
+    let write =
+        |name: &str| vec![call("write_file", json!({ "path": name, "content": "x" })), say("So be it.")];
+    let mock = Mock::start(&[("first", write("first.md")), ("second", write("second.md"))]);
+    let (mut server, here) = (RelayedServer::new(&mock), client());
+    let other = client().variable("SYSOP_TOKEN", &server.token_of("mallory"));
+    server.again();
+    let mut talk = connect(&here, &server, &[]);
+    talk.out.wait_for_text("You: ");
+    let address = format!("http://{}", server.link.address);
+    let mut attached = other.start_with_input(&["attach", "--plain", &address]);
+    attached.out.wait_for_text("You: ");
+    attached.type_text("/approve auto\n");
+    attached.out.wait_for_text("auto");
+    talk.type_text("first\n");
+    talk.out.wait_for_text("nobody allowed it here");
+    talk.type_text("no\n");
+    talk.out.wait_for_text("So be it.");
+    assert!(results(&mock)[0].contains("refused"), "{:?}", results(&mock));
+    talk.type_text("second\n");
+    talk.out.wait_for("the second question", |said| said.matches("nobody allowed it here").count() == 2);
+    talk.type_text("yes\n");
+    attached.out.wait_for("the second answer", |said| said.matches("So be it.").count() == 2);
+    leaves(attached);
+    leaves(talk);
+    assert!(!here.has("first.md") && here.has("second.md"));
+}
+
+#[test]
+fn only_what_is_lent_can_be_called_and_no_half_file_is_left() {
+    let chunk = |path: &str, content: &str, index: u64, total: u64| {
+        call("write_file_chunk", json!({ "path": path, "content": content, "index": index, "total": total }))
+    };
+    let mock = Mock::start(&[(
+        "go",
+        vec![
+            call("write_file", json!({ "path": "large.md", "content": "x".repeat(2000) })),
+            chunk("whole.md", "one ", 0, 3),
+            chunk("whole.md", "three", 2, 3),
+            chunk("whole.md", "two ", 1, 3),
+            chunk("whole.md", "two ", 1, 3),
+            chunk("half.md", "half", 0, 2),
+            call("delete_file", json!({ "path": "kept.md" })),
+            call("mkdir", json!({ "path": "folder" })),
+            chunk("whole.md", "three", 2, 3),
+            say("That was all."),
+        ],
+    )]);
+    let (server, here) = (RelayedServer::start(&mock), client().file("work/kept.md", "x"));
+    let lent = ["--approve", "auto", "--tools", "write_file,write_file_chunk", "--max-file-size", "1K"];
+    let mut talk = connect(&here, &server, &lent);
+    talk.out.wait_for_text("You: ");
+    talk.type_text("go\n");
+    talk.out.wait_for_text("That was all.");
+    leaves(talk);
+    let results = results(&mock);
+    assert!(results[0].contains("at most 1024"), "{results:?}");
+    assert!(results[2].contains("piece 1 is next"), "{results:?}");
+    assert!(results[6].contains("delete_file") && results[7].contains("mkdir"), "{results:?}");
+    assert_eq!(here.read("whole.md"), "one two three");
+    for name in ["large.md", "half.md", "folder"] {
+        assert!(!here.has(name), "{name}");
+    }
+    assert!(here.has("kept.md"));
+    let wrong = here.finish(&["connect", &server.url(), "--tools", "bash"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    assert!(wrong.err.contains("there is no tool \"bash\" here"), "{wrong:?}");
+}
+
+#[test]
+fn two_who_are_attached_see_the_same_and_the_first_answer_counts() {
+    let mock = Mock::start(&[("make it", vec![bash("touch made"), say("It is made.")])]);
+    let mut server = RelayedServer::new(&mock);
+    let [annas, berts] =
+        ["anna", "bert"].map(|name| client().variable("SYSOP_TOKEN", &server.token_of(name)));
+    server.again();
+    let address = format!("http://{}", server.link.address);
+    let mut anna = annas.start_with_input(&["attach", "--plain", &address]);
+    anna.out.wait_for_text("You: ");
+    anna.type_text("make it\n");
+    anna.out.wait_for_text("touch made");
+    let id = server.world.only_session();
+    let bert = berts.start_with_input(&["attach", "--plain", &address, &id[..id.len() - 2]]);
+    bert.out.wait_for_text("touch made");
+    anna.type_text("y\n");
+    anna.out.wait_for_text("It is made.");
+    bert.out.wait_for_text("It is made.");
+    let said = bert.kill().out;
+    assert!(said.contains("(anna allowed it)"), "it says who answered: {said}");
+    leaves(anna);
+    assert!(server.world.has("made"));
+    assert_eq!(mock.requests().len(), 2);
+}
+
+/// A proxy that makes tunnels, whatever the name, to one server; gives its address and what it was asked for.
+fn proxy(target: String) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = Arc::clone(&asked);
+    // Ends with the process.
+    std::thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let (kept, target) = (Arc::clone(&kept), target.clone());
+            std::thread::spawn(move || {
+                let mut head = String::new();
+                let mut reader = BufReader::new(clone(&near));
+                while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|count| count > 0)
+                {
+                }
+                kept.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+                let far = TcpStream::connect(target).unwrap();
+                let mut back = clone(&near);
+                back.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
+                let (mut up, mut down) = (clone(&far), far);
+                std::thread::spawn(move || drop(std::io::copy(&mut down, &mut back)));
+                let _ = std::io::copy(&mut reader, &mut up);
+            });
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn requests_and_sockets_go_through_the_proxy_and_trust_the_certificates_of_the_environment() {
+    let mock = Mock::start(&[("hello", vec![call("ls", json!({})), say("Hello through all of it.")])]);
+    let made = rcgen::generate_simple_self_signed(["sysop.test".to_owned()]).unwrap();
+    let there = World::with_openai(&mock.url())
+        .file("cert.pem", &made.cert.pem())
+        .file("key.pem", &made.signing_key.serialize_pem());
+    let path = |name: &str| there.home().join(name).display().to_string();
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let arguments =
+        ["serve", "--port", "0", "--allow-host", "sysop.test", "--tls-cert", &cert, "--tls-key", &key];
+    let running = there.start(&arguments);
+    let said = running.out.wait_for("the address", |said| said.contains('\n'));
+    let url = said.split_whitespace().find(|word| word.starts_with("https://")).unwrap();
+    let (address, token) = url.trim_start_matches("https://").split_once("/?token=").unwrap();
+    let port = address.rsplit(':').next().unwrap();
+    let (proxy, asked) = proxy(format!("127.0.0.1:{port}"));
+    let here = client()
+        .variable("SYSOP_TOKEN", token)
+        .variable("HTTPS_PROXY", &format!("http://{proxy}"))
+        .variable("SSL_CERT_FILE", &cert);
+    let mut talk = here.start_with_input(&["connect", "--plain", "https://sysop.test"]);
+    talk.out.wait_for_text("You: ");
+    talk.type_text("hello\n");
+    talk.out.wait_for_text("Hello through all of it.");
+    leaves(talk);
+    let asked = asked.lock().unwrap().clone();
+    assert!(
+        asked.len() >= 2 && asked.iter().all(|line| line == "CONNECT sysop.test:443 HTTP/1.1"),
+        "{asked:?}"
+    );
+    let stranger =
+        client().variable("SYSOP_TOKEN", token).variable("HTTPS_PROXY", &format!("http://{proxy}"));
+    let run = stranger.finish(&["connect", "--plain", "https://sysop.test"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("certificate") && !run.err.contains(token), "{run:?}");
+}
+
+#[test]
+fn what_cannot_be_reached_or_may_not_be_used_is_said_in_a_sentence() {
+    let here = client();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = format!("http://{nobody}/?token=sysop_hush");
+    for command in ["connect", "attach"] {
+        let run = here.finish(&[command, "--plain", &address]);
+        assert_eq!(run.code, Some(1), "{run:?}");
+        assert!(run.err.contains("cannot be reached") && !run.err.contains("hush"), "{run:?}");
+        let run = here.finish(&[command, "--plain", &format!("http://{nobody}")]);
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(run.err.contains("SYSOP_TOKEN"), "{run:?}");
+    }
+    let mock = Mock::start(&[]);
+    let server = RelayedServer::start(&mock);
+    let address = format!("http://{}", server.link.address);
+    let run = here.finish(&["attach", "--plain", &format!("{address}/?token=sysop_hush")]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.err.contains("token") && !run.err.contains("hush"), "{run:?}");
+    let run = here.finish(&["attach", "--plain", &server.url(), "no-such-session"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.err.contains("no session"), "{run:?}");
+    let run = here.finish(&["connect", "--plain", "--host", "web1", &server.url()]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+}

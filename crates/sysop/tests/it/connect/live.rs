@@ -1,0 +1,139 @@
+//! The live terminal of a session on a server, in the full screen of somebody elsewhere; and a session that has no machine.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+
+use alacritty_terminal::vte::ansi::{Color, NamedColor};
+use serde_json::{Value, json};
+
+use super::{RelayedServer, client, connect, leaves, results};
+use crate::person::at_a_terminal;
+use crate::support::{Mock, bash, call, files_below, say};
+use crate::viewer::Viewer;
+
+/// Asks the server for a session; gives what it answers.
+fn new_session(server: &RelayedServer, wish: &Value) -> (u16, Value) {
+    let mut stream = TcpStream::connect(server.link.address).unwrap();
+    let (address, token, body) = (server.link.address, &server.token, wish.to_string());
+    let head = format!(
+        "POST /api/agent/sessions HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_after_a_break() {
+    let mock = Mock::start(&[("hello", vec![say("Hello.")])]);
+    let mut server = RelayedServer::new(&mock);
+    server.world = server.world.variable("SHELL", "/bin/bash");
+    server.again();
+    let id = new_session(&server, &json!({})).1["sessionId"].as_str().unwrap().to_owned();
+    // Where the person is, there would be no shell at all.
+    let here = client().variable("SHELL", "/bin/false");
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
+        // Only the server knows of this model: the session is there.
+        viewer.sees("openai/test-model").await;
+        viewer.types("\x14").await;
+        viewer.sees("Ctrl+] gives it back").await;
+        let prompt = |screen: &str| {
+            screen.lines().next().is_some_and(|line| line.trim_end().ends_with(['$', '#', '%', '>']))
+        };
+        viewer.sees_that("a prompt", prompt).await;
+        viewer.types("echo $((20 + 22)) > typed; cat typed\r").await;
+        viewer.sees_that("the output", |screen| screen.lines().any(|line| line.trim() == "42")).await;
+        assert_eq!(server.world.read("typed").trim(), "42");
+        assert!(!here.has("typed"), "it ran there and not here");
+
+        // What runs over there finds itself in a terminal of the new size.
+        viewer.types("until stty size | grep -q ' 90$'; do sleep 0.05; done; echo now wide\r").await;
+        viewer.sees("now wide").await;
+        viewer.resizes(90, 20);
+        viewer.sees_that("the new size", |screen| screen.lines().any(|line| line.trim() == "now wide")).await;
+
+        server.link.cut();
+        viewer.types("\x1d").await;
+        viewer.sees("connected to the server again").await;
+        viewer.types("\x14").await;
+        // The same shell, with all that was there.
+        viewer.sees_that("the picture", |screen| screen.lines().any(|line| line.trim() == "42")).await;
+        viewer.types("echo $((6 * 111)) after\r").await;
+        viewer.sees("666 after").await;
+        viewer.types("\x1d").await;
+        viewer.sees("say what you want").await;
+        viewer.types("\x03\x03").await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn the_output_of_a_session_on_a_server_keeps_its_colors_and_nothing_else() {
+    let print = "printf 'x \\033[31mscarlet\\033[0m \\033]0;owned\\007\\033[2Jend\\n'";
+    let mock = Mock::start(&[("go", vec![bash(print), say("Done.")])]);
+    let server = RelayedServer::start(&mock);
+    let id = new_session(&server, &json!({ "approve": "auto" })).1["sessionId"].as_str().unwrap().to_owned();
+    let here = client();
+    let red = Some(Color::Named(NamedColor::Red));
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
+        viewer.sees("openai/test-model").await;
+        viewer.types("go\r").await;
+        // While it runs it is a stream of its own; what is there after its end came with the result.
+        viewer.sees("Done.").await;
+        assert_eq!(viewer.color_of("scarlet end"), red, "{}", viewer.screen());
+        viewer.types("\x04").await;
+        assert_eq!(viewer.ends().await, 0);
+        let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
+        viewer.sees("Done.").await;
+        assert_eq!(viewer.color_of("scarlet end"), red, "{}", viewer.screen());
+        assert_ne!(viewer.color_of("end"), red);
+        viewer.types("\x04").await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+    assert!(!mock.last_body().to_string().contains("\\u001b"), "the model is told the text alone");
+}
+
+#[test]
+fn a_session_without_a_machine_needs_nothing_of_the_servers_files() {
+    let mock = Mock::start(&[(
+        "write it down",
+        vec![
+            call("write_file", json!({ "path": "note.md", "content": "noted\n" })),
+            call("read_file", json!({ "path": "note.md" })),
+            say("It is written down."),
+        ],
+    )]);
+    let (server, here) = (RelayedServer::start(&mock), client());
+    // Where its own tools would work there is nothing any more.
+    std::fs::remove_dir(server.world.work()).unwrap();
+    let (status, refused) = new_session(&server, &json!({}));
+    assert!(status >= 400, "one that has a machine cannot be made: {refused}");
+    let (status, made) = new_session(&server, &json!({ "host": "none" }));
+    assert_eq!(status, 201, "{made}");
+
+    let files = || files_below(server.world.home()).into_iter().collect::<BTreeSet<PathBuf>>();
+    let before = files();
+    let mut talk = connect(&here, &server, &["--profile", "coder", "--approve", "auto"]);
+    talk.out.wait_for_text("You: ");
+    talk.type_text("write it down\n");
+    talk.out.wait_for_text("It is written down.");
+    leaves(talk);
+    assert_eq!(here.read("note.md"), "noted\n");
+    let results = results(&mock);
+    assert!(results[1].contains("noted"), "{results:?}");
+    let kept = |path: &&PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        !name.starts_with("sysop.db") && !name.starts_with("audit.")
+    };
+    let after = files();
+    let new: Vec<_> = after.difference(&before).filter(kept).collect();
+    assert!(new.is_empty() && !server.world.work().exists(), "{new:?}");
+}

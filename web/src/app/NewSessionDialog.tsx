@@ -1,0 +1,147 @@
+/** Begins a session: where its commands run, and how much of it runs without a question. */
+import { type FormEvent, useEffect, useRef, useState } from "react";
+import {
+  type CreateSessionRequest,
+  createSession,
+  type HostRow,
+  listHosts,
+  listModels,
+} from "../protocol/api";
+import { RequestError } from "../protocol/request-error";
+import { neutralizeLine } from "../text/neutralize";
+
+interface Props {
+  made(id: string): void;
+  close(): void;
+}
+
+export function NewSessionDialog({ made, close }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [hosts, setHosts] = useState<readonly HostRow[]>([]);
+  const [models, setModels] = useState<readonly string[]>([]);
+  const [host, setHost] = useState("");
+  const [problem, setProblem] = useState<RequestError>();
+  const [busy, setBusy] = useState(false);
+
+  useEffect(() => {
+    const { current } = dialog;
+    if (current && !current.open) current.showModal();
+    let here = true;
+    listHosts().then(
+      (known) => here && setHosts(known),
+      (error: unknown) => here && error instanceof RequestError && setProblem(error),
+    );
+    listModels().then(
+      (known) => here && setModels(known),
+      () => undefined,
+    );
+    return () => {
+      here = false;
+    };
+  }, []);
+
+  const known = hosts.some(({ name }) => name === host);
+  const shown = known ? hosts : hosts.filter(({ name }) => name.includes(host));
+  const send = async (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const text = (name: string) => String(form.get(name) ?? "").trim() || undefined;
+    const wish: CreateSessionRequest = {
+      host: text("host"),
+      model: text("model"),
+      approve: text("approve") as CreateSessionRequest["approve"],
+      root: text("root"),
+    };
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      made(await createSession(wish));
+    } catch (error) {
+      setBusy(false);
+      setProblem(error instanceof RequestError ? error : undefined);
+    }
+  };
+  return (
+    <dialog ref={dialog} className="connect" aria-labelledby="connect-title" onClose={close}>
+      <form onSubmit={(event) => void send(event)}>
+        <h2 id="connect-title">New session</h2>
+        <label>
+          Host
+          <input
+            name="host"
+            className="field"
+            value={host}
+            placeholder="the server's default; or what ssh accepts: web1, me@db1"
+            autoComplete="off"
+            spellCheck={false}
+            onChange={(event) => setHost(event.target.value)}
+          />
+        </label>
+        {shown.length > 0 && (
+          <ul className="hosts" aria-label="Known hosts">
+            {shown.map(({ name, description }) => (
+              <li key={name}>
+                <button type="button" aria-pressed={host === name} onClick={() => setHost(name)}>
+                  <b>{neutralizeLine(name)}</b> <span className="meta">{neutralizeLine(description)}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        )}
+        <div className="pair">
+          <label>
+            Model
+            <select name="model" className="field" defaultValue="">
+              <option value="">default{models[0] ? `: ${neutralizeLine(models[0])}` : ""}</option>
+              {models.map((name) => (
+                <option key={name} value={name}>
+                  {neutralizeLine(name)}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label>
+            What runs without a question
+            <select name="approve" className="field" defaultValue="">
+              <option value="">default of the server</option>
+              <option value="ask">nothing that changes something (ask)</option>
+              <option value="auto">all but what is dangerous (auto)</option>
+              <option value="never">only what looks; nothing else runs (never)</option>
+            </select>
+          </label>
+        </div>
+        <label>
+          Folder
+          <input
+            name="root"
+            className="field"
+            placeholder="default of the server"
+            autoComplete="off"
+            spellCheck={false}
+          />
+        </label>
+        <p className="meta">
+          A password, a passphrase or a new host key is asked for here, once the session uses the host; it
+          goes to ssh only.
+        </p>
+        {problem && (
+          <div className="trouble" role="alert">
+            <div>
+              <strong>{problem.what}:</strong> {neutralizeLine(problem.why)}
+              {problem.hint && <p>{problem.hint}</p>}
+              <p className="meta">{problem.where}</p>
+            </div>
+          </div>
+        )}
+        <footer>
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+          <button type="submit" className="primary" disabled={busy}>
+            {busy ? "Connecting…" : "Connect"}
+          </button>
+        </footer>
+      </form>
+    </dialog>
+  );
+}

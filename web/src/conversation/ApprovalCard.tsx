@@ -1,0 +1,228 @@
+/** A proposal that waits for a person: what would run, where, how bad it can be, and the answers; keyboard first. */
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import type { Step } from "../state/item";
+import type { SessionStore } from "../state/session-store";
+import { SafeText } from "../text/Code";
+import { covers, hostLabel, riskLabel } from "../text/labels";
+import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
+import { CommandText } from "./CommandText";
+
+/** How long it must have had the focus before Enter counts: who just typed Enter meant something else. */
+export const ENTER_AFTER_MS = 300;
+
+type Stage = "ask" | "edit" | "reject";
+
+interface Props {
+  store: SessionStore;
+  step: Step;
+  host: string;
+  online: boolean;
+  /** Whether this tab answered, and the server has yet to say so. */
+  sent: boolean;
+  /** Gives the keyboard back to the prompt. */
+  leave(): void;
+}
+
+export function ApprovalCard({ store, step, host, online, sent, leave }: Props) {
+  const card = useRef<HTMLElement>(null);
+  const [stage, setStage] = useState<Stage>("ask");
+  const [text, setText] = useState("");
+  const since = useRef(Number.POSITIVE_INFINITY);
+  const disabled = !online || sent;
+  const editable = step.effect === "command";
+
+  // It takes the keyboard where nothing else is being written.
+  useEffect(() => {
+    const active = document.activeElement;
+    const writes = active instanceof HTMLTextAreaElement && active.value !== "";
+    const elsewhere = active?.closest(".terminal-side, dialog, .sidebar") ?? null;
+    if (!writes && !elsewhere) card.current?.focus();
+  }, []);
+
+  const run = () => !disabled && store.decide(step.call, "allow");
+  const allowSession = () => !disabled && step.covers && store.decide(step.call, "allow_session");
+  const edit = () => {
+    if (!editable) return;
+    setText(stripInvisible(step.proposal));
+    setStage("edit");
+  };
+  const reject = () => {
+    setText("");
+    setStage("reject");
+  };
+  const back = () => {
+    setStage("ask");
+    card.current?.focus();
+  };
+  const send = () => {
+    if (disabled) return;
+    if (stage === "edit") {
+      if (text.trim()) store.decide(step.call, "allow", text === step.proposal ? {} : { command: text });
+    } else {
+      store.decide(step.call, "reject", text.trim() ? { reason: text.trim() } : {});
+    }
+    leave();
+  };
+
+  const keys = (event: KeyboardEvent) => {
+    if (
+      event.defaultPrevented ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      event.nativeEvent.isComposing
+    )
+      return;
+    if (event.target !== card.current) return; // its buttons and fields have keys of their own
+    const held = performance.now() - since.current >= ENTER_AFTER_MS && !event.repeat;
+    const act = { Enter: run, a: allowSession, r: reject, e: edit, Escape: leave }[event.key];
+    if (!act) return;
+    event.preventDefault();
+    if (event.key === "Escape" || held) act();
+  };
+  const fieldKeys = (event: KeyboardEvent) => {
+    if (event.key === "Escape") {
+      event.preventDefault();
+      back();
+    } else if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      send();
+    }
+  };
+
+  const doubtful = confusableCharacters(step.proposal);
+  return (
+    <section
+      ref={card}
+      role="group"
+      className={`review ${step.risk ?? ""}`}
+      aria-label={`May this run on ${hostLabel(host)}?`}
+      aria-describedby="review-what"
+      tabIndex={0}
+      onKeyDown={keys}
+      onFocus={(event) => {
+        if (event.target === card.current) since.current = performance.now();
+      }}
+    >
+      <header>
+        <strong>May this run?</strong>
+        <span className={`risk ${step.risk ?? "changes"}`}>{riskLabel(step.risk ?? "changes")}</span>
+        <span className="host" title="Where it runs">
+          on {hostLabel(host)}
+        </span>
+        <code className="tool">{neutralizeLine(step.tool)}</code>
+      </header>
+      {step.reason && <p className="why">{neutralize(step.reason)}</p>}
+      {stage === "edit" ? (
+        <textarea
+          className="field"
+          aria-label="What to run instead"
+          value={text}
+          rows={Math.min(8, text.split("\n").length + 1)}
+          spellCheck={false}
+          autoCapitalize="off"
+          autoComplete="off"
+          ref={focusEnd}
+          onChange={(event) => setText(event.target.value)}
+          onKeyDown={fieldKeys}
+        />
+      ) : (
+        <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
+          <CommandText text={step.proposal} findings={step.findings} />
+        </pre>
+      )}
+      {stage !== "edit" && <Arguments step={step} />}
+      {stage !== "edit" && step.findings.length > 0 && (
+        <ul className="findings">
+          {step.findings.map(({ start, end, why, class: risk }) => (
+            <li key={`${start}-${end}-${why}`} className={risk}>
+              {neutralizeLine(why)}
+            </li>
+          ))}
+        </ul>
+      )}
+      {doubtful.length > 0 && <p className="warning">Letters that only look Latin: {doubtful.join(", ")}</p>}
+      {stage === "edit" && (
+        <p className="meta">What you write runs, and the model is told that you changed it.</p>
+      )}
+      {stage === "reject" && (
+        <input
+          className="field"
+          aria-label="A word to the model (may be empty)"
+          placeholder="Why not? A word to the model (may be empty)"
+          value={text}
+          ref={focusEnd}
+          onChange={(event) => setText(event.target.value)}
+          onKeyDown={fieldKeys}
+        />
+      )}
+      <footer>
+        {stage === "ask" ? (
+          <>
+            <button type="button" className="primary" disabled={disabled} onClick={run}>
+              Run <kbd>Enter</kbd>
+            </button>
+            {editable && (
+              <button type="button" disabled={disabled} onClick={edit}>
+                Edit <kbd>e</kbd>
+              </button>
+            )}
+            <button type="button" disabled={disabled} onClick={reject}>
+              Reject <kbd>r</kbd>
+            </button>
+            {step.covers && (
+              <button
+                type="button"
+                disabled={disabled}
+                onClick={allowSession}
+                className="session"
+                title={`For the rest of this session: ${covers(step.covers)}`}
+              >
+                For this session <kbd>a</kbd>
+                <small>{covers(step.covers)}</small>
+              </button>
+            )}
+          </>
+        ) : (
+          <>
+            <button type="button" className="primary" disabled={disabled} onClick={send}>
+              {stage === "edit" ? "Run what I wrote" : "Reject"} <kbd>Enter</kbd>
+            </button>
+            <button type="button" onClick={back}>
+              Back <kbd>Esc</kbd>
+            </button>
+          </>
+        )}
+        {sent && <span className="meta">answered; waiting for the server</span>}
+        {!online && <span className="meta">offline: it can be answered once the connection is back</span>}
+      </footer>
+    </section>
+  );
+}
+
+function focusEnd(field: HTMLTextAreaElement | HTMLInputElement | null): void {
+  if (!field || document.activeElement === field) return;
+  field.focus();
+  field.setSelectionRange(field.value.length, field.value.length);
+}
+
+/** What a tool is given that its short form leaves out: what a file tool would write, whole. */
+function Arguments({ step }: { step: Step }) {
+  if (step.cardKind !== "tool") return null;
+  const { arguments: args } = step;
+  if (typeof args !== "object" || args === null) return null;
+  return (
+    <dl className="arguments">
+      {Object.entries(args).map(([name, value]) => (
+        <div key={name}>
+          <dt>{neutralizeLine(name)}</dt>
+          <dd>
+            <pre tabIndex={0}>
+              <SafeText text={typeof value === "string" ? value : JSON.stringify(value, null, 2)} />
+            </pre>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

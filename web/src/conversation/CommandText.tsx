@@ -1,0 +1,53 @@
+/** A command byte for byte: what is not seen is shown, and what is dangerous about it is marked. */
+
+import { SafeText } from "../text/Code";
+import type { Finding, RiskClass } from "../wire";
+
+/** A part of a command and what was found in it. */
+export interface CommandPart {
+  text: string;
+  class: RiskClass | undefined;
+  why: string;
+}
+
+const WORSE: RiskClass[] = ["read_only", "changes", "opaque", "dangerous"];
+
+/** Cuts a command at its findings; the places of these are counted in bytes of UTF-8. */
+export function partsOf(command: string, findings: readonly Finding[]): CommandPart[] {
+  if (findings.length === 0) return [{ text: command, class: undefined, why: "" }];
+  const bytes = new TextEncoder().encode(command);
+  const within = (place: number) => Math.max(0, Math.min(bytes.length, place));
+  const edges = new Set([0, bytes.length]);
+  for (const { start, end } of findings) {
+    edges.add(within(start));
+    edges.add(within(end));
+  }
+  const places = [...edges].sort((a, b) => a - b);
+  // As it is, also where a part begins with the mark that a file may begin with.
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  return places.slice(0, -1).map((start, at) => {
+    const end = places[at + 1] ?? bytes.length;
+    const here = findings.filter((finding) => finding.start <= start && finding.end >= end);
+    const worst = here.reduce<Finding | undefined>(
+      (worse, finding) =>
+        !worse || WORSE.indexOf(finding.class) > WORSE.indexOf(worse.class) ? finding : worse,
+      undefined,
+    );
+    const why = [...new Set(here.map((finding) => finding.why))].join("; ");
+    return { text: decoder.decode(bytes.subarray(start, end)), class: worst?.class, why };
+  });
+}
+
+export function CommandText({ text, findings = [] }: { text: string; findings?: readonly Finding[] }) {
+  return partsOf(text, findings).map((part, at) =>
+    part.class === undefined ? (
+      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one command keep their places
+      <SafeText key={at} text={part.text} />
+    ) : (
+      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one command keep their places
+      <mark key={at} className={`found ${part.class}`} title={part.why}>
+        <SafeText text={part.text} />
+      </mark>
+    ),
+  );
+}

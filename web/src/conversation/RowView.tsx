@@ -1,0 +1,123 @@
+/** One row of a conversation. */
+import { memo, useState } from "react";
+import type { Item } from "../state/item";
+import { SafeText } from "../text/Code";
+import { usage } from "../text/labels";
+import { CopyButton, Markdown } from "../text/Markdown";
+import { neutralize } from "../text/neutralize";
+import type { SessionId } from "../wire";
+import type { Row } from "./rows";
+import { StepCard } from "./StepCard";
+
+interface Props {
+  row: Row;
+  session: SessionId;
+  showAll(): void;
+}
+
+export const RowView = memo(({ row, session, showAll }: Props) => {
+  switch (row.kind) {
+    case "earlier":
+      return (
+        <div className="earlier">
+          {row.count > 0 && (
+            <button type="button" onClick={showAll}>
+              Show what was said before ({row.count})
+            </button>
+          )}
+          {row.dropped > 0 && (
+            <span>{row.dropped} older items are only in the log: `sysop sessions show`</span>
+          )}
+        </div>
+      );
+    case "item":
+      return <ItemView item={row.item} session={session} />;
+  }
+});
+
+function ItemView({ item, session }: { item: Item; session: SessionId }) {
+  switch (item.kind) {
+    case "prompt":
+      return <Prompt text={item.text} />;
+    case "answer":
+      return <Answer text={item.text} whole={item.state !== "streaming"} broken={item.state === "broken"} />;
+    case "reasoning":
+      return <Reasoning text={item.text} streaming={item.state === "streaming"} />;
+    case "step":
+      return <StepCard step={item} session={session} />;
+    case "complete":
+      return (
+        <article className="card complete" aria-label="Task complete">
+          <span className="tag">[complete]</span>
+          <Markdown text={item.text} whole />
+        </article>
+      );
+    case "notice":
+      return <p className={`notice ${item.weight}`}>{neutralize(item.text)}</p>;
+    case "cleared":
+      return null;
+    case "end":
+      return <End item={item} />;
+  }
+}
+
+function Prompt({ text }: { text: string }) {
+  return (
+    <article className="prompt" aria-label="You">
+      <p>
+        <SafeText text={text} />
+      </p>
+    </article>
+  );
+}
+
+function Answer({ text, whole, broken = false }: { text: string; whole: boolean; broken?: boolean }) {
+  return (
+    <article className={`answer ${whole ? "" : "streaming"}`} aria-label="The model" aria-busy={!whole}>
+      <Markdown text={text} whole={whole} />
+      {broken && <p className="notice warning">the reply ended here: the model's answer broke off</p>}
+      {whole && text.length > 200 && (
+        <div className="answer-tools">
+          <CopyButton text={text} label="Copy answer" />
+        </div>
+      )}
+    </article>
+  );
+}
+
+function Reasoning({ text, streaming }: { text: string; streaming: boolean }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details className="reasoning" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{streaming ? "thinking…" : "thought"}</summary>
+      {open && <pre>{neutralize(text)}</pre>}
+    </details>
+  );
+}
+
+function End({ item }: { item: Extract<Item, { kind: "end" }> }) {
+  const took = usage(item.usage);
+  const facts = [item.iterations === 1 ? "1 model call" : `${item.iterations} model calls`, took].filter(
+    Boolean,
+  );
+  if (item.reason === "cancelled") {
+    return (
+      <article className="card aborted" aria-label="Stopped">
+        <span className="tag">[stopped]</span> agent stopped by user.
+      </article>
+    );
+  }
+  if (item.reason === "end_turn" && !item.error) return <p className="end">{facts.join(" · ")}</p>;
+  const limit = `stopped after ${item.iterations} model calls; say \`go on\`, or raise max_iterations`;
+  const why =
+    item.error ??
+    { max_iterations: limit, failed: "it failed", paused: "given up while it was paused", end_turn: "" }[
+      item.reason
+    ] ??
+    item.reason;
+  return (
+    <article className="card error" aria-label="Error">
+      <span className="tag">[error]</span> {neutralize(why)}
+    </article>
+  );
+}

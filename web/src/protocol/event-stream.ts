@@ -1,0 +1,177 @@
+/** A session over server-sent events, with a POST for each message: where no WebSocket gets through. */
+import type { ClientMessage, ErrorCode, ServerMessage } from "../wire";
+import { fetchGreeting, request, sessionPath } from "./api";
+import { errorFromResponse, RequestError } from "./request-error";
+import { type Connection, type OpenConnection, parse } from "./transport";
+
+/** Where a message is posted to, below its session; what has no place cannot be said this way. */
+const POST_PATHS: Partial<Record<ClientMessage["type"], string>> = {
+  "user.message": "/messages",
+  "approval.decision": "/decisions",
+  "question.answer": "/questions",
+  direct: "/direct",
+  configure: "/configure",
+  cancel: "/cancel",
+  pause: "/pause",
+  resume: "/resume",
+  retry: "/retry",
+  clear: "/clear",
+  "terminal.input": "/terminal/input",
+  "terminal.resize": "/terminal/resize",
+  "terminal.release": "/terminal/release",
+};
+/** How long the stream may be silent: the server writes a comment every 15 s. */
+const SILENCE_MS = 40_000;
+
+/** One event of a stream. */
+export interface StreamEvent {
+  data: string;
+  /** The point to resume from, where this event is one. */
+  id: string | undefined;
+}
+
+/** Cuts a stream into its events, wherever its pieces were split. */
+export class EventStreamParser {
+  private rest = "";
+  private data: string[] = [];
+  private id: string | undefined;
+
+  push(piece: string): StreamEvent[] {
+    const events: StreamEvent[] = [];
+    const lines = (this.rest + piece).split(/\r\n|\n|\r(?!$)/);
+    this.rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (line === "") {
+        if (this.data.length > 0) events.push({ data: this.data.join("\n"), id: this.id });
+        this.data = [];
+        this.id = undefined;
+      } else if (line.startsWith("data:")) {
+        this.data.push(line.slice(line[5] === " " ? 6 : 5));
+      } else if (line.startsWith("id:")) {
+        this.id = line.slice(3).trim();
+      }
+    }
+    return events;
+  }
+}
+
+export const openEventStream: OpenConnection = (id, resumeFrom, hooks) => {
+  const over = new AbortController();
+  let worked = false;
+  /** The stream that is read now; another takes its place when the terminal is watched, or no longer. */
+  let stream = new AbortController();
+  let place = resumeFrom;
+  let terminal: { cols?: number; rows?: number; scrollback?: number } | undefined;
+  let changes = false;
+  let silent: ReturnType<typeof setTimeout> | undefined;
+  const finish = (why: { status?: number; why?: string }) => {
+    if (over.signal.aborted) return;
+    clearTimeout(silent);
+    over.abort();
+    stream.abort();
+    hooks.ended({ worked, ...why });
+  };
+  const heard = () => {
+    clearTimeout(silent);
+    silent = setTimeout(() => finish({ why: "the server has been silent" }), SILENCE_MS);
+    hooks.alive();
+  };
+  const tell = (message: ServerMessage) => {
+    worked = true;
+    hooks.message(message);
+  };
+
+  const follow = async (signal: AbortSignal) => {
+    const asked = new URLSearchParams({ resumeFrom: String(place) });
+    if (terminal) {
+      asked.set("terminal", "true");
+      if (terminal.cols && terminal.rows) {
+        asked.set("cols", String(terminal.cols));
+        asked.set("rows", String(terminal.rows));
+      }
+      if (terminal.scrollback) asked.set("scrollback", String(terminal.scrollback));
+    }
+    const path = sessionPath(id, `/events?${asked}`);
+    const headers = { accept: "text/event-stream" };
+    const response = await fetch(path, { credentials: "same-origin", headers, signal });
+    if (!response.ok || !response.body)
+      throw await errorFromResponse("The session could not be followed", path, response);
+    heard();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    const events = new EventStreamParser();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (signal.aborted) return;
+      if (done) return finish({});
+      heard();
+      for (const event of events.push(value)) {
+        if (event.id) place = Number(event.id);
+        const message = parse(event.data);
+        if (message) tell(message);
+      }
+    }
+  };
+  const failed = (error: unknown) => {
+    if (error instanceof RequestError) finish({ status: error.status || undefined, why: error.why });
+    else finish({});
+  };
+  const followAnew = () => {
+    changes = false;
+    if (over.signal.aborted) return;
+    stream.abort();
+    stream = new AbortController();
+    const { signal } = stream;
+    hooks.again();
+    follow(signal).catch((error: unknown) => {
+      if (!signal.aborted) failed(error);
+    });
+  };
+  fetchGreeting(id).then((greeting) => {
+    if (over.signal.aborted) return;
+    // Followed first: who hears the greeting may want to watch the terminal, which follows anew.
+    followAnew();
+    tell(greeting);
+  }, failed);
+
+  // One after the other, so that keys and answers arrive in the order in which they were given.
+  let last: Promise<void> = Promise.resolve();
+  const send: Connection["send"] = (message) => {
+    if (message.type === "terminal.attach" || message.type === "terminal.detach") {
+      terminal = message.type === "terminal.attach" ? message : undefined;
+      // Who leaves it often comes back at once.
+      if (!changes) queueMicrotask(followAnew);
+      changes = true;
+      return true;
+    }
+    const where = POST_PATHS[message.type];
+    if (where === undefined) return true; // greetings and heartbeats have no meaning here
+    const { type: _, ...body } = message;
+    const replyTo = "messageId" in message ? message.messageId : undefined;
+    last = last
+      .then(async () => {
+        if (!over.signal.aborted) await request("It was not sent", "POST", sessionPath(id, where), body);
+      })
+      .catch((error: unknown) => {
+        if (over.signal.aborted || !(error instanceof RequestError)) return;
+        if (error.status === 0 && message.type === "user.message") {
+          finish({ why: error.why }); // the link sends it again
+        } else {
+          hooks.message(refusal(id, error.why, (error.code || "internal") as ErrorCode, replyTo));
+        }
+      });
+    return true;
+  };
+  return {
+    kind: "events",
+    send,
+    close: () => {
+      clearTimeout(silent);
+      over.abort();
+      stream.abort();
+    },
+  };
+};
+
+function refusal(sessionId: string, message: string, code: ErrorCode, replyTo?: string): ServerMessage {
+  return { type: "error", sessionId, message, code, replyTo };
+}

@@ -1,0 +1,299 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { ClientMessage, ServerMessage } from "../wire";
+import { EventStreamParser } from "./event-stream";
+import { type LinkEnvironment, resetSocketBlock, SessionLink } from "./session-link";
+import type { Connection, ConnectionEnd, ConnectionHandlers } from "./transport";
+
+/** One connection of a world that a test plays. */
+class Played implements Connection {
+  readonly sent: ClientMessage[] = [];
+  closed = false;
+  constructor(
+    readonly kind: "socket" | "events",
+    readonly resumeFrom: number,
+    readonly hooks: ConnectionHandlers,
+  ) {}
+  send(message: ClientMessage): boolean {
+    this.sent.push(message);
+    return true;
+  }
+  close(): void {
+    this.closed = true;
+  }
+  greet(lastSeq: number): void {
+    this.hooks.message({ type: "session.created", sessionId: "s", lastSeq } as ServerMessage);
+  }
+  says(seq: number, content = `m${seq}`): void {
+    this.hooks.message({ type: "user.message", sessionId: "s", seq, content });
+  }
+  async breaks(ended: Partial<ConnectionEnd> = {}): Promise<void> {
+    this.hooks.ended({ worked: true, ...ended });
+    await vi.advanceTimersByTimeAsync(0);
+  }
+}
+
+let opened: Played[];
+let reachable: number;
+let throughNow: boolean;
+let link: SessionLink;
+let heard: string[];
+const last = () => {
+  const played = opened.at(-1);
+  if (!played) throw new Error("nothing was opened");
+  return played;
+};
+
+function begin(kept: ConstructorParameters<typeof SessionLink>[1] = []): void {
+  const open = (kind: Played["kind"]) => (_: string, resumeFrom: number, hooks: ConnectionHandlers) => {
+    const played = new Played(kind, resumeFrom, hooks);
+    opened.push(played);
+    return played;
+  };
+  const world: LinkEnvironment = {
+    socket: open("socket"),
+    events: open("events"),
+    canOpenSocket: async () => throughNow,
+    probe: async () => reachable,
+    now: () => Date.now(),
+    random: () => 0.5,
+  };
+  link = new SessionLink("s", kept, world);
+  link.on((message) => {
+    if (message.type === "user.message") heard.push(message.content);
+  });
+  link.open();
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  resetSocketBlock();
+  opened = [];
+  heard = [];
+  reachable = 200;
+  throughNow = false;
+  begin();
+});
+afterEach(() => {
+  link.close();
+  vi.useRealTimers();
+});
+
+describe("a link", () => {
+  test("is open once it is greeted, and tells listeners how it is at once", () => {
+    const states: string[] = [];
+    link.onState((state) => states.push(state));
+    last().greet(0);
+    expect(states).toEqual(["connecting", "open"]);
+  });
+
+  test("begins again where it was, and passes nothing on twice", async () => {
+    last().greet(2);
+    last().says(1);
+    last().says(2);
+    await last().breaks();
+    expect(link.status.state).toBe("connecting");
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(opened).toHaveLength(2);
+    expect(last().resumeFrom).toBe(2);
+    last().greet(3);
+    last().says(2);
+    last().says(3);
+    await last().breaks();
+    await vi.advanceTimersByTimeAsync(1_000);
+    last().greet(3);
+    last().says(3);
+    expect(heard).toEqual(["m1", "m2", "m3"]);
+  });
+
+  test("hears nothing of a connection that is over", async () => {
+    const old = last();
+    old.greet(0);
+    await old.breaks();
+    await vi.advanceTimersByTimeAsync(1_000);
+    last().greet(0);
+    old.says(1, "ghost");
+    expect(heard).toEqual([]);
+  });
+
+  test("waits longer and longer while nobody answers, and says so", async () => {
+    reachable = 0;
+    last().greet(0);
+    await last().breaks();
+    for (let at = 0; at < 5; at += 1) {
+      await vi.advanceTimersByTimeAsync(20_000);
+      await last().breaks({ worked: false });
+    }
+    expect(link.status).toMatchObject({ state: "offline", why: "the server does not answer", final: false });
+    const before = opened.length;
+    await vi.advanceTimersByTimeAsync(7_000);
+    expect(opened).toHaveLength(before); // by now it waits longer than that
+    link.again();
+    expect(opened).toHaveLength(before + 1);
+    last().greet(0);
+    expect(link.status.state).toBe("open");
+  });
+
+  test("goes by events where the server answers and its socket does not", async () => {
+    await last().breaks({ worked: false });
+    expect(last().kind).toBe("socket");
+    await last().breaks({ worked: false });
+    expect(last().kind).toBe("events");
+    last().greet(0);
+    expect(link.status).toMatchObject({ state: "open", kind: "events" });
+    link.send({ type: "user.message", content: "hi" });
+    expect(last().sent).toMatchObject([{ type: "user.message", content: "hi" }]);
+  });
+
+  test("looks after a while whether a socket gets through by now", async () => {
+    await last().breaks({ worked: false });
+    await last().breaks({ worked: false });
+    last().greet(0);
+    const before = opened.length;
+    await vi.advanceTimersByTimeAsync(601_000);
+    expect(opened.length).toBe(before); // what works goes on as long as nothing better does
+    expect(last().closed).toBe(false);
+    throughNow = true;
+    await vi.advanceTimersByTimeAsync(301_000);
+    expect(last().kind).toBe("socket");
+  });
+
+  test("takes one socket that nobody answers for all", async () => {
+    await last().breaks({ worked: false, late: true });
+    expect(last().kind).toBe("events");
+  });
+
+  test("stays with the socket where the server itself was away", async () => {
+    reachable = 0;
+    await last().breaks({ worked: false });
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(last().kind).toBe("socket");
+  });
+
+  test("gives up where the session is no more or nobody lets it in", async () => {
+    for (const [status, why] of [
+      [404, "no more"],
+      [401, "not let in"],
+    ] as const) {
+      link.close();
+      begin();
+      reachable = status;
+      await last().breaks({ worked: false });
+      const before = opened.length;
+      await vi.advanceTimersByTimeAsync(60_000);
+      expect(opened).toHaveLength(before);
+      expect(link.status).toMatchObject({ state: "offline", final: true });
+      expect(link.status.why).toContain(why);
+    }
+  });
+
+  test("does not believe in a connection that is silent", async () => {
+    last().greet(0);
+    const silent = last();
+    await vi.advanceTimersByTimeAsync(20_000);
+    silent.hooks.alive();
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(opened).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(silent.closed).toBe(true);
+    expect(opened).toHaveLength(2);
+  });
+
+  test("asks again where events are missing", () => {
+    last().greet(5);
+    last().says(1);
+    last().says(3);
+    expect(opened).toHaveLength(2);
+    expect(last().resumeFrom).toBe(1);
+    expect(heard).toEqual(["m1"]);
+  });
+});
+
+describe("a prompt", () => {
+  const prompts = (played: Played) => played.sent.filter(({ type }) => type === "user.message");
+
+  test("waits for the connection, and for the end of the history", () => {
+    link.send({ type: "user.message", content: "go", messageId: "p1" });
+    expect(link.pending).toHaveLength(1);
+    last().greet(2);
+    last().says(1);
+    expect(prompts(last())).toHaveLength(0);
+    last().says(2);
+    expect(prompts(last())).toMatchObject([{ content: "go", messageId: "p1" }]);
+    last().says(3, "go");
+    expect(link.pending).toHaveLength(0);
+  });
+
+  test("is sent again with its name if the connection broke before the log had it, and not if it has", async () => {
+    last().greet(0);
+    link.send({ type: "user.message", content: "one", messageId: "p1" });
+    link.send({ type: "user.message", content: "two", messageId: "p2" });
+    expect(prompts(last())).toHaveLength(2);
+    await last().breaks();
+    await vi.advanceTimersByTimeAsync(1_000);
+    last().greet(1);
+    expect(prompts(last())).toHaveLength(0);
+    last().says(1, "one");
+    expect(prompts(last())).toMatchObject([{ content: "two", messageId: "p2" }]);
+  });
+
+  test("is not taken for one that was said earlier in the same words", () => {
+    last().greet(1);
+    last().says(1, "go");
+    link.send({ type: "user.message", content: "go" });
+    expect(link.pending).toHaveLength(1);
+    last().says(2, "go");
+    expect(link.pending).toHaveLength(0);
+  });
+
+  test("survives a reload", () => {
+    link.close();
+    begin([{ messageId: "p1", content: "kept", after: 1, sentOver: 7 }]);
+    last().greet(1);
+    last().says(1);
+    expect(prompts(last())).toMatchObject([{ content: "kept", messageId: "p1" }]);
+  });
+
+  test("that was refused goes back to where it was written", () => {
+    const back: string[] = [];
+    link.onRefused(({ content }) => back.push(content));
+    last().greet(0);
+    link.send({ type: "user.message", content: "too long", messageId: "p1" });
+    last().hooks.message({ type: "error", sessionId: "s", message: "no", code: "too_large", replyTo: "p1" });
+    expect(back).toEqual(["too long"]);
+    expect(link.pending).toHaveLength(0);
+  });
+
+  test("can be taken back while it waits", () => {
+    link.send({ type: "user.message", content: "no, wait", messageId: "p1" });
+    expect(link.takeBack("p1")).toBe("no, wait");
+    last().greet(0);
+    expect(prompts(last())).toHaveLength(0);
+  });
+
+  test("keys and answers are not kept for later", () => {
+    link.send({ type: "terminal.input", data: "rm\r" });
+    link.send({ type: "question.answer", id: 1, answer: "secret" });
+    last().greet(0);
+    expect(last().sent).toEqual([]);
+  });
+});
+
+describe("the events of a stream", () => {
+  test("have the point to resume from", () => {
+    const events = new EventStreamParser().push("id: 3\ndata: a\n\ndata: b\n\nid: 4\ndata: c\n\n");
+    expect(events.map(({ id }) => id)).toEqual(["3", undefined, "4"]);
+  });
+
+  const stream =
+    'id: 3\ndata: {"type":"a"}\n\n: comment\n\ndata: {"type":\ndata: "b"}\r\n\r\ndata:{"type":"c"}\n\n';
+
+  test("are read whole however they were split", () => {
+    for (let size = 1; size < stream.length; size += 1) {
+      const reader = new EventStreamParser();
+      const events: string[] = [];
+      for (let at = 0; at < stream.length; at += size)
+        events.push(...reader.push(stream.slice(at, at + size)).map(({ data }) => data));
+      expect(events).toEqual(['{"type":"a"}', '{"type":\n"b"}', '{"type":"c"}']);
+    }
+  });
+});

@@ -1,0 +1,215 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { type LinkEnvironment, resetSocketBlock, SessionLink } from "../protocol/session-link";
+import type { Connection, ConnectionHandlers } from "../protocol/transport";
+import type { ClientMessage, ServerMessage } from "../wire";
+import { fromTerminal, SessionStore } from "./session-store";
+
+let hooks: ConnectionHandlers;
+let sent: ClientMessage[];
+let store: SessionStore;
+
+const sessionId = "s";
+const host = {
+  model: "m/m",
+  approve: "ask",
+  mode: "agent",
+  host: "web1",
+  root: "/",
+  profile: "full",
+  maxIterations: 20,
+  tools: [],
+};
+const greet = (lastSeq: number) =>
+  tell({ type: "session.created", sessionId, ...host, lastSeq } as ServerMessage);
+const tell = (message: ServerMessage) => hooks.message(message);
+const settle = () => vi.advanceTimersByTimeAsync(1_000);
+const request = (seq: number, toolCallId: string) =>
+  tell({
+    type: "approval.request",
+    sessionId,
+    seq,
+    toolCallId,
+    name: "bash",
+    command: "reboot",
+    arguments: { command: "reboot" },
+    reason: "",
+    risk: "dangerous",
+    covers: { exact: { command: "reboot" } },
+  });
+const named = (type: ClientMessage["type"]) => sent.filter((message) => message.type === type);
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  resetSocketBlock();
+  sent = [];
+  const open = (_: string, __: number, given: ConnectionHandlers): Connection => {
+    hooks = given;
+    return {
+      kind: "socket",
+      send: (message) => {
+        sent.push(message);
+        return true;
+      },
+      close: () => undefined,
+    };
+  };
+  const world: LinkEnvironment = {
+    socket: open,
+    events: open,
+    canOpenSocket: async () => false,
+    probe: async () => 0,
+    now: () => Date.now(),
+    random: () => 0,
+  };
+  store = new SessionStore(sessionId, new SessionLink(sessionId, [], world));
+  store.open();
+});
+afterEach(() => {
+  store.close();
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+describe("an answer to a proposal", () => {
+  test("is given once, and can be given again if it was lost with its connection", async () => {
+    greet(1);
+    request(1, "c1");
+    await settle();
+    store.decide("c1", "allow");
+    expect(named("approval.decision")).toHaveLength(1);
+    expect(store.snapshot().answered.has("c1")).toBe(true);
+    hooks.ended({ worked: true });
+    expect(store.snapshot().answered.has("c1")).toBe(false);
+  });
+
+  test("that did not count is told with what to do, and can be given again", async () => {
+    greet(1);
+    request(1, "c1");
+    store.decide("c1", "allow");
+    const { messageId } = named("approval.decision")[0] as { messageId: string };
+    tell({ type: "error", sessionId, message: "it was answered before", code: "stale", replyTo: messageId });
+    await settle();
+    expect(store.snapshot().answered.has("c1")).toBe(false);
+    expect(store.snapshot().troubles).toMatchObject([
+      { what: "The answer did not count", why: "it was answered before" },
+    ]);
+    expect(store.snapshot().troubles[0]?.hint).not.toBe("");
+  });
+});
+
+describe("what cannot be done without a connection", () => {
+  test("is told, and nothing is sent later by itself", async () => {
+    store.stop();
+    store.answer({ type: "question.answer", id: 1, answer: "secret" });
+    expect(store.snapshot().troubles.length).toBeGreaterThan(0);
+    expect(JSON.stringify(store.snapshot())).not.toContain("secret");
+    greet(0);
+    await settle();
+    expect(sent).toEqual([]);
+    expect(store.snapshot().stopping).toBe(false);
+  });
+
+  test("leaves a command where it was written", () => {
+    const drafts: string[] = [];
+    store.onDraft((text) => drafts.push(text));
+    store.say("!uptime");
+    expect(drafts).toEqual(["!uptime"]);
+  });
+
+  test("but a prompt waits, and a refused one comes back", async () => {
+    const drafts: string[] = [];
+    store.onDraft((text) => drafts.push(text));
+    store.say("go");
+    expect(store.snapshot().pending).toMatchObject([{ content: "go" }]);
+    greet(0);
+    const { messageId } = named("user.message")[0] as { messageId: string };
+    tell({ type: "error", sessionId, message: "too long", code: "too_large", replyTo: messageId });
+    await settle();
+    expect(drafts).toEqual(["go"]);
+    expect(store.snapshot().pending).toEqual([]);
+  });
+});
+
+test("a stop is shown at once and until the turn has ended", async () => {
+  const state = (seq: number, word: "running" | "stopping" | "idle") =>
+    tell({
+      type: "state",
+      sessionId,
+      seq,
+      state: word,
+      turn: 1,
+      iteration: 1,
+      maxIterations: 20,
+      approve: "ask",
+      queued: 0,
+    });
+  greet(1);
+  state(1, "running");
+  await settle();
+  store.stop();
+  expect(store.snapshot().stopping).toBe(true);
+  state(2, "stopping");
+  await settle();
+  expect(store.snapshot().stopping).toBe(true);
+  state(3, "idle");
+  await settle();
+  expect(store.snapshot().stopping).toBe(false);
+});
+
+test("people who look elsewhere are told of what is new, not of history", async () => {
+  const shown: [string, string][] = [];
+  class FakeNotification extends EventTarget {
+    static permission = "granted";
+    constructor(title: string, { body }: { body: string }) {
+      super();
+      shown.push([title, body]);
+    }
+  }
+  vi.stubGlobal("Notification", FakeNotification);
+  vi.stubGlobal("document", { visibilityState: "hidden" });
+  greet(1);
+  request(1, "old");
+  await settle();
+  expect(shown).toEqual([]);
+  request(2, "new");
+  tell({
+    type: "question",
+    sessionId,
+    question: { id: 1, kind: "secret", from: "sudo on web1", prompt: "Password:" },
+  });
+  const metadata = {
+    stopReason: "end_turn",
+    turn: 1,
+    usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0 },
+    iterations: 1,
+  } as const;
+  tell({ type: "assistant.done", sessionId, seq: 3, metadata });
+  await settle();
+  expect(shown.map(([title]) => title)).toEqual([
+    "web1: may this run?",
+    "web1: an answer is needed",
+    "web1: done",
+  ]);
+  vi.stubGlobal("document", { visibilityState: "visible" });
+  vi.stubGlobal("requestAnimationFrame", (frame: () => void) => setTimeout(frame, 16));
+  request(4, "seen");
+  await settle();
+  expect(shown).toHaveLength(3);
+});
+
+test("the toggle shows what the server says, and a chat is said to the session", async () => {
+  greet(0);
+  await settle();
+  store.setMode("chat");
+  expect(named("configure")).toMatchObject([{ type: "configure", mode: "chat" }]);
+  expect(store.snapshot().mode).toBe("agent");
+  tell({ type: "configured", sessionId, seq: 1, mode: "chat" });
+  await settle();
+  expect(store.snapshot().mode).toBe("chat");
+  store.say("how full?");
+  expect(named("user.message")).toMatchObject([{ content: "how full?" }]);
+});
+
+test("what a terminal shows cannot end the fence around it", () => {
+  expect(fromTerminal("a\n```\nb\n\n")).toBe("From the terminal:\n````\na\n```\nb\n````\n");
+});

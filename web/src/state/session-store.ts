@@ -1,0 +1,298 @@
+/**
+ * One open session: its connection, its transcript, and what only this tab knows of it. Messages are taken in once a
+ * frame, however many came. It is what components subscribe to; it draws nothing.
+ */
+import type { Pending } from "../protocol/outbox";
+import { hintFor, RequestError } from "../protocol/request-error";
+import { type LinkStatus, newId, SessionLink } from "../protocol/session-link";
+import { shortHostLabel } from "../text/labels";
+import { neutralizeLine } from "../text/neutralize";
+import type { ClientMessage, DecisionKind, ErrorCode, Mode, ServerMessage, SessionId } from "../wire";
+import { notify } from "./notify";
+import * as storage from "./storage";
+import { emptyTranscript, fold, isCaughtUp, type Transcript } from "./transcript";
+
+/** Something that did not work, until the person puts it away. */
+export interface ErrorNotice {
+  id: number;
+  what: string;
+  why: string;
+  hint: string;
+}
+
+/** What components see of a session; another object whenever anything is another. */
+export interface SessionView {
+  transcript: Transcript;
+  status: LinkStatus;
+  caughtUp: boolean;
+  /** Prompts on their way. */
+  pending: readonly Pending[];
+  troubles: readonly ErrorNotice[];
+  /** A stop was asked for here, and the turn has yet to end. */
+  stopping: boolean;
+  /** The calls that were answered in this tab, and how. */
+  answered: ReadonlyMap<string, DecisionKind>;
+  /** Items before this one, counted from the log's first, are put away in this tab. */
+  clearedTo: number;
+  /** Whether what is put away is shown all the same. */
+  showsAll: boolean;
+  /** With tools or without, from the next turn on. */
+  mode: Mode;
+}
+
+/** How long a hidden tab, which has no frames, lets messages pile up. */
+const HIDDEN_MS = 200;
+const TROUBLES_MAX = 4;
+
+/** What a terminal showed, as a part of a prompt; the fence is longer than any in it. */
+export function fromTerminal(text: string): string {
+  const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([run]) => run.length + 1)));
+  return `From the terminal:\n${fence}\n${text.trimEnd()}\n${fence}\n`;
+}
+
+export class SessionStore {
+  readonly id: SessionId;
+  readonly link: SessionLink;
+  private view: SessionView;
+  private inbox: ServerMessage[] = [];
+  private scheduled = false;
+  private readonly listeners = new Set<() => void>();
+  private readonly draftListeners = new Set<(draft: string) => void>();
+  /** What was sent lately: what it means if it did not work, and which call it answers. */
+  private readonly sent = new Map<string, { what: string; call: string | undefined }>();
+  private troubleCount = 0;
+
+  constructor(id: SessionId, link = new SessionLink(id, storage.pendingPrompts(id))) {
+    this.id = id;
+    this.link = link;
+    this.view = {
+      transcript: emptyTranscript,
+      status: link.status,
+      caughtUp: false,
+      pending: link.pending,
+      troubles: [],
+      stopping: false,
+      answered: new Map(),
+      clearedTo: storage.clearedTo(id),
+      showsAll: false,
+      mode: "agent",
+    };
+    link.on((message) => this.take(message));
+    link.onStatus(() => {
+      storage.savePending(id, link.pending);
+      // An answer may have been lost with its connection: what is still open can be answered again.
+      const lost = this.view.status.state === "open" && link.status.state !== "open";
+      const answered = lost ? new Map<string, DecisionKind>() : this.view.answered;
+      this.become({ status: link.status, pending: link.pending, answered });
+    });
+    link.onRefused(({ content }) => this.appendToDraft(content));
+  }
+
+  open(): void {
+    this.link.open();
+  }
+
+  close(): void {
+    this.link.close();
+    this.listeners.clear();
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  readonly snapshot = (): SessionView => this.view;
+
+  /** A text that belongs into the prompt: what was refused, or what the person sends there from elsewhere. */
+  onDraft(listener: (text: string) => void): () => void {
+    this.draftListeners.add(listener);
+    return () => this.draftListeners.delete(listener);
+  }
+
+  /** Adds a text to what is being written. */
+  appendToDraft(text: string): void {
+    if (this.draftListeners.size > 0) {
+      for (const listener of this.draftListeners) listener(text);
+    } else {
+      const draft = storage.draft(this.id);
+      storage.saveDraft(this.id, draft ? `${draft}\n${text}` : text);
+    }
+  }
+
+  /** Says something: to the agent, or in a plain chat, as the session's mode is. A `!command` runs without a model. */
+  say(text: string): void {
+    this.become({ showsAll: false });
+    if (text.startsWith("!") && text.slice(1).trim()) {
+      this.sendCommand(
+        { type: "direct", command: text.slice(1).trim(), origin: "typed" },
+        "The command was not run",
+        { draft: text },
+      );
+    } else {
+      this.link.send({ type: "user.message", content: text, messageId: newId() });
+    }
+  }
+
+  decide(call: string, decision: DecisionKind, change: { command?: string; reason?: string } = {}): void {
+    const answered = new Map(this.view.answered).set(call, decision);
+    this.become({ answered });
+    this.sendCommand(
+      { type: "approval.decision", toolCallId: call, decision, ...change },
+      "The answer did not count",
+      { call },
+    );
+  }
+
+  /** Answers a program's question. The answer goes to the connection and nowhere else. */
+  answer(message: Extract<ClientMessage, { type: "question.answer" }>): void {
+    this.sendCommand(message, "The answer did not arrive");
+  }
+
+  pause(): void {
+    this.sendCommand({ type: "pause" }, "It was not paused");
+  }
+
+  resume(): void {
+    this.sendCommand({ type: "resume" }, "It does not go on");
+  }
+
+  stop(): void {
+    this.become({ stopping: true });
+    this.sendCommand({ type: "cancel" }, "It was not stopped");
+  }
+
+  retry(): void {
+    this.become({ showsAll: false });
+    this.sendCommand({ type: "retry" }, "It was not tried again");
+  }
+
+  /** The model forgets all, and what was said is put away. */
+  newChat(): void {
+    this.become({ showsAll: false });
+    this.sendCommand({ type: "clear" }, "No new chat was begun");
+  }
+
+  /** Puts away what is shown, in this tab only. */
+  clearView(): void {
+    const { transcript } = this.view;
+    const clearedTo = transcript.dropped + transcript.items.length;
+    storage.saveClearedTo(this.id, clearedTo);
+    this.become({ clearedTo, showsAll: false });
+  }
+
+  showAll(): void {
+    this.become({ showsAll: true });
+  }
+
+  configure(change: { model?: string; approve?: "ask" | "auto" | "never" }): void {
+    this.sendCommand({ type: "configure", ...change }, "It was not changed");
+  }
+
+  /** Seed 004's toggle: with tools, or plain chat. It shows what the server says, in every tab. */
+  setMode(mode: Mode): void {
+    this.sendCommand({ type: "configure", mode }, "The mode was not changed");
+  }
+
+  dismissError(id: number): void {
+    this.become({ troubles: this.view.troubles.filter((trouble) => trouble.id !== id) });
+  }
+
+  trouble(problem: unknown, what = "Something did not work"): void {
+    if (problem instanceof RequestError) this.tell(problem.what, problem.why, problem.hint);
+    else this.tell(what, problem instanceof Error ? problem.message : String(problem), "");
+  }
+
+  private sendCommand(
+    message: ClientMessage,
+    what: string,
+    more: { draft?: string; call?: string } = {},
+  ): void {
+    if (this.view.status.state !== "open") {
+      if (more.draft) this.appendToDraft(more.draft);
+      this.openAgain(more.call);
+      this.tell(what, "there is no connection", "It can be done again once the connection is back.");
+      this.become({ stopping: false });
+      return;
+    }
+    const messageId = newId();
+    this.sent.set(messageId, { what, call: more.call });
+    if (this.sent.size > 100) this.sent.delete(this.sent.keys().next().value ?? "");
+    this.link.send({ ...message, messageId } as ClientMessage);
+  }
+
+  private take(message: ServerMessage): void {
+    if (message.type === "terminal.output") return; // the terminal's own business
+    if (message.type === "error" && message.seq === undefined) this.refused(message);
+    this.inbox.push(message);
+    if (this.scheduled) return;
+    this.scheduled = true;
+    // History is not shown piece by piece, which would only make it come later.
+    const seen = typeof document !== "undefined" && document.visibilityState === "visible";
+    if (seen && this.view.caughtUp) requestAnimationFrame(this.flush);
+    setTimeout(this.flush, HIDDEN_MS);
+  }
+
+  /** Takes in what came. */
+  readonly flush = (): void => {
+    if (!this.scheduled) return;
+    this.scheduled = false;
+    const messages = this.inbox;
+    this.inbox = [];
+    const before = this.view;
+    const transcript = fold(before.transcript, messages);
+    const idle = transcript.phase === "idle";
+    const stopping = before.stopping && !idle;
+    const mode = transcript.facts?.mode ?? before.mode;
+    this.become({ transcript, stopping, caughtUp: isCaughtUp(transcript), mode });
+    if (before.caughtUp) this.notifyUser(messages);
+  };
+
+  /** Tells a person who looks elsewhere that something ended or is asked. */
+  private notifyUser(messages: readonly ServerMessage[]): void {
+    const { transcript } = this.view;
+    const where = shortHostLabel(transcript.facts?.host ?? "");
+    for (const message of messages) {
+      if (message.type === "approval.request") {
+        notify(this.id, `${where}: may this run?`, neutralizeLine(message.command).slice(0, 200));
+      } else if (message.type === "question") {
+        notify(this.id, `${where}: an answer is needed`, neutralizeLine(message.question.from).slice(0, 200));
+      } else if (message.type === "assistant.done") {
+        const ended = message.metadata.stopReason === "end_turn" ? "done" : message.metadata.stopReason;
+        const prompt = neutralizeLine(transcript.lastPrompt ?? "").slice(0, 200);
+        notify(this.id, `${where}: ${ended.replace("_", " ")}`, prompt);
+      }
+    }
+  }
+
+  private refused(message: Extract<ServerMessage, { type: "error" }>): void {
+    const sent = this.sent.get(message.replyTo ?? "");
+    this.openAgain(sent?.call);
+    const what = sent?.what ?? "The server says";
+    if (message.code === "draining" || message.code === "too_slow") return; // the link goes on by itself
+    if (message.code === "no_terminal" && !sent) return; // the terminal says so itself
+    const code: ErrorCode | "" = message.code ?? "";
+    this.tell(what, message.message, hintFor(200, code));
+  }
+
+  /** An answer to this call did not arrive: it can be given again. */
+  private openAgain(call: string | undefined): void {
+    if (call === undefined || !this.view.answered.has(call)) return;
+    const answered = new Map(this.view.answered);
+    answered.delete(call);
+    this.become({ answered });
+  }
+
+  private tell(what: string, why: string, hint: string): void {
+    const same = this.view.troubles.find((trouble) => trouble.what === what && trouble.why === why);
+    if (same) return;
+    this.troubleCount += 1;
+    const troubles = [...this.view.troubles, { id: this.troubleCount, what, why, hint }].slice(-TROUBLES_MAX);
+    this.become({ troubles });
+  }
+
+  private become(change: Partial<SessionView>): void {
+    this.view = { ...this.view, ...change };
+    for (const listener of [...this.listeners]) listener();
+  }
+}

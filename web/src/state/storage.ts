@@ -1,0 +1,90 @@
+/**
+ * What a browser keeps for the page: looks in localStorage; what a reload of this tab must not lose in sessionStorage.
+ * Never sessions, tokens or answers to secret questions.
+ */
+import type { Pending } from "../protocol/outbox";
+import type { SessionId } from "../wire";
+
+function read(storage: () => Storage, key: string): string | undefined {
+  try {
+    return storage().getItem(key) ?? undefined;
+  } catch {
+    return undefined; // a browser that keeps nothing
+  }
+}
+
+function write(storage: () => Storage, key: string, value: string): void {
+  try {
+    if (value) storage().setItem(key, value);
+    else storage().removeItem(key);
+  } catch {
+    // Full, or forbidden: the page works without.
+  }
+}
+
+const local = () => localStorage;
+const tab = () => sessionStorage;
+
+export type ThemeChoice = "dark" | "light" | "system";
+
+export function theme(): ThemeChoice {
+  const kept = read(local, "sysop.theme");
+  return kept === "light" || kept === "system" ? kept : "dark";
+}
+
+export function saveTheme(choice: ThemeChoice): void {
+  write(local, "sysop.theme", choice);
+}
+
+/** The part of the width that the terminal has, in hundredths. */
+export function split(): number {
+  const kept = Number(read(local, "sysop.split"));
+  return kept >= 15 && kept <= 85 ? kept : 50;
+}
+
+export function saveSplit(hundredths: number): void {
+  write(local, "sysop.split", String(Math.round(hundredths)));
+}
+
+export function draft(id: SessionId): string {
+  return read(tab, `sysop.draft.${id}`) ?? "";
+}
+
+export function saveDraft(id: SessionId, text: string): void {
+  write(tab, `sysop.draft.${id}`, text);
+}
+
+export function pendingPrompts(id: SessionId): Pending[] {
+  try {
+    const kept: unknown = JSON.parse(read(tab, `sysop.pending.${id}`) ?? "[]");
+    return Array.isArray(kept) ? (kept as Pending[]) : [];
+  } catch {
+    return [];
+  }
+}
+
+export function savePending(id: SessionId, pending: readonly Pending[]): void {
+  write(tab, `sysop.pending.${id}`, pending.length > 0 ? JSON.stringify(pending) : "");
+}
+
+export function clearedTo(id: SessionId): number {
+  return Number(read(tab, `sysop.cleared.${id}`)) || 0;
+}
+
+export function saveClearedTo(id: SessionId, count: number): void {
+  write(tab, `sysop.cleared.${id}`, count > 0 ? String(count) : "");
+}
+
+/** The sessions that are open in this browser tab. */
+export function openTabs(): SessionId[] {
+  try {
+    const kept: unknown = JSON.parse(read(tab, "sysop.tabs") ?? "[]");
+    return Array.isArray(kept) ? kept.filter((id) => typeof id === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+export function saveOpenTabs(ids: readonly SessionId[]): void {
+  write(tab, "sysop.tabs", ids.length > 0 ? JSON.stringify(ids) : "");
+}

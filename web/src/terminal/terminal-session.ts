@@ -1,0 +1,260 @@
+/** A screen on a session's connection: what comes is drawn, what is typed goes, and the size follows the page. */
+import type { Link, LinkState } from "../protocol/session-link";
+import type { ServerMessage } from "../wire";
+import { FlowControl } from "./flow-control";
+import { keysFor, prepareInput, type TerminalText } from "./paste";
+import { makeScreen, SCROLLBACK_ROWS, type TerminalScreen, type Theme, textOf } from "./screen";
+
+/** How long the page's size must stay the same before the terminal is told. */
+const SETTLED_MS = 120;
+/** Before a picture: whatever sequence was cut off is over, and modes are as usual. */
+const AFRESH = "\u0018\u001b[!p";
+
+/** A text that waits for a person's word. */
+export interface InputConfirmation extends TerminalText {
+  /** What happens if they say yes. */
+  verb: string;
+  yes(): void;
+  no(): void;
+}
+
+/** What is seen around the screen. */
+export interface TerminalStatus {
+  connected: boolean;
+  /** Why the shell ended. */
+  ended?: string;
+  /** Why there is no terminal. */
+  problem?: string;
+  /** Who has the terminal while the agent waits. */
+  holder?: string;
+  /** Whether something is selected. */
+  selection?: boolean;
+  hint?: string;
+  asking?: InputConfirmation;
+}
+
+type Output = Extract<ServerMessage, { type: "terminal.output" }>;
+
+export class TerminalSession {
+  /** The person wants the keyboard elsewhere: a terminal takes Tab too. */
+  onLeave: () => void = () => {};
+  /** The person wants to search. */
+  onSearch: () => void = () => {};
+  private readonly screen: TerminalScreen;
+  private readonly flow: FlowControl;
+  private readonly ends: (() => void)[] = [];
+  private connected = false;
+  private settling: ReturnType<typeof setTimeout> | undefined;
+  private ended = false;
+
+  constructor(
+    private readonly link: Link,
+    private readonly element: HTMLElement,
+    theme: Theme,
+    private readonly show: (change: Partial<TerminalStatus>) => void,
+  ) {
+    this.screen = makeScreen(element, theme, (hint) => show({ hint }));
+    const { term } = this.screen;
+    this.flow = new FlowControl({
+      write: (data, done) => term.write(data, done),
+      stop: () => this.link.send({ type: "terminal.detach" }),
+      // Who only fell behind keeps its scrollback, and does not change the size for all others.
+      ask: (first) =>
+        this.link.send({
+          type: "terminal.attach",
+          ...(first ? { ...this.screen.room(), scrollback: SCROLLBACK_ROWS } : {}),
+        }),
+    });
+    term.onData((data) => this.type(data));
+    // Old mice speak in bytes; beyond ASCII they would come out as other ones.
+    term.onBinary((data) => {
+      if (/^[\0-\x7f]*$/.test(data)) this.type(data);
+    });
+    term.onSelectionChange(() => show({ selection: term.hasSelection() }));
+    term.attachCustomKeyEventHandler((event) => this.key(event));
+    this.listen(element, "paste", (event) => this.onPaste(event as ClipboardEvent), true);
+    this.listen(element, "focusin", () => this.scheduleResize(), false);
+    const sizes = new ResizeObserver(() => this.scheduleResize());
+    sizes.observe(element);
+    this.ends.push(() => sizes.disconnect());
+    this.ends.push(link.on((message) => this.onMessage(message)));
+    this.ends.push(link.onState((state) => this.onLinkState(state)));
+  }
+
+  dispose(): void {
+    clearTimeout(this.settling);
+    for (const end of this.ends) end();
+    if (this.connected) this.link.send({ type: "terminal.detach" });
+    this.screen.dispose();
+  }
+
+  /** Types a command and Enter; the person looks first at what is more than one line of plain text. */
+  run(command: string): void {
+    const what = prepareInput(command.replace(/\s+$/, ""));
+    this.confirmFirst(what, "Run", () => this.typePasted(what.text, "\r"));
+  }
+
+  paste(text: string): void {
+    const what = prepareInput(text);
+    this.confirmFirst(what, "Paste", () => this.typePasted(what.text, ""));
+  }
+
+  text(): string {
+    return textOf(this.screen.term);
+  }
+
+  selected(): string {
+    return this.screen.term.getSelection();
+  }
+
+  focus(): void {
+    this.screen.term.focus();
+  }
+
+  paint(theme: Theme): void {
+    this.screen.paint(theme);
+  }
+
+  release(): void {
+    this.link.send({ type: "terminal.release" });
+    this.focus();
+  }
+
+  /** Opens another shell in the place of one that ended. */
+  again(): void {
+    this.show({ ended: undefined, problem: undefined });
+    this.flow.connected();
+    this.focus();
+  }
+
+  find(text: string, direction: "next" | "previous" | "typed"): boolean {
+    return this.screen.find(text, direction);
+  }
+
+  endSearch(): void {
+    this.screen.endSearch();
+  }
+
+  /** What a search finds: which one of how many. Returns what ends it. */
+  onResults(listener: (at: number, of: number) => void): () => void {
+    return this.screen.onResults(listener);
+  }
+
+  private listen(on: HTMLElement, what: string, then: (event: Event) => void, capture: boolean): void {
+    on.addEventListener(what, then, { capture });
+    this.ends.push(() => on.removeEventListener(what, then, { capture }));
+  }
+
+  private onLinkState(state: LinkState): void {
+    const open = state === "open";
+    if (open === this.connected) return;
+    this.connected = open;
+    this.show({ connected: open, problem: undefined, holder: undefined });
+    if (open) this.flow.connected();
+    else this.flow.lost();
+  }
+
+  private onMessage(message: ServerMessage): void {
+    if (message.type === "terminal.output") this.onOutput(message);
+    else if (message.type === "terminal.control") this.show({ holder: message.holder });
+    else if (message.type === "error" && message.code === "no_terminal")
+      this.show({ problem: message.message });
+  }
+
+  private onOutput({ data = "", reset = false, cols, rows, ended }: Output): void {
+    if (!this.flow.takes(reset)) return;
+    const { term } = this.screen;
+    if (reset) this.show({ ended: undefined, problem: undefined });
+    if (reset) this.ended = false;
+    if (cols && rows && (cols !== term.cols || rows !== term.rows)) {
+      // In its turn: what came before was drawn for the old size.
+      term.write("", () => {
+        term.resize(cols, rows);
+        term.refresh(0, rows - 1);
+      });
+    }
+    if (data || reset) this.flow.push(reset ? AFRESH + data : data);
+    if (ended !== undefined) {
+      this.ended = true;
+      this.show({ ended, holder: undefined });
+    }
+  }
+
+  private type(data: string): void {
+    if (!this.connected) return;
+    if (this.ended) {
+      if (data === "\r") this.again();
+      return;
+    }
+    this.link.send({ type: "terminal.input", data });
+  }
+
+  private typePasted(text: string, after: string): void {
+    this.type(keysFor(text, this.screen.term.modes.bracketedPasteMode) + after);
+    this.focus();
+  }
+
+  /** Shows a text first where somebody should look at it. */
+  private confirmFirst(what: TerminalText, verb: string, then: () => void): void {
+    if (what.text === "") return;
+    if (what.why === undefined) {
+      then();
+      return;
+    }
+    const done = (act: () => void) => () => {
+      this.show({ asking: undefined });
+      act();
+    };
+    this.show({ asking: { ...what, verb, yes: done(then), no: done(() => this.focus()) } });
+  }
+
+  private onPaste(event: ClipboardEvent): void {
+    event.preventDefault();
+    event.stopPropagation();
+    this.paste(event.clipboardData?.getData("text/plain") ?? "");
+  }
+
+  /** Keys that are the page's; all others are the terminal's. */
+  private key(event: KeyboardEvent): boolean {
+    if (event.type !== "keydown" || !event.ctrlKey || !event.shiftKey || event.altKey) return true;
+    switch (event.code) {
+      case "KeyF":
+        event.preventDefault();
+        this.onSearch();
+        return false;
+      case "Enter":
+        event.preventDefault();
+        this.onLeave();
+        return false;
+      case "KeyC":
+        event.preventDefault();
+        this.copy();
+        return false;
+      case "KeyV":
+        return false; // the browser pastes
+      default:
+        return true;
+    }
+  }
+
+  private copy(): void {
+    const text = this.selected();
+    if (text === "") return;
+    const old = () => document.execCommand("copy"); // where the address is neither secure nor of this machine
+    if (navigator.clipboard) navigator.clipboard.writeText(text).catch(old);
+    else old();
+  }
+
+  /** Tells the terminal of the room that there is, once it stays the same; the last who does has their way. */
+  private scheduleResize(): void {
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => {
+      const room = this.screen.room();
+      const { term } = this.screen;
+      if (!room || !this.connected || !this.element.isConnected) return;
+      if (room.cols !== term.cols || room.rows !== term.rows) {
+        this.link.send({ type: "terminal.resize", ...room });
+      }
+    }, SETTLED_MS);
+  }
+}

@@ -1,0 +1,166 @@
+/** The words for what happened; those of `sysop_core::words`, so that every face says the same. */
+import type {
+  Grant,
+  HostOutcome,
+  Mode,
+  PauseReason,
+  RiskClass,
+  Status,
+  TokenCounts,
+  TypedInput,
+} from "../wire";
+import { neutralizeLine } from "./neutralize";
+
+export function duration(milliseconds: number): string {
+  if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
+  if (milliseconds < 60_000) return `${(Math.floor(milliseconds / 100) / 10).toFixed(1)} s`;
+  return `${Math.floor(milliseconds / 60_000)} min ${Math.floor((milliseconds % 60_000) / 1_000)} s`;
+}
+
+export function tokens(count: number): string {
+  if (count < 10_000) return String(count);
+  if (count < 1_000_000) return `${Math.floor(count / 1_000)} k`;
+  return `${(Math.floor(count / 100_000) / 10).toFixed(1)} M`;
+}
+
+/** A turn's tokens; nothing where the model's server counted none. */
+export function usage({ inputTokens, outputTokens }: TokenCounts): string {
+  return inputTokens + outputTokens > 0 ? `${tokens(inputTokens)} in, ${tokens(outputTokens)} out` : "";
+}
+
+const CLASSES: Record<RiskClass, string> = {
+  read_only: "looks only",
+  changes: "changes something",
+  opaque: "what it does cannot be read off it",
+  dangerous: "dangerous",
+};
+
+export function riskLabel(risk: RiskClass): string {
+  return CLASSES[risk] ?? risk;
+}
+
+/** What "for this session" covers. */
+export function covers(grant: Grant): string {
+  if ("exact" in grant) return neutralizeLine(`exactly \`${grant.exact.command}\``);
+  if ("program" in grant) {
+    const { program, subcommand } = grant.program;
+    return neutralizeLine(
+      subcommand ? `any plain \`${program} ${subcommand} …\`` : `any plain \`${program} …\``,
+    );
+  }
+  if ("tool" in grant) return neutralizeLine(`any call of ${grant.tool.name}`);
+  return "what the server says";
+}
+
+export function statusLabel(status: Status): string {
+  switch (status) {
+    case "timeout":
+      return "timed out and was stopped";
+    case "unknown":
+      return "nobody knows how it ended: the connection or the capture broke; it was not run again";
+    default:
+      return status;
+  }
+}
+
+/** The sign of an end, so that it can be told without colors. */
+export function statusSign(status: Status): string {
+  if (status === "ok") return "✓";
+  return status === "failed" || status === "timeout" ? "✗" : "■";
+}
+
+export function pauseLabel(reason: PauseReason): string {
+  switch (reason) {
+    case "loop":
+      return "paused: the same call had the same result three times in a row";
+    case "interrupted":
+      return "paused: sysop ended in the middle of this turn; what was running may or may not be done";
+    default:
+      return "paused; resume to go on";
+  }
+}
+
+/** What a change of mode means. */
+export function modeLabel(mode: Mode): string {
+  return mode === "chat"
+    ? "plain chat from the next turn on: the model has no tools"
+    : "the model may use its tools from the next turn on";
+}
+
+/** Who typed what into the terminal. */
+export function typedLabel(by: string, typed: TypedInput): string {
+  const short = (prompt: string) => {
+    const line = neutralizeLine(prompt.trim().split("\n").at(-1)?.trim() ?? "");
+    return line.length > 60 ? `${line.slice(0, 60)}…` : line;
+  };
+  const who = neutralizeLine(by);
+  if ("keys" in typed) return `${who} typed into the terminal: ${neutralizeLine(typed.keys.text)}`;
+  if ("secret" in typed) return `${who} answered \`${short(typed.secret.prompt)}\`: [password entered]`;
+  if ("answer" in typed) {
+    return `${who} answered \`${short(typed.answer.prompt)}\`: ${neutralizeLine(typed.answer.text)}`;
+  }
+  return `${who} typed into the terminal`;
+}
+
+/** Where commands run. */
+export function hostLabel(host: string): string {
+  const names = host.split(",").map((name) => name.trim());
+  const one = (name: string) => {
+    if (name === "local") return "this machine";
+    const at = name.lastIndexOf("@");
+    return neutralizeLine(at > 0 ? `${name.slice(at + 1)} as ${name.slice(0, at)}` : name);
+  };
+  const [first] = names;
+  if (names.length === 1 && first !== undefined) return one(first);
+  return `${names.length} hosts: ${names.map(one).join(", ")}`;
+}
+
+/** Where commands run, for a tab. */
+export function shortHostLabel(host: string): string {
+  const names = host.split(",");
+  return names.length === 1 ? neutralizeLine(host) : `${names.length} hosts`;
+}
+
+/** How a call ended on several hosts: one line for each group of hosts where it was the same. */
+export function hostGroups(hosts: readonly HostOutcome[]): { text: string; status: Status }[] {
+  const groups = new Map<number, HostOutcome[]>();
+  for (const host of hosts) groups.set(host.group, [...(groups.get(host.group) ?? []), host]);
+  return [...groups.entries()]
+    .sort(([a], [b]) => a - b)
+    .flatMap(([, group]): { text: string; status: Status }[] => {
+      const [first] = group;
+      if (!first) return [];
+      const names = group.map((host) => neutralizeLine(host.host)).join(", ");
+      const count = group.length === 1 ? "1 host" : `${group.length} hosts`;
+      if (first.status === "rejected")
+        return [{ text: `${count} (${names}): not run`, status: first.status }];
+      const code = first.exit_code;
+      const known = code !== undefined && (first.status === "ok" || first.status === "failed");
+      const ended = known ? `exit ${code}` : statusLabel(first.status);
+      const longest = Math.max(...group.map((host) => host.duration_ms));
+      return [{ text: `${count} (${names}): ${ended}, ${duration(longest)}`, status: first.status }];
+    });
+}
+
+/** The longest argument of a short form, in characters. */
+const SHORT_ARGUMENT_CHARS_MAX = 60;
+
+/** A call in one line, as in `edit_file("src/main.py", ...)`. */
+export function callSummary(name: string, args: unknown): string {
+  if (typeof args !== "object" || args === null || Array.isArray(args)) return neutralizeLine(`${name}(...)`);
+  const values = Object.values(args);
+  const written = values.length > 0 ? (JSON.stringify(values[0]) ?? "") : "";
+  const first =
+    written.length > SHORT_ARGUMENT_CHARS_MAX ? `${written.slice(0, SHORT_ARGUMENT_CHARS_MAX)}…` : written;
+  return neutralizeLine(`${name}(${first}${values.length > 1 ? ", ..." : ""})`);
+}
+
+/** When something was, for a list. */
+export function relativeTime(then: number, now: number): string {
+  const seconds = Math.max(0, Math.round((now - then) / 1000));
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  if (seconds < 7 * 86_400) return `${Math.floor(seconds / 86_400)} d ago`;
+  return new Date(then).toISOString().slice(0, 10);
+}

@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import {
+  confusableCharacters,
+  neutralize,
+  neutralizeLine,
+  plainOutput,
+  safeHref,
+  stripInvisible,
+} from "./neutralize";
+
+test("control, bidirectional and invisible characters are shown as the core shows them", () => {
+  expect(neutralize("a\u001b[31mb\u0007\u0000")).toBe("a\\x1b[31mb\\x07\\x00");
+  expect(neutralize("x\u202etxt.exe\u2066")).toBe("x\\u{202e}txt.exe\\u{2066}");
+  expect(neutralize("zero\u200bwidth\u{e0041}\ufeff")).toBe("zero\\u{200b}width\\u{e0041}\\u{feff}");
+  expect(neutralize("line\r\nnext\ttab\rback\u0085")).toBe("line\nnext\ttab\\rback\\x85");
+  expect(neutralize("plain ü 漢 👍\ufe0f")).toBe("plain ü 漢 👍\ufe0f");
+});
+
+test("a text of one line shows line breaks, tabs and odd blanks too", () => {
+  expect(neutralizeLine("a\nb\tc\u00a0d\u3000e")).toBe(
+    "a\\nb\\tc\\u{a0}d\\u{3000}e".replace("\\u{a0}", "\\xa0"),
+  );
+  expect(stripInvisible("a\u202e\nb\u0000\u00a0c\td")).toBe("a\nbc\td");
+});
+
+test("of a program's output colors and movements are left out", () => {
+  expect(plainOutput("\u001b[1;32mok\u001b[0m\r\n\u001b]0;title\u0007x\u001b[2K")).toBe("ok\nx");
+  expect(plainOutput("half \u001b")).toBe("half \\x1b");
+});
+
+test("letters that only look Latin are named", () => {
+  expect(confusableCharacters("rm /hоme; привет")).toEqual(["о (U+043E)"]);
+  expect(confusableCharacters("ls /home")).toEqual([]);
+});
+
+test("only addresses of known schemes are followed", () => {
+  expect(safeHref("https://example.org/a")).toBe("https://example.org/a");
+  expect(safeHref("mailto:me@example.org")).toBe("mailto:me@example.org");
+  for (const bad of [
+    "javascript:alert(1)",
+    "JaVaScRiPt:alert(1)",
+    "data:text/html,x",
+    "vbscript:x",
+    "/api",
+    "#/s/x",
+    "file:///etc",
+    " \u0001javascript:x",
+  ]) {
+    expect(safeHref(bad), bad).toBeUndefined();
+  }
+});

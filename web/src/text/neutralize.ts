@@ -1,0 +1,108 @@
+/**
+ * Making untrusted text safe to show: control characters, bidirectional and invisible ones are shown, not obeyed.
+ * The same rules as `sysop_core::text`. React escapes HTML by itself; this is for what hides or turns around.
+ */
+
+const INVISIBLE =
+  "\\u{ad}\\u{34f}\\u{61c}\\u{115f}\\u{1160}\\u{3164}\\u{ffa0}\\u{17b4}\\u{17b5}\\u{180b}-\\u{180f}\\u{200b}-\\u{200f}" +
+  "\\u{2028}-\\u{202e}\\u{2060}-\\u{206f}\\u{fe00}-\\u{fe0d}\\u{feff}\\u{fff0}-\\u{fffb}\\u{1d173}-\\u{1d17a}" +
+  "\\u{e0000}-\\u{e0fff}";
+const ODD_BLANKS = "\\u{a0}\\u{1680}\\u{2000}-\\u{200a}\\u{202f}\\u{205f}\\u{2800}\\u{3000}";
+/** What a text of several lines shows; newline and tab stay. */
+const SHOWN = new RegExp(`[\\u{0}-\\u{8}\\u{b}-\\u{1f}\\u{7f}-\\u{9f}${INVISIBLE}]`, "gu");
+/** What a text of one line shows, where each byte counts. */
+const ODD = new RegExp(`[\\u{0}-\\u{1f}\\u{7f}-\\u{9f}\\u{fe0e}\\u{fe0f}${INVISIBLE}${ODD_BLANKS}]`, "gu");
+
+function show(sign: string): string {
+  switch (sign) {
+    case "\r":
+      return "\\r";
+    case "\n":
+      return "\\n";
+    case "\t":
+      return "\\t";
+    default: {
+      const code = sign.codePointAt(0) ?? 0;
+      return code <= 0xff ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u{${code.toString(16)}}`;
+    }
+  }
+}
+
+/** For a text of several lines. The carriage return of a `\r\n` is dropped. */
+export function neutralize(text: string): string {
+  return text.replace(/\r\n/g, "\n").replace(SHOWN, show);
+}
+
+/** For a place of one line where each byte counts, such as a name. */
+export function neutralizeLine(text: string): string {
+  return text.replace(ODD, show);
+}
+
+/** Leaves out all that `neutralizeLine` would have to show, but line feeds and tabs: what is left is all there is. */
+export function stripInvisible(text: string): string {
+  return text.replace(/\r\n/g, "\n").replace(ODD, (sign) => (sign === "\n" || sign === "\t" ? sign : ""));
+}
+
+/** One line of a title: line breaks become blanks. */
+export function oneLine(text: string): string {
+  return neutralizeLine(text.replace(/\s+/g, " ").trim());
+}
+
+/** A character of a text and whether it is the thing itself or its description. */
+export interface TextPiece {
+  text: string;
+  /** A character that had to be shown by its number. */
+  odd: boolean;
+}
+
+/** As `neutralize`, in pieces, so that what was put in place of a character can be told from the text. */
+export function pieces(text: string, keepLines = true): TextPiece[] {
+  const found: TextPiece[] = [];
+  let from = 0;
+  const wanted = keepLines ? SHOWN : ODD;
+  const whole = keepLines ? text.replace(/\r\n/g, "\n") : text;
+  for (const match of whole.matchAll(wanted)) {
+    if (match.index > from) found.push({ text: whole.slice(from, match.index), odd: false });
+    found.push({ text: show(match[0]), odd: true });
+    from = match.index + match[0].length;
+  }
+  if (from < whole.length) found.push({ text: whole.slice(from), odd: false });
+  return found;
+}
+
+const ESCAPE = "\u001b";
+/** CSI, OSC and the other strings, and two-byte escapes. */
+const SEQUENCES = new RegExp(
+  `${ESCAPE}(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^${ESCAPE}\\u0007]*(?:\\u0007|${ESCAPE}\\\\)|[ -/]*[0-~])`,
+  "g",
+);
+
+/** A program's output as plain text: colors and movements are left out, the rest is shown by `neutralize`. */
+export function plainOutput(text: string): string {
+  return neutralize(text.replace(SEQUENCES, "").replace(/\r+\n/g, "\n"));
+}
+
+/** Letters of other scripts that are easily taken for Latin ones, within words that also have Latin ones. */
+export function confusableCharacters(command: string): string[] {
+  const found = new Set<string>();
+  for (const word of command.split(/[^\p{L}\p{N}]+/u)) {
+    if (!/[A-Za-z]/.test(word)) continue;
+    for (const sign of word.match(/[\u0370-\u058f\u13a0-\u13ff\uff21-\uff5a]/gu) ?? []) {
+      found.add(`${sign} (U+${(sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")})`);
+    }
+  }
+  return [...found].sort().slice(0, 8);
+}
+
+/** Schemes of addresses that may be followed from a text that came from elsewhere. */
+const SCHEMES = ["http:", "https:", "mailto:"];
+
+/** An address that may be followed; nothing for `javascript:` and its like, and for what is none. */
+export function safeHref(href: string): string | undefined {
+  try {
+    const url = new URL(href); // relative addresses are none: they would lead into this page
+    return SCHEMES.includes(url.protocol) ? url.href : undefined;
+  } catch {
+    return undefined;
+  }
+}

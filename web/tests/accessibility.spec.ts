@@ -1,0 +1,89 @@
+/** For everybody: by keys, on a phone, with a reader of the screen. */
+import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+import { call, expect, say, test, visit } from "./fixtures";
+
+const script = {
+  "make room": [
+    call(
+      "bash",
+      { command: "rm -rf build/cache", reason: "It is large." },
+      { content: "# I look\n\n`df -h`" },
+    ),
+    say("| a | b |\n| - | - |\n| 1 | 2 |\n\n```sh\necho done\n```"),
+  ],
+};
+
+/** What axe finds that keeps somebody from using the page. */
+async function serious(page: Page): Promise<string[]> {
+  const found = await new AxeBuilder({ page }).analyze();
+  return found.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`));
+}
+
+for (const scheme of ["dark", "light"] as const) {
+  test(`axe finds nothing serious, ${scheme}`, async ({ page, serve }) => {
+    const server = await serve({ script });
+    await page.addInitScript((theme) => localStorage.setItem("sysop.theme", theme), scheme);
+    await page.emulateMedia({ reducedMotion: "reduce" });
+    const person = await visit(page, server);
+    expect(await serious(page)).toEqual([]);
+    await person.button("New session").first().click();
+    await expect(page.getByRole("dialog")).toBeVisible();
+    expect(await serious(page)).toEqual([]);
+    await page.getByRole("dialog").getByRole("button", { name: "Connect" }).click();
+    await person.sees("here:");
+    await person.says("make room");
+    await expect(person.review).toBeVisible();
+    expect(await serious(page)).toEqual([]);
+    await person.button(/^Run/).click();
+    await expect(page.locator("table")).toBeVisible();
+    expect(await serious(page)).toEqual([]);
+    await expect(page.locator("html")).toHaveAttribute("data-theme", scheme);
+  });
+}
+
+test("on a phone one half is seen at a time, and nothing sticks out", async ({ page, serve }) => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  const server = await serve({ script });
+  const person = await visit(page, server, await server.session());
+  const fits = () => page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth);
+  await expect(person.prompt).toBeVisible();
+  expect(await fits()).toBe(true);
+  await person.says("make room");
+  await expect(person.button(/^Run/)).toBeVisible();
+  expect(await fits()).toBe(true);
+  expect(await serious(page)).toEqual([]);
+  await person.button(/^Run/).click();
+  await page.getByRole("button", { name: "Terminal", exact: true }).click();
+  await expect(person.prompt).not.toBeInViewport();
+  await person.sees("here:");
+  await person.types("echo from-a-$((1))phone\r");
+  await person.sees("from-a-1phone");
+  expect(await fits()).toBe(true);
+  await person.button("Conversation").click();
+  await expect(person.prompt).toBeInViewport();
+});
+
+test("a task is given, reviewed and done with keys only", async ({ page, serve }) => {
+  const server = await serve({ script });
+  const person = await visit(page, server, await server.session());
+  await page.keyboard.press("Tab");
+  await expect(page.getByRole("link", { name: "Skip to the conversation" })).toBeFocused();
+  await person.prompt.focus();
+  await page.keyboard.type("make room");
+  await page.keyboard.press("Enter");
+  await expect(person.review).toBeFocused();
+  await expect(async () => {
+    await page.keyboard.press("Enter");
+    await expect(person.review).toHaveCount(0, { timeout: 300 });
+  }).toPass();
+  await expect(page.locator("table")).toBeVisible();
+  await expect(
+    page
+      .getByRole("status")
+      .filter({ hasText: /The turn ended|1/ })
+      .first(),
+  ).toBeAttached();
+});

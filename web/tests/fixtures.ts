@@ -1,0 +1,228 @@
+/** What a test has: a scripted model, a server with a home of its own, a person with a browser, and a far machine. */
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type BrowserContext, test as base, expect, type Locator, type Page } from "@playwright/test";
+import { type BlockingProxy, type SocketFault, startBlockingProxy } from "./blocking-proxy";
+import { run } from "./processes";
+import { type Sshd, startSshd } from "./sshd";
+
+/** What the model says, by what its prompt holds. */
+export type Script = Record<string, Reply[]>;
+/** A reply in the form of the mock's scenario file. */
+export type Reply = Record<string, unknown>;
+
+/** A reply that says something. */
+export const say = (content: string, more: Reply = {}): Reply => ({ content, ...more });
+
+let calls = 0;
+/** A reply that calls a tool. */
+export function call(name: string, args: Record<string, unknown>, more: Reply = {}): Reply {
+  calls += 1;
+  const made = { name, arguments: JSON.stringify(args) };
+  return { tool_calls: [{ id: `call_${calls}`, type: "function", function: made }], ...more };
+}
+
+export interface TestServer {
+  /** Without a `/` at its end. */
+  url: string;
+  token: string;
+  /** Where its sessions work. */
+  work: string;
+  home: string;
+  /** Everything that was logged. */
+  said(): string;
+  request(method: string, path: string, body?: unknown): Promise<Response>;
+  /** Makes a session and gives its id. */
+  session(wish?: Record<string, unknown>): Promise<string>;
+  /** Ends it as a power cut would, and starts it again at the same address. */
+  restart(): Promise<void>;
+}
+
+export interface ServeOptions {
+  script?: Script;
+  args?: string[];
+  env?: NodeJS.ProcessEnv;
+}
+
+interface Fixtures {
+  /** Serves; called once in a test. */
+  serve(how: ServeOptions): Promise<TestServer>;
+  /** A far machine that `ssh` calls `far`, or by another name. */
+  sshd(passphrase?: string, name?: string): Promise<Sshd>;
+  /** What stands in front of a server and lets no WebSocket through. */
+  blockingProxy(blocks: SocketFault): Promise<BlockingProxy>;
+}
+
+const SYSOP = process.env.SYSOP ?? "../../target/debug/sysop";
+
+export const test = base.extend<Fixtures>({
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright wants it so
+  serve: async ({}, use) => {
+    if (!existsSync(SYSOP)) throw new Error(`${SYSOP} is not there; run \`cargo xtask web --test\``);
+    const folder = mkdtempSync(join(tmpdir(), "sysop-page-"));
+    const ends: (() => Promise<void>)[] = [];
+    await use((how) => startServer(folder, ends, how));
+    for (const end of ends.reverse()) await end();
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  },
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright wants it so
+  sshd: async ({}, use) => {
+    const folder = mkdtempSync(join(tmpdir(), "sysop-sshd-"));
+    const started: Sshd[] = [];
+    await use(async (passphrase, name) => {
+      const sshd = await startSshd(folder, passphrase, name);
+      started.push(sshd);
+      return sshd;
+    });
+    for (const sshd of started) await sshd.end();
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  },
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright wants it so
+  blockingProxy: async ({}, use) => {
+    const started: BlockingProxy[] = [];
+    await use(async (blocks) => {
+      const proxy = await startBlockingProxy(blocks);
+      started.push(proxy);
+      return proxy;
+    });
+    for (const proxy of started) await proxy.end();
+  },
+});
+
+async function startServer(
+  folder: string,
+  ends: (() => Promise<void>)[],
+  how: ServeOptions,
+): Promise<TestServer> {
+  const { script = {}, args = [], env = {} } = how;
+  const [home, work] = [join(folder, "home"), join(folder, "work")];
+  for (const made of [home, work]) mkdirSync(made, { recursive: true });
+  // A shell that outlives its server by a moment would save its history into a home that is being removed.
+  writeFileSync(join(home, ".bashrc"), "PS1='here:\\w$ '; unset HISTFILE\n");
+  const scenarios = Object.entries(script).map(([trigger, replies]) => {
+    return { name: trigger, trigger, steps: replies.map((response) => ({ response })) };
+  });
+  const file = join(folder, "scenarios.json");
+  writeFileSync(file, JSON.stringify({ scenarios, default_response: say("No scenario fits.") }));
+  const bare = { PATH: process.env.PATH ?? "", HOME: home, LANG: "C.UTF-8" };
+  const model = run(SYSOP, ["mock-llm", "--port", "0", "--scenarios", file], bare, work);
+  ends.push(model.end);
+  const [, port] = await model.says(/http:\/\/127\.0\.0\.1:(\d+)/);
+  const environment = {
+    ...bare,
+    OLLAMA_HOST: "127.0.0.1:1",
+    SYSOP_MODEL: "openai/gemini",
+    SYSOP_PROVIDERS__OPENAI__BASE_URL: `http://127.0.0.1:${port}/v1`,
+    OPENAI_API_KEY: "none",
+    ...env,
+  };
+  const begin = async (at: string) => {
+    const server = run(SYSOP, ["serve", "--port", at, ...args], environment, work);
+    ends.push(server.end);
+    const [, url, token] = await server.says(/(http:\/\/127\.0\.0\.1:\d+)\/\?token=(\S+)/);
+    if (!url || !token) throw new Error(server.said());
+    return { server, url, token };
+  };
+  let begun = await begin("0");
+  const request = (method: string, path: string, body?: unknown) =>
+    fetch(`${begun.url}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${begun.token}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  return {
+    get url() {
+      return begun.url;
+    },
+    get token() {
+      return begun.token;
+    },
+    work,
+    home,
+    said: () => begun.server.said(),
+    request,
+    session: async (wish = {}) => {
+      const made = await request("POST", "/api/agent/sessions", wish);
+      expect(made.status).toBe(201);
+      return ((await made.json()) as { sessionId: string }).sessionId;
+    },
+    restart: async () => {
+      await begun.server.end();
+      begun = await begin(new URL(begun.url).port);
+    },
+  };
+}
+
+/** A page as a person uses it. */
+export class Person {
+  constructor(readonly page: Page) {}
+
+  get prompt(): Locator {
+    return this.page.getByRole("textbox", { name: "What do you want?" });
+  }
+
+  get conversation(): Locator {
+    return this.page.getByRole("region", { name: "Conversation" });
+  }
+
+  get review(): Locator {
+    return this.page.getByRole("group", { name: /^May this run/ });
+  }
+
+  get steps(): Locator {
+    return this.page.getByRole("article", { name: /^Step/ });
+  }
+
+  /** The tabs of the page, each a session. */
+  get tabs(): Locator {
+    return this.page.getByRole("tab");
+  }
+
+  button(name: string | RegExp): Locator {
+    return this.page.getByRole("button", { name });
+  }
+
+  async says(text: string): Promise<void> {
+    await this.prompt.fill(text);
+    await this.prompt.press("Enter");
+  }
+
+  /** Waits until the live terminal shows a text. */
+  async sees(text: string | RegExp): Promise<void> {
+    await expect(this.terminal).toContainText(text);
+  }
+
+  /** The rows of the live terminal as text. */
+  get terminal(): Locator {
+    return this.page.locator(".terminal-slot:not(.away) .xterm-rows");
+  }
+
+  async types(text: string): Promise<void> {
+    await this.page.locator(".terminal-slot:not(.away) .xterm-helper-textarea").focus();
+    await this.page.keyboard.type(text);
+  }
+}
+
+/** Lets a browser in, and opens the page, perhaps at a session. */
+export async function visit(page: Page, server: TestServer, session?: string): Promise<Person> {
+  await enter(page.context(), server);
+  await page.goto(`${server.url}/${session ? `#/s/${session}` : ""}`);
+  if (session) await expect(new Person(page).prompt).toBeVisible();
+  return new Person(page);
+}
+
+/** Gives a browser its cookie, by the address that a person is told. */
+export async function enter(context: BrowserContext, server: TestServer): Promise<void> {
+  const port = new URL(server.url).port;
+  if ((await context.cookies(server.url)).some(({ name }) => name === `sysop-${port}`)) return;
+  const page = await context.newPage();
+  await page.goto(`${server.url}/?token=${server.token}`);
+  expect(page.url()).toBe(`${server.url}/`);
+  await page.close();
+}
+
+export { expect };

@@ -1,0 +1,69 @@
+/** What breaks and comes back: reloads, restarts, blocked sockets. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { call, expect, say, test, visit } from "./fixtures";
+
+const waits = (more: string) => `until [ -e go ]; do sleep 0.05; done; echo ${more} >> lines`;
+const script = {
+  "the long job": [call("bash", { command: waits("ran") }, { content: "I begin." }), say("It is **done**.")],
+};
+
+test("a reload in the middle of a turn goes on where it was", async ({ page, serve }) => {
+  const server = await serve({ script, args: ["--approve", "auto"] });
+  const person = await visit(page, server, await server.session());
+  await person.says("the long job");
+  await expect(person.conversation).toContainText("running until");
+  await page.reload();
+  await expect(person.conversation).toContainText("I begin.");
+  await expect(person.conversation).toContainText("running until");
+  await expect(page.getByRole("article", { name: "You" })).toHaveCount(1);
+  writeFileSync(join(server.work, "go"), "");
+  await expect(person.conversation.locator("strong", { hasText: "done" })).toBeVisible();
+  await expect(person.steps).toHaveCount(1);
+  expect(readFileSync(join(server.work, "lines"), "utf8")).toBe("ran\n");
+});
+
+test("a server that is killed and comes back is taken up again, and nothing runs twice", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({ script, args: ["--approve", "auto"] });
+  const person = await visit(page, server, await server.session());
+  await person.says("the long job");
+  await expect(person.conversation).toContainText("running until");
+  await server.restart();
+  await expect(person.conversation).toContainText("agent paused — click Resume to continue");
+  await expect(person.steps.first()).toContainText(/interrupted/i);
+  await person.button(/Resume/).click();
+  await expect(person.conversation.locator("strong", { hasText: "done" })).toBeVisible();
+  expect(existsSync(join(server.work, "lines"))).toBe(false);
+});
+
+for (const blocks of ["refuses", "drops", "swallows"] as const) {
+  test(`behind a proxy that ${blocks} sockets, all goes on over events and requests`, async ({
+    page,
+    serve,
+    blockingProxy,
+  }) => {
+    const proxy = await blockingProxy(blocks);
+    const server = await serve({
+      script: { "make it": [call("bash", { command: "echo it > made" }), say("Made.")] },
+      args: ["--allow-host", proxy.host],
+    });
+    proxy.leadTo(server.url);
+    const person = await visit(page, { ...server, url: proxy.url }, await server.session());
+    await expect(page.getByText("No WebSocket gets through")).toBeVisible();
+    expect(proxy.wanted()).toBeGreaterThan(0);
+    await person.says("make it");
+    await person.button(/^Run/).click();
+    await expect(person.conversation).toContainText("Made.");
+    expect(readFileSync(join(server.work, "made"), "utf8")).toBe("it\n");
+    await person.sees("here:");
+    await person.types("echo typed-$((1+1))\r");
+    await person.sees("typed-2");
+    await expect(page.getByRole("article", { name: "You" })).toHaveCount(1);
+    await page.reload();
+    await person.sees("typed-2");
+    await expect(person.conversation).toContainText("Made.");
+  });
+}

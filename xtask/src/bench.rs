@@ -1,0 +1,107 @@
+//! Measures whole processes against baselines of the same run, and says which targets are met.
+//!
+//! Times are the minimum of several runs: what the machine can do, not what else it was doing. Nothing here is a test:
+//! a slow machine is no defect.
+
+mod cases;
+mod history;
+mod machines;
+mod measure;
+pub(crate) mod mock;
+mod page;
+mod server;
+mod sshd;
+mod tui;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::{cargo, root, step, target};
+use crate::{setup, web};
+
+/// What all measurements share.
+pub(crate) struct Bench {
+    /// The binary.
+    pub(crate) sysop: PathBuf,
+    /// A folder for this run.
+    pub(crate) folder: PathBuf,
+    rows: Vec<BenchRow>,
+}
+
+struct BenchRow {
+    what: &'static str,
+    measured: String,
+    target: String,
+    met: Option<bool>,
+}
+
+impl Bench {
+    /// Notes a number with its bound; `measured` and `target` are in the same `unit`.
+    pub(crate) fn at_most(&mut self, what: &'static str, measured: f64, target: f64, unit: &str) {
+        self.row(what, format!("{measured:.2} {unit}"), format!("≤ {target} {unit}"), measured <= target);
+    }
+
+    /// Notes a number that should be large.
+    pub(crate) fn at_least(&mut self, what: &'static str, measured: f64, target: f64, unit: &str) {
+        self.row(what, format!("{measured:.0} {unit}"), format!("≥ {target} {unit}"), measured >= target);
+    }
+
+    /// Notes a number for scale.
+    pub(crate) fn baseline(&mut self, what: &'static str, measured: f64, unit: &str) {
+        eprintln!("    {what}: {measured:.2} {unit}");
+        self.rows.push(BenchRow {
+            what,
+            measured: format!("{measured:.2} {unit}"),
+            target: "baseline".to_owned(),
+            met: None,
+        });
+    }
+
+    fn row(&mut self, what: &'static str, measured: String, target: String, met: bool) {
+        eprintln!("    {what}: {measured} ({target}){}", if met { "" } else { "  MISSED" });
+        self.rows.push(BenchRow { what, measured, target, met: Some(met) });
+    }
+
+    fn table(&self) -> String {
+        let mut table = "| what | measured | target | met |\n| --- | --- | --- | --- |\n".to_owned();
+        for BenchRow { what, measured, target, met } in &self.rows {
+            let met = match met {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "",
+            };
+            table.push_str(&format!("| {what} | {measured} | {target} | {met} |\n"));
+        }
+        table
+    }
+}
+
+/// Runs the measurements; names in `rest` choose some of them. `--check` fails where a target is missed.
+pub(crate) fn run(rest: &[String]) -> Result<()> {
+    setup::tests()?;
+    setup::need(&[("time", "time")])?;
+    web::build()?;
+    let check = rest.iter().any(|argument| argument == "--check");
+    let chosen: Vec<_> = rest.iter().filter(|argument| !argument.starts_with("--")).collect();
+    step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
+    let folder = root().join("target/bench");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).context("cannot clear the folder of the last run")?;
+    }
+    std::fs::create_dir_all(&folder).context("cannot create a folder for this run")?;
+    let mut bench = Bench { sysop: target().join("release/sysop"), folder, rows: Vec::new() };
+    for (name, case) in cases::ALL {
+        if chosen.is_empty() || chosen.iter().any(|wanted| *wanted == name) {
+            eprintln!("==> {name}");
+            case(&mut bench).with_context(|| format!("cannot measure {name}"))?;
+        }
+    }
+    let table = bench.table();
+    eprintln!("\n{table}");
+    std::fs::write(bench.folder.join("table.md"), table).context("cannot keep the table")?;
+    if check && bench.rows.iter().any(|row| row.met == Some(false)) {
+        bail!("a target was missed");
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Installs the packages in systems that have nothing of ours, and runs them there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::BuiltPackages;
+use crate::setup;
+use crate::workspace::{step, target};
+
+/// Where systems come from.
+const MIRROR: &str = "http://deb.debian.org/debian";
+/// A system from before the one that this is built on: glibc 2.31, and no web engine for the window.
+const OLD: &str = "bullseye";
+/// The first that has the engine.
+const WITH_ENGINE: &str = "bookworm";
+
+/// Tries both packages.
+pub(crate) fn run(made: &BuiltPackages) -> Result<()> {
+    setup::need(&[("debootstrap", "debootstrap"), ("chroot", "coreutils"), ("unshare", "util-linux")])?;
+    let old = DebianChroot::new(OLD)?;
+    old.copy_package(&made.sysop)?;
+    old.install(&[&made.sysop])?;
+    old.expect_output(&["sysop", "--version"], "sysop ")?;
+    old.expect_output(&["sysop", "exec", "--model", "demo", "--approve", "never", "hello"], "")?;
+    old.expect_output(&["gzip", "-dc", "/usr/share/man/man1/sysop.1.gz"], ".TH sysop 1")?;
+    old.expect_failure(&["sysop", "desktop"], "no display")?;
+    old.expect_failure(&["env", "DISPLAY=:1", "sysop", "desktop"], "package sysop-desktop")?;
+    old.remove()?;
+
+    let new = DebianChroot::new(WITH_ENGINE)?;
+    new.copy_package(&made.sysop)?;
+    new.copy_package(&made.window)?;
+    new.install(&[&made.sysop, &made.window])?;
+    new.expect_output(&["sysop-desktop", "--version"], "sysop-desktop ")?;
+    new.expect_failure(&["env", "DISPLAY=:1", "sysop", "desktop"], "display cannot be opened")?;
+    new.remove()
+}
+
+/// A system in a folder.
+struct DebianChroot {
+    folder: PathBuf,
+}
+
+impl DebianChroot {
+    fn new(suite: &str) -> Result<Self> {
+        let folder = target().join("dist-trial").join(suite);
+        let system = Self { folder };
+        if system.folder.exists() {
+            system.remove()?;
+        }
+        let made = system.folder.parent().map_or(Ok(()), fs::create_dir_all);
+        made.with_context(|| format!("cannot make {}", system.folder.display()))?;
+        let mut bootstrap = Command::new("debootstrap");
+        bootstrap.args(["--variant=minbase", suite]).arg(&system.folder).arg(MIRROR);
+        step(&format!("a fresh {suite} (as root)"), bootstrap.stdout(fs::File::create("/dev/null")?))?;
+        Ok(system)
+    }
+
+    fn copy_package(&self, package: &Path) -> Result<()> {
+        let name = package.file_name().context("a package has a name")?;
+        fs::copy(package, self.folder.join("tmp").join(name)).context("cannot copy the package")?;
+        Ok(())
+    }
+
+    fn install(&self, packages: &[&Path]) -> Result<()> {
+        let mut install = self.command();
+        install.args(["apt-get", "install", "-y", "-qq", "--no-install-recommends"]);
+        for package in packages {
+            let name = package.file_name().context("a package has a name")?;
+            install.arg(Path::new("/tmp").join(name));
+        }
+        step("install there", install.stdout(fs::File::create("/dev/null")?))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("unshare");
+        // A program looks for itself below /proc, which ends with this command: nothing stays mounted.
+        let inside = r#"mount --rbind /proc "$0/proc" && exec chroot "$0" "$@""#;
+        command.args(["--mount", "sh", "-c", inside]).arg(&self.folder).env_clear();
+        command
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", "/root")
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<(bool, String)> {
+        let run = self.command().args(arguments).output().context("cannot start unshare")?;
+        let said = [run.stdout, run.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        eprintln!("    {}: {}", arguments.join(" "), said.lines().next().unwrap_or_default());
+        Ok((run.status.success(), said))
+    }
+
+    fn expect_output(&self, arguments: &[&str], wanted: &str) -> Result<()> {
+        match self.run(arguments)? {
+            (true, said) if said.contains(wanted) => Ok(()),
+            (_, said) => bail!("{} should say {wanted:?}; it said:\n{said}", arguments.join(" ")),
+        }
+    }
+
+    fn expect_failure(&self, arguments: &[&str], wanted: &str) -> Result<()> {
+        match self.run(arguments)? {
+            (false, said) if said.contains(wanted) => Ok(()),
+            (_, said) => bail!("{} should fail with {wanted:?}; it said:\n{said}", arguments.join(" ")),
+        }
+    }
+
+    fn remove(&self) -> Result<()> {
+        // Nothing is mounted in it any more.
+        fs::remove_dir_all(&self.folder).with_context(|| format!("cannot remove {}", self.folder.display()))
+    }
+}

@@ -1,0 +1,45 @@
+//! What the chores share: saying what is done, running programs, finding the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies in the repository").to_owned()
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Cargo, as this chore was started with it.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Says what is done, does it, and says how long it took.
+pub(crate) fn step(what: &str, command: &mut Command) -> Result<()> {
+    eprintln!("==> {what}");
+    let begun = Instant::now();
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    if !status.success() {
+        bail!("{what}: failed ({status}); the command was {command:?}");
+    }
+    eprintln!("    {what}: done in {:.1} s", begun.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Whether a program is on the PATH, or where Debian keeps the programs of PostgreSQL.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut folders = std::env::split_paths(&path).chain(versions.map(|version| version.path().join("bin")));
+    folders.any(|folder| folder.join(program).is_file())
+}
