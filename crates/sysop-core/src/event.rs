@@ -442,8 +442,6 @@ pub enum Effect {
         call: ToolCall,
         /// Where, as it was decided on.
         place: ToolLocation,
-        /// Whether the policy let it run and knows that it looks only: to run it in vain changes nothing.
-        read_only: bool,
     },
     /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
     CancelTool {

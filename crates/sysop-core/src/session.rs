@@ -25,7 +25,7 @@ use crate::id::{CallId, StepId, TurnId};
 use crate::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{ApprovalMode, Policy, RiskClass, Verdict};
+use crate::policy::{ApprovalMode, Policy, Verdict};
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// How long a tool may take to stop before its call is given up as `unknown`.
@@ -292,7 +292,7 @@ impl Session {
         match origin {
             Origin::User => match self.denial_reason(&call) {
                 Some(why) => self.finish(out, call.id, Outcome::new(Status::Rejected, why)),
-                None => self.run(out, call, origin, false),
+                None => self.run(out, call, origin),
             },
             Origin::Routine | Origin::Model => self.review_call(out, call, origin),
         }
@@ -336,7 +336,7 @@ impl Session {
         if let Some(why) = self.denial_reason(&call) {
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
         }
-        self.run(out, call, origin, false);
+        self.run(out, call, origin);
     }
 
     fn on_pause(&mut self, out: &mut Output) {
@@ -582,14 +582,14 @@ impl Session {
         self.emit(out, Event::TurnEnded { turn, reason, error });
     }
 
-    /// Starts a call that may run; `read_only` where the policy knows that of it.
-    fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin, read_only: bool) {
+    /// Starts a call that may run.
+    fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
         let place = match self.state.client_tools.named(&call.name) {
             Some(_) => ToolLocation::Client,
             None => ToolLocation::Host,
         };
-        out.effects.push(Effect::RunTool { call, place, read_only });
+        out.effects.push(Effect::RunTool { call, place });
     }
 
     /// Lets the policy decide on a call: it runs, is asked about, or gets its end at once.
@@ -610,7 +610,7 @@ impl Session {
         }
         let decide::CallReview { assessment, command, reason, .. } = review;
         match assessment.verdict {
-            Verdict::Allow => self.run(out, call, origin, assessment.risk.class == RiskClass::ReadOnly),
+            Verdict::Allow => self.run(out, call, origin),
             Verdict::Ask => {
                 let (risk, covers) = (assessment.risk, assessment.covers);
                 self.emit(out, Event::ApprovalAsked { call, command, reason, risk, covers });

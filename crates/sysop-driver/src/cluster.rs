@@ -1,19 +1,38 @@
-//! The nodes that share a store: who works on a session, and how word of it reaches the others. Ports of the driver.
+//! Several nodes that share a store. Each session has one owner; the other nodes follow it.
 //!
-//! One node owns a session, by a lease that the store knows: what a node appends without it is refused. A node that
-//! is not heard of for a while is dead; whoever follows its sessions takes them over. Other nodes follow a session by
-//! its log, and post what their people say as letters. See `docs/adr/0011`.
+//! Problem: any node behind a balancer may get a request for any session, a node may die or stall at any moment, and no
+//! effect may happen twice. Design: a node owns a session by a lease with a fencing token that the store compares in the same
+//! statement as the append, so an owner that stalled can no longer write. Nothing depends on the clocks of nodes. Inputs that
+//! users give elsewhere are enqueued in the store and drained by the owner (`queue.rs`); other nodes read the log when an
+//! event tells them to (`follow.rs`); a front end holds a `ClusterHandle` that moves with the session
+//! (`session.rs`). Rejected: sticky routing (a dead node would lose its sessions) and consensus among nodes (the database
+//! already is the one place that decides). See `docs/adr/0011`.
+//!
+//! Invariants: events of the cluster are hints, so losing one loses nothing. Who may have lost a lease does nothing more.
+//! A session at work knows of all this only through `SessionLease`, in `lease.rs` of the crate.
+//!
+//! This file has the port that a store's adapter implements; the files beside it use it.
+
+pub(crate) mod follow;
+pub(crate) mod lease;
+pub(crate) mod member;
+pub(crate) mod queue;
+pub(crate) mod session;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sysop_core::event::{Delta, Input, Logged};
 use sysop_core::id::{Seq, SessionId};
 use tokio_util::task::TaskTracker;
 
-use crate::port::{Store, StoreError};
+pub use self::session::RuntimeFactory;
+use crate::port::StoreError;
 
-/// How many letters are taken out at a time.
+/// Pause after a failure of the store.
+pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
+/// Queued inputs read at a time.
 pub const QUEUE_BATCH_MAX: usize = 64;
 
 /// The nodes that share a store, as one of them sees them.
@@ -153,44 +172,10 @@ pub enum ClusterEvent {
     LeasesLost,
 }
 
-/// The other nodes, and what is still on its way to them.
+/// The cluster, and the tasks that a leaving node waits for.
 #[derive(Clone)]
 pub(crate) struct ClusterContext {
     pub(crate) cluster: Arc<dyn Cluster>,
-    /// Whoever leaves waits for these.
+    /// Sessions at work, and inputs on their way to other nodes.
     pub(crate) background_tasks: TaskTracker,
-}
-
-/// The lease of a node that shares its store with nobody: it always holds.
-pub(crate) struct SingleNodeLease {
-    pub(crate) id: SessionId,
-    pub(crate) store: Arc<dyn Store>,
-}
-
-#[async_trait]
-impl Lease for SingleNodeLease {
-    fn is_valid(&self) -> bool {
-        true
-    }
-
-    async fn append(
-        &self,
-        after: Seq,
-        events: &[Arc<Logged>],
-        _: &[QueuePosition],
-    ) -> Result<Seq, StoreError> {
-        self.store.append(&self.id, after, events).await
-    }
-
-    async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    async fn publish_deltas(&self, _: Seq, _: &[Delta]) -> Result<bool, StoreError> {
-        Ok(false)
-    }
-
-    async fn release(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
 }

@@ -1,90 +1,88 @@
-//! One live session: works off its inputs, one batch at a time: handle, append, publish, perform.
+//! One live session: works off its inputs in batches, each in the same order: handle, append, publish, perform.
 //!
-//! Where several nodes share the store, it works under a lease: a node that does not hold it any more appends nothing,
-//! does nothing, and stops what runs. Inputs that were posted on other nodes come out of the session's letters.
+//! The order is the point. The core decides what an input means and returns events and effects. The events are appended
+//! to the log first, because nothing may be seen that a crash could take back. They are published next, and only then are
+//! the effects performed, so that every call that runs has a durable start. A session with nothing to do is an entry in
+//! the driver's map; a task exists only while inputs wait.
 //!
-//! What does nothing that could be done twice need not wait for its append: see [`ahead`].
+//! One task at a time holds the `Worker`, the mutable half of a session. It is parked in the inbox while there is no input, and
+//! whoever adds the first input takes it out and spawns the task. Results of effects come back as inputs, too.
+//!
+//! Invariants:
+//! - An event is durable before anybody sees it, and seen before anything is done about it. The one exception is behind
+//!   [`EarlyCall`]: a model may be asked early, because asking changes nothing.
+//! - What cannot be made durable is not done: the session closes with the store's own sentence.
+//! - Nothing runs once the lease is not valid any more. What users said here by then is forwarded to the next owner.
+//!
+//! A lock around the whole session was tried and rejected: a slow store would have blocked every front end that only wants
+//! to add an input.
 
-mod speculate;
-
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
-use sysop_core::message::{FailureKind, ModelFailure, ToolCall};
+use sysop_core::message::{FailureKind, ModelFailure, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
-use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
 
-use self::speculate::{EarlyModelCall, ModelCallChannels};
-use crate::cluster::{ClusterContext, Lease, QUEUE_BATCH_MAX, QueuePosition};
-use crate::cluster_session::{ClusterSession, FAILURE_PAUSE, forwarded_input, is_forwardable};
-use crate::follow::RelayState;
+use crate::cluster::QueuePosition;
 use crate::hub::{Hub, Updates};
-use crate::port::{CancellationToken, Clock, DeltaSink, Host, StoreError};
+use crate::lease::SessionLease;
+use crate::port::{CancellationToken, DeltaSink, Host, ModelEvent, StoreError};
 use crate::prompter::{PromptReply, Terminal};
 use crate::questions::{self, Questions, SessionPrompter};
-use crate::queue_limits::{QUEUE_IS_FULL, check_queue_room};
+use crate::queue_limits::{QUEUE_IS_FULL, check_queue_room, is_user_input};
+use crate::speculate::EarlyCall;
+use crate::stream_batch::StreamBatch;
 use crate::{DriverError, Ports, Runtime};
 
 /// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
 const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 
-/// How long an append may take before people are told why it waits.
-const SLOW_APPEND: Duration = Duration::from_secs(3);
+/// Model events that are ready at once and are published together.
+const READY_EVENTS_MAX: usize = 256;
 
 /// One live session.
 pub(crate) struct LiveSession {
     id: SessionId,
     ports: Ports,
-    /// The other nodes, where there are any.
-    nodes: Option<ClusterContext>,
-    lease: Arc<dyn Lease>,
     runtime: Runtime,
+    lease: Arc<dyn SessionLease>,
     pub(crate) hub: Hub,
     pub(crate) questions: Questions,
     inbox: Mutex<Inbox>,
     /// Ends whatever runs for the session.
     end: CancellationToken,
-    pub(crate) relay_state: RelayState,
-    /// Who passes on what was said here and not done, where the session goes on elsewhere.
-    successor: Mutex<Weak<ClusterSession>>,
-    /// Where it works, whichever thread an input comes from.
-    tasks: tokio::runtime::Handle,
+    /// Tasks that work off inputs; a node that leaves waits for them.
+    workers: TaskTracker,
+    /// Runs those tasks, whichever thread an input comes from.
+    executor: tokio::runtime::Handle,
 }
 
+/// Inputs that wait, each with its place in the session's queue if another node forwarded it.
+type Inputs = VecDeque<(Input, Option<QueuePosition>)>;
+
 struct Inbox {
-    inputs: VecDeque<(Input, Option<QueuePosition>)>,
-    /// What people said here and is being worked off, until it is durable.
+    inputs: Inputs,
+    /// Inputs of users that are being worked off, until they are durable.
     unflushed_inputs: Vec<Input>,
-    /// How many prompts waited for the end of the turn when the log was last written.
+    /// Prompts that waited for the end of the turn when the log was last written.
     queued: usize,
     /// Here while no task works on the inputs.
     parked: Option<Worker>,
     /// The last durable event.
     seq: Seq,
-    /// When it last had something to do.
+    /// When the session last had something to do.
     active: Timestamp,
     /// Why the session ended for good.
     closed: Option<CloseReason>,
-    /// Letters that were taken out and whose end is not durable yet.
-    in_flight_inputs: HashSet<QueuePosition>,
-    /// Those of them that ended while letters are being read: what is read may be older.
-    finished_inputs: Vec<QueuePosition>,
-    queued_inputs: DrainState,
-}
-
-impl Inbox {
-    fn forget_finished(&mut self) {
-        for forwarded_input in self.finished_inputs.drain(..) {
-            self.in_flight_inputs.remove(&forwarded_input);
-        }
-    }
 }
 
 /// How a session ended for good.
@@ -95,25 +93,14 @@ pub(crate) struct CloseReason {
     pub(crate) elsewhere: bool,
 }
 
-/// Whether somebody takes letters out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DrainState {
-    Idle,
-    Running,
-    /// More came since that began.
-    Rerun,
-}
-
 /// The part of a session that one task at a time works with.
 struct Worker {
     session: Session,
     seq: Seq,
     /// Events that are decided but not durable.
     pending: Vec<Event>,
-    /// What is told after so many of them.
-    early_deltas: Option<(usize, Vec<Delta>)>,
-    /// Letters that were handled, to be marked as taken with the next append.
-    queued_inputs: Vec<QueuePosition>,
+    /// Queued inputs that were handled, to be marked as consumed with the next append.
+    consumed: Vec<QueuePosition>,
     model: Option<(StepId, CancellationToken)>,
     tools: HashMap<CallId, CancellationToken>,
 }
@@ -131,21 +118,14 @@ impl LiveSession {
     pub(crate) fn new(
         id: SessionId,
         ports: Ports,
-        nodes: Option<ClusterContext>,
-        lease: Arc<dyn Lease>,
+        workers: TaskTracker,
+        lease: Arc<dyn SessionLease>,
         runtime: Runtime,
         at: SessionStart,
     ) -> Arc<Self> {
         let SessionStart { session, seq, pending } = at;
-        let worker = Worker {
-            session,
-            seq,
-            pending,
-            early_deltas: None,
-            queued_inputs: Vec::new(),
-            model: None,
-            tools: HashMap::new(),
-        };
+        let worker =
+            Worker { session, seq, pending, consumed: Vec::new(), model: None, tools: HashMap::new() };
         let inbox = Inbox {
             inputs: VecDeque::new(),
             unflushed_inputs: Vec::new(),
@@ -154,23 +134,18 @@ impl LiveSession {
             seq,
             active: ports.clock.now(),
             closed: None,
-            in_flight_inputs: HashSet::new(),
-            finished_inputs: Vec::new(),
-            queued_inputs: DrainState::Idle,
         };
         let live = Arc::new(Self {
             id,
             ports,
-            nodes,
-            lease,
             runtime,
+            lease,
             hub: Hub::default(),
             questions: Questions::default(),
             inbox: Mutex::new(inbox),
             end: CancellationToken::new(),
-            relay_state: RelayState::default(),
-            successor: Mutex::default(),
-            tasks: tokio::runtime::Handle::current(),
+            workers,
+            executor: tokio::runtime::Handle::current(),
         });
         live.host().set_prompter(Arc::new(SessionPrompter(Arc::downgrade(&live))));
         live
@@ -210,18 +185,6 @@ impl LiveSession {
         self.inbox().closed.clone()
     }
 
-    pub(crate) fn lease(&self) -> &Arc<dyn Lease> {
-        &self.lease
-    }
-
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.ports.clock
-    }
-
-    pub(crate) fn tasks(&self) -> &tokio::runtime::Handle {
-        &self.tasks
-    }
-
     pub(crate) fn last_seq(&self) -> Seq {
         self.inbox().seq
     }
@@ -256,6 +219,15 @@ impl LiveSession {
         self.enqueue_all(inbox, [(input, None)])
     }
 
+    /// Adds inputs that other nodes forwarded; they were bounded there.
+    pub(crate) fn send_forwarded(
+        self: &Arc<Self>,
+        inputs: Vec<(Input, QueuePosition)>,
+    ) -> Result<(), DriverError> {
+        let inputs = inputs.into_iter().map(|(input, position)| (input, Some(position)));
+        self.enqueue_all(self.inbox(), inputs)
+    }
+
     fn enqueue_all(
         self: &Arc<Self>,
         mut inbox: MutexGuard<'_, Inbox>,
@@ -273,60 +245,6 @@ impl LiveSession {
             self.spawn(worker);
         }
         Ok(())
-    }
-
-    /// Takes out the letters that wait, in their order; one task at a time.
-    pub(crate) fn drain_queue(self: &Arc<Self>) {
-        {
-            let mut inbox = self.inbox();
-            if inbox.closed.is_some() {
-                return;
-            }
-            if inbox.queued_inputs != DrainState::Idle {
-                inbox.queued_inputs = DrainState::Rerun;
-                return;
-            }
-            inbox.queued_inputs = DrainState::Running;
-        }
-        let live = Arc::clone(self);
-        self.tasks.spawn(async move { while live.read_queue().await {} });
-    }
-
-    /// Takes out what waits; says whether there may be more.
-    async fn read_queue(self: &Arc<Self>) -> bool {
-        let queued_inputs = match self.lease.queued_inputs().await {
-            Ok(queued_inputs) => queued_inputs,
-            Err(error) => {
-                // The word that the database is back leads here again.
-                tracing::warn!(session = %self.id, %error, "letters stay where they are for now");
-                let mut inbox = self.inbox();
-                inbox.queued_inputs = DrainState::Idle;
-                inbox.forget_finished();
-                return false;
-            }
-        };
-        let full = queued_inputs.len() >= QUEUE_BATCH_MAX;
-        let new: Vec<_> = {
-            let mut inbox = self.inbox();
-            let new = queued_inputs
-                .into_iter()
-                .filter(|forwarded_input| inbox.in_flight_inputs.insert(forwarded_input.number))
-                .map(|forwarded_input| (forwarded_input.input, Some(forwarded_input.number)))
-                .collect();
-            inbox.forget_finished();
-            new
-        };
-        let more = full && !new.is_empty();
-        if self.enqueue_all(self.inbox(), new).is_err() {
-            return false;
-        }
-        let mut inbox = self.inbox();
-        let again =
-            std::mem::replace(&mut inbox.queued_inputs, DrainState::Idle) == DrainState::Rerun || more;
-        if again {
-            inbox.queued_inputs = DrainState::Running;
-        }
-        again
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
@@ -348,70 +266,30 @@ impl LiveSession {
 
     fn spawn(self: &Arc<Self>, worker: Worker) {
         let live = Arc::clone(self);
-        self.run(async move {
+        let work = async move {
             let worked = AssertUnwindSafe(live.work(worker)).catch_unwind().await;
             if worked.is_err() {
                 let why = "sysop hit a bug in this session and closed it; what was logged is kept";
                 live.close(CloseReason { why: why.to_owned(), elsewhere: false });
             }
             live.forward_pending();
-        });
-    }
-
-    /// Runs what a node that leaves waits for.
-    fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
-        match &self.nodes {
-            Some(nodes) => nodes.background_tasks.spawn_on(work, &self.tasks),
-            None => self.tasks.spawn(work),
         };
+        self.workers.spawn_on(work, &self.executor);
     }
 
     /// Works until there is no input left, then parks the worker.
     async fn work(self: &Arc<Self>, mut worker: Worker) {
-        loop {
-            let inputs = {
-                let mut inbox = self.inbox();
-                if inbox.closed.is_some() {
-                    return;
+        while let Some((taken, inputs)) = self.take_inputs(worker) {
+            worker = taken;
+            let effects = self.handle_all(&mut worker, inputs);
+            let mut early = match &effects[..] {
+                [Effect::CallModel { .. }] if self.lease.is_valid() => {
+                    EarlyCall::start(&self.runtime.provider, &effects)
                 }
-                if inbox.inputs.is_empty() {
-                    inbox.active = self.ports.clock.now();
-                    inbox.parked = Some(worker);
-                    return;
-                }
-                let inputs = std::mem::take(&mut inbox.inputs);
-                let unflushed_inputs = inputs
-                    .iter()
-                    .filter(|(input, forwarded_input)| forwarded_input.is_none() && is_forwardable(input));
-                inbox.unflushed_inputs = unflushed_inputs.map(|(input, _)| input.clone()).collect();
-                inputs
+                _ => None,
             };
-            let mut effects = Vec::new();
-            for (input, forwarded_input) in inputs {
-                worker.queued_inputs.extend(forwarded_input);
-                let prompt = matches!(&input, Input::Prompt { text } if !text.trim().is_empty());
-                let before = worker.pending.len();
-                worker.handle(input, &mut effects);
-                if prompt && worker.pending.len() == before {
-                    // It was posted elsewhere, where nobody could know.
-                    self.hub.delta(&Delta::Notice { text: QUEUE_IS_FULL.to_owned() });
-                }
-            }
-            let mut published = None;
-            if let Some(EarlyModelCall { step, publish, early_batch }) =
-                self.start_model_early(&mut worker, &mut effects)
-            {
-                match self.early_reply(early_batch).await {
-                    Some((told, result)) => {
-                        worker.early_deltas = Some((worker.pending.len(), told));
-                        worker.handle(Input::Reply { step, result }, &mut effects);
-                    }
-                    None => published = Some(publish),
-                }
-            }
-            let early_tool_call = self.start_read_only_early(&mut worker, &mut effects).await;
             if let Err(error) = self.append_and_publish(&mut worker).await {
-                drop(worker); // and with it what was asked, and what looks
+                drop(worker); // cancels what runs
                 return self.fail(&error);
             }
             {
@@ -423,24 +301,50 @@ impl LiveSession {
                 self.lose_lease();
             }
             if self.closed().is_some() {
-                return; // what was to be done is no longer this node's to do
-            }
-            if let Some(published) = published {
-                // Nobody listens where the call has ended already.
-                published.send(()).ok();
-            }
-            if let Some(early_tool_call) = early_tool_call {
-                early_tool_call.publish_output();
+                return; // the effects are no longer this node's to perform
             }
             for effect in effects {
-                self.perform(&mut worker, effect);
+                self.perform(&mut worker, effect, &mut early);
             }
         }
     }
 
+    /// Takes the inputs that wait, or parks the worker. `None` if there are none or the session is closed.
+    fn take_inputs(&self, worker: Worker) -> Option<(Worker, Inputs)> {
+        let mut inbox = self.inbox();
+        if inbox.closed.is_some() {
+            return None;
+        }
+        if inbox.inputs.is_empty() {
+            inbox.active = self.ports.clock.now();
+            inbox.parked = Some(worker);
+            return None;
+        }
+        let inputs = std::mem::take(&mut inbox.inputs);
+        let from_users = inputs.iter().filter(|(input, position)| position.is_none() && is_user_input(input));
+        inbox.unflushed_inputs = from_users.map(|(input, _)| input.clone()).collect();
+        Some((worker, inputs))
+    }
+
+    /// Lets the session decide about each input; returns the effects.
+    fn handle_all(&self, worker: &mut Worker, inputs: Inputs) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for (input, position) in inputs {
+            worker.consumed.extend(position);
+            let prompt = matches!(&input, Input::Prompt { text } if !text.trim().is_empty());
+            let before = worker.pending.len();
+            worker.handle(input, &mut effects);
+            if prompt && worker.pending.len() == before {
+                // It was forwarded by a node that could not know how many prompts wait here.
+                self.hub.delta(&Delta::Notice { text: QUEUE_IS_FULL.to_owned() });
+            }
+        }
+        effects
+    }
+
     /// Appends what is pending, then publishes it.
     async fn append_and_publish(&self, worker: &mut Worker) -> Result<(), DriverError> {
-        if worker.pending.is_empty() && worker.queued_inputs.is_empty() {
+        if worker.pending.is_empty() && worker.consumed.is_empty() {
             return Ok(());
         }
         let at = self.ports.clock.now();
@@ -452,73 +356,30 @@ impl LiveSession {
                 Arc::new(Logged { seq, at, event })
             })
             .collect();
-        let append = self.lease.append(worker.seq, &logged, &worker.queued_inputs);
-        worker.seq = self.await_append(append).await?;
-        {
-            let mut inbox = self.inbox();
-            inbox.seq = worker.seq;
-            inbox.finished_inputs.append(&mut worker.queued_inputs);
-            if inbox.queued_inputs == DrainState::Idle {
-                inbox.forget_finished();
-            }
-        }
-        let (before, told) = worker.early_deltas.take().unwrap_or_default();
-        let (before, after) = logged.split_at(before);
-        self.hub.publish(before);
-        told.iter().for_each(|delta| self.hub.delta(delta));
-        self.hub.publish(after);
+        let on_stall = |why: &str| {
+            self.hub.delta(&Delta::Notice { text: format!("the session waits: {why}") });
+        };
+        worker.seq = self.lease.append(worker.seq, &logged, &worker.consumed, &on_stall).await?;
+        worker.consumed.clear();
+        self.inbox().seq = worker.seq;
+        self.hub.publish(&logged);
         Ok(())
     }
 
-    /// Waits for the store of several nodes, which may be away for a while; says why to who looks on.
-    async fn await_append<T>(&self, append: impl Future<Output = T>) -> T {
-        if self.nodes.is_none() {
-            return append.await;
-        }
-        let mut append = std::pin::pin!(append);
-        let mut told = None;
-        loop {
-            tokio::select! {
-                biased;
-                done = &mut append => return done,
-                () = self.ports.clock.sleep(SLOW_APPEND) => {}
-            }
-            let why = self.lease.stall_reason().filter(|why| told.as_ref() != Some(why));
-            if let Some(why) = why {
-                self.hub.delta(&Delta::Notice { text: format!("the session waits: {why}") });
-                told = Some(why);
-            }
-        }
-    }
-
-    /// Who gets what was said here and not done, if the session goes on elsewhere.
-    pub(crate) fn set_successor(&self, successor: Weak<ClusterSession>) {
-        *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = successor;
-    }
-
+    /// Forwards what users said here and did not become durable, if the session goes on elsewhere.
     fn forward_pending(&self) {
-        let left: Vec<_> = {
+        let pending: Vec<_> = {
             let mut inbox = self.inbox();
             if inbox.closed.is_none() {
                 return;
             }
-            let unflushed_inputs = std::mem::take(&mut inbox.unflushed_inputs);
+            let unflushed = std::mem::take(&mut inbox.unflushed_inputs);
             let waiting = std::mem::take(&mut inbox.inputs).into_iter();
-            let waiting =
-                waiting.filter(|(input, forwarded_input)| forwarded_input.is_none() && is_forwardable(input));
-            unflushed_inputs.into_iter().chain(waiting.map(|(input, _)| input)).collect()
+            let waiting = waiting.filter(|(input, position)| position.is_none() && is_user_input(input));
+            unflushed.into_iter().chain(waiting.map(|(input, _)| input)).collect()
         };
-        if left.is_empty() {
-            return;
-        }
-        let successor = self.successor.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        match (successor, &self.nodes) {
-            (Some(successor), _) => successor.accept_pending(left),
-            (None, Some(nodes)) => {
-                let (nodes, id, clock) = (nodes.clone(), self.id.clone(), Arc::clone(&self.ports.clock));
-                self.run(async move { deliver_all(&nodes, &id, clock.as_ref(), left).await });
-            }
-            (None, None) => {}
+        if !pending.is_empty() {
+            self.lease.forward(pending);
         }
     }
 
@@ -563,26 +424,26 @@ impl LiveSession {
         self.hub.close();
     }
 
-    /// Whether nothing is lost if it is opened from its log when it is next wanted.
-    pub(crate) fn is_idle(&self, now: Timestamp, idle: Duration) -> bool {
+    /// Returns true if nothing is lost when the session is dropped and later opened from its log. `subscribers` are those
+    /// that do not count as users.
+    pub(crate) fn is_idle(&self, now: Timestamp, idle: Duration, subscribers: usize) -> bool {
         let shell = self.host().terminal().is_some_and(|terminal| terminal.is_open());
         let idle = if shell { idle.max(SHELL_IDLE_MIN) } else { idle };
         let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
         let inbox = self.inbox();
-        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet) && inbox.in_flight_inputs.is_empty();
+        let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet);
         let since = now.0.saturating_sub(inbox.active.0);
-        (inbox.closed.is_some() || (quiet && since >= idle))
-            // Who follows it elsewhere goes on there.
-            && self.hub.subscriber_count() <= usize::from(self.relay_state.is_running())
+        (inbox.closed.is_some() || (quiet && since >= idle)) && self.hub.subscriber_count() <= subscribers
     }
 
-    fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect) {
+    fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect, early: &mut Option<EarlyCall>) {
         match effect {
             Effect::CallModel { step, request } => {
-                let (publish, published) = oneshot::channel();
-                publish.send(()).ok(); // the receiver is here
-                let (early_batch, _) = oneshot::channel();
-                self.start_model_call(worker, step, request, ModelCallChannels { published, early_batch });
+                let events = match early.take_if(|early| early.step() == step) {
+                    Some(early) => early.into_stream(),
+                    None => self.runtime.provider.stream(request),
+                };
+                self.start_model_call(worker, step, events);
             }
             Effect::CancelModel { step } => {
                 if let Some((asked, cancel)) = worker.model.take_if(|(asked, _)| *asked == step) {
@@ -590,10 +451,7 @@ impl LiveSession {
                     cancel.cancel();
                 }
             }
-            Effect::RunTool { call, place, .. } => {
-                let sink = self.output_sink(&call.id);
-                self.start_tool_call(worker, call, place, sink);
-            }
+            Effect::RunTool { call, place } => self.start_tool_call(worker, call, place),
             Effect::CancelTool { call } => {
                 if let Some(cancel) = worker.tools.get(&call) {
                     cancel.cancel();
@@ -616,13 +474,50 @@ impl LiveSession {
         }
     }
 
-    fn start_tool_call(
+    fn start_model_call(
         self: &Arc<Self>,
         worker: &mut Worker,
-        call: ToolCall,
-        place: ToolLocation,
-        sink: DeltaSink,
+        step: StepId,
+        events: BoxStream<'static, ModelEvent>,
     ) {
+        let cancel = self.end.child_token();
+        worker.model = Some((step, cancel.clone()));
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            if !live.lease.is_valid() {
+                return live.lose_lease();
+            }
+            let reading = AssertUnwindSafe(live.read_reply(step, events)).catch_unwind();
+            let result = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return, // the session has gone on without it
+                result = reading => result.unwrap_or_else(|_| Err(bug("asking the model"))),
+            };
+            live.deliver(Input::Reply { step, result });
+        });
+    }
+
+    /// Publishes a model's events as they come, and returns what it ends with.
+    async fn read_reply(
+        &self,
+        step: StepId,
+        events: BoxStream<'static, ModelEvent>,
+    ) -> Result<Reply, ModelFailure> {
+        let mut batches = events.ready_chunks(READY_EVENTS_MAX).map(|events| StreamBatch::of(step, events));
+        while let Some(StreamBatch { deltas, result }) = batches.next().await {
+            deltas.iter().for_each(|delta| self.hub.delta(delta));
+            if let Some(result) = result {
+                return result;
+            }
+        }
+        Err(ModelFailure {
+            kind: FailureKind::Protocol,
+            message: "the model's stream ended without an end; try again".to_owned(),
+        })
+    }
+
+    fn start_tool_call(self: &Arc<Self>, worker: &mut Worker, call: ToolCall, place: ToolLocation) {
+        let sink = self.output_sink(&call.id);
         let cancel = self.end.child_token();
         worker.tools.insert(call.id.clone(), cancel.clone());
         let live = Arc::clone(self);
@@ -688,18 +583,6 @@ impl Drop for Worker {
         }
         for cancel in self.tools.values() {
             cancel.cancel();
-        }
-    }
-}
-
-/// Posts what was said where nobody looks on any more, for whoever works on the session next.
-async fn deliver_all(nodes: &ClusterContext, id: &SessionId, clock: &dyn Clock, inputs: Vec<Input>) {
-    for forwarded_input in inputs.into_iter().map(forwarded_input) {
-        while let Err(error) = nodes.cluster.enqueue(id, &forwarded_input).await {
-            if !matches!(error, StoreError::Unavailable(_)) {
-                return; // there is no such session any more
-            }
-            clock.sleep(FAILURE_PAUSE).await;
         }
     }
 }

@@ -57,13 +57,6 @@ pub trait Host: Send + Sync {
         Outcome::failed(format!("nobody is connected who lends `{}`; nothing ran", call.name))
     }
 
-    /// Whether a call that is known to look only may begin while its start is on its way to the log: on a machine that
-    /// is at hand, asking nobody and showing nothing, and where not every call has to be on record before it runs.
-    fn can_start_early(&self, call: &ToolCall) -> bool {
-        let _ = call;
-        false
-    }
-
     /// Told once, before the first call: who is there to be asked. The session may end before the host does.
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         drop(people);

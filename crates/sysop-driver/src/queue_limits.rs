@@ -4,7 +4,6 @@ use sysop_core::event::Input;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 
 use crate::DriverError;
-use crate::cluster_session::is_forwardable;
 
 /// How many inputs of people may wait for their turn to be worked off; one more is refused.
 const INPUTS_MAX: usize = 1024;
@@ -20,7 +19,7 @@ pub(crate) fn check_queue_room<'a>(
     worked_off: &'a [Input],
     queued: usize,
 ) -> Result<(), DriverError> {
-    if is_forwardable(input) && waiting.len() >= INPUTS_MAX {
+    if is_user_input(input) && waiting.len() >= INPUTS_MAX {
         let why = format!("{INPUTS_MAX} inputs wait to be worked off already; try again in a moment");
         return Err(DriverError::QueueFull(why));
     }
@@ -30,4 +29,24 @@ pub(crate) fn check_queue_room<'a>(
         return Err(DriverError::QueueFull(QUEUE_IS_FULL.to_owned()));
     }
     Ok(())
+}
+
+/// Returns true if the input comes from a user, not from an effect; only such inputs may be forwarded to another node.
+pub(crate) fn is_user_input(input: &Input) -> bool {
+    match input {
+        Input::Prompt { .. }
+        | Input::Direct { .. }
+        | Input::Decision { .. }
+        | Input::Cancel
+        | Input::Pause
+        | Input::Resume
+        | Input::Retry
+        | Input::Clear
+        | Input::Configure { .. } => true,
+        Input::Reply { .. }
+        | Input::Outcome { .. }
+        | Input::Timer { .. }
+        | Input::TerminalInput { .. }
+        | Input::Recovered => false,
+    }
 }

@@ -1,4 +1,4 @@
-//! What a model's answer is, piece by piece.
+//! Turns the events of a model that arrive together into what is published of them.
 
 use sysop_core::event::Delta;
 use sysop_core::id::StepId;
@@ -6,31 +6,31 @@ use sysop_core::message::{ModelFailure, Reply};
 
 use crate::port::ModelEvent;
 
-/// What came of an answer at one time.
+/// Deltas to publish, and the end of the call if it is among the events.
 #[derive(Default)]
-pub(crate) struct Piece {
-    pub(crate) told: Vec<Delta>,
-    pub(crate) end: Option<Result<Reply, ModelFailure>>,
+pub(crate) struct StreamBatch {
+    pub(crate) deltas: Vec<Delta>,
+    pub(crate) result: Option<Result<Reply, ModelFailure>>,
 }
 
-impl Piece {
+impl StreamBatch {
     /// The texts between two other events become one.
     pub(crate) fn of(step: StepId, events: Vec<ModelEvent>) -> Self {
-        let mut piece = Self::default();
+        let mut batch = Self::default();
         for event in events {
             match event {
                 ModelEvent::Text(more) if more.is_empty() => {}
-                ModelEvent::Text(more) => match piece.told.last_mut() {
+                ModelEvent::Text(more) => match batch.deltas.last_mut() {
                     Some(Delta::Text { text, .. }) => text.push_str(&more),
-                    _ => piece.told.push(Delta::Text { step, text: more }),
+                    _ => batch.deltas.push(Delta::Text { step, text: more }),
                 },
-                ModelEvent::Reasoning(text) => piece.told.push(Delta::Reasoning { step, text }),
-                ModelEvent::Notice(text) => piece.told.push(Delta::Notice { text }),
-                ModelEvent::Restarted => piece.told.push(Delta::Restarted { step }),
-                ModelEvent::Done(reply) => piece.end = Some(Ok(*reply)),
-                ModelEvent::Failed(failure) => piece.end = Some(Err(failure)),
+                ModelEvent::Reasoning(text) => batch.deltas.push(Delta::Reasoning { step, text }),
+                ModelEvent::Notice(text) => batch.deltas.push(Delta::Notice { text }),
+                ModelEvent::Restarted => batch.deltas.push(Delta::Restarted { step }),
+                ModelEvent::Done(reply) => batch.result = Some(Ok(*reply)),
+                ModelEvent::Failed(failure) => batch.result = Some(Err(failure)),
             }
         }
-        piece
+        batch
     }
 }

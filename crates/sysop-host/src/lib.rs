@@ -134,10 +134,6 @@ impl Host for LocalHost {
         self.toolbox.run(call, sink, &cancel).await
     }
 
-    fn can_start_early(&self, call: &ToolCall) -> bool {
-        !tools::is_in_terminal(&call.name)
-    }
-
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         self.toolbox.terminal.set_prompter(people);
     }

@@ -34,11 +34,6 @@ use crate::terminal::SharedTerminal;
 /// The tool that faces call by themselves to take changes back; no model is offered it.
 pub(crate) const UNDO: &str = "undo";
 
-/// Whether a tool works in the terminal that the person sees.
-pub(crate) fn is_in_terminal(name: &str) -> bool {
-    matches!(name, "run_command" | "send_keys")
-}
-
 /// The tools of one machine.
 pub(crate) struct Toolbox {
     pub(crate) machine: Arc<dyn Machine>,

@@ -12,7 +12,7 @@ use sysop_core::message::{
 };
 use sysop_core::mode::{CHAT_PROMPT, Mode};
 use sysop_core::outcome::{FileChange, Outcome};
-use sysop_core::policy::{ApprovalMode, Grant, Policy, RiskClass, Verdict};
+use sysop_core::policy::{ApprovalMode, Grant, Policy, Verdict};
 use sysop_core::session::{Activity, Session, SessionSpec};
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
@@ -125,8 +125,7 @@ impl World {
                     assert_eq!(self.asked.as_ref().map(|(asked, _)| asked), Some(step));
                     self.asked = None;
                 }
-                Effect::RunTool { call, place, read_only } => {
-                    assert!(!read_only || self.looks(call), "invariant 2: it may change something");
+                Effect::RunTool { call, place } => {
                     let client_tools = self.session.client_tools().named(&call.name).is_some();
                     assert_eq!(
                         *place == ToolLocation::Client,
@@ -146,14 +145,6 @@ impl World {
         self.last = out;
         self.check();
         self
-    }
-
-    /// Whether what was just told made a call run that is known to look only; none where none runs.
-    pub(crate) fn lets_look(&self) -> Option<bool> {
-        self.last.effects.iter().find_map(|effect| match effect {
-            Effect::RunTool { read_only, .. } => Some(*read_only),
-            _ => None,
-        })
     }
 
     pub(crate) fn prompt(&mut self, text: &str) -> &mut Self {
@@ -238,24 +229,6 @@ impl World {
         self.check_permission();
         self.check_chat();
         self.check_not_stuck();
-    }
-
-    /// Whether a call looks only, as far as the policy knows.
-    fn looks(&self, call: &ToolCall) -> bool {
-        let tools = &self.session.spec().tools;
-        let spec = self
-            .session
-            .client_tools()
-            .named(&call.name)
-            .or(tools.iter().find(|spec| spec.name == call.name));
-        match spec.expect("it is offered").effect {
-            ToolEffect::Reads => true,
-            ToolEffect::Command => {
-                let command = call.text_argument("command").unwrap_or_default();
-                self.policy.risk(command).class == RiskClass::ReadOnly
-            }
-            ToolEffect::Writes | ToolEffect::Keys | ToolEffect::Completes => false,
-        }
     }
 
     /// Invariants 3 and 4: one end for each call, none started twice, no turn ends with an open call.

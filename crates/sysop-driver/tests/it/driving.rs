@@ -1,7 +1,6 @@
 //! What the driver promises a face, each promise by itself.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -135,9 +134,12 @@ async fn a_session_that_is_never_used_leaves_no_trace() {
 #[tokio::test]
 async fn a_created_session_is_durable_at_once_and_only_one_can_have_its_id() {
     let world = World::new(1);
-    Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.runtime()).await.expect("created");
+    Driver::new(world.ports())
+        .create(SessionId::new("s"), spec(), world.runtime_factory())
+        .await
+        .expect("created");
     assert_eq!(world.disk.lock().expect("unpoisoned")[&SessionId::new("s")].len(), 1);
-    let again = Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.runtime()).await;
+    let again = Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.runtime_factory()).await;
     assert!(matches!(again.err(), Some(DriverError::Store(StoreError::Conflict { .. }))));
 }
 
@@ -332,28 +334,7 @@ async fn a_later_step_is_asked_for_while_the_disk_writes_but_nothing_is_told_bef
 }
 
 #[tokio::test]
-async fn an_answer_that_is_there_at_once_shares_the_append_of_its_step() {
-    let world = World::new(5);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    handle.send(prompt("hasty")).expect("open");
-    let told = until(&mut updates, ended).await;
-    let names: Vec<_> = told
-        .iter()
-        .filter_map(|update| match update {
-            Update::Logged(logged) => Some(kind(&logged.event)),
-            Update::Delta(Delta::Text { .. }) => Some("text"),
-            Update::Delta(_) => None,
-        })
-        .collect();
-    let finished = names.iter().position(|name| *name == "tool finished").expect("it ran");
-    let rest = ["tool finished", "step started", "text", "replied", "turn ended"];
-    assert_eq!(names[finished..], rest, "the text is told before the answer that it became");
-    let appends = world.appends.lock().unwrap().clone();
-    assert_eq!(appends.last(), Some(&4), "{appends:?}");
-}
-
-#[tokio::test]
-async fn an_answer_at_once_whose_append_fails_is_not_told() {
+async fn an_early_answer_is_dropped_if_its_step_cannot_be_stored() {
     let world = World::new(5);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let tool = world.tool_arm.lock().await;
@@ -363,57 +344,21 @@ async fn an_answer_at_once_whose_append_fails_is_not_told() {
     *world.broken_disk.lock().expect("unpoisoned") = Some(full);
     drop(tool);
     while let Some(update) = next(&mut updates).await {
-        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "told, but not kept: {update:?}");
+        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "published, not stored: {update:?}");
     }
     assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
 }
 
-/// A session whose model is about to answer `text`; what it answers will have to wait for the disk.
-async fn about_to_answer<'a>(
-    world: &'a Arc<World>,
-    handle: &Handle,
-    updates: &mut Updates,
-    text: &str,
-) -> tokio::sync::MutexGuard<'a, ()> {
-    let model = world.model_arm.lock().await;
-    handle.send(prompt(text)).expect("open");
-    until(updates, |event| matches!(event, Event::StepStarted { .. })).await;
-    let disk = world.disk_arm.lock().await;
-    drop(model);
-    disk
-}
-
 #[tokio::test]
-async fn a_call_that_only_looks_runs_while_the_disk_writes_but_nothing_is_told_before() {
-    let world = World::new(5);
-    world.looks_ahead.store(true, Ordering::SeqCst);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    let disk = about_to_answer(&world, &handle, &mut updates, "read").await;
-    tokio::time::timeout(DEADLINE, world.begun.notified()).await.expect("it begins");
-    assert_eq!(world.ran_ahead.lock().unwrap().len(), 1);
-    // It ends, and its outcome waits too.
-    drop(world.tool_arm.lock().await);
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(updates.try_next(), None, "told too early");
-    drop(disk);
-    let told = until(&mut updates, ended).await;
-    let place = |wanted: fn(&Update) -> bool| told.iter().position(wanted).expect("it is told");
-    let started = place(|u| matches!(u, Update::Logged(l) if matches!(l.event, Event::ToolStarted { .. })));
-    let output = place(|u| matches!(u, Update::Delta(Delta::Output { text, .. }) if text == "begun"));
-    let finished = place(|u| matches!(u, Update::Logged(l) if matches!(l.event, Event::ToolFinished { .. })));
-    assert!(started < output && output < finished, "{told:?}");
-    assert_eq!(world.ran.lock().unwrap().len(), 1, "it ran once");
-}
-
-#[tokio::test]
-async fn a_call_that_may_change_something_waits_for_its_start_and_so_does_one_that_its_host_holds_back() {
-    for (text, ahead) in [("bash 1", true), ("read", false)] {
+async fn a_call_waits_until_its_start_is_durable() {
+    for text in ["bash 1", "read"] {
         let world = World::new(5);
-        world.looks_ahead.store(ahead, Ordering::SeqCst);
         let (_driver, handle, mut updates) = begin_auto(&world);
-        let disk = about_to_answer(&world, &handle, &mut updates, text).await;
+        let model = world.model_arm.lock().await;
+        handle.send(prompt(text)).expect("open");
+        until(&mut updates, |event| matches!(event, Event::StepStarted { .. })).await;
+        let disk = world.disk_arm.lock().await;
+        drop(model);
         tokio::time::timeout(DEADLINE, world.answered.notified()).await.expect("the model answers");
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -423,56 +368,6 @@ async fn a_call_that_may_change_something_waits_for_its_start_and_so_does_one_th
         until(&mut updates, ended).await;
         assert_eq!(world.ran.lock().unwrap().len(), 1, "{text}");
         assert!(world.ran_ahead.lock().unwrap().is_empty(), "{text}");
-    }
-}
-
-#[tokio::test]
-async fn what_looks_ahead_of_a_start_that_cannot_be_kept_is_stopped_and_not_told() {
-    let world = World::new(5);
-    world.looks_ahead.store(true, Ordering::SeqCst);
-    let (_driver, handle, mut updates) = create_lazy(&world);
-    let disk = about_to_answer(&world, &handle, &mut updates, "read wait").await;
-    tokio::time::timeout(DEADLINE, world.begun.notified()).await.expect("it begins");
-    let full = StoreError::Unavailable("the disk is full".to_owned());
-    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
-    drop(disk);
-    tokio::time::timeout(DEADLINE, world.stopped.notified()).await.expect("it is stopped");
-    assert_eq!(next(&mut updates).await, None, "told, but not kept");
-    assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
-}
-
-#[tokio::test]
-async fn a_call_that_is_stopped_as_it_starts_does_not_run_ahead() {
-    let world = World::new(5);
-    world.looks_ahead.store(true, Ordering::SeqCst);
-    let (_driver, handle, mut updates) = begin_auto(&world);
-    let tool = world.tool_arm.lock().await;
-    handle.send(prompt("both")).expect("open");
-    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
-    tokio::time::timeout(DEADLINE, world.begun.notified()).await.expect("the first begins");
-    // While the disk is busy with another word, the first call ends, and the person stops the turn.
-    let disk = world.disk_arm.lock().await;
-    handle.send(prompt("later")).expect("open");
-    tokio::task::yield_now().await;
-    drop(tool);
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    handle.send(Input::Cancel).expect("open");
-    drop(disk);
-    let told = until(&mut updates, ended).await;
-    assert!(matches!(last_event(&told), Event::TurnEnded { reason: StopReason::Cancelled, .. }), "{told:?}");
-    let started = logged(&told).iter().filter(|l| matches!(l.event, Event::ToolStarted { .. })).count();
-    assert_eq!((started, world.ran_ahead.lock().unwrap().len()), (1, 0), "{told:?}");
-}
-
-fn kind(event: &Event) -> &'static str {
-    match event {
-        Event::ToolFinished { .. } => "tool finished",
-        Event::StepStarted { .. } => "step started",
-        Event::Replied { .. } => "replied",
-        Event::TurnEnded { .. } => "turn ended",
-        _ => "other",
     }
 }
 
@@ -593,7 +488,7 @@ async fn a_session_that_runs_is_not_created_again() {
     let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("hello")).expect("open");
     until(&mut updates, ended).await;
-    let again = driver.create(handle.id().clone(), spec(), world.runtime()).await;
+    let again = driver.create(handle.id().clone(), spec(), world.runtime_factory()).await;
     assert!(matches!(again.err(), Some(DriverError::Store(StoreError::Conflict { .. }))));
 }
 

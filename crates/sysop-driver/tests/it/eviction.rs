@@ -89,7 +89,7 @@ async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more(
     let before = Driver::new(world.ports());
     let ids: Vec<_> = (0..3 * IDLE_SESSIONS_MAX).map(|number| SessionId::new(format!("s{number}"))).collect();
     for id in &ids {
-        before.create(id.clone(), spec(), world.runtime()).await.expect("created");
+        before.create(id.clone(), spec(), world.runtime_factory()).await.expect("created");
     }
     let driver = Driver::new(world.ports());
     let held = driver.resume(&ids[0], world.runtime()).await.expect("it is in its log");
@@ -103,11 +103,11 @@ async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more(
         driver.resume(id, world.runtime()).await.expect("it is in its log");
         assert!(driver.live_sessions() <= IDLE_SESSIONS_MAX + 2, "{}", driver.live_sessions());
     }
-    assert!(driver.live(held.id()).is_some(), "somebody holds it");
-    assert!(driver.live(&id).is_some(), "it has something to do");
+    assert!(driver.get(held.id()).is_some(), "somebody holds it");
+    assert!(driver.get(&id).is_some(), "it has something to do");
     let newest = ids.last().expect("there are some");
-    assert!(driver.live(newest).is_some(), "the oldest go first");
-    assert!(driver.live(&ids[2]).is_none());
+    assert!(driver.get(newest).is_some(), "the oldest go first");
+    assert!(driver.get(&ids[2]).is_none());
     driver.resume(&ids[2], world.runtime()).await.expect("it goes on from its log");
 }
 

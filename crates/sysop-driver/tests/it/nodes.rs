@@ -216,7 +216,7 @@ fn simulate(seed: u64) -> Counts {
     let mut counts = Counts::default();
     let mut nodes: Vec<_> = (0..NODES).map(|node_index| Node::start(node_index, &shared)).collect();
     let handle =
-        nodes[0].runtime.block_on(nodes[0].driver.create(session_id(), spec(), nodes[0].make_runtime()()));
+        nodes[0].runtime.block_on(nodes[0].driver.create(session_id(), spec(), nodes[0].make_runtime()));
     drop(handle.expect("the store keeps it"));
     let (mut posted, mut said) = (0, Vec::new());
     for turn in 0..TURNS {

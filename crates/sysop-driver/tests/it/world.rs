@@ -3,7 +3,7 @@
 //! Every await of a port is a `World::pause`: the place where a simulated machine may lose its power.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use sysop_driver::port::{
     CancellationToken, Clock, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
-use sysop_driver::{Ports, Runtime};
+use sysop_driver::{Ports, Runtime, RuntimeFactory};
 use tokio::sync::Notify;
 
 /// What the tests of this crate share: one machine with its disk.
@@ -45,7 +45,6 @@ pub(crate) struct World {
     /// Those of them whose start was not on the disk when they began.
     pub(crate) ran_ahead: Mutex<Vec<CallId>>,
     /// Whether hosts let what only looks begin so early.
-    pub(crate) looks_ahead: AtomicBool,
     time: AtomicI64,
     calls: AtomicU64,
     /// What the disk says instead of keeping anything.
@@ -79,7 +78,6 @@ impl World {
             appends: Mutex::default(),
             ran: Mutex::default(),
             ran_ahead: Mutex::default(),
-            looks_ahead: AtomicBool::new(false),
             time: AtomicI64::new(0),
             calls: AtomicU64::new(0),
             broken_disk: Mutex::default(),
@@ -126,6 +124,11 @@ impl World {
 
     pub(crate) fn runtime(self: &Arc<Self>) -> Runtime {
         Runtime { host: self.host(), provider: Arc::new(ScriptedProvider(Arc::clone(self))) }
+    }
+
+    pub(crate) fn runtime_factory(self: &Arc<Self>) -> RuntimeFactory {
+        let world = Arc::clone(self);
+        Arc::new(move || world.runtime())
     }
 
     pub(crate) fn host(self: &Arc<Self>) -> Arc<dyn Host> {
@@ -291,10 +294,6 @@ impl Host for LyingHost {
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         assert!(self.people.set(people).is_ok(), "a host is attended once");
-    }
-
-    fn can_start_early(&self, _: &ToolCall) -> bool {
-        self.world.looks_ahead.load(Ordering::SeqCst)
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

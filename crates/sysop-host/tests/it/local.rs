@@ -4,9 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use sysop_core::id::CallId;
-use sysop_core::message::{Arguments, ToolCall};
-use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_driver::port::{CancellationToken, DeltaSink};
 use sysop_host::{HostError, LocalHost, LocalSettings};
 
 use crate::world::{Factory, Local, pids, wait_until_gone};
@@ -17,23 +15,6 @@ fn a_host_is_opened_without_a_trace() {
     let host = LocalHost::open(LocalSettings::new(home.path(), home.path().join("artefacts"))).unwrap();
     assert_eq!(format!("{host:?}"), "LocalHost { tools: 9 }");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
-}
-
-#[test]
-fn what_looks_here_need_not_wait_but_what_is_typed_in_sight_does() {
-    let home = tempfile::tempdir().unwrap();
-    let host = LocalHost::open(LocalSettings::new(home.path(), home.path().join("artefacts"))).unwrap();
-    let may = |name: &str| {
-        let arguments = Arguments::Object(serde_json::Map::new());
-        host.can_start_early(&ToolCall {
-            id: CallId::new("c"),
-            wire_id: None,
-            name: name.to_owned(),
-            arguments,
-        })
-    };
-    assert_eq!(["bash", "read_file", "git_log"].map(may), [true; 3]);
-    assert_eq!(["run_command", "send_keys"].map(may), [false; 2]);
 }
 
 #[test]

@@ -239,7 +239,10 @@ impl World {
         };
         let runtime =
             Runtime { host: Arc::clone(&self.machine) as _, provider: Arc::clone(&self.provider) as _ };
-        let handle = self.driver.create(SessionId::new("s1"), spec, runtime).await.unwrap();
+        let id = SessionId::new("s1");
+        let again = runtime.clone();
+        self.driver.create(id.clone(), spec, Arc::new(move || again.clone())).await.unwrap();
+        let handle = self.driver.resume(&id, runtime).await.unwrap();
         self.store.attribute_to(
             handle.id(),
             Actor { name: "laptop".to_owned(), trace: Some("00-ab-cd-01".to_owned()) },

@@ -55,11 +55,6 @@ impl Host for ClientToolHost {
         self.own.tools()
     }
 
-    /// Every call is on record before it runs: it may have to be audited, and another node may have the session.
-    fn can_start_early(&self, _: &ToolCall) -> bool {
-        false
-    }
-
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         let (id, tool, began) = (call.id.clone(), call.name.clone(), Instant::now());
         let outcome = self.own.run(call, sink, cancel).await;

@@ -171,15 +171,7 @@ fn failed(error: DriverError) -> BackendError {
 
 impl ScriptedBackend {
     fn host(&self, decorate: &HostDecorator) -> Arc<dyn Host> {
-        let host = decorate(Arc::new(OwnHost::new(&self.machine)));
-        let call = ToolCall {
-            id: CallId::new("c"),
-            wire_id: None,
-            name: "read_file".to_owned(),
-            arguments: Arguments::Object(Map::new()),
-        };
-        assert!(!host.can_start_early(&call), "on a server every call is on record before it runs");
-        host
+        decorate(Arc::new(OwnHost::new(&self.machine)))
     }
 }
 
@@ -193,7 +185,9 @@ impl SessionBackend for ScriptedBackend {
     ) -> Result<OpenedSession, BackendError> {
         let spec = SessionSpec { approve: request.approve.unwrap_or(ApprovalMode::Auto), ..spec() };
         let runtime = Runtime { host: self.host(&decorate), provider: Arc::new(Obedient) };
-        self.driver.create(id, spec, runtime).await.map(found).map_err(failed)
+        let again = runtime.clone();
+        self.driver.create(id.clone(), spec, Arc::new(move || again.clone())).await.map_err(failed)?;
+        self.driver.resume(&id, runtime).await.map(found).map_err(failed)
     }
 
     async fn open(&self, id: &SessionId, decorate: HostDecorator) -> Result<OpenedSession, BackendError> {
@@ -202,7 +196,7 @@ impl SessionBackend for ScriptedBackend {
     }
 
     fn find_open(&self, id: &SessionId) -> Option<OpenedSession> {
-        Some(OpenedSession { session: self.driver.opened(id)?, last: self.driver.last_seq(id)? })
+        Some(OpenedSession { session: self.driver.get(id)?, last: self.driver.last_seq(id)? })
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError> {
@@ -378,10 +372,6 @@ impl OwnHost {
 impl Host for OwnHost {
     fn tools(&self) -> &[ToolSpec] {
         &self.tools
-    }
-
-    fn can_start_early(&self, _: &ToolCall) -> bool {
-        true
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {

@@ -147,10 +147,11 @@ impl Node {
 
     pub(crate) async fn create(&self, name: &str) -> TestClient {
         let (driver, id, make_runtime) = (self.driver.clone(), SessionId::new(name), self.make_runtime(name));
-        let created = self.runtime.as_ref().unwrap().spawn(async move {
-            let handle = driver.create(id, spec(), make_runtime()).await.unwrap();
-            driver.attach(handle, make_runtime)
-        });
+        let created = self
+            .runtime
+            .as_ref()
+            .unwrap()
+            .spawn(async move { driver.create(id, spec(), make_runtime).await.unwrap() });
         TestClient::new(created.await.unwrap())
     }
 

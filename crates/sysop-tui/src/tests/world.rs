@@ -144,7 +144,7 @@ impl World {
             match effect {
                 Effect::CallModel { step, .. } => self.asked = Some(*step),
                 Effect::CancelModel { .. } => self.asked = None,
-                Effect::RunTool { call, place: _, read_only: _ } => self.running = Some(call.clone()),
+                Effect::RunTool { call, place: _ } => self.running = Some(call.clone()),
                 Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
         }

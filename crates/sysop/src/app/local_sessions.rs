@@ -157,7 +157,7 @@ impl LocalSessions {
 
     /// A session that is open here.
     fn opened(&self, id: &SessionId) -> Option<OpenedSession> {
-        Some(found(&self.driver, self.driver.opened(id)?))
+        Some(found(&self.driver, self.driver.get(id)?))
     }
 
     /// Where an earlier session works, and with which tools.
@@ -202,8 +202,8 @@ impl SessionBackend for LocalSessions {
     ) -> Result<OpenedSession, BackendError> {
         let (spec, own) = self.plan_session(request)?;
         let make_runtime = own.into_runtime_factory(decorate);
-        let handle = self.driver.create(id, spec, make_runtime()).await.map_err(failed)?;
-        Ok(found(&self.driver, self.driver.attach(handle, make_runtime)))
+        let session = self.driver.create(id, spec, make_runtime).await.map_err(failed)?;
+        Ok(found(&self.driver, session))
     }
 
     async fn open(&self, id: &SessionId, decorate: HostDecorator) -> Result<OpenedSession, BackendError> {

@@ -1,7 +1,7 @@
-//! A session of another node, followed by its log; and the telling of what the log does not have.
+//! Follows a session that another node owns, and publishes the deltas of a session that this node owns.
 //!
-//! What is followed is what is durable: words only say when to look. A word that is lost or late delays nothing for
-//! longer than the next one, and doubles nothing.
+//! A follower shows what is durable: events of the cluster only say when to read the log. One that is lost or late delays
+//! nothing for longer than the next one, and doubles nothing.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,21 +11,18 @@ use std::time::Duration;
 use sysop_core::event::{Delta, Update};
 use sysop_core::id::{Seq, SessionId};
 
-use crate::cluster::Cluster;
+use super::{Cluster, FAILURE_PAUSE, Lease};
 use crate::hub::{Hub, Updates};
 use crate::live::LiveSession;
 use crate::port::{Clock, Store, StoreError};
 use crate::{LOAD_EVENTS_MAX, Ports};
 
-/// How many tellings may wait for the log to come to their place; the oldest goes first.
+/// Batches of deltas that may wait for the log to reach their place; the oldest is dropped first.
 const PENDING_DELTAS_MAX: usize = 64;
-/// For how long deltas are gathered before they are told to other nodes.
+/// Time for which deltas are gathered before they are published to other nodes.
 const RELAY_PERIOD: Duration = Duration::from_millis(50);
-/// How many bytes of text are told to other nodes in one period; what is more, live watchers there miss.
+/// Bytes of text published to other nodes in one period; live watchers there miss the rest.
 const RELAY_BYTES_MAX: usize = 32 * 1024;
-/// How long a store that fails is left alone.
-const FAILURE_PAUSE: Duration = Duration::from_millis(500);
-
 /// A session of another node.
 pub(crate) struct SessionFollower {
     id: SessionId,
@@ -41,8 +38,8 @@ struct State {
     /// The last event that was published here.
     seen: Seq,
     catch_up_state: CatchUpState,
-    /// What was told of places that are not read yet.
-    told: VecDeque<(Seq, Vec<Delta>)>,
+    /// Deltas that belong behind events that are not read yet.
+    pending: VecDeque<(Seq, Vec<Delta>)>,
     closed: bool,
 }
 
@@ -66,7 +63,7 @@ impl SessionFollower {
     ) -> Arc<Self> {
         let (store, clock) = (Arc::clone(&ports.store), Arc::clone(&ports.clock));
         let state =
-            State { seen: last, catch_up_state: CatchUpState::Idle, told: VecDeque::new(), closed: false };
+            State { seen: last, catch_up_state: CatchUpState::Idle, pending: VecDeque::new(), closed: false };
         Arc::new(Self { id, owner, cluster, store, clock, hub: Hub::default(), state: Mutex::new(state) })
     }
 
@@ -101,18 +98,18 @@ impl SessionFollower {
         }
     }
 
-    /// Publishes what was told, once the log is there.
+    /// Publishes deltas once the log has the event before them.
     pub(crate) fn on_deltas(self: &Arc<Self>, after: Seq, deltas: Vec<Delta>) {
         let now = {
             let mut state = self.state();
             if after < state.seen {
                 return; // late: the log has what it became
             }
-            if after > state.seen || !state.told.is_empty() {
-                if state.told.len() == PENDING_DELTAS_MAX {
-                    state.told.pop_front();
+            if after > state.seen || !state.pending.is_empty() {
+                if state.pending.len() == PENDING_DELTAS_MAX {
+                    state.pending.pop_front();
                 }
-                state.told.push_back((after, deltas));
+                state.pending.push_back((after, deltas));
                 None
             } else {
                 Some(deltas)
@@ -171,8 +168,8 @@ impl SessionFollower {
         let more = page.len() == LOAD_EVENTS_MAX || state.catch_up_state == CatchUpState::Rerun;
         state.catch_up_state = if more { CatchUpState::Running } else { CatchUpState::Idle };
         let mut ready = Vec::new();
-        while state.told.front().is_some_and(|(after, _)| *after <= state.seen) {
-            let (after, deltas) = state.told.pop_front().expect("there is one");
+        while state.pending.front().is_some_and(|(after, _)| *after <= state.seen) {
+            let (after, deltas) = state.pending.pop_front().expect("there is one");
             if after == state.seen {
                 ready.extend(deltas);
             }
@@ -217,7 +214,7 @@ impl Drop for SessionFollower {
     }
 }
 
-/// Whether a session's deltas are told to other nodes.
+/// State of the task that publishes a session's deltas to other nodes.
 #[derive(Debug, Default)]
 pub(crate) struct RelayState(AtomicU8);
 
@@ -248,14 +245,19 @@ impl RelayState {
     }
 }
 
-/// Tells the nodes that follow a session what its log does not have, for as long as any does.
-pub(crate) fn start_relay(live: &Arc<LiveSession>) {
-    if !live.relay_state.request() {
+/// Publishes to the nodes that follow a session what its log does not have, for as long as any node does.
+pub(crate) fn start_relay(
+    relay: &Arc<RelayState>,
+    live: &Arc<LiveSession>,
+    lease: &Arc<dyn Lease>,
+    clock: &Arc<dyn Clock>,
+) {
+    if !relay.request() {
         return;
     }
     let mut updates = live.subscribe(live.last_seq());
     let mut after = live.last_seq();
-    let (lease, clock) = (Arc::clone(live.lease()), Arc::clone(live.clock()));
+    let (relay, lease, clock) = (Arc::clone(relay), Arc::clone(lease), Arc::clone(clock));
     let live = Arc::downgrade(live);
     tokio::spawn(async move {
         while let Some(first) = updates.next().await {
@@ -268,19 +270,21 @@ pub(crate) fn start_relay(live: &Arc<LiveSession>) {
             };
             clock.sleep(RELAY_PERIOD).await; // what comes meanwhile is joined where it waits
             let deltas = gather(first, &mut updates, &mut after);
-            let Some(live) = live.upgrade() else { return };
-            live.relay_state.acknowledge();
+            if live.strong_count() == 0 {
+                return;
+            }
+            relay.acknowledge();
             match lease.publish_deltas(after, &deltas).await {
                 Ok(true) => {}
-                Ok(false) if live.relay_state.may_end() => return,
+                Ok(false) if relay.may_end() => return,
                 Ok(false) => {}
-                Err(error) => tracing::debug!(%error, "other nodes were not told"),
+                Err(error) => tracing::debug!(%error, "deltas did not reach the other nodes"),
             }
         }
     });
 }
 
-/// What is to be told now, all of it after the same event.
+/// The deltas to publish now, all of them behind the same event.
 fn gather(first: Delta, updates: &mut Updates, after: &mut Seq) -> Vec<Delta> {
     let (mut deltas, mut bytes) = (Vec::new(), 0);
     let mut next = Some(Update::Delta(first));

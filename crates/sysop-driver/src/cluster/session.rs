@@ -1,10 +1,9 @@
-//! A session wherever it is: on this node or on another one, and from one to the other without its faces' doing.
+//! A session wherever it is: owned by this node, or by another one and followed here.
 //!
-//! On this node it is a `Handle`; elsewhere its log is followed, and what people say is posted to its owner. When the
-//! owner is gone the session is taken over; when this node loses it, it is followed. A face sees one log throughout.
+//! Here it is a [`Handle`]; elsewhere its log is followed, and inputs are enqueued for its owner. When the owner is gone the
+//! session is taken over; when this node loses it, it is followed. A front end sees one log throughout.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,22 +12,24 @@ use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::question::QuestionId;
-use uuid::Uuid;
 
-use crate::cluster::{Cluster, ClusterContext, ForwardedInput};
-use crate::follow::SessionFollower;
+use super::follow::SessionFollower;
+use super::lease::Successor;
+use super::member::Membership;
+use super::queue::forwarded_input;
+use super::{Cluster, ClusterContext, FAILURE_PAUSE, ForwardedInput};
+use crate::driver::{DriverInner, Handle};
 use crate::frontend;
 use crate::port::StoreError;
 use crate::prompter::{PromptReply, Terminal};
-use crate::{Driver, DriverError, DriverInner, Handle, Runtime, Updates};
+use crate::queue_limits::is_user_input;
+use crate::{DriverError, Runtime, Updates};
 
 /// Makes the runtime of a session that comes to this node; may be called again when it comes back.
 pub type RuntimeFactory = Arc<dyn Fn() -> Runtime + Send + Sync>;
 
 /// How many inputs may wait for their way to the owner; one more is refused.
 const OUTBOX_INPUTS_MAX: usize = 256;
-/// How long a store that fails is left alone.
-pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 /// How long it takes until what could not be posted is posted again; it doubles up to that.
 const DELIVERY_PAUSE_FIRST: Duration = Duration::from_millis(20);
 /// How long it takes to look again whether a session that nobody holds has nothing to do; it doubles up to the end.
@@ -41,7 +42,7 @@ const LOCATE_ATTEMPTS_MAX: usize = 8;
 pub(crate) struct ClusterSession {
     id: SessionId,
     driver: Weak<DriverInner>,
-    nodes: ClusterContext,
+    context: ClusterContext,
     runtime_factory: RuntimeFactory,
     place: Mutex<Location>,
     /// Held by who looks where the session is.
@@ -70,28 +71,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl ClusterSession {
     pub(crate) fn new(
-        driver: &Driver,
-        nodes: ClusterContext,
+        driver: &Arc<DriverInner>,
+        context: ClusterContext,
         id: SessionId,
         runtime_factory: RuntimeFactory,
         place: Location,
     ) -> Arc<Self> {
-        let here = match &place {
-            Location::Local(handle) => Some(Arc::clone(&handle.live)),
+        let lease = match &place {
+            Location::Local(handle) => handle.lease.clone(),
             Location::Remote(_) | Location::Closed(_) => None,
         };
         let cluster_session = Arc::new(Self {
             id,
-            driver: Arc::downgrade(&driver.inner),
-            nodes,
+            driver: Arc::downgrade(driver),
+            context,
             runtime_factory,
             place: Mutex::new(place),
             relocate_lock: tokio::sync::Mutex::default(),
             outbox: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
         });
-        if let Some(live) = here {
-            live.set_successor(Arc::downgrade(&cluster_session));
+        if let Some(lease) = lease {
+            lease.set_successor(cluster_session.as_successor());
         }
         cluster_session
     }
@@ -100,7 +101,7 @@ impl ClusterSession {
         lock(&self.place).clone()
     }
 
-    pub(crate) fn follow(&self) -> Option<Arc<SessionFollower>> {
+    pub(crate) fn follower(&self) -> Option<Arc<SessionFollower>> {
         match &*lock(&self.place) {
             Location::Remote(follow) => Some(Arc::clone(follow)),
             Location::Local(_) | Location::Closed(_) => None,
@@ -130,15 +131,14 @@ impl ClusterSession {
             let Some(inner) = self.driver.upgrade() else {
                 return self.set(Location::Closed("sysop is ending".to_owned()));
             };
-            if inner.leaving.load(Ordering::SeqCst) {
+            if inner.membership().is_some_and(Membership::is_leaving) {
                 let why = "this node is being shut down; open the session again on another one";
                 return self.set(Location::Closed(why.to_owned()));
             }
-            let driver = Driver { inner };
-            match locate(&driver, &self.nodes.cluster, &self.id, &self.runtime_factory).await {
+            match locate(&inner, &self.context.cluster, &self.id, &self.runtime_factory).await {
                 Ok(place) => {
                     self.set(place);
-                    if let Some(follow) = self.follow() {
+                    if let Some(follow) = self.follower() {
                         follow.catch_up(); // words came too early for it
                     }
                     return self.spawn_delivery();
@@ -148,7 +148,7 @@ impl ClusterSession {
                 }
                 Err(error) => return self.set(Location::Closed(error.to_string())),
             }
-            drop(driver);
+            drop(inner);
             if self.wait().await.is_none() {
                 return self.set(Location::Closed("sysop is ending".to_owned()));
             }
@@ -156,8 +156,8 @@ impl ClusterSession {
     }
 
     fn set(self: &Arc<Self>, place: Location) {
-        if let Location::Local(handle) = &place {
-            handle.live.set_successor(Arc::downgrade(self));
+        if let Location::Local(Handle { lease: Some(lease), .. }) = &place {
+            lease.set_successor(self.as_successor());
         }
         let before = std::mem::replace(&mut *lock(&self.place), place);
         if let Location::Remote(follow) = before {
@@ -167,7 +167,7 @@ impl ClusterSession {
 
     /// Puts an input on its way to the owner, behind those that are on it already.
     fn enqueue(self: &Arc<Self>, input: Input) -> Result<(), String> {
-        if !is_forwardable(&input) {
+        if !is_user_input(&input) {
             return Err("only the node of a session can tell it this".to_owned());
         }
         {
@@ -181,8 +181,19 @@ impl ClusterSession {
         Ok(())
     }
 
-    /// Passes on what was said here while the session was lost; it comes before what was said since.
-    pub(crate) fn accept_pending(self: &Arc<Self>, inputs: Vec<Input>) {
+    fn as_successor(self: &Arc<Self>) -> Successor {
+        let session = Arc::downgrade(self);
+        Box::new(move |inputs| match session.upgrade() {
+            Some(session) => {
+                session.accept_pending(inputs);
+                Ok(())
+            }
+            None => Err(inputs),
+        })
+    }
+
+    /// Enqueues what was said here while the session was lost, before what was said since.
+    fn accept_pending(self: &Arc<Self>, inputs: Vec<Input>) {
         {
             let mut outbox = lock(&self.outbox);
             for input in inputs.into_iter().rev() {
@@ -202,7 +213,7 @@ impl ClusterSession {
         }
         let cluster_session = Arc::clone(self);
         let delivering = async move { while cluster_session.deliver_next().await {} };
-        self.nodes.background_tasks.spawn_on(delivering, &self.runtime);
+        self.context.background_tasks.spawn_on(delivering, &self.runtime);
     }
 
     /// Posts the oldest; says whether there may be more.
@@ -216,10 +227,10 @@ impl ClusterSession {
         let Some(forwarded_input) = forwarded_input else { return false };
         let mut pause = DELIVERY_PAUSE_FIRST;
         loop {
-            let gone = match self.nodes.cluster.enqueue(&self.id, &forwarded_input).await {
+            let gone = match self.context.cluster.enqueue(&self.id, &forwarded_input).await {
                 Ok(()) => return true,
                 Err(StoreError::Unavailable(why)) => {
-                    if let Some(follow) = self.follow() {
+                    if let Some(follow) = self.follower() {
                         follow.notice(&format!("not passed on yet: {why}"));
                     }
                     matches!(self.location(), Location::Closed(_)) && !self.is_node_leaving()
@@ -241,7 +252,7 @@ impl ClusterSession {
 
     /// Whether this node is being shut down: the session goes on elsewhere, with what was said here.
     fn is_node_leaving(&self) -> bool {
-        self.driver.upgrade().is_some_and(|inner| inner.leaving.load(Ordering::SeqCst))
+        self.driver.upgrade().is_some_and(|inner| inner.membership().is_some_and(Membership::is_leaving))
     }
 
     /// Leaves a store that fails alone for a while; none where the driver is gone.
@@ -289,34 +300,9 @@ impl Drop for ClusterSession {
     }
 }
 
-/// Whether a person can have said it, so that another node may pass it on.
-pub(crate) fn is_forwardable(input: &Input) -> bool {
-    match input {
-        Input::Prompt { .. }
-        | Input::Direct { .. }
-        | Input::Decision { .. }
-        | Input::Cancel
-        | Input::Pause
-        | Input::Resume
-        | Input::Retry
-        | Input::Clear
-        | Input::Configure { .. } => true,
-        Input::Reply { .. }
-        | Input::Outcome { .. }
-        | Input::Timer { .. }
-        | Input::TerminalInput { .. }
-        | Input::Recovered => false,
-    }
-}
-
-/// An input under a name of its own.
-pub(crate) fn forwarded_input(input: Input) -> ForwardedInput {
-    ForwardedInput { id: Uuid::new_v4().to_string(), input }
-}
-
 /// Takes the session where it can be had, or begins to follow it.
 pub(crate) async fn locate(
-    driver: &Driver,
+    driver: &Arc<DriverInner>,
     cluster: &Arc<dyn Cluster>,
     id: &SessionId,
     runtime_factory: &RuntimeFactory,
@@ -330,7 +316,7 @@ pub(crate) async fn locate(
         let watched = cluster.watch(id).await?;
         if let Some(owner) = watched.owner {
             let cluster = Arc::clone(cluster);
-            let follow = SessionFollower::new(id.clone(), owner, watched.last, cluster, &driver.inner.ports);
+            let follow = SessionFollower::new(id.clone(), owner, watched.last, cluster, &driver.ports);
             return Ok(Location::Remote(follow));
         }
         cluster.unwatch(id).await;

@@ -1,0 +1,134 @@
+//! A session that this node owns in a cluster: its lease, its queue, and what other nodes see of it live.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sysop_core::event::{Input, Logged};
+use sysop_core::id::{Seq, SessionId};
+
+use super::follow::{self, RelayState};
+use super::queue::{InputQueue, enqueue_all};
+use super::{ClusterContext, Lease, QueuePosition};
+use crate::lease::{OnStall, SessionLease};
+use crate::live::LiveSession;
+use crate::port::{Clock, StoreError};
+
+/// Time after which users are told why an append waits.
+const SLOW_APPEND: Duration = Duration::from_secs(3);
+
+/// Takes inputs that a lost session left behind, or gives them back if nobody here has the session open any more.
+pub(crate) type Successor = Box<dyn Fn(Vec<Input>) -> Result<(), Vec<Input>> + Send + Sync>;
+
+/// The lease of a session in a cluster.
+pub(crate) struct ClusterLease {
+    id: SessionId,
+    lease: Arc<dyn Lease>,
+    context: ClusterContext,
+    clock: Arc<dyn Clock>,
+    queue: InputQueue,
+    relay: Arc<RelayState>,
+    /// Takes what users said here if the session goes on elsewhere.
+    successor: Mutex<Option<Successor>>,
+    executor: tokio::runtime::Handle,
+}
+
+impl ClusterLease {
+    pub(crate) fn new(
+        id: SessionId,
+        lease: Arc<dyn Lease>,
+        context: ClusterContext,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            lease,
+            context,
+            clock,
+            queue: InputQueue::default(),
+            relay: Arc::default(),
+            successor: Mutex::default(),
+            executor: tokio::runtime::Handle::current(),
+        })
+    }
+
+    /// Gives the session what was queued for it, on a task of its own.
+    pub(crate) fn drain_queue(self: &Arc<Self>, live: &Arc<LiveSession>) {
+        if live.closed().is_some() || !self.queue.request_drain() {
+            return;
+        }
+        let (this, live) = (Arc::clone(self), Arc::clone(live));
+        self.executor.spawn(async move { this.queue.drain(this.lease.as_ref(), &live).await });
+    }
+
+    /// Publishes deltas to the nodes that follow the session, for as long as any does.
+    pub(crate) fn start_relay(&self, live: &Arc<LiveSession>) {
+        follow::start_relay(&self.relay, live, &self.lease, &self.clock);
+    }
+
+    /// Subscribers of the session that are no users.
+    pub(crate) fn relays(&self) -> usize {
+        usize::from(self.relay.is_running())
+    }
+
+    pub(crate) fn set_successor(&self, successor: Successor) {
+        *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(successor);
+    }
+
+    /// Gives the session to whichever node wants it, on a task of its own.
+    pub(crate) fn release(&self) {
+        let lease = Arc::clone(&self.lease);
+        self.executor.spawn(async move {
+            if let Err(error) = lease.release().await {
+                tracing::debug!(%error, "an idle session is released with the node only");
+            }
+        });
+    }
+}
+
+#[async_trait]
+impl SessionLease for ClusterLease {
+    /// Waits while the database is away, and says why every few seconds.
+    async fn append(
+        &self,
+        after: Seq,
+        events: &[Arc<Logged>],
+        consumed: &[QueuePosition],
+        on_stall: OnStall<'_>,
+    ) -> Result<Seq, StoreError> {
+        let mut append = self.lease.append(after, events, consumed);
+        let mut reported = None;
+        let seq = loop {
+            tokio::select! {
+                biased;
+                done = &mut append => break done?,
+                () = self.clock.sleep(SLOW_APPEND) => {}
+            }
+            let why = self.lease.stall_reason().filter(|why| reported.as_ref() != Some(why));
+            if let Some(why) = why {
+                on_stall(&why);
+                reported = Some(why);
+            }
+        };
+        self.queue.mark_consumed(consumed);
+        Ok(seq)
+    }
+
+    fn is_valid(&self) -> bool {
+        self.lease.is_valid()
+    }
+
+    fn forward(&self, inputs: Vec<Input>) {
+        let successor = self.successor.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = match successor.as_ref() {
+            Some(successor) => successor(inputs),
+            None => Err(inputs),
+        };
+        drop(successor);
+        let Err(inputs) = left else { return };
+        let (context, id, clock) = (self.context.clone(), self.id.clone(), Arc::clone(&self.clock));
+        let cluster = Arc::clone(&context.cluster);
+        let enqueue = async move { enqueue_all(cluster.as_ref(), &id, clock.as_ref(), inputs).await };
+        context.background_tasks.spawn_on(enqueue, &self.executor);
+    }
+}

@@ -1,0 +1,475 @@
+//! Opens, finds, forks and evicts sessions.
+//!
+//! The driver holds a map of the sessions that are live in this process. A session that nobody uses stays there for a while,
+//! because the next request for it is likely, and then goes: its log is all of it. At most [`IDLE_SESSIONS_MAX`] idle
+//! sessions that came out of their logs are in memory, whatever clients ask for.
+//!
+//! With a cluster, a session may be on another node. All that follows from it lives in `cluster/`; the driver asks its
+//! `Membership` where a session is and gives front ends a handle that follows it. Two drivers in one process, or one per host,
+//! were tried and rejected: what belongs to a host is in the session's [`Runtime`].
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use sysop_core::event::{Event, Input, Logged};
+use sysop_core::id::{Seq, SessionId, TurnId};
+use sysop_core::question::QuestionId;
+use sysop_core::session::{Session, SessionSpec};
+use tokio_util::task::TaskTracker;
+
+use crate::cluster::lease::ClusterLease;
+use crate::cluster::member::Membership;
+use crate::cluster::session::{ClusterHandle, ClusterSession, Location};
+use crate::cluster::{Cluster, RuntimeFactory};
+use crate::frontend::SessionHandle;
+use crate::hub::Updates;
+use crate::lease::{SessionLease, StoreLease};
+use crate::live::{LiveSession, SessionStart};
+use crate::port::StoreError;
+use crate::prompter::{PromptReply, Terminal};
+use crate::replay::replay;
+use crate::{DriverError, LOAD_EVENTS_MAX, Ports, Runtime};
+
+/// Idle sessions that came out of their logs and stay in memory.
+pub const IDLE_SESSIONS_MAX: usize = 64;
+/// Eviction candidates checked per insertion; those still in use are skipped.
+const EVICTION_CHECKS_MAX: usize = 8;
+/// Shown where one of our own tasks panicked.
+pub(crate) const BUG: &str =
+    "sysop hit a bug while it opened this session; what was logged is kept, open it again";
+
+/// Runs sessions. Cheap to clone; clones share the sessions.
+#[derive(Clone)]
+pub struct Driver {
+    pub(crate) inner: Arc<DriverInner>,
+}
+
+pub(crate) struct DriverInner {
+    pub(crate) ports: Ports,
+    membership: Option<Membership>,
+    sessions: Mutex<HashMap<SessionId, Handle>>,
+    /// Those that came out of their logs, the first to evict first.
+    from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
+    /// Inputs that each session gets when it comes to this process.
+    initial_inputs: OnceLock<Vec<Input>>,
+    /// Tasks of sessions at work.
+    workers: TaskTracker,
+}
+
+/// Result of adding a session to the map.
+enum Insertion {
+    New(Handle),
+    Existing(Handle),
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Driver {
+    /// Starts with no session, on a store that is its own.
+    pub fn new(ports: Ports) -> Self {
+        let inner = DriverInner::new(ports, TaskTracker::new(), None);
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Starts with no session, on a store that other nodes share. Must be called within a tokio runtime.
+    pub fn clustered(ports: Ports, cluster: Arc<dyn Cluster>) -> Self {
+        let workers = TaskTracker::new();
+        let inner = Arc::new_cyclic(|inner| {
+            let membership = Membership::new(Weak::clone(inner), cluster, workers.clone());
+            DriverInner::new(ports, workers, Some(membership))
+        });
+        Self { inner }
+    }
+
+    /// Sets the inputs that each session gets first when it comes to this process from a log: what the process allows
+    /// holds wherever the session was before. The first call counts.
+    pub fn set_initial_inputs(&self, inputs: Vec<Input>) {
+        let _ = self.inner.initial_inputs.set(inputs);
+    }
+
+    /// Creates a session; it is durable on return. It stays open if this node loses it.
+    ///
+    /// # Errors
+    /// When the store cannot keep it, or already has one of that id.
+    pub async fn create(
+        &self,
+        id: SessionId,
+        spec: SessionSpec,
+        runtime_factory: RuntimeFactory,
+    ) -> Result<Arc<dyn SessionHandle>, DriverError> {
+        let handle = match self.inner.insert(self.new_session(id, spec, runtime_factory()), None) {
+            Insertion::New(handle) => handle,
+            Insertion::Existing(handle) => {
+                let (id, found) = (handle.id().clone(), handle.last_seq());
+                return Err(StoreError::Conflict { id, expected: Seq(0), found }.into());
+            }
+        };
+        let live = Arc::clone(&handle.live);
+        // On a task of its own, so that it is finished even if the caller goes: a half-written session could do nothing.
+        let flushed = tokio::spawn(async move { live.flush().await });
+        flushed.await.unwrap_or_else(|_| Err(DriverError::Closed(BUG.to_owned())))?;
+        match &self.inner.membership {
+            None => Ok(Arc::new(handle)),
+            Some(membership) => {
+                let id = handle.id().clone();
+                let session = membership.insert(&self.inner, &id, runtime_factory, Location::Local(handle));
+                Ok(Arc::new(ClusterHandle(session)))
+            }
+        }
+    }
+
+    /// Creates a session that becomes durable with its first input: one that is never used leaves no trace.
+    pub fn create_lazy(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Handle {
+        match self.inner.insert(self.new_session(id, spec, runtime), None) {
+            Insertion::New(handle) | Insertion::Existing(handle) => handle,
+        }
+    }
+
+    fn new_session(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Handle {
+        let (session, out) = Session::open(spec);
+        let start = SessionStart { session, seq: Seq(0), pending: out.events };
+        let lease = self.inner.membership.as_ref().map(|membership| membership.new_lease(&self.inner, &id));
+        self.inner.new_live(&id, lease, runtime, start)
+    }
+
+    /// Opens a session from its log wherever it is: here if no other node owns it, else it is followed, and taken
+    /// over when its node is gone. Front ends that open the same session get the same one.
+    ///
+    /// # Errors
+    /// When there is no such session, or its log cannot be read.
+    pub async fn open(
+        &self,
+        id: &SessionId,
+        runtime_factory: RuntimeFactory,
+    ) -> Result<Arc<dyn SessionHandle>, DriverError> {
+        match &self.inner.membership {
+            None => Ok(Arc::new(self.inner.open_local(id, || runtime_factory()).await?)),
+            Some(membership) => membership.open(&self.inner, id, runtime_factory).await,
+        }
+    }
+
+    /// Opens a session from its log in this process. Calls that ran when its last process ended are marked as
+    /// interrupted. A session that is live already is returned as it is.
+    ///
+    /// # Errors
+    /// When there is no such session, its log cannot be read, or another node owns it.
+    pub async fn resume(&self, id: &SessionId, runtime: Runtime) -> Result<Handle, DriverError> {
+        self.inner.open_local(id, || runtime).await
+    }
+
+    /// A session that is open already, wherever it runs.
+    pub fn get(&self, id: &SessionId) -> Option<Arc<dyn SessionHandle>> {
+        match &self.inner.membership {
+            None => self.inner.running(id).map(|handle| Arc::new(handle) as Arc<dyn SessionHandle>),
+            Some(membership) => {
+                let session = membership.get(id)?;
+                Some(Arc::new(ClusterHandle(session)))
+            }
+        }
+    }
+
+    /// The last event known here of a session that is open.
+    pub fn last_seq(&self, id: &SessionId) -> Option<Seq> {
+        match self.inner.cluster_session(id).map(|session| session.location()) {
+            Some(Location::Local(handle)) => Some(handle.last_seq()),
+            Some(Location::Remote(follower)) => Some(follower.last_seq()),
+            Some(Location::Closed(_)) => None,
+            None => self.inner.running(id).map(|handle| handle.last_seq()),
+        }
+    }
+
+    /// Gives a new session the log of another one up to the prompt of a turn, which is left out.
+    ///
+    /// # Errors
+    /// When there is no such session or turn, or the store cannot keep the new one.
+    pub async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), DriverError> {
+        let store = &self.inner.ports.store;
+        let mut copied: Vec<Arc<Logged>> = Vec::new();
+        loop {
+            let seen = copied.last().map_or(Seq(0), |last| last.seq);
+            let page = store.load(from, seen, LOAD_EVENTS_MAX).await?;
+            if page.is_empty() {
+                return Err(DriverError::NoTurn(from.clone(), before));
+            }
+            for logged in page {
+                if matches!(&logged.event, Event::TurnStarted { turn, .. } if *turn == before) {
+                    store.append(id, Seq(0), &copied).await?;
+                    // The artifacts of a session that was deleted meanwhile may be gone.
+                    if let Err(error) = store.load(from, Seq(0), 1).await {
+                        store.delete(id).await?;
+                        return Err(error.into());
+                    }
+                    return Ok(());
+                }
+                copied.push(Arc::new(logged));
+            }
+        }
+    }
+
+    /// Evicts sessions that nobody uses and that were idle for so long; they are opened from their logs when they are next
+    /// needed. In a cluster they are released at once, because they belong where somebody uses them.
+    pub fn evict_idle(&self, idle: Duration) {
+        let now = self.inner.ports.clock.now();
+        let idle = if self.inner.membership.is_some() { Duration::ZERO } else { idle };
+        let evicted: Vec<_> = {
+            let mut sessions = lock(&self.inner.sessions);
+            let is_idle = |_: &SessionId, handle: &mut Handle| {
+                Arc::strong_count(&handle.live) == 1 && handle.is_idle(now, idle)
+            };
+            sessions.extract_if(is_idle).collect()
+        };
+        for (_, handle) in evicted {
+            self.inner.release(&handle); // its host may have something to end, and needs no lock for it
+        }
+    }
+
+    /// Ends a session for good, whatever it does: nothing more is published or logged.
+    pub fn end(&self, id: &SessionId, why: &str) {
+        let handle = lock(&self.inner.sessions).remove(id);
+        if let Some(handle) = handle {
+            handle.live.end(why);
+        }
+    }
+
+    /// Sessions in memory.
+    pub fn live_sessions(&self) -> usize {
+        lock(&self.inner.sessions).len()
+    }
+
+    /// Releases all sessions to the other nodes at once, and stops what runs here.
+    ///
+    /// # Errors
+    /// When the other nodes could not be told; they find out when this node has been silent for a while.
+    pub async fn leave(&self) -> Result<(), DriverError> {
+        match &self.inner.membership {
+            None => Ok(()),
+            Some(membership) => membership.leave(&self.inner).await,
+        }
+    }
+}
+
+impl DriverInner {
+    fn new(ports: Ports, workers: TaskTracker, membership: Option<Membership>) -> Self {
+        Self {
+            ports,
+            membership,
+            sessions: Mutex::default(),
+            from_logs: Mutex::default(),
+            initial_inputs: OnceLock::new(),
+            workers,
+        }
+    }
+
+    pub(crate) async fn open_local(
+        &self,
+        id: &SessionId,
+        runtime: impl FnOnce() -> Runtime,
+    ) -> Result<Handle, DriverError> {
+        let _open_guard = match &self.membership {
+            Some(membership) => Some(membership.open_lock(id).lock().await),
+            None => None,
+        };
+        if let Some(handle) = self.running(id) {
+            return Ok(handle);
+        }
+        let lease = match &self.membership {
+            Some(membership) => Some(membership.acquire(self, id).await?),
+            None => None,
+        };
+        let (session, seq) = replay(self.ports.store.as_ref(), id).await?;
+        let start = SessionStart { session, seq, pending: Vec::new() };
+        let handle = self.new_live(id, lease, runtime(), start);
+        match self.insert(handle, Some(Input::Recovered)) {
+            Insertion::New(handle) => {
+                self.enforce_idle_limit(&handle.live);
+                for input in self.initial_inputs.get().into_iter().flatten() {
+                    handle.live.send(input.clone())?;
+                }
+                if let Some(lease) = &handle.lease {
+                    lease.drain_queue(&handle.live);
+                    lease.start_relay(&handle.live);
+                }
+                Ok(handle)
+            }
+            // Somebody else resumed it meanwhile: what it does now is not interrupted.
+            Insertion::Existing(handle) => Ok(handle),
+        }
+    }
+
+    fn new_live(
+        &self,
+        id: &SessionId,
+        cluster_lease: Option<Arc<ClusterLease>>,
+        runtime: Runtime,
+        start: SessionStart,
+    ) -> Handle {
+        let lease: Arc<dyn SessionLease> = match &cluster_lease {
+            Some(lease) => Arc::clone(lease) as Arc<dyn SessionLease>,
+            None => Arc::new(StoreLease { id: id.clone(), store: Arc::clone(&self.ports.store) }),
+        };
+        let workers = self.workers.clone();
+        let live = LiveSession::new(id.clone(), self.ports.clone(), workers, lease, runtime, start);
+        Handle { live, lease: cluster_lease }
+    }
+
+    pub(crate) fn running(&self, id: &SessionId) -> Option<Handle> {
+        let mut sessions = lock(&self.sessions);
+        if sessions.get(id).is_some_and(|handle| handle.last_error().is_some()) {
+            sessions.remove(id);
+        }
+        sessions.get(id).cloned()
+    }
+
+    /// Adds a session to the map, unless one of its id runs already. Nobody can send it anything before `first`.
+    fn insert(&self, handle: Handle, first: Option<Input>) -> Insertion {
+        let mut sessions = lock(&self.sessions);
+        match sessions.get(handle.id()) {
+            Some(running) if running.last_error().is_none() => Insertion::Existing(running.clone()),
+            Some(_) | None => {
+                if let Some(first) = first {
+                    handle.live.send(first).expect("a session that nobody has seen is open");
+                }
+                sessions.insert(handle.id().clone(), handle.clone());
+                Insertion::New(handle)
+            }
+        }
+    }
+
+    /// Evicts the oldest idle sessions that came out of their logs, if there are too many with the newest.
+    fn enforce_idle_limit(&self, newest: &Arc<LiveSession>) {
+        let now = self.ports.clock.now();
+        let mut evicted = Vec::new();
+        let mut from_logs = lock(&self.from_logs);
+        from_logs.push_back(Arc::downgrade(newest));
+        for _ in 0..EVICTION_CHECKS_MAX {
+            if from_logs.len() <= IDLE_SESSIONS_MAX {
+                break;
+            }
+            let Some(live) = from_logs.pop_front().and_then(|oldest| oldest.upgrade()) else { continue };
+            let mut sessions = lock(&self.sessions);
+            let known = sessions.get(live.id()).filter(|handle| Arc::ptr_eq(&handle.live, &live));
+            // Two references: the map's and this one.
+            match known {
+                Some(handle) if Arc::strong_count(&live) == 2 && handle.is_idle(now, Duration::ZERO) => {
+                    evicted.extend(sessions.remove(live.id()));
+                }
+                Some(_) => from_logs.push_back(Arc::downgrade(&live)),
+                None => {}
+            }
+        }
+        drop(from_logs);
+        for handle in evicted {
+            self.release(&handle);
+        }
+    }
+
+    /// Evicts a session that nobody here uses, if it is idle. Returns true if it is gone.
+    pub(crate) fn evict_if_idle(&self, id: &SessionId) -> bool {
+        let now = self.ports.clock.now();
+        let evicted = {
+            let mut sessions = lock(&self.sessions);
+            match sessions.get(id) {
+                None => return true,
+                Some(handle)
+                    if Arc::strong_count(&handle.live) > 1 || !handle.is_idle(now, Duration::ZERO) =>
+                {
+                    return false;
+                }
+                Some(_) => sessions.remove(id),
+            }
+        };
+        if let Some(handle) = evicted {
+            self.release(&handle);
+        }
+        true
+    }
+
+    /// Releases an evicted session to the other nodes: nobody here would hear what is said to it elsewhere.
+    fn release(&self, handle: &Handle) {
+        let Some(lease) = &handle.lease else { return };
+        if handle.live.closed().is_none() {
+            handle.live.hub.close(); // and with it the relay
+            lease.release();
+        }
+    }
+
+    pub(crate) fn lose_all_leases(&self) {
+        let handles: Vec<_> = lock(&self.sessions).drain().map(|(_, handle)| handle).collect();
+        for handle in handles {
+            handle.live.lose_lease();
+        }
+    }
+
+    pub(crate) fn live_handles(&self) -> Vec<Handle> {
+        lock(&self.sessions).values().cloned().collect()
+    }
+
+    pub(crate) fn live_handle(&self, id: &SessionId) -> Option<Handle> {
+        lock(&self.sessions).get(id).cloned()
+    }
+
+    pub(crate) fn membership(&self) -> Option<&Membership> {
+        self.membership.as_ref()
+    }
+
+    pub(crate) fn cluster_session(&self, id: &SessionId) -> Option<Arc<ClusterSession>> {
+        self.membership.as_ref().and_then(|membership| membership.get(id))
+    }
+}
+
+/// A session that is live in this process. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) live: Arc<LiveSession>,
+    /// In a cluster, the lease under which the session is live.
+    pub(crate) lease: Option<Arc<ClusterLease>>,
+}
+
+impl Handle {
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        self.live.id()
+    }
+
+    /// Adds an input. Never blocks; what comes of it arrives as updates.
+    ///
+    /// # Errors
+    /// When the session ended for good, or too many inputs wait already.
+    pub fn send(&self, input: Input) -> Result<(), DriverError> {
+        self.live.send(input)
+    }
+
+    /// Everything logged after `after`, once and in order, then whatever comes; deltas only as they happen.
+    pub fn subscribe(&self, after: Seq) -> Updates {
+        self.live.subscribe(after)
+    }
+
+    /// Answers a question; returns true if it was still open. A secret goes to the program that asked and nowhere
+    /// else: the log has only that it was given.
+    pub fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
+        self.live.answer_question(id, answer)
+    }
+
+    /// The session's terminal, if its host has one.
+    pub fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.live.terminal()
+    }
+
+    /// The last event that is durable.
+    pub fn last_seq(&self) -> Seq {
+        self.live.last_seq()
+    }
+
+    /// Why the session ended for good, if it did.
+    pub fn last_error(&self) -> Option<String> {
+        self.live.last_error()
+    }
+
+    fn is_idle(&self, now: sysop_core::id::Timestamp, idle: Duration) -> bool {
+        let relays = self.lease.as_ref().map_or(0, |lease| lease.relays());
+        self.live.is_idle(now, idle, relays)
+    }
+}

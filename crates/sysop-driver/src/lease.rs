@@ -1,0 +1,59 @@
+//! The right to work on a session: the one seam between a live session and the nodes of a cluster.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sysop_core::event::{Input, Logged};
+use sysop_core::id::{Seq, SessionId};
+
+use crate::cluster::QueuePosition;
+use crate::port::{Store, StoreError};
+
+/// Receives a sentence that says why an append waits.
+pub(crate) type OnStall<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
+/// The right of this process to work on one session.
+#[async_trait]
+pub(crate) trait SessionLease: Send + Sync {
+    /// Appends events to the log, as `Store::append` does, and marks queued inputs as consumed in the same step.
+    async fn append(
+        &self,
+        after: Seq,
+        events: &[Arc<Logged>],
+        consumed: &[QueuePosition],
+        on_stall: OnStall<'_>,
+    ) -> Result<Seq, StoreError>;
+
+    /// Returns true only if this process certainly owns the session, however slow the store is. Check before every
+    /// effect.
+    fn is_valid(&self) -> bool;
+
+    /// Takes the inputs of users that were accepted here and did not become durable before the session was lost.
+    fn forward(&self, inputs: Vec<Input>);
+}
+
+/// The lease of a process that shares its store with nobody: always valid.
+pub(crate) struct StoreLease {
+    pub(crate) id: SessionId,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+#[async_trait]
+impl SessionLease for StoreLease {
+    async fn append(
+        &self,
+        after: Seq,
+        events: &[Arc<Logged>],
+        _: &[QueuePosition],
+        _: OnStall<'_>,
+    ) -> Result<Seq, StoreError> {
+        self.store.append(&self.id, after, events).await
+    }
+
+    fn is_valid(&self) -> bool {
+        true
+    }
+
+    /// There is nobody else who could go on with the session.
+    fn forward(&self, _: Vec<Input>) {}
+}

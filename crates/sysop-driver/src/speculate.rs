@@ -1,0 +1,63 @@
+//! Model calls that start while the event of their step is still on its way to the store.
+//!
+//! Asking a model changes nothing, so it may start before the step is durable. [`EarlyCall`] wraps the provider's stream:
+//! it reads ahead into a bounded buffer and hands the stream over once the step's event is stored. Nothing that the model
+//! says is published or handled before that; if the append fails, the call is dropped. See `docs/adr/0008`.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use sysop_core::event::Effect;
+use sysop_core::id::StepId;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::port::{ModelEvent, Provider};
+
+/// Events of a model that are read ahead; it is asked for no more until the step is durable.
+const EVENTS_AHEAD_MAX: usize = 256;
+
+/// A model call that has started before its step is durable. Dropping it cancels the call.
+pub(crate) struct EarlyCall {
+    step: StepId,
+    events: Receiver<ModelEvent>,
+    reader: AbortOnDropHandle<()>,
+}
+
+impl EarlyCall {
+    /// Starts the call that the effects ask for, if it is the only effect.
+    ///
+    /// The first step of a turn is left out: a prompt that cannot be stored is sent to nobody.
+    pub(crate) fn start(provider: &Arc<dyn Provider>, effects: &[Effect]) -> Option<Self> {
+        let [Effect::CallModel { step, request }] = effects else { return None };
+        if step.step == 1 {
+            return None;
+        }
+        let (provider, request) = (Arc::clone(provider), request.clone());
+        let (sender, events) = channel(EVENTS_AHEAD_MAX);
+        let reader = tokio::spawn(async move {
+            let mut stream = provider.stream(request);
+            while let Some(event) = stream.next().await {
+                if sender.send(event).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Some(Self { step: *step, events, reader: AbortOnDropHandle::new(reader) })
+    }
+
+    pub(crate) fn step(&self) -> StepId {
+        self.step
+    }
+
+    /// The events of the call, from its start.
+    pub(crate) fn into_stream(self) -> BoxStream<'static, ModelEvent> {
+        let Self { mut events, reader, .. } = self;
+        futures::stream::poll_fn(move |context| {
+            let _ = &reader; // it reads for as long as the stream is there
+            events.poll_recv(context)
+        })
+        .boxed()
+    }
+}
