@@ -21,6 +21,11 @@ use crate::scenario::{Response, TokenUsage};
 /// How many bytes of JSON or text count as one token where nothing else is said.
 const BYTES_A_TOKEN: usize = 4;
 
+/// A model whose name begins so does not exist: every API answers its 404.
+pub const MISSING_MODEL_PREFIX: &str = "missing";
+/// A model whose name begins so (in lower case) has no tools on Ollama.
+pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
+
 /// A chat request of one API, read and found right.
 pub(crate) trait ApiRequest: Sized + Send {
     /// How the API begins its complaint about a body that is no JSON.
@@ -115,6 +120,11 @@ impl ScriptedReply<'_> {
             }
         })
     }
+}
+
+/// Refuses the models that are said not to exist.
+fn reject_missing_model(model: &str, message: impl FnOnce() -> String) -> Result<(), ApiError> {
+    if model.starts_with(MISSING_MODEL_PREFIX) { Err(ApiError::new(404, message())) } else { Ok(()) }
 }
 
 /// The text of a `content` that is a string or a list of parts with `text`.

@@ -9,8 +9,9 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
+use crate::open_replies::OpenReplyGuard;
 use crate::scenario::DeliveryOptions;
-use crate::server::{OpenReplyGuard, ShutdownSignal};
+use crate::shutdown::ShutdownSignal;
 
 /// How large a block of repeated events gets, in bytes.
 const BLOCK_BYTES: usize = 64 * 1024;

@@ -31,14 +31,17 @@ mod engine;
 mod event_stream;
 mod ids;
 mod json;
+mod open_replies;
 mod request_log;
 mod scenario;
 mod server;
+mod shutdown;
 
+pub use api::{MISSING_MODEL_PREFIX, TEXT_ONLY_MODEL_PREFIX};
 pub use engine::{Engine, OBSERVATION_PREFIX, Turn};
 pub use request_log::{RECORDED_BYTES_MAX, RECORDED_REQUESTS_MAX, RecordedRequest};
 pub use scenario::{
     DeliveryOptions, Response, SCENARIO_FILE_BYTES_MAX, Scenario, ScenarioError, ScenarioStep, Scenarios,
     ScriptedCall, ScriptedFailure, TEXT_BYTES_MAX, TokenUsage,
 };
-pub use server::{MISSING_MODEL_PREFIX, MockServer, REQUEST_BYTES_MAX, TEXT_ONLY_MODEL_PREFIX, serve};
+pub use server::{MockServer, REQUEST_BYTES_MAX, serve};

@@ -6,7 +6,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -16,28 +15,24 @@ use axum::routing::{get, post};
 use axum::serve::ListenerExt as _;
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 use crate::api::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, anthropic, gemini, ollama, openai};
 use crate::engine::Engine;
 use crate::ids::IdGenerator;
 use crate::json::StrictObject;
+use crate::open_replies::{OpenReplies, OpenReplyGuard};
 use crate::request_log::{RecordedRequest, RequestLog};
 use crate::scenario::{Response as ScriptedResponse, Scenarios, ScriptedFailure};
+use crate::shutdown::{self, RunningServer, ShutdownSignal};
 
 /// The largest body of a request, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// A model whose name begins so does not exist: every API answers its 404.
-pub const MISSING_MODEL_PREFIX: &str = "missing";
-/// A model whose name begins so (in lower case) has no tools on Ollama.
-pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
-
 /// Answers every API on `listener` until the future is dropped.
 ///
 /// # Errors
 /// When the listener breaks.
 pub async fn serve(listener: TcpListener, scenarios: Scenarios) -> io::Result<()> {
-    let (_running, stop) = watch::channel(());
+    let (_running, stop) = shutdown::channel();
     run(listener, Arc::new(ServerState::new(scenarios, RecordMode::Off, stop))).await
 }
 
@@ -46,7 +41,7 @@ pub async fn serve(listener: TcpListener, scenarios: Scenarios) -> io::Result<()
 pub struct MockServer {
     address: SocketAddr,
     shared: Arc<ServerState>,
-    _running: watch::Sender<()>,
+    _running: RunningServer,
 }
 
 impl MockServer {
@@ -57,7 +52,7 @@ impl MockServer {
     pub async fn start(scenarios: Scenarios) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let (running, stop) = watch::channel(());
+        let (running, stop) = shutdown::channel();
         let shared = Arc::new(ServerState::new(scenarios, RecordMode::On, stop));
         tokio::spawn(run(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, _running: running })
@@ -80,13 +75,12 @@ impl MockServer {
 
     /// The chat requests that are being answered now, delays and streams included.
     pub fn open_replies(&self) -> usize {
-        *self.shared.open.borrow()
+        self.shared.open_replies.count()
     }
 
     /// Returns as soon as exactly so many chat requests are being answered.
     pub async fn wait_for_open_replies(&self, count: usize) {
-        let mut open = self.shared.open.subscribe();
-        open.wait_for(|now| *now == count).await.expect("the sender lives in self");
+        self.shared.open_replies.wait_for(count).await;
     }
 }
 
@@ -104,25 +98,24 @@ pub(crate) struct ServerState {
     ids: IdGenerator,
     keep: RecordMode,
     record: Mutex<RequestLog>,
-    open: watch::Sender<usize>,
+    open_replies: OpenReplies,
     /// How often each response failed, by its number.
     failed: Vec<AtomicUsize>,
     stop: ShutdownSignal,
 }
 
 impl ServerState {
-    fn new(scenarios: Scenarios, keep: RecordMode, stop: watch::Receiver<()>) -> Self {
+    fn new(scenarios: Scenarios, keep: RecordMode, stop: ShutdownSignal) -> Self {
         let engine = Engine::new(scenarios);
         let failed = (0..engine.responses()).map(|_| AtomicUsize::new(0)).collect();
-        let (open, _) = watch::channel(0);
         Self {
             engine,
             ids: IdGenerator::new(),
             keep,
             record: Mutex::new(RequestLog::default()),
-            open,
+            open_replies: OpenReplies::default(),
             failed,
-            stop: ShutdownSignal(stop),
+            stop,
         }
     }
 
@@ -135,45 +128,6 @@ impl ServerState {
         let failure = response.failure.as_ref()?;
         let before = self.failed[response.number].fetch_add(1, Ordering::Relaxed);
         failure.times.is_none_or(|times| before < times).then_some(failure)
-    }
-}
-
-/// Tells when the server is dropped.
-#[derive(Debug, Clone)]
-pub(crate) struct ShutdownSignal(watch::Receiver<()>);
-
-impl ShutdownSignal {
-    pub(crate) fn is_running(&self) -> bool {
-        self.0.has_changed().is_ok()
-    }
-
-    /// Waits; false where the server stopped meanwhile.
-    pub(crate) async fn sleep(&mut self, wait: Duration) -> bool {
-        tokio::select! {
-            () = tokio::time::sleep(wait) => true,
-            () = self.stopped() => false,
-        }
-    }
-
-    async fn stopped(&mut self) {
-        // Nothing is ever sent: the channel only closes.
-        while self.0.changed().await.is_ok() {}
-    }
-}
-
-/// One chat request that is being answered; counted as long as this lives.
-pub(crate) struct OpenReplyGuard(Arc<ServerState>);
-
-impl OpenReplyGuard {
-    fn new(shared: &Arc<ServerState>) -> Self {
-        shared.open.send_modify(|count| *count += 1);
-        Self(Arc::clone(shared))
-    }
-}
-
-impl Drop for OpenReplyGuard {
-    fn drop(&mut self) {
-        self.0.open.send_modify(|count| *count -= 1);
     }
 }
 
@@ -214,14 +168,9 @@ fn routes(shared: Arc<ServerState>) -> Router {
         .with_state(shared)
 }
 
-/// Refuses the models that are said not to exist.
-pub(crate) fn reject_missing_model(model: &str, message: impl FnOnce() -> String) -> Result<(), ApiError> {
-    if model.starts_with(MISSING_MODEL_PREFIX) { Err(ApiError::new(404, message())) } else { Ok(()) }
-}
-
 /// Answers one chat request.
 async fn chat<W: ApiRequest>(State(shared): State<Arc<ServerState>>, request: Request) -> Response<Body> {
-    let open = OpenReplyGuard::new(&shared);
+    let open = shared.open_replies.begin();
     let id = W::REQUEST_ID.map(|(header, prefix)| (header, shared.ids.make(prefix, 20)));
     let mut response = match answer::<W>(&shared, request, open).await {
         Ok(response) => response,

@@ -6,12 +6,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, list};
+use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, list, reject_missing_model};
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
 use crate::json::Json;
 use crate::scenario::{TokenUsage, is_tool_name};
-use crate::server::reject_missing_model;
 
 /// The versions of the API that are served.
 const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];

@@ -5,11 +5,10 @@
 use serde_json::{Value, json};
 
 use super::gemini_validation::{requires_signatures, sign, validate_contents, validate_options};
-use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply};
+use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, reject_missing_model};
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
 use crate::json::Json;
-use crate::server::reject_missing_model;
 
 /// One request.
 #[derive(Debug)]

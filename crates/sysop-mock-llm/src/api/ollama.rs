@@ -4,12 +4,13 @@
 
 use serde_json::{Value, json};
 
-use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, list};
+use super::{
+    ApiError, ApiRequest, IncomingRequest, ScriptedReply, TEXT_ONLY_MODEL_PREFIX, list, reject_missing_model,
+};
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
 use crate::json::Json;
 use crate::scenario::ScriptedCall;
-use crate::server::{TEXT_ONLY_MODEL_PREFIX, reject_missing_model};
 
 const VERSION: &str = "0.33.0";
 /// The window of every model here, in tokens.

@@ -8,13 +8,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, text_of};
+use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, reject_missing_model, text_of};
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
 use crate::ids::IdGenerator;
 use crate::json::{Json, LaxList, LaxObject};
 use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
-use crate::server::reject_missing_model;
 
 /// The model's name where a request has none.
 const MODEL_DEFAULT: &str = "mock-model";

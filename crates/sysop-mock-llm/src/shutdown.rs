@@ -1,0 +1,44 @@
+//! The end of the server, as its replies see it.
+//!
+//! A server holds a [`RunningServer`]; everything that waits on its behalf holds a [`ShutdownSignal`] and stops waiting
+//! when the server is dropped.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// Held by a running server; dropping it stops everything that holds the [`ShutdownSignal`].
+#[derive(Debug)]
+pub(crate) struct RunningServer {
+    _end: watch::Sender<()>,
+}
+
+/// Tells when the server is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct ShutdownSignal(watch::Receiver<()>);
+
+/// Makes a running server and the signal of its end.
+pub(crate) fn channel() -> (RunningServer, ShutdownSignal) {
+    let (end, signal) = watch::channel(());
+    (RunningServer { _end: end }, ShutdownSignal(signal))
+}
+
+impl ShutdownSignal {
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.has_changed().is_ok()
+    }
+
+    /// Waits for a time; returns false if the server stopped meanwhile.
+    pub(crate) async fn sleep(&mut self, wait: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => true,
+            () = self.stopped() => false,
+        }
+    }
+
+    /// Returns when the server is dropped.
+    pub(crate) async fn stopped(&mut self) {
+        // Nothing is ever sent: the channel only closes.
+        while self.0.changed().await.is_ok() {}
+    }
+}
