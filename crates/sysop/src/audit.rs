@@ -12,17 +12,14 @@ use crate::cli::AuditCommand;
 use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 
-/// The folder of the audit, in the data folder.
-pub(crate) const FOLDER: &str = "audit";
-
 /// Does it.
 ///
 /// # Errors
 /// The chain is broken, or there is none.
-pub(crate) fn run(data: &Path, command: AuditCommand, out: &mut impl Write) -> Result<Exit> {
+pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) -> Result<Exit> {
     match command {
         AuditCommand::Verify { file } => {
-            let files = audit_files(data, file)?;
+            let files = audit_files(folder, file)?;
             let checked = verify(&files).map_err(|broken| {
                 CommandError::failed(format!(
                     "the audit does not hold: {}",
@@ -39,7 +36,7 @@ pub(crate) fn run(data: &Path, command: AuditCommand, out: &mut impl Write) -> R
         AuditCommand::Show { file, session, limit } => {
             let mut last = VecDeque::new();
             let mut unread = 0_u64;
-            each_line(&audit_files(data, file)?, |entry| match entry {
+            each_line(&audit_files(folder, file)?, |entry| match entry {
                 Some(entry) if session.as_ref().is_none_or(|wanted| entry.session.starts_with(wanted)) => {
                     if last.len() == limit as usize {
                         last.pop_front();
@@ -62,11 +59,11 @@ pub(crate) fn run(data: &Path, command: AuditCommand, out: &mut impl Write) -> R
     Ok(Exit::Done)
 }
 
-fn audit_files(data: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
+fn audit_files(folder: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
     if let Some(file) = file {
         return Ok(vec![file]);
     }
-    let current = data.join(FOLDER).join(FILE);
+    let current = folder.join(FILE);
     let files =
         files(&current).with_context(|| format!("cannot read the folder of {}", display_path(&current)))?;
     if files.is_empty() {

@@ -1,18 +1,27 @@
 //! The command line: every command and flag of this build, as typed.
 //!
-//! Nothing here reads files, the environment or the network; `settings` gives the flags their meaning.
+//! Nothing here reads files, the environment or the network; `settings` gives the flags their meaning. The modules that
+//! carry out a command take its arguments from here, so nothing here names those modules; only the flags of `sysop serve`
+//! (`serve_options`) and the forms of an export (`sessions`) stand beside what they decide.
 
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
-use sysop_core::message::ModelRef;
 
-use crate::config::{DEMO, PROVIDERS, nearest_word};
+use crate::config::nearest_word;
+use crate::global_flags::GlobalFlags;
 use crate::serve_options::ServeOptions;
-use crate::settings::unknown_provider;
+use crate::sessions::ExportFormat;
+
+/// The longest name of a token, in characters.
+const TOKEN_NAME_CHARS_MAX: usize = 64;
+/// The longest life of a token, in milliseconds: ten years.
+const TOKEN_LIFE_MS_MAX: i64 = 3653 * DAY_MS;
+const DAY_MS: i64 = 24 * HOUR_MS;
+const HOUR_MS: i64 = 60 * MINUTE_MS;
+const MINUTE_MS: i64 = 60 * 1000;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -77,64 +86,6 @@ Environment:
 Files:
   ~/.config/sysop/config.toml        your config; see `sysop config path`
   .sysop.toml                        a workspace's config, at its root";
-
-/// The flags that go with every command, before or after it.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Flags of every command")]
-pub(crate) struct GlobalFlags {
-    /// Where commands run: `local`, what `ssh` accepts, a host or @TAG of the config, or several: `web1,web2,db1`
-    #[arg(long, global = true, value_name = "DEST", value_parser = host)]
-    pub(crate) host: Option<String>,
-    /// Of several hosts, let the first N go ahead; the others follow only if these end well and alike
-    #[arg(long, global = true, value_name = "N")]
-    pub(crate) canary: Option<NonZeroUsize>,
-    /// The model to ask, for example `ollama/phi3`; `demo` needs none
-    #[arg(long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
-    pub(crate) model: Option<ModelRef>,
-    /// What runs without a question: `never` runs only what looks and changes nothing
-    #[arg(long, global = true, value_name = "HOW")]
-    pub(crate) approve: Option<Approve>,
-    /// The folder that file tools stay in [default: the current folder]
-    #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
-    /// Which tools the model is offered
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) profile: Option<Profile>,
-    /// Read this config file instead of your own
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Go on with an earlier session [default: the latest]
-    #[arg(
-        long,
-        global = true,
-        value_name = "ID",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        value_parser = resume
-    )]
-    pub(crate) resume: Option<ResumeTarget>,
-    /// Tell more; twice tells all
-    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
-    pub(crate) verbose: u8,
-    /// Tell only errors
-    #[arg(short, long, global = true)]
-    pub(crate) quiet: bool,
-    /// Use no colors
-    #[arg(long, global = true)]
-    pub(crate) no_color: bool,
-}
-
-impl GlobalFlags {
-    /// How much is told beside the work.
-    pub(crate) fn verbosity(&self) -> crate::settings::Verbosity {
-        match (self.quiet, self.verbose) {
-            (true, _) => crate::settings::Verbosity::Quiet,
-            (false, 0) => crate::settings::Verbosity::Normal,
-            (false, more) => crate::settings::Verbosity::Verbose(more),
-        }
-    }
-}
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -390,7 +341,7 @@ pub(crate) enum SessionsCommand {
         id: String,
         /// The form
         #[arg(long, value_name = "FORM", value_enum, default_value_t)]
-        format: crate::sessions::ExportFormat,
+        format: ExportFormat,
     },
     /// Delete a session and all that was kept of it
     Delete {
@@ -406,14 +357,14 @@ pub(crate) enum TokenCommand {
     /// Make a token and print it, this once
     Create {
         /// What to call it in lists and logs
-        #[arg(long, value_name = "NAME", value_parser = crate::token::name)]
+        #[arg(long, value_name = "NAME", value_parser = token_name)]
         name: String,
         /// What its bearer may do
         #[arg(long, value_name = "SCOPE")]
         scope: TokenScope,
         /// How long it lives: 30d, 12h, 45m or 2w [default: for ever]
-        #[arg(long, value_name = "LIFE", value_parser = crate::token::lifetime)]
-        expires: Option<crate::token::TokenLifetime>,
+        #[arg(long, value_name = "LIFE", value_parser = token_lifetime)]
+        expires: Option<TokenLifetime>,
     },
     /// List tokens, never what they are
     List,
@@ -432,6 +383,12 @@ pub(crate) enum TokenScope {
     Read,
     /// Everything
     Operate,
+}
+
+/// `sysop token create --expires`: the time that a token lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TokenLifetime {
+    pub(crate) milliseconds: i64,
 }
 
 /// `sysop audit`.
@@ -475,91 +432,6 @@ pub(crate) enum ConfigCommand {
     Path,
     /// Print each value and where it came from
     Show,
-}
-
-/// `--approve`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Approve {
-    /// Ask before anything that changes something
-    Ask,
-    /// Ask only about what is dangerous
-    Auto,
-    /// Run nothing that changes something
-    Never,
-}
-
-impl Approve {
-    /// As it is typed.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::Auto => "auto",
-            Self::Never => "never",
-        }
-    }
-}
-
-impl From<Approve> for sysop_core::policy::ApprovalMode {
-    fn from(approve: Approve) -> Self {
-        match approve {
-            Approve::Ask => Self::Ask,
-            Approve::Auto => Self::Auto,
-            Approve::Never => Self::Never,
-        }
-    }
-}
-
-/// `--profile`: which tools are on offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Profile {
-    /// The tools of coder and operator, and two that look
-    Full,
-    /// Files and shell
-    Coder,
-    /// A visible terminal
-    Operator,
-    /// Files and git of a workspace
-    Workspace,
-}
-
-impl Profile {
-    /// The names, as they are typed.
-    pub(crate) const NAMES: [&'static str; 4] = ["full", "coder", "operator", "workspace"];
-
-    /// As it is typed.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Coder => "coder",
-            Self::Operator => "operator",
-            Self::Workspace => "workspace",
-        }
-    }
-
-    /// The profile of this name.
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
-        Self::value_variants().iter().copied().find(|profile| profile.as_str() == name)
-    }
-}
-
-impl From<Profile> for sysop_core::catalog::Profile {
-    fn from(profile: Profile) -> Self {
-        match profile {
-            Profile::Full => Self::Full,
-            Profile::Coder => Self::Coder,
-            Profile::Operator => Self::Operator,
-            Profile::Workspace => Self::Workspace,
-        }
-    }
-}
-
-/// `--resume`: which session to go on with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ResumeTarget {
-    /// The one that changed last.
-    Latest,
-    /// This one.
-    Session(sysop_core::id::SessionId),
 }
 
 /// Reads a command line, the program's name first.
@@ -660,27 +532,6 @@ fn word(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// What is in it, `settings` sees; only what could be a slip of the command line is told here.
-fn host(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("a host was expected".to_owned()),
-        text if text.starts_with('-') => Err("ssh would take it for an option".to_owned()),
-        _ => Ok(text.to_owned()),
-    }
-}
-
-fn model(text: &str) -> Result<ModelRef, String> {
-    if text == DEMO {
-        return Ok(ModelRef::new(DEMO, DEMO));
-    }
-    let model: ModelRef =
-        text.parse().map_err(|error: sysop_core::message::InvalidModelRef| error.to_string())?;
-    if model.provider == DEMO || PROVIDERS.contains(&model.provider.as_str()) {
-        return Ok(model);
-    }
-    Err(unknown_provider(&model.provider))
-}
-
 /// A number of bytes, with K or M for 1024 times as many, once or twice.
 fn size(text: &str) -> Result<u64, String> {
     let (digits, times) = match text.trim_end_matches(['B', 'b']).to_ascii_uppercase() {
@@ -695,12 +546,34 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("a size from 1 to {most} bytes: 4096, 64K, 2M"))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "clap wants a parser that can fail")]
-fn resume(text: &str) -> Result<ResumeTarget, String> {
-    match text {
-        "" => Ok(ResumeTarget::Latest),
-        id => Ok(ResumeTarget::Session(sysop_core::id::SessionId::new(id))),
+/// Reads `30d`, `12h`, `45m` or `2w`.
+fn token_lifetime(text: &str) -> Result<TokenLifetime, String> {
+    let bad = || "write it as 30d, 12h, 45m or 2w".to_owned();
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
+    let unit = match unit {
+        "m" => MINUTE_MS,
+        "h" => HOUR_MS,
+        "d" => DAY_MS,
+        "w" => 7 * DAY_MS,
+        _ => return Err(bad()),
+    };
+    let number: u32 = number.parse().map_err(|_| bad())?;
+    match i64::from(number).checked_mul(unit) {
+        Some(0) => Err("a token that expires at once is of no use".to_owned()),
+        Some(life) if life <= TOKEN_LIFE_MS_MAX => Ok(TokenLifetime { milliseconds: life }),
+        Some(_) | None => {
+            Err("the longest life is ten years; leave it out for a token that never expires".to_owned())
+        }
     }
+}
+
+/// Reads the name of a token: one short line, to be recognized in lists and logs.
+fn token_name(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || text.chars().count() > TOKEN_NAME_CHARS_MAX || text.chars().any(char::is_control) {
+        return Err(format!("a name is one line of 1 to {TOKEN_NAME_CHARS_MAX} characters"));
+    }
+    Ok(text.to_owned())
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use file::Flavor;
 
 pub(crate) use environment::{Environment, secret_variables};
-pub(crate) use keys::{APPROVE, DEMO, KeyPath, PROVIDERS, nearest_word};
+pub(crate) use keys::{APPROVE, DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
 pub(crate) use private_files::check_private_folder;
 pub(crate) use routine::{Routine, Variable};
 pub(crate) use trust::{TrustDecision, UntrustedWorkspace, save_trust, trust_file};
@@ -180,6 +180,13 @@ pub(crate) struct UserDirs {
     pub(crate) data: PathBuf,
     /// Where sysop keeps what can be made again.
     pub(crate) cache: PathBuf,
+}
+
+impl UserDirs {
+    /// Returns the folder of a server's audit.
+    pub(crate) fn audit(&self) -> PathBuf {
+        self.data.join("audit")
+    }
 }
 
 /// What a config is loaded from.

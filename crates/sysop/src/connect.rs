@@ -13,9 +13,10 @@ use sysop_tui::TuiContext;
 
 use crate::app::Machines;
 use crate::chat::{self, ExitBehavior, ReplContext};
-use crate::cli::{AttachArguments, ConnectArguments, GlobalFlags, ResumeTarget};
+use crate::cli::{AttachArguments, ConnectArguments};
 use crate::commands::{HISTORY, chat_form};
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::{HostChoice, Settings};
 use crate::tui;
 

@@ -14,8 +14,9 @@ use sysop_core::id::SessionId;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::Storage;
-use crate::cli::{DesktopArguments, GlobalFlags, ResumeTarget};
+use crate::cli::DesktopArguments;
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::Settings;
 use crate::{sessions, tell};
 

@@ -14,6 +14,7 @@ mod desktop;
 mod doctor;
 mod exec;
 mod exit;
+mod global_flags;
 mod help;
 mod otlp_exporter;
 mod parent_watch;
@@ -36,10 +37,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use sysop_core::text::neutralize;
 
-use crate::cli::{Arguments, AuditCommand, Command, ConfigCommand, GlobalFlags, RunArguments};
+use crate::cli::{Arguments, AuditCommand, Command, ConfigCommand, RunArguments};
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::select_model::ModelChoice;
-use crate::settings::{Settings, Verbosity};
+use crate::settings::Settings;
 
 /// Long logs and long answers are many small pieces of memory; this takes them a third faster than the C library.
 #[global_allocator]
@@ -185,7 +187,7 @@ fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
 
 fn audit_command(command: AuditCommand, settings: &Settings) -> Result<Exit> {
     let mut text = Vec::new();
-    let done = audit::run(&settings.folders.data, command, &mut text);
+    let done = audit::run(&settings.folders.audit(), command, &mut text);
     emit(&text)?;
     done
 }

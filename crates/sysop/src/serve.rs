@@ -21,10 +21,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::app::{LocalSessions, Services, Storage};
 use crate::cli::ServeArguments;
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::Verbosity;
 use crate::otlp_exporter::OtlpExporter;
 use crate::parent_watch::ParentWatch;
 use crate::serve_options::redaction;
-use crate::settings::{Settings, Verbosity};
+use crate::settings::Settings;
 
 /// How long a node keeps a session that nobody is connected to there.
 const NODE_IDLE: Duration = Duration::from_secs(4);

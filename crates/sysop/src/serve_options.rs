@@ -17,7 +17,6 @@ use sysop_server::spans::SpanRecorder;
 use sysop_server::tls::Tls;
 use tokio::net::TcpListener;
 
-use crate::audit::FOLDER;
 use crate::config::display_path;
 use crate::exit::CommandError;
 use crate::settings::Settings;
@@ -135,7 +134,7 @@ impl ServeOptions {
             AuditMode::Required => AuditFailurePolicy::Stop,
             AuditMode::BestEffort => AuditFailurePolicy::Continue,
         };
-        let audit = Arc::new(Audit::in_folder(&settings.folders.data.join(FOLDER)));
+        let audit = Arc::new(Audit::in_folder(&settings.folders.audit()));
         match (audit.check().await, failure_policy) {
             (Err(error), AuditFailurePolicy::Stop) => {
                 let why = format!("{error}, or start with --audit best-effort");

@@ -17,13 +17,13 @@ use sysop_provider::NO_REMOTE_MACHINE;
 use sysop_tui::Price;
 use sysop_tui::view::theme::ThemeName;
 
-use crate::cli::{GlobalFlags, Profile, ResumeTarget};
 use crate::config::{
     Config, ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigSources, ConfigValue, ConfigWarning,
     DEMO, Environment, KeyPath, PROVIDERS, Routine, UntrustedWorkspace, UserDirs, Variable, display_path,
-    nearest_word,
+    nearest_word, unknown_provider,
 };
 use crate::exit::CommandError;
+use crate::global_flags::{GlobalFlags, Profile, ResumeTarget, Verbosity};
 
 mod hosts;
 mod ssh_names;
@@ -144,17 +144,6 @@ pub(crate) enum Color {
     On,
     /// Not one.
     Off,
-}
-
-/// How much is told beside the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verbosity {
-    /// Errors alone.
-    Quiet,
-    /// The usual.
-    Normal,
-    /// More (1) and more (2 and up).
-    Verbose(u8),
 }
 
 impl Settings {
@@ -664,15 +653,6 @@ fn model(
         return None;
     }
     Some(ConfiguredValue { value: ModelRef::new(provider, name), origin })
-}
-
-/// Says that there is no such provider, and which there are.
-pub(crate) fn unknown_provider(provider: &str) -> String {
-    let next = match nearest_word(provider, PROVIDERS.iter().copied()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("there are {}, {DEMO}", PROVIDERS.join(", ")),
-    };
-    format!("there is no provider {provider:?}; {next}")
 }
 
 fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {

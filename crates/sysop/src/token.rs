@@ -16,14 +16,6 @@ use sysop_server::auth::{NewToken, mint};
 use crate::cli::{TokenCommand, TokenScope};
 use crate::exit::{CommandError, Exit};
 
-/// The longest name, in characters.
-const NAME_CHARS_MAX: usize = 64;
-/// The longest life, in milliseconds: ten years.
-const LIFE_MS_MAX: i64 = 3653 * DAY_MS;
-const DAY_MS: i64 = 24 * HOUR_MS;
-const HOUR_MS: i64 = 60 * MINUTE_MS;
-const MINUTE_MS: i64 = 60 * 1000;
-
 /// Does it. The token goes to `out` alone, what there is to say of it to `err`.
 ///
 /// # Errors
@@ -46,7 +38,7 @@ pub(crate) async fn run(
                     TokenScope::Operate => Scope::Operate,
                 },
                 now,
-                expires: expires.map(|life| Timestamp(now.0 + life.0)),
+                expires: expires.map(|life| Timestamp(now.0 + life.milliseconds)),
                 parent: None,
             });
             store.insert_token(&record).await.map_err(|error| CommandError::failed(error.to_string()))?;
@@ -140,64 +132,5 @@ fn date(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
         Ok(at) => at.strftime("%Y-%m-%d %H:%MZ").to_string(),
         Err(_) => "unknown".to_owned(),
-    }
-}
-
-/// How long a token lives, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TokenLifetime(i64);
-
-/// Reads `30d`, `12h`, `45m` or `2w`.
-pub(crate) fn lifetime(text: &str) -> Result<TokenLifetime, String> {
-    let bad = || "write it as 30d, 12h, 45m or 2w".to_owned();
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
-    let unit = match unit {
-        "m" => MINUTE_MS,
-        "h" => HOUR_MS,
-        "d" => DAY_MS,
-        "w" => 7 * DAY_MS,
-        _ => return Err(bad()),
-    };
-    let number: u32 = number.parse().map_err(|_| bad())?;
-    match i64::from(number).checked_mul(unit) {
-        Some(0) => Err("a token that expires at once is of no use".to_owned()),
-        Some(life) if life <= LIFE_MS_MAX => Ok(TokenLifetime(life)),
-        Some(_) | None => {
-            Err("the longest life is ten years; leave it out for a token that never expires".to_owned())
-        }
-    }
-}
-
-/// Reads a name: one short line, to be recognized in lists and logs.
-pub(crate) fn name(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    if text.is_empty() || text.chars().count() > NAME_CHARS_MAX || text.chars().any(char::is_control) {
-        return Err(format!("a name is one line of 1 to {NAME_CHARS_MAX} characters"));
-    }
-    Ok(text.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{DAY_MS, TokenLifetime, lifetime, name};
-
-    #[test]
-    fn a_life_is_a_number_and_a_unit() {
-        for (text, expected) in
-            [("30d", 30 * DAY_MS), ("2w", 14 * DAY_MS), ("12h", DAY_MS / 2), ("1m", 60_000)]
-        {
-            assert_eq!(lifetime(text), Ok(TokenLifetime(expected)));
-        }
-        for text in ["", "d", "30", "30 d", "-1d", "0d", "1.5d", "30ä", "9999999d", "4294967295w", "1y"] {
-            assert!(lifetime(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_name_is_one_short_line() {
-        assert_eq!(name(" laptop "), Ok("laptop".to_owned()));
-        for text in ["", "  ", "a\nb", "\u{1b}[31m", &"x".repeat(65)] {
-            assert!(name(text).is_err(), "{text:?}");
-        }
     }
 }

@@ -12,10 +12,10 @@ use sysop_tui::view::theme::ThemeName;
 use sysop_tui::{ExternalPrograms, OpenError, TuiContext, TuiExit, TurnOnExit};
 
 use crate::app::Services;
-use crate::cli::GlobalFlags;
 use crate::config::{display_path, keep_theme, ui_state_file};
 use crate::exit::{CommandError, Exit};
-use crate::settings::{Settings, Verbosity};
+use crate::global_flags::{GlobalFlags, Verbosity};
+use crate::settings::Settings;
 
 /// The folder of what is being edited, in the data folder.
 const DRAFTS: &str = "drafts";

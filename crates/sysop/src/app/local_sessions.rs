@@ -28,9 +28,9 @@ use sysop_store::PostgresNode;
 use tokio_util::io::ReaderStream;
 
 use super::{Services, ToolLocation, delete_session};
-use crate::config::PROVIDERS;
+use crate::config::{PROVIDERS, unknown_provider};
 use crate::demo::DEMO;
-use crate::settings::{HostChoice, unknown_provider};
+use crate::settings::HostChoice;
 use crate::system_prompt;
 
 /// How long a server that ends tries to tell the others so.

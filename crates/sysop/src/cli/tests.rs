@@ -6,7 +6,8 @@ use clap::CommandFactory;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 
-use super::{Approve, Arguments, Command, Profile, ResumeTarget, parse};
+use super::{Arguments, Command, DAY_MS, TokenLifetime, parse, token_lifetime, token_name};
+use crate::global_flags::{Approve, Profile, ResumeTarget, Verbosity};
 
 fn parsed(line: &[&str]) -> Arguments {
     read(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
@@ -73,7 +74,7 @@ fn global_flags_work_before_and_after_the_command() {
         let flags = parsed(&line).global;
         assert_eq!(flags.model, Some(ModelRef::new("openai", "a/b")));
         assert_eq!((flags.approve, flags.profile), (Some(Approve::Auto), Some(Profile::Coder)));
-        assert_eq!(flags.verbosity(), crate::settings::Verbosity::Verbose(2));
+        assert_eq!(flags.verbosity(), Verbosity::Verbose(2));
         assert!(flags.no_color);
     }
 }
@@ -104,6 +105,24 @@ fn sizes_are_bytes_or_more() {
     }
     for text in ["", "0", "K", "-1", "1T", "17M", "99999999999999999999", "18446744073709551615K"] {
         assert!(super::size(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_token_life_is_a_number_and_a_unit() {
+    for (text, expected) in [("30d", 30 * DAY_MS), ("2w", 14 * DAY_MS), ("12h", DAY_MS / 2), ("1m", 60_000)] {
+        assert_eq!(token_lifetime(text), Ok(TokenLifetime { milliseconds: expected }));
+    }
+    for text in ["", "d", "30", "30 d", "-1d", "0d", "1.5d", "30ä", "9999999d", "4294967295w", "1y"] {
+        assert!(token_lifetime(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_token_name_is_one_short_line() {
+    assert_eq!(token_name(" laptop "), Ok("laptop".to_owned()));
+    for text in ["", "  ", "a\nb", "\u{1b}[31m", &"x".repeat(65)] {
+        assert!(token_name(text).is_err(), "{text:?}");
     }
 }
 

@@ -247,6 +247,15 @@ pub(crate) fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
+/// Says that there is no such provider, and which there are.
+pub(crate) fn unknown_provider(provider: &str) -> String {
+    let next = match nearest_word(provider, PROVIDERS.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("there are {}, {DEMO}", PROVIDERS.join(", ")),
+    };
+    format!("there is no provider {provider:?}; {next}")
+}
+
 /// The longest word that is compared with known ones, in characters.
 const WORD_CHARS_MAX: usize = 64;
 

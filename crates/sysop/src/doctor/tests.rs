@@ -5,9 +5,9 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::{DoctorProbe, examine, unusable};
-use crate::cli::GlobalFlags;
 use crate::config::tests::World;
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::GlobalFlags;
 use crate::select_model::select_model;
 use crate::settings::{Color, ProviderSettings, Settings, SshTarget};
 

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use super::{ModelChoice, NoModelFound, installed_models, select_model};
-use crate::cli::GlobalFlags;
 use crate::config::tests::World;
+use crate::global_flags::GlobalFlags;
 use crate::settings::{Color, Settings};
 
 fn settings(environment: &[(&str, &str)]) -> Settings {

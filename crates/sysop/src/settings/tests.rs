@@ -10,10 +10,10 @@ use sysop_tui::Price;
 use sysop_tui::view::theme::ThemeName;
 
 use super::{Color, HostChoice, Settings, color};
-use crate::cli::{Approve, GlobalFlags, Profile};
 use crate::config::Environment;
 use crate::config::tests::World;
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::{Approve, GlobalFlags, Profile};
 
 const OWN: &str = ".config/sysop/config.toml";
 

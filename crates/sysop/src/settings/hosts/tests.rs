@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use sysop_core::policy::ApprovalMode;
 
 use super::{HOSTS_MAX, HostChoice, HostInventory, SshTarget, approve_on};
-use crate::cli::{Approve, GlobalFlags, ResumeTarget};
 use crate::config::tests::World;
 use crate::config::{TrustDecision, save_trust};
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::{Approve, GlobalFlags, ResumeTarget};
 use crate::settings::Settings;
 use crate::settings::tests::load;
 
