@@ -1,5 +1,6 @@
 //! Rules of the repository that no compiler checks.
 
+mod circles;
 mod dependencies;
 mod names;
 mod properties;
