@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+#[expect(clippy::disallowed_methods, reason = "the chore writes the generated files")]
 fn main() -> std::io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (path, text) in sysop_wire::schema::generated_files() {

@@ -4,4 +4,5 @@ mod circles;
 mod dependencies;
 mod names;
 mod properties;
+mod purity;
 mod tidy;

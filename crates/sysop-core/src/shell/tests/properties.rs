@@ -168,6 +168,7 @@ fn arbitrary_bytes_are_analysed() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test reads its corpus")]
 fn kept_inputs_are_analysed() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/shell/inputs");
     let mut seen = 0;

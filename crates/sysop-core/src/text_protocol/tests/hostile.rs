@@ -1,7 +1,7 @@
 //! Texts made to break the reader: too long, too deep, never closed, or random.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::{ParsedReply, TextToolCall, parse, render_call};
 use super::{all_tools, calls_of};
@@ -61,8 +61,9 @@ const PATTERNS: [&str; 45] = [
 ];
 
 #[test]
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the test has a deadline")]
 fn hostile_repetitions_are_read_in_linear_time() {
-    let started = Instant::now();
+    let started = std::time::Instant::now();
     for pattern in PATTERNS {
         for head in ["", "{\"a\":\"", "{\"a\":[", "```json\n", "<tool_call>"] {
             let text = format!("{head}{}", pattern.repeat(MEGABYTE / 8 / pattern.len()));
@@ -73,8 +74,9 @@ fn hostile_repetitions_are_read_in_linear_time() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the test has a deadline")]
 fn a_megabyte_of_anything_is_read_in_linear_time() {
-    let started = Instant::now();
+    let started = std::time::Instant::now();
     for pattern in [
         "{",
         "[",
@@ -137,6 +139,7 @@ fn check_call(text: &str, call: &TextToolCall, fences: bool) {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test reads its corpus")]
 fn the_corpus_is_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/text_protocol");
     let mut files = 0;
