@@ -84,6 +84,17 @@ fn the_architecture_stays_short() {
 }
 
 #[test]
+fn the_glossary_names_files_that_exist() {
+    let text = std::fs::read_to_string(root().join("docs/glossary.md")).expect("it is there");
+    let rows = text.lines().filter(|line| line.starts_with("| ") && line.ends_with("` |"));
+    let files: Vec<_> = rows.filter_map(|row| row.rsplit('`').nth(1)).collect();
+    assert!(!files.is_empty(), "the last column of docs/glossary.md names files");
+    for file in files {
+        assert!(root().join(file).is_file(), "docs/glossary.md names {file}, which does not exist");
+    }
+}
+
+#[test]
 fn every_dependency_of_the_workspace_is_used() {
     let workspace = std::fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
     let section = workspace.split("[workspace.dependencies]").nth(1).expect("there are dependencies");
