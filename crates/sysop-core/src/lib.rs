@@ -14,7 +14,6 @@ pub mod outcome;
 pub mod policy;
 pub mod question;
 pub mod session;
-pub mod shell;
 pub mod style;
 mod tagged;
 pub mod text;

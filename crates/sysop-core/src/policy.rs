@@ -3,7 +3,9 @@
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::shell::{self, Analysis};
+use sysop_shell::{self as shell, Analysis};
+pub use sysop_shell::{Finding, Grant, Risk, RiskClass};
+
 use crate::tool::{ToolEffect, ToolSpec};
 
 /// How much runs without a person (`--approve`).
@@ -30,70 +32,6 @@ pub enum Verdict {
     Ask,
     /// It does not run.
     Deny,
-}
-
-/// How much a command can do, from least to most.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum RiskClass {
-    /// Known to look only.
-    ReadOnly,
-    /// Changes something, in a way that can be read off it.
-    #[default]
-    Changes,
-    /// Does what cannot be read off it: `eval`, a sourced file, a program given to an interpreter.
-    Opaque,
-    /// Matches a dangerous pattern, or destroys, or cannot be parsed.
-    Dangerous,
-}
-
-/// What is known of a call's risk, to be shown with it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Risk {
-    /// The worst of it.
-    pub class: RiskClass,
-    /// Each thing found.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
-}
-
-/// One part of a command and what is to be said of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Finding {
-    /// First byte in the command.
-    pub start: usize,
-    /// Byte after the last.
-    pub end: usize,
-    /// How bad it is.
-    pub class: RiskClass,
-    /// Why, in a few words: `recursive delete`, `writes to a block device`.
-    pub why: String,
-}
-
-/// What "for this session" allows.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Grant {
-    /// Exactly this command.
-    Exact {
-        /// The command, byte for byte.
-        command: String,
-    },
-    /// Any plain command of this program and subcommand.
-    Program {
-        /// As in `git`.
-        program: String,
-        /// As in `status`; none where the program has no subcommands.
-        subcommand: Option<String>,
-    },
-    /// Any call of this tool (file tools).
-    Tool {
-        /// The tool's name.
-        name: String,
-    },
 }
 
 /// What the policy says of one call, and what a person should know of it.
@@ -158,7 +96,7 @@ impl Policy {
 
     /// What a command can do: its grammar and the dangerous patterns, whichever is worse.
     pub fn risk(&self, command: &str) -> Risk {
-        self.judge(command, &shell::analyse(command))
+        self.judge(command, &shell::analyze(command))
     }
 
     fn judge(&self, command: &str, analysis: &Analysis) -> Risk {
@@ -175,7 +113,7 @@ impl Policy {
 
     /// Assesses a shell command.
     pub fn command(&self, mode: ApprovalMode, grants: &[Grant], command: &str) -> Assessment {
-        let analysis = shell::analyse(command);
+        let analysis = shell::analyze(command);
         let risk = self.judge(command, &analysis);
         let covers = match risk.class {
             RiskClass::ReadOnly | RiskClass::Changes => shell::grant_for(command, &analysis),
@@ -204,7 +142,7 @@ impl Policy {
 
     /// Whether a rule forbids this command whatever anybody allows; the rule, if so.
     pub fn denies(&self, command: &str) -> Option<&str> {
-        self.denying(command, &shell::analyse(command))
+        self.denying(command, &shell::analyze(command))
     }
 
     fn denying(&self, command: &str, analysis: &Analysis) -> Option<&str> {
@@ -215,7 +153,7 @@ impl Policy {
     /// Assesses keys for a terminal by the text that they type: a shell there would run it as a command.
     pub fn keys(&self, mode: ApprovalMode, grants: &[Grant], spec: &ToolSpec, keys: &str) -> Assessment {
         let typed = typed_text(keys);
-        let analysis = shell::analyse(&typed);
+        let analysis = shell::analyze(&typed);
         let mut risk = self.judge(&typed, &analysis);
         risk.class = risk.class.max(RiskClass::Changes);
         for finding in &mut risk.findings {

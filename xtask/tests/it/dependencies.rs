@@ -7,15 +7,16 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate with those that it may depend on.
-const ARROWS: [(&str, &[&str]); 13] = [
-    ("sysop-core", &[]),
+const ARROWS: [(&str, &[&str]); 14] = [
+    ("sysop-shell", &[]),
+    ("sysop-core", &["sysop-shell"]),
     ("sysop-driver", &["sysop-core"]),
     ("sysop-wire", &["sysop-core"]),
     ("sysop-provider", &["sysop-driver", "sysop-core"]),
     ("sysop-host", &["sysop-driver", "sysop-core"]),
     ("sysop-store", &["sysop-driver", "sysop-core"]),
     ("sysop-mock-llm", &[]),
-    ("sysop-tui", &["sysop-driver", "sysop-core"]),
+    ("sysop-tui", &["sysop-driver", "sysop-core", "sysop-shell"]),
     ("sysop-server", &["sysop-driver", "sysop-core", "sysop-wire"]),
     ("sysop-client", &["sysop-driver", "sysop-core", "sysop-wire"]),
     (
@@ -38,7 +39,8 @@ const ARROWS: [(&str, &[&str]); 13] = [
 ];
 
 /// Crates whose presence would break the absence that a room of ours stands for.
-const ABSENCES: [(&str, &[&str]); 9] = [
+const ABSENCES: [(&str, &[&str]); 10] = [
+    ("sysop-shell", &["tokio", "reqwest", "rand", "jiff", "tracing", "rustix", "libc"]),
     (
         "sysop-core",
         &["tokio", "reqwest", "sqlx", "rusqlite", "rand", "uuid", "jiff", "tracing", "axum", "clap"],

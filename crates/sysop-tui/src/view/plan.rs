@@ -5,9 +5,9 @@ use serde_json::Value;
 use sysop_core::event::Origin;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Finding, RiskClass};
-use sysop_core::shell::{HighlightKind, highlight};
 use sysop_core::transcript::{Plan, PlanState, call_summary};
 use sysop_core::ui_text;
+use sysop_shell::{HighlightKind, highlight};
 
 use super::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
 use super::diff::FileEdit;

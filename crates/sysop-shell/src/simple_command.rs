@@ -3,40 +3,10 @@
 use super::lexer::{Redirect, RedirectOperator, Word};
 use super::options;
 use super::path;
-use super::script::{self, Script, ScriptOrigin};
-use super::state::{Span, State};
+use super::program_call::{ArgumentSource, ProgramCall, Script, Stdin};
+use super::state::State;
 use super::{builtin, danger, interpreter, read_only, wrapper};
-use crate::policy::RiskClass;
-
-/// What a command finds on its standard input, as far as can be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stdin {
-    /// Whatever the whole command has.
-    Inherited,
-    /// A pipe or a file.
-    Unknown,
-    /// Text that stands in the command.
-    Text { text: String, span: Span },
-}
-
-/// Where arguments come from that are not written in the command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArgumentSource {
-    /// Words read from input (`xargs`).
-    Stdin,
-    /// Files found (`find -exec`).
-    FoundFiles,
-}
-
-/// A program and its arguments.
-#[derive(Debug)]
-pub(super) struct ProgramCall<'a> {
-    pub(super) script: &'a Script<'a>,
-    pub(super) words: &'a [Word],
-    pub(super) span: Span,
-    pub(super) input: &'a Stdin,
-    pub(super) argument_source: Option<ArgumentSource>,
-}
+use crate::risk::RiskClass;
 
 /// A simple command as it stands in the script.
 #[derive(Debug, Default)]
@@ -100,7 +70,7 @@ fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, targe
     let span = script.span(redirect.start, target.end);
     match redirect.operator {
         RedirectOperator::Read => {
-            if is_network(target.text()) {
+            if path::is_network(target.text()) {
                 state.note(span, RiskClass::Opaque, "opens a network connection");
             } else if target.literal().is_none() || target.ansi {
                 state.raise(RiskClass::Changes);
@@ -109,7 +79,7 @@ fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, targe
         }
         RedirectOperator::Duplicate if is_descriptor(target) => None,
         RedirectOperator::Write | RedirectOperator::ReadWrite | RedirectOperator::Duplicate => {
-            write_target(state, target.text(), span);
+            danger::write_target(state, target.text(), span);
             None
         }
         RedirectOperator::Document { .. } => {
@@ -130,67 +100,7 @@ fn is_descriptor(word: &Word) -> bool {
     !text.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-fn is_network(target: &str) -> bool {
-    target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/")
-}
-
-/// Judges a path that is written to.
-pub(super) fn write_target(state: &mut State, target: &str, span: Span) {
-    if is_network(target) {
-        state.note(span, RiskClass::Opaque, "opens a network connection");
-        return;
-    }
-    let resolved = path::resolve(state.folder.as_deref(), target);
-    if path::is_block_device(&resolved) {
-        state.note(span, RiskClass::Dangerous, "writes to a block device");
-    } else if let Some(what) = path::protected(&resolved) {
-        state.note(span, RiskClass::Dangerous, &format!("changes {what}"));
-    } else if resolved.starts_with(super::lexer::UNKNOWN) {
-        state.note(span, RiskClass::Opaque, "writes to a place that is not written out");
-    } else if !resolved.starts_with("/dev/") || path::is_shared_memory(&resolved) {
-        state.note(span, RiskClass::Changes, "writes to a file");
-    }
-}
-
-impl<'a> ProgramCall<'a> {
-    pub(super) fn arguments(&self) -> &'a [Word] {
-        self.words.get(1..).unwrap_or(&[])
-    }
-
-    pub(super) fn span_of(&self, word: &Word) -> Span {
-        self.script.span(word.start, word.end)
-    }
-
-    pub(super) fn span_of_program(&self) -> Span {
-        self.words.first().map_or(self.span, |word| self.span_of(word))
-    }
-
-    /// The same command line, for the program that this one starts.
-    pub(super) fn with(&self, words: &'a [Word], argument_source: Option<ArgumentSource>) -> ProgramCall<'a> {
-        let span = match (words.first(), words.last()) {
-            (Some(first), Some(last)) => self.script.span(first.start, last.end),
-            (None, _) | (_, None) => self.span,
-        };
-        ProgramCall { script: self.script, words, span, input: self.input, argument_source }
-    }
-
-    /// Analyses words, joined by spaces, as a script of their own.
-    pub(super) fn run_joined(&self, state: &mut State, words: &[Word], input: Stdin) {
-        let (Some(first), Some(last)) = (words.first(), words.last()) else { return };
-        let span = self.script.span(first.start, last.end);
-        if words.iter().any(|word| word.expands || word.brace) {
-            state.note(span, RiskClass::Opaque, "a command that is not written out");
-            return;
-        }
-        let text: Vec<&str> = words.iter().map(Word::text).collect();
-        self.run_text(state, &text.join(" "), span, input);
-    }
-
-    /// Analyses text as a script of its own.
-    pub(super) fn run_text(&self, state: &mut State, text: &str, span: Span, input: Stdin) {
-        state.with_depth(span, |state| script::run(state, text, ScriptOrigin::Embedded(span), &input));
-    }
-
+impl ProgramCall<'_> {
     /// Judges the program and all that it runs.
     pub(super) fn judge(&self, state: &mut State) {
         let Some(program) = self.words.first() else { return };

@@ -1,10 +1,10 @@
 //! `git`: what throws work away, and the many options that name a program to run.
 
-use super::super::lexer::Word;
-use super::super::options::{StopPoint, has_option, operands_of, parse, values_of};
-use super::super::simple_command::{ProgramCall, write_target};
-use super::super::state::State;
-use super::{any_word, danger, nth, opaque};
+use super::{any_word, danger, nth, opaque, write_target};
+use crate::lexer::Word;
+use crate::options::{StopPoint, has_option, operands_of, parse, values_of};
+use crate::program_call::ProgramCall;
+use crate::state::State;
 
 /// Subcommands that are git's own; another name may be an alias, and an alias may be a shell command.
 const OWN: &[&str] = &[
@@ -206,7 +206,7 @@ fn runs(state: &mut State, call: &ProgramCall<'_>, verb: &str, rest: &[Word]) {
             && let Some(at) = rest.iter().position(|word| word == *start)
         {
             let inner = rest.get(at..).unwrap_or(&[]);
-            call.run_joined(state, inner, super::super::simple_command::Stdin::Inherited);
+            call.run_joined(state, inner, crate::program_call::Stdin::Inherited);
         }
     }
     let reads =

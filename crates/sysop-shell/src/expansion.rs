@@ -4,10 +4,11 @@ use tree_sitter::Node;
 
 use super::builtin::is_plain_subscript;
 use super::lexer::is_name;
-use super::script::{self, Script, ScriptOrigin, each_below};
-use super::simple_command::Stdin;
+use super::program_call::{Script, ScriptOrigin, Stdin};
+use super::script;
 use super::state::State;
-use crate::policy::RiskClass;
+use super::syntax_tree::each_below;
+use crate::risk::RiskClass;
 
 /// Kinds of nodes that the shell replaces by something.
 pub(super) fn is_expansion(kind: &str) -> bool {
@@ -70,7 +71,7 @@ fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     if let Some(inner) = text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
         let inner = inner.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
         let folder = state.folder.clone();
-        script::run(state, &inner, ScriptOrigin::Embedded(span), &Stdin::Inherited);
+        state.run_script(&inner, ScriptOrigin::Embedded(span), &Stdin::Inherited);
         state.folder = folder;
     } else if text.starts_with("$(") && text.ends_with(')') {
         script::visit_substitution(state, script, node);

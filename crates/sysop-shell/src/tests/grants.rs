@@ -1,14 +1,14 @@
 //! What "for this session" covers.
 
-use super::super::{analyse, covers, grant_for};
-use crate::policy::Grant;
+use crate::grant::Grant;
+use crate::{analyze, covers, grant_for};
 
 fn grant(command: &str) -> Grant {
-    grant_for(command, &analyse(command))
+    grant_for(command, &analyze(command))
 }
 
 fn covered(grant: &Grant, command: &str) -> bool {
-    covers(grant, command, &analyse(command))
+    covers(grant, command, &analyze(command))
 }
 
 fn program(program: &str, subcommand: Option<&str>) -> Grant {

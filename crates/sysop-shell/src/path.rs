@@ -246,3 +246,8 @@ pub(super) fn is_block_device(resolved: &str) -> bool {
         .strip_prefix("/dev/")
         .is_some_and(|name| DISKS.iter().any(|disk| name.starts_with(disk)))
 }
+
+/// Paths that bash opens as a connection.
+pub(super) fn is_network(target: &str) -> bool {
+    target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/")
+}

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tree_sitter::Node;
 
 use super::COMMAND_BYTES_MAX;
-use super::script::parse;
+use super::syntax_tree::parse;
 
 /// What a part of a command is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,12 +1,12 @@
 //! Programs that run another program: their own options are skipped, and what they run is judged by itself.
 
-use super::builtin;
 use super::lexer::Word;
 use super::options::{self, StopPoint};
 use super::path;
-use super::simple_command::{ArgumentSource, ProgramCall, Stdin};
+use super::program_call::{ArgumentSource, ProgramCall, Stdin};
 use super::state::State;
-use crate::policy::RiskClass;
+use super::{builtin, danger};
+use crate::risk::RiskClass;
 
 /// Most places at which the inner command is looked for, when a wrapper's options are not understood.
 const GUESSES_MAX: usize = 16;
@@ -278,7 +278,7 @@ fn inner(
     {
         return call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
     }
-    state.with_depth(call.span, |state| call.with(rest, argument_source).judge(state));
+    call.judge_inner(state, rest, argument_source);
 }
 
 fn without_command(state: &mut State, call: &ProgramCall<'_>, wrapper: &Wrapper) {
@@ -335,7 +335,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
         }
         "time" | "strace" | "ltrace" => {
             if let Some(target) = parsed.value(&["o", "output"]) {
-                super::danger::writes_to(state, call, target, span);
+                danger::write_target(state, target, span);
             }
         }
         "systemd-run" if parsed.has("p") || parsed.has("property") => {
@@ -353,7 +353,7 @@ fn guess(state: &mut State, call: &ProgramCall<'_>) {
         .filter(|at| arguments.get(*at).is_some_and(|word| !word.text().starts_with('-')));
     for at in starts.take(GUESSES_MAX) {
         let rest = arguments.get(at..).unwrap_or(&[]);
-        state.with_depth(call.span, |state| call.with(rest, call.argument_source).judge(state));
+        call.judge_inner(state, rest, call.argument_source);
         if let Some(text) = rest.first().filter(|word| word.text().contains(' ')) {
             call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
         }

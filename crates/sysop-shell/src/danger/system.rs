@@ -1,11 +1,11 @@
 //! Disks, power, processes, accounts, kernel and network: what takes a machine down or locks its people out.
 
-use super::super::lexer::Word;
-use super::super::options::{has_option, is_listed, operands_of, options_of};
-use super::super::read_only::is_read_only;
-use super::super::simple_command::{ArgumentSource, ProgramCall};
-use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
+use crate::lexer::Word;
+use crate::options::{has_option, is_listed, operands_of, options_of};
+use crate::program_call::{ArgumentSource, ProgramCall};
+use crate::read_only::is_read_only;
+use crate::state::State;
 
 pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     disks(state, call, name);
@@ -174,7 +174,7 @@ fn network(state: &mut State, call: &ProgramCall<'_>, name: &str) {
                 opaque(state, call, "acts in another network namespace");
                 if let Some(at) = arguments.iter().position(|word| word.text() == "exec") {
                     let inner = arguments.get(at + 2..).unwrap_or(&[]);
-                    state.with_depth(call.span, |state| call.with(inner, call.argument_source).judge(state));
+                    call.judge_inner(state, inner, call.argument_source);
                 }
             } else if any_word(arguments, &words) {
                 danger(state, call, "changes addresses, routes or links");

@@ -2,10 +2,9 @@
 
 use super::lexer::{Word, is_name};
 use super::options;
-use super::script::{self, ScriptOrigin};
-use super::simple_command::{ProgramCall, Stdin};
+use super::program_call::{ProgramCall, Script, ScriptOrigin, Stdin};
 use super::state::State;
-use crate::policy::RiskClass;
+use crate::risk::RiskClass;
 
 /// Words that the shell never looks up as a program where they are written plainly.
 pub(super) const RESERVED: &[&str] = &[
@@ -31,7 +30,7 @@ pub(super) fn alters_execution(name: &str) -> bool {
 }
 
 /// Looks at one `NAME=value` word.
-pub(super) fn assignment(state: &mut State, script: &script::Script<'_>, word: &Word) {
+pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     state.raise(RiskClass::Changes);
     let span = script.span(word.start, word.end);
     let before = word.value_at.and_then(|at| script.source.get(word.start..at)).unwrap_or(word.text());
@@ -149,7 +148,7 @@ fn alias(state: &mut State, call: &ProgramCall<'_>) {
         state.note(span, RiskClass::Opaque, "makes a command's name mean something else");
         if word.literal().is_some() {
             state.with_depth(span, |state| {
-                script::run(state, value, ScriptOrigin::Embedded(span), &Stdin::Inherited)
+                state.run_script(value, ScriptOrigin::Embedded(span), &Stdin::Inherited)
             });
         }
     }

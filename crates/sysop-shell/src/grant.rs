@@ -1,8 +1,34 @@
 //! What "allow for this session" covers. Never more than one plain command's own kind.
 
+use serde::{Deserialize, Serialize};
+
 use super::lexer::{Lexer, Token};
 use super::{Analysis, interpreter, wrapper};
-use crate::policy::{Grant, RiskClass};
+use crate::risk::RiskClass;
+
+/// What "for this session" allows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// Exactly this command.
+    Exact {
+        /// The command, byte for byte.
+        command: String,
+    },
+    /// Any plain command of this program and subcommand.
+    Program {
+        /// As in `git`.
+        program: String,
+        /// As in `status`; none where the program has no subcommands.
+        subcommand: Option<String>,
+    },
+    /// Any call of this tool (file tools).
+    Tool {
+        /// The tool's name.
+        name: String,
+    },
+}
 
 /// Programs whose first argument says what they do, and the first arguments that do not say enough.
 const WITH_SUBCOMMANDS: &[(&str, &[&str])] = &[

@@ -1,8 +1,8 @@
 //! Input of any size and shape ends, and ends well.
 
-use super::super::{COMMAND_BYTES_MAX, analyse};
 use super::class_of;
-use crate::policy::RiskClass;
+use crate::risk::RiskClass;
+use crate::{COMMAND_BYTES_MAX, analyze};
 
 /// Pieces that nest, chain or open something.
 const PIECES: &[&str] = &[
@@ -72,15 +72,15 @@ fn a_mebibyte_is_refused_unread() {
     for piece in PIECES {
         let command = piece.repeat((1 << 20) / piece.len());
         let (class, why) = class_of(&command);
-        assert_eq!((class, why.as_str()), (RiskClass::Dangerous, "too long to analyse"), "{piece:?}");
+        assert_eq!((class, why.as_str()), (RiskClass::Dangerous, "too long to analyze"), "{piece:?}");
     }
 }
 
 #[test]
-fn the_longest_command_is_analysed() {
+fn the_longest_command_is_analyzed() {
     for piece in PIECES {
         let command = piece.repeat(COMMAND_BYTES_MAX / piece.len());
-        let analysis = analyse(&command);
+        let analysis = analyze(&command);
         assert!(analysis.risk.findings.len() <= 64, "{piece:?}");
         assert!(analysis.invocations.len() <= 2048, "{piece:?}");
     }
@@ -115,7 +115,7 @@ fn closed_nests_are_refused_when_deep() {
 #[test]
 fn many_commands_are_too_complex() {
     let (class, why) = class_of(&"ls;".repeat(3000));
-    assert_eq!((class, why.as_str()), (RiskClass::Dangerous, "too complex to analyse"));
+    assert_eq!((class, why.as_str()), (RiskClass::Dangerous, "too complex to analyze"));
     assert_eq!(class_of(&"ls\n".repeat(1000)).0, RiskClass::ReadOnly);
 }
 
@@ -128,13 +128,13 @@ fn what_is_read_twice_counts_twice() {
     };
     assert_eq!(nested(2, 1).0, RiskClass::Opaque);
     let (class, why) = nested(20, 6_000);
-    assert!(class == RiskClass::Dangerous && why.ends_with("; too complex to analyse"), "{why}");
+    assert!(class == RiskClass::Dangerous && why.ends_with("; too complex to analyze"), "{why}");
 }
 
 #[test]
 fn a_danger_behind_many_findings_is_kept() {
     let command = format!("{} rm -rf /", "sudo true; ".repeat(200));
-    let analysis = analyse(&command);
+    let analysis = analyze(&command);
     assert_eq!(analysis.risk.class, RiskClass::Dangerous);
     assert!(analysis.risk.findings.iter().any(|finding| finding.why == "recursive delete"));
 }

@@ -2,10 +2,9 @@
 
 use super::lexer::Word;
 use super::options;
-use super::script::{self, ScriptOrigin};
-use super::simple_command::{ProgramCall, Stdin};
+use super::program_call::{ProgramCall, ScriptOrigin, Stdin};
 use super::state::State;
-use crate::policy::RiskClass;
+use crate::risk::RiskClass;
 
 const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "mksh", "ksh93", "ash", "yash", "rbash", "fish", "csh", "tcsh",
@@ -170,7 +169,7 @@ fn standard_input(state: &mut State, call: &ProgramCall<'_>) {
         Stdin::Text { text, span } => {
             let (text, span) = (text.clone(), *span);
             state.with_depth(span, |state| {
-                script::run(state, &text, ScriptOrigin::Embedded(span), &Stdin::Inherited)
+                state.run_script(&text, ScriptOrigin::Embedded(span), &Stdin::Inherited)
             });
             "a shell runs the text it is fed"
         }

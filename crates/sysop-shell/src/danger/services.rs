@@ -1,10 +1,10 @@
 //! Services, containers, clusters, clouds and packages.
 
-use super::super::lexer::Word;
-use super::super::options::{StopPoint, has_option, is_listed, operands_of, parse, values_of};
-use super::super::simple_command::ProgramCall;
-use super::super::state::State;
 use super::{any_word, danger, nth, opaque};
+use crate::lexer::Word;
+use crate::options::{StopPoint, has_option, is_listed, operands_of, parse, values_of};
+use crate::program_call::ProgramCall;
+use crate::state::State;
 
 /// Units without which nobody gets in, or the machine does not hold together.
 const VITAL: &str = "ssh sshd network networking networkmanager systemd-networkd systemd-resolved wpa_supplicant \
@@ -175,7 +175,7 @@ fn inside(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
             }
             let inner = arguments.get(parsed.first_operand + 1..).unwrap_or(&[]);
             if !inner.is_empty() {
-                state.with_depth(call.span, |state| call.with(inner, call.argument_source).judge(state));
+                call.judge_inner(state, inner, call.argument_source);
             }
         }
         None => opaque(state, call, "runs a command behind options that are not understood"),
@@ -197,9 +197,7 @@ fn cluster(state: &mut State, call: &ProgramCall<'_>) {
         let inner =
             arguments.iter().position(|word| word.text() == "--").and_then(|at| arguments.get(at + 1..));
         match inner {
-            Some(inner) if !inner.is_empty() => {
-                state.with_depth(call.span, |state| call.with(inner, call.argument_source).judge(state))
-            }
+            Some(inner) if !inner.is_empty() => call.judge_inner(state, inner, call.argument_source),
             Some(_) | None => opaque(state, call, "runs a command in a cluster"),
         }
     }

@@ -1,11 +1,11 @@
 //! Remote shells, databases, downloads, build tools: what hands text or control to something else.
 
-use super::super::lexer::Word;
-use super::super::options::{StopPoint, has_option, options_of, parse, values_of};
-use super::super::read_only::is_read_only;
-use super::super::simple_command::{ProgramCall, Stdin, write_target};
-use super::super::state::State;
-use super::{any_word, danger, nth, opaque};
+use super::{any_word, danger, nth, opaque, write_target};
+use crate::lexer::Word;
+use crate::options::{StopPoint, has_option, options_of, parse, values_of};
+use crate::program_call::{ProgramCall, Stdin};
+use crate::read_only::is_read_only;
+use crate::state::State;
 
 pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();

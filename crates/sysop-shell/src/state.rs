@@ -2,7 +2,7 @@
 
 use super::lexer::Word;
 use super::{Analysis, Invocation};
-use crate::policy::{Finding, Risk, RiskClass};
+use crate::risk::{Finding, Risk, RiskClass};
 
 /// Most findings kept; the class still counts those beyond.
 const FINDINGS_MAX: usize = 64;
@@ -106,7 +106,7 @@ impl State {
             return;
         }
         if self.depth >= DEPTH_MAX {
-            self.note(span, RiskClass::Dangerous, "nested too deep to analyse");
+            self.note(span, RiskClass::Dangerous, "nested too deep to analyze");
             return;
         }
         self.depth += 1;
@@ -137,7 +137,7 @@ impl State {
             self.steps <= STEPS_MAX && self.words <= WORDS_MAX && self.script_bytes <= SCRIPT_BYTES_MAX;
         if !within && !self.exhausted {
             self.exhausted = true;
-            self.note(span, RiskClass::Dangerous, "too complex to analyse");
+            self.note(span, RiskClass::Dangerous, "too complex to analyze");
         }
         within
     }

@@ -1,61 +1,26 @@
-//! Walks the grammar's tree of a script and hands each simple command to [`super::call`].
+//! Walks the grammar's tree of a script and hands each simple command to [`super::simple_command`].
 //!
 //! Every kind of node is named here; one that is not, and every gap between nodes that is not blank, means that the
 //! script cannot be parsed.
 
-use std::borrow::Cow;
-use std::ops::ControlFlow;
-
-use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+use tree_sitter::Node;
 
 use super::expansion;
 use super::lexer::{Extent, Lexer, Mismatch, RedirectOperator, Token, Word};
-use super::simple_command::{SimpleCommand, Stdin};
-use super::state::{Span, State};
-use crate::policy::RiskClass;
+use super::program_call::{Script, ScriptOrigin, Stdin};
+use super::simple_command::SimpleCommand;
+use super::state::State;
+use super::syntax_tree::{each_below, parse};
+use crate::risk::RiskClass;
 
 /// Most `|`, and most array openings, in one script: the grammar's recovery from errors is quadratic in them.
 const CHAIN_MAX: usize = 400;
-/// Most reports of progress from the parser, each some hundred steps, before it is stopped.
-const PROGRESS_MAX: usize = 8192;
 /// Longest delimiter of a here-document, in bytes.
 const DELIMITER_BYTES_MAX: usize = 64;
 
 const UNPARSED: &str = "cannot be parsed";
 
-/// Where a script stands in the command that was given.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum ScriptOrigin {
-    TopLevel,
-    /// Inside a word: what is found is reported there.
-    Embedded(Span),
-}
-
-/// A script's text.
-#[derive(Debug)]
-pub(super) struct Script<'s> {
-    pub(super) source: &'s str,
-    origin: ScriptOrigin,
-}
-
-impl Script<'_> {
-    pub(super) fn span(&self, start: usize, end: usize) -> Span {
-        match self.origin {
-            ScriptOrigin::TopLevel => (start, end),
-            ScriptOrigin::Embedded(span) => span,
-        }
-    }
-
-    pub(super) fn span_of(&self, node: Node<'_>) -> Span {
-        self.span(node.start_byte(), node.end_byte())
-    }
-
-    fn text(&self, node: Node<'_>) -> &str {
-        self.source.get(node.byte_range()).unwrap_or("")
-    }
-}
-
-/// Analyses a script.
+/// Analyzes a script.
 pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: &Stdin) {
     let script = Script { source, origin };
     let whole = script.span(0, source.len());
@@ -63,7 +28,7 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
         return;
     }
     if source.matches('|').count() > CHAIN_MAX || source.matches("=(").count() > CHAIN_MAX {
-        state.note(whole, RiskClass::Dangerous, "too complex to analyse");
+        state.note(whole, RiskClass::Dangerous, "too complex to analyze");
         return;
     }
     if longest_delimiter(source) > DELIMITER_BYTES_MAX || source.contains('\0') {
@@ -81,36 +46,6 @@ fn longest_delimiter(source: &str) -> usize {
         rest.trim_start_matches(['-', ' ', '\t']).find(char::is_whitespace).unwrap_or(rest.len())
     };
     source.match_indices("<<").map(|(at, _)| length(source.get(at + 2..).unwrap_or(""))).max().unwrap_or(0)
-}
-
-/// Parses, and gives up at the first error or after too much work.
-/// The tree of a script, unless that would take too long.
-pub(super) fn parse(source: &str) -> Option<Tree> {
-    let mut parser = Parser::new();
-    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let masked = masked(source);
-    let bytes = masked.as_ref();
-    let mut reports = 0;
-    let mut watch = |progress: &ParseState| {
-        reports += 1;
-        if reports > PROGRESS_MAX || progress.has_error() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
-    let options = ParseOptions::new().progress_callback(&mut watch);
-    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
-}
-
-/// The text with each byte of a character beyond ASCII as a letter, which is what it is to a shell. The grammar's
-/// scanner looks characters up in the C library's table of 256 (`isdigit` in tree-sitter-bash 0.25.1) and reads
-/// beyond its end for others. Every offset stays as it is.
-fn masked(source: &str) -> Cow<'_, [u8]> {
-    if source.is_ascii() {
-        return Cow::Borrowed(source.as_bytes());
-    }
-    source.bytes().map(|byte| if byte.is_ascii() { byte } else { b'u' }).collect()
 }
 
 /// A disagreement, or a form that is not known.
@@ -439,27 +374,6 @@ fn calls_function(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
         !found
     });
     found
-}
-
-/// Visits every node below, without recursion; `enter` tells whether to go below that one too.
-pub(super) fn each_below<'t>(node: Node<'t>, enter: &mut impl FnMut(Node<'t>) -> bool) {
-    let mut cursor = node.walk();
-    if !cursor.goto_first_child() {
-        return;
-    }
-    let mut depth = 1;
-    loop {
-        if enter(cursor.node()) && cursor.goto_first_child() {
-            depth += 1;
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if depth == 1 || !cursor.goto_parent() {
-                return;
-            }
-            depth -= 1;
-        }
-    }
 }
 
 /// A statement with redirections: they belong to its last simple command.

@@ -6,12 +6,12 @@ mod forms;
 mod grants;
 mod properties;
 
-use super::analyse;
-use crate::policy::RiskClass;
+use super::analyze;
+use crate::risk::RiskClass;
 
 /// The class of a command, and a text that says why.
 fn class_of(command: &str) -> (RiskClass, String) {
-    let analysis = analyse(command);
+    let analysis = analyze(command);
     let why =
         analysis.risk.findings.iter().map(|finding| finding.why.as_str()).collect::<Vec<_>>().join("; ");
     (analysis.risk.class, why)

@@ -8,8 +8,8 @@ use proptest::prelude::{
 };
 use proptest::sample::select;
 
-use super::super::{Analysis, analyse, covers, grant_for};
-use crate::policy::RiskClass;
+use crate::risk::RiskClass;
+use crate::{Analysis, analyze, covers, grant_for};
 
 /// Commands that are dangerous by themselves, without quotes in them.
 const DANGEROUS: &[&str] = &[
@@ -128,40 +128,40 @@ proptest! {
 
     #[test]
     fn wrapping_keeps_danger(command in wrapped()) {
-        let analysis = analyse(&command);
+        let analysis = analyze(&command);
         prop_assert_eq!(analysis.risk.class, RiskClass::Dangerous, "{}", command);
     }
 
     #[test]
     fn quoting_keeps_danger(command in disguised()) {
-        let analysis = analyse(&command);
+        let analysis = analyze(&command);
         prop_assert_eq!(analysis.risk.class, RiskClass::Dangerous, "{}", command);
     }
 
     #[test]
-    fn shell_soup_is_analysed(command in soup()) {
-        prop_assert!(is_sound(&command, &analyse(&command)), "{:?}", command);
+    fn shell_soup_is_analyzed(command in soup()) {
+        prop_assert!(is_sound(&command, &analyze(&command)), "{:?}", command);
     }
 
     #[test]
-    fn any_text_is_analysed(command in any::<String>()) {
-        prop_assert!(is_sound(&command, &analyse(&command)), "{:?}", command);
+    fn any_text_is_analyzed(command in any::<String>()) {
+        prop_assert!(is_sound(&command, &analyze(&command)), "{:?}", command);
     }
 
     #[test]
     fn an_added_command_never_lowers_the_class(command in soup(), added in prop_oneof![Just("touch x"), Just("ls")]) {
-        let alone = analyse(added).risk.class;
-        let both = analyse(&format!("{added}\n{command}")).risk.class;
+        let alone = analyze(added).risk.class;
+        let both = analyze(&format!("{added}\n{command}")).risk.class;
         prop_assert!(both >= alone, "{:?}", command);
     }
 }
 
 #[test]
-fn arbitrary_bytes_are_analysed() {
+fn arbitrary_bytes_are_analyzed() {
     arbtest::arbtest(|unstructured| {
         let bytes: Vec<u8> = unstructured.arbitrary()?;
         let command = String::from_utf8_lossy(&bytes);
-        assert!(is_sound(&command, &analyse(&command)), "{command:?}");
+        assert!(is_sound(&command, &analyze(&command)), "{command:?}");
         Ok(())
     })
     .budget_ms(500);
@@ -169,14 +169,14 @@ fn arbitrary_bytes_are_analysed() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test reads its corpus")]
-fn kept_inputs_are_analysed() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/shell/inputs");
+fn kept_inputs_are_analyzed() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/inputs");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).expect("the folder of kept inputs") {
         let path = entry.expect("an entry").path();
         let bytes = std::fs::read(&path).expect("a readable file");
         let command = String::from_utf8_lossy(&bytes);
-        assert!(is_sound(&command, &analyse(&command)), "{}", path.display());
+        assert!(is_sound(&command, &analyze(&command)), "{}", path.display());
         seen += 1;
     }
     assert!(seen >= 10);

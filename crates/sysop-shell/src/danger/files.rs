@@ -1,12 +1,12 @@
 //! Programs that delete, overwrite or reassign files.
 
-use super::super::lexer::{UNKNOWN, Word};
-use super::super::options::{has_option, operands_of, values_of};
-use super::super::path;
-use super::super::simple_command::{ArgumentSource, ProgramCall, write_target};
-use super::super::state::State;
-use super::{danger, opaque, resolved};
-use crate::policy::RiskClass;
+use super::{danger, opaque, resolved, write_target};
+use crate::lexer::{UNKNOWN, Word};
+use crate::options::{has_option, operands_of, values_of};
+use crate::path;
+use crate::program_call::{ArgumentSource, ProgramCall};
+use crate::risk::RiskClass;
+use crate::state::State;
 
 pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     match name {
@@ -192,7 +192,7 @@ fn sed(state: &mut State, call: &ProgramCall<'_>) {
 
 fn unread_script(state: &mut State, call: &ProgramCall<'_>, scripts: &[&str]) {
     let from_file = has_option(call.arguments(), "f", &["file"]);
-    if from_file || !super::super::sed::only_edits_stream(&scripts.join("\n")) {
+    if from_file || !crate::sed::only_edits_stream(&scripts.join("\n")) {
         opaque(state, call, "a script that may run commands or write files");
     }
 }
@@ -228,7 +228,7 @@ fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     if inner.is_empty() {
         opaque(state, call, "runs a program that is not written out");
     } else {
-        state.with_depth(call.span, |state| call.with(inner, Some(ArgumentSource::FoundFiles)).judge(state));
+        call.judge_inner(state, inner, Some(ArgumentSource::FoundFiles));
     }
     length
 }

@@ -1,11 +1,11 @@
 //! The committed tables of commands, each line judged.
 
 use super::class_of;
-use crate::policy::RiskClass;
+use crate::risk::RiskClass;
 
-const BYPASSES: &str = include_str!("../../../tests/corpora/shell/bypasses.txt");
-const EVERYDAY: &str = include_str!("../../../tests/corpora/shell/everyday.txt");
-const DANGEROUS: &str = include_str!("../../../tests/corpora/shell/dangerous.txt");
+const BYPASSES: &str = include_str!("../../tests/corpora/bypasses.txt");
+const EVERYDAY: &str = include_str!("../../tests/corpora/everyday.txt");
+const DANGEROUS: &str = include_str!("../../tests/corpora/dangerous.txt");
 
 fn lines(table: &str) -> impl Iterator<Item = String> {
     table

@@ -1,0 +1,145 @@
+//! Tells what a shell command line would do, given only its text.
+//!
+//! # The problem
+//! A program that lets a model (or anybody else) propose commands has to decide which of them may run without a person
+//! being asked. `ls -l` may, `rm -rf ~` may not, and most of what matters is in between: `sudo -u x ls`,
+//! `find . -exec rm {} +`, `FOO=$(curl …) make`. The decision is made before anything runs, on a machine that this code
+//! does not see: only the text is known.
+//!
+//! # The design
+//! [`analyze`] takes a command line of a POSIX shell or bash to an [`Analysis`]: a [`RiskClass`], the [`Finding`]s that
+//! led to it, each with its place in the text, and the simple commands in it.
+//!
+//! 1. `syntax_tree` parses the text with the grammar of tree-sitter-bash, within bounds; `script` walks the tree. Every
+//!    kind of node is named there; an unknown one makes the command [`RiskClass::Dangerous`].
+//! 2. `lexer` reads the words of each simple command a second time, by the rules of POSIX. Where the two readings
+//!    disagree on the end of a word, a command or an expansion, the command counts as one that cannot be parsed.
+//! 3. `simple_command` judges assignments, redirections and the program. `wrapper` takes off what only starts another
+//!    program (`sudo`, `env`, `xargs`), `interpreter` and `builtin` handle what runs text, `danger` is a deny-list for
+//!    warnings. Text that a shell would run (`sh -c '…'`) is analyzed as a script of its own.
+//! 4. `read_only` is an allow-list of programs, subcommands and options. Only a command whose every part is on it is
+//!    [`RiskClass::ReadOnly`].
+//!
+//! [`grant_for`] and [`covers`] say what a person's "allow this for the session" stands for. [`highlight`] gives the
+//! parts of a command for display in colors.
+//!
+//! ```
+//! use sysop_shell::{RiskClass, analyze};
+//!
+//! assert_eq!(analyze("df -h | sort -k 5").risk.class, RiskClass::ReadOnly);
+//! assert_eq!(analyze("sudo systemctl restart nginx").risk.class, RiskClass::Changes);
+//! assert_eq!(analyze("eval \"$x\"").risk.class, RiskClass::Opaque);
+//!
+//! let risk = analyze("cd /tmp && rm -rf /etc").risk;
+//! assert_eq!(risk.class, RiskClass::Dangerous);
+//! assert!(risk.findings.iter().all(|finding| finding.end <= "cd /tmp && rm -rf /etc".len()));
+//! ```
+//!
+//! # Rejected
+//! - Patterns over the text. Quoting, escapes and expansions give every command countless spellings; a pattern sees one.
+//! - One parser. The grammar recovers from errors and differs from bash in corners; a lexer alone does not know where a
+//!   substitution ends. What both read alike is what bash reads.
+//! - A deny-list as the decision. It is never complete, so that it may only add a warning.
+//! - Running the command in a dry mode or a sandbox. Its effect would depend on the machine, and few programs have one.
+//!
+//! # Invariants
+//! - Never read-only by mistake: what is not understood is opaque or dangerous. The tables in `tests/corpora` hold
+//!   disguises that have to stay recognized.
+//! - Bounded: the length of a command, the depth, the number of commands and words, and the work of the parser have
+//!   limits; past one of them the command is dangerous. No input makes it panic.
+//! - Pure: it runs, opens and resolves nothing, and the same text always gives the same result.
+//!
+//! The result is advice for a policy and no sandbox: aliases, functions and the `PATH` of the shell that runs the command
+//! are unknown here.
+#![warn(missing_docs)]
+
+mod builtin;
+mod danger;
+mod expansion;
+mod grant;
+mod highlight;
+mod interpreter;
+mod lexer;
+mod options;
+mod path;
+mod program_call;
+mod read_only;
+mod risk;
+mod script;
+mod sed;
+mod simple_command;
+mod state;
+mod syntax_tree;
+mod wrapper;
+
+#[cfg(test)]
+mod tests;
+
+use program_call::{ScriptOrigin, Stdin};
+use state::State;
+
+pub use grant::{Grant, covers, grant_for};
+pub use highlight::{HighlightKind, highlight};
+pub use risk::{Finding, Risk, RiskClass};
+
+/// Longest command that is looked at, in bytes; a longer one is dangerous unread.
+pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
+
+/// What is known of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Analysis {
+    /// How much it can do, and why.
+    pub risk: Risk,
+    /// Each simple command in it, wrappers unwrapped (`sudo -u x ls` gives `sudo …` and `ls`).
+    pub invocations: Vec<Invocation>,
+}
+
+/// One simple command: its words after quote removal, where all are literal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// Program and arguments; a word that the shell would expand (variable, substitution, glob, braces) is `None`.
+    pub words: Vec<Option<String>>,
+}
+
+/// Analyzes a command line of a POSIX shell or bash.
+pub fn analyze(command: &str) -> Analysis {
+    let mut state = State::default();
+    let whole = (0, command.len());
+    if command.len() > COMMAND_BYTES_MAX {
+        state.note(whole, RiskClass::Dangerous, "too long to analyze");
+    } else if let Some((at, hidden)) = command.char_indices().find(|(_, c)| is_hidden(*c)) {
+        state.note(
+            (at, at + hidden.len_utf8()),
+            RiskClass::Dangerous,
+            "holds control or invisible characters",
+        );
+    } else {
+        state.run_script(command, ScriptOrigin::TopLevel, &Stdin::Inherited);
+    }
+    state.into_analysis()
+}
+
+impl State {
+    /// Analyzes a script: the command itself, or one that a program in it runs. Defined above the rules, which call it, so
+    /// that none of them depends on the module that calls them.
+    fn run_script(&mut self, source: &str, origin: ScriptOrigin, input: &Stdin) {
+        script::run(self, source, origin, input);
+    }
+}
+
+/// Characters that make a command look like something else than it is: controls, direction marks, zero width.
+fn is_hidden(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' => {
+            true
+        }
+        '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' => true,
+        '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' => true,
+        '\u{e0000}'..='\u{e0fff}' => true,
+        other => other.is_control() || (other.is_whitespace() && other != ' '),
+    }
+}

@@ -1,0 +1,122 @@
+//! A call of a program as it stands in a script: the vocabulary of all rules.
+//!
+//! [`ProgramCall::judge`], the way back into the rules for the program that a program runs, is in
+//! [`super::simple_command`].
+
+use tree_sitter::Node;
+
+use super::lexer::Word;
+use super::state::{Span, State};
+use crate::risk::RiskClass;
+
+/// Where a script stands in the command that was given.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ScriptOrigin {
+    TopLevel,
+    /// Inside a word: what is found is reported there.
+    Embedded(Span),
+}
+
+/// A script's text.
+#[derive(Debug)]
+pub(super) struct Script<'s> {
+    pub(super) source: &'s str,
+    pub(super) origin: ScriptOrigin,
+}
+
+impl Script<'_> {
+    pub(super) fn span(&self, start: usize, end: usize) -> Span {
+        match self.origin {
+            ScriptOrigin::TopLevel => (start, end),
+            ScriptOrigin::Embedded(span) => span,
+        }
+    }
+
+    pub(super) fn span_of(&self, node: Node<'_>) -> Span {
+        self.span(node.start_byte(), node.end_byte())
+    }
+
+    pub(super) fn text(&self, node: Node<'_>) -> &str {
+        self.source.get(node.byte_range()).unwrap_or("")
+    }
+}
+
+/// What a command finds on its standard input, as far as can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stdin {
+    /// Whatever the whole command has.
+    Inherited,
+    /// A pipe or a file.
+    Unknown,
+    /// Text that stands in the command.
+    Text { text: String, span: Span },
+}
+
+/// Where arguments come from that are not written in the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ArgumentSource {
+    /// Words read from input (`xargs`).
+    Stdin,
+    /// Files found (`find -exec`).
+    FoundFiles,
+}
+
+/// A program and its arguments.
+#[derive(Debug)]
+pub(super) struct ProgramCall<'a> {
+    pub(super) script: &'a Script<'a>,
+    pub(super) words: &'a [Word],
+    pub(super) span: Span,
+    pub(super) input: &'a Stdin,
+    pub(super) argument_source: Option<ArgumentSource>,
+}
+
+impl<'a> ProgramCall<'a> {
+    pub(super) fn arguments(&self) -> &'a [Word] {
+        self.words.get(1..).unwrap_or(&[])
+    }
+
+    pub(super) fn span_of(&self, word: &Word) -> Span {
+        self.script.span(word.start, word.end)
+    }
+
+    pub(super) fn span_of_program(&self) -> Span {
+        self.words.first().map_or(self.span, |word| self.span_of(word))
+    }
+
+    /// The same command line, for the program that this one starts.
+    pub(super) fn with(&self, words: &'a [Word], argument_source: Option<ArgumentSource>) -> ProgramCall<'a> {
+        let span = match (words.first(), words.last()) {
+            (Some(first), Some(last)) => self.script.span(first.start, last.end),
+            (None, _) | (_, None) => self.span,
+        };
+        ProgramCall { script: self.script, words, span, input: self.input, argument_source }
+    }
+
+    /// Judges the program that this one starts.
+    pub(super) fn judge_inner(
+        &self,
+        state: &mut State,
+        words: &[Word],
+        argument_source: Option<ArgumentSource>,
+    ) {
+        state.with_depth(self.span, |state| self.with(words, argument_source).judge(state));
+    }
+
+    /// Analyzes words, joined by spaces, as a script of their own.
+    pub(super) fn run_joined(&self, state: &mut State, words: &[Word], input: Stdin) {
+        let (Some(first), Some(last)) = (words.first(), words.last()) else { return };
+        let span = self.script.span(first.start, last.end);
+        if words.iter().any(|word| word.expands || word.brace) {
+            state.note(span, RiskClass::Opaque, "a command that is not written out");
+            return;
+        }
+        let text: Vec<&str> = words.iter().map(Word::text).collect();
+        self.run_text(state, &text.join(" "), span, input);
+    }
+
+    /// Analyzes text as a script of its own.
+    pub(super) fn run_text(&self, state: &mut State, text: &str, span: Span, input: Stdin) {
+        state.with_depth(span, |state| state.run_script(text, ScriptOrigin::Embedded(span), &input));
+    }
+}

@@ -1,0 +1,43 @@
+//! The result for a reader: how much a command can do, and which part of it says so.
+
+use serde::{Deserialize, Serialize};
+
+/// How much a command can do, from least to most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RiskClass {
+    /// Known to look only.
+    ReadOnly,
+    /// Changes something, in a way that can be read off it.
+    #[default]
+    Changes,
+    /// Does what cannot be read off it: `eval`, a sourced file, a program given to an interpreter.
+    Opaque,
+    /// Matches a dangerous pattern, or destroys, or cannot be parsed.
+    Dangerous,
+}
+
+/// What is known of a call's risk, to be shown with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Risk {
+    /// The worst of it.
+    pub class: RiskClass,
+    /// Each thing found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// One part of a command and what is to be said of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Finding {
+    /// First byte in the command.
+    pub start: usize,
+    /// Byte after the last.
+    pub end: usize,
+    /// How bad it is.
+    pub class: RiskClass,
+    /// Why, in a few words: `recursive delete`, `writes to a block device`.
+    pub why: String,
+}

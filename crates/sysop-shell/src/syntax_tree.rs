@@ -1,0 +1,59 @@
+//! The bash grammar: parses a script within bounds, and walks the tree.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+
+/// Most reports of progress from the parser, each some hundred steps, before it is stopped.
+const PROGRESS_MAX: usize = 8192;
+
+/// Parses a script; `None` where that would take too long. The parser stops at the first error.
+pub(super) fn parse(source: &str) -> Option<Tree> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    let masked = masked(source);
+    let bytes = masked.as_ref();
+    let mut reports = 0;
+    let mut watch = |progress: &ParseState| {
+        reports += 1;
+        if reports > PROGRESS_MAX || progress.has_error() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let options = ParseOptions::new().progress_callback(&mut watch);
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
+}
+
+/// The text with each byte of a character beyond ASCII as a letter, which is what it is to a shell. The grammar's
+/// scanner looks characters up in the C library's table of 256 (`isdigit` in tree-sitter-bash 0.25.1) and reads
+/// beyond its end for others. Every offset stays as it is.
+fn masked(source: &str) -> Cow<'_, [u8]> {
+    if source.is_ascii() {
+        return Cow::Borrowed(source.as_bytes());
+    }
+    source.bytes().map(|byte| if byte.is_ascii() { byte } else { b'u' }).collect()
+}
+
+/// Visits every node below, without recursion; `enter` tells whether to go below that one too.
+pub(super) fn each_below<'t>(node: Node<'t>, enter: &mut impl FnMut(Node<'t>) -> bool) {
+    let mut cursor = node.walk();
+    if !cursor.goto_first_child() {
+        return;
+    }
+    let mut depth = 1;
+    loop {
+        if enter(cursor.node()) && cursor.goto_first_child() {
+            depth += 1;
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if depth == 1 || !cursor.goto_parent() {
+                return;
+            }
+            depth -= 1;
+        }
+    }
+}
