@@ -12,7 +12,7 @@ use sysop_core::event::Update;
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_driver::frontend::{
     AttachedSession, NamedItem, Routine, SessionHandle, SessionSelector, SessionService,
 };

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 use crate::outcome::Outcome;
 use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::question::{Question, QuestionId};
-use crate::session::SessionSpec;
+use crate::spec::SessionSpec;
 use crate::tagged::{self, InternallyTagged};
 use crate::tool::ClientTools;
 

@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod policy;
 pub mod question;
 pub mod session;
+pub mod spec;
 pub mod style;
 mod tagged;
 pub mod text;

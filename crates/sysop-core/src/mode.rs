@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::session::SessionSpec;
+use crate::spec::SessionSpec;
 use crate::tool::ToolEffect;
 
 /// The temperature of a plain chat, where the config says none (juni-cli's).

@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::state::{Phase, State, Work};
@@ -22,11 +21,12 @@ use crate::event::{
     ToolLocation,
 };
 use crate::id::{CallId, StepId, TurnId};
-use crate::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
+use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{ApprovalMode, Policy, Verdict};
-use crate::tool::{ClientTools, ToolEffect, ToolSpec};
+use crate::policy::{Policy, Verdict};
+use crate::spec::SessionSpec;
+use crate::tool::{ClientTools, ToolEffect};
 
 /// How long a tool may take to stop before its call is given up as `unknown`.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -36,40 +36,6 @@ pub const QUEUED_PROMPTS_MAX: usize = 32;
 pub const UNDO_TOOL: &str = "undo";
 /// Who is named where nobody could answer an approval any more.
 const BY_SYSOP: &str = "sysop";
-
-/// How a session works; logged as its first event, so that a replay needs nothing else.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SessionSpec {
-    /// The model to ask.
-    pub model: ModelRef,
-    /// The system prompt.
-    pub system: String,
-    /// The tools on offer.
-    pub tools: Vec<ToolSpec>,
-    /// How much runs without a person.
-    pub approve: ApprovalMode,
-    /// Regular expressions of dangerous commands.
-    pub dangerous_patterns: Vec<String>,
-    /// Regular expressions of commands that never run.
-    #[serde(default)]
-    pub deny: Vec<String>,
-    /// The most model calls in one turn.
-    pub max_iterations: u32,
-    /// How many of the newest messages are sent.
-    pub max_history_messages: usize,
-    /// The most tokens of one reply, where the config says so.
-    #[serde(default)]
-    pub max_output_tokens: Option<u32>,
-    /// The sampling temperature, where the config says one; in every mode.
-    #[serde(default)]
-    pub temperature: Option<f32>,
-    /// Where its tools run: `local` or an ssh destination. For people.
-    pub host: String,
-    /// The root of its file tools on that host. For people.
-    pub root: String,
-    /// The name of its tool profile. For people.
-    pub profile: String,
-}
 
 /// A log does not begin with `SessionOpened`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

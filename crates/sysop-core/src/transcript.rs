@@ -15,7 +15,7 @@ use crate::message::{Arguments, Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Risk};
 use crate::question::Question;
-use crate::session::SessionSpec;
+use crate::spec::SessionSpec;
 use crate::tool::ClientTools;
 use crate::ui_text;
 

@@ -15,7 +15,8 @@ use std::time::Duration;
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::question::QuestionId;
-use sysop_core::session::{Session, SessionSpec};
+use sysop_core::session::Session;
+use sysop_core::spec::SessionSpec;
 use tokio_util::task::TaskTracker;
 
 use crate::cluster::lease::ClusterLease;

@@ -9,7 +9,7 @@ use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::question::QuestionId;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 
 use crate::Handle;
 use crate::port::SessionSummary;

@@ -12,7 +12,7 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_driver::port::{Store, StoreError};
 use sysop_store::{PostgresStore, SqliteStore};
 

@@ -27,7 +27,7 @@ use sysop_core::event::{ConfigChange, Delta, Event, Input, Logged, StopReason, U
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::policy::{Policy, Risk, RiskClass};
 use sysop_core::question::{Question, QuestionId};
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{
     Backfill, Decider, Item, ItemBody, ItemId, PlanState, SessionPhase, Transcript,
 };

@@ -18,7 +18,7 @@ use sysop_core::id::{Seq, StepId, Timestamp};
 use sysop_core::message::{ModelFailure, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::Risk;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolSpec};
 
 use crate::server_message::{

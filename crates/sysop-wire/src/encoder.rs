@@ -7,7 +7,7 @@ use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::message::{Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::Outcome;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 
 use crate::client_message::DecisionKind;
 use crate::server_message::{

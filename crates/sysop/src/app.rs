@@ -12,7 +12,7 @@ use sysop_core::catalog::Profile;
 use sysop_core::event::{ConfigChange, Event, Input};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::message::{ModelRef, ModelRequest};
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::frontend::AttachedSession;
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::message::{HistoryMessage, Message, Reply, ToolCall, ToolResult};
 use crate::mode::CHAT_PROMPT;
-use crate::session::SessionSpec;
+use crate::spec::SessionSpec;
 
 /// What a model is told that calls a tool all the same.
 pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without tools. Answer in words, and write each \

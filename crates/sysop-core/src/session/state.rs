@@ -9,7 +9,7 @@ use crate::message::{Arguments, ToolCall, ToolResult};
 use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome};
 use crate::policy::Grant;
-use crate::session::SessionSpec;
+use crate::spec::SessionSpec;
 use crate::tool::ClientTools;
 
 /// How many turns can be undone, newest first.

@@ -11,7 +11,7 @@ use crate::message::{
     Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
 use crate::mode::SamplingDefaults;
-use crate::session::SessionSpec;
+use crate::spec::SessionSpec;
 use crate::text_protocol::{self, ParsedReply};
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 

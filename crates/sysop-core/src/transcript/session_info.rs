@@ -3,7 +3,7 @@
 use crate::message::ModelRef;
 use crate::mode::Mode;
 use crate::policy::ApprovalMode;
-use crate::session::SessionSpec;
+use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// Where tools run that a client lends, in words.

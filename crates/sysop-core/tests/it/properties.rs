@@ -183,7 +183,7 @@ proptest! {
         let start = command.find(matching).expect("it is there");
         let marked = risk.findings.iter().any(|f| f.start <= start && start < f.end && f.class == RiskClass::Dangerous);
         prop_assert!(marked, "{:?}", risk);
-        let mut world = World::new(sysop_core::session::SessionSpec { dangerous_patterns: patterns.to_vec(), ..spec(ApprovalMode::Auto) });
+        let mut world = World::new(sysop_core::spec::SessionSpec { dangerous_patterns: patterns.to_vec(), ..spec(ApprovalMode::Auto) });
         world.prompt("go").reply(calls(vec![bash("b", &command)]));
         let asked = matches!(world.last.events.last(), Some(Event::ApprovalAsked { risk, .. }) if risk.class == RiskClass::Dangerous);
         prop_assert!(asked, "auto mode asks: {}", world.lines());

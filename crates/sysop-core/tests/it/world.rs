@@ -13,7 +13,8 @@ use sysop_core::message::{
 use sysop_core::mode::{CHAT_PROMPT, Mode};
 use sysop_core::outcome::{FileChange, Outcome};
 use sysop_core::policy::{ApprovalMode, Grant, Policy, Verdict};
-use sysop_core::session::{Activity, Session, SessionSpec};
+use sysop_core::session::{Activity, Session};
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 #[derive(Clone)]

@@ -22,7 +22,7 @@ use sysop_core::message::{
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionKind;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{
     CancellationToken, Clock, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,

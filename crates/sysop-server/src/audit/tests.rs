@@ -11,7 +11,7 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{Arguments, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store};
 use sysop_driver::{Driver, Handle, Ports, Runtime, Updates, system_clock};

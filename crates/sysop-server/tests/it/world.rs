@@ -19,7 +19,7 @@ use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelReq
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionKind;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,

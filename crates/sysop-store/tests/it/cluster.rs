@@ -11,7 +11,7 @@ use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::{Message, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::cluster::{AcquireOutcome, Cluster, ForwardedInput, Lease};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store, StoreError};

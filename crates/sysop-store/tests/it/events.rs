@@ -17,7 +17,7 @@ use sysop_core::message::{
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Finding, Grant, Risk, RiskClass};
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// A session's name.

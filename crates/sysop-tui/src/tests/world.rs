@@ -15,7 +15,8 @@ use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply,
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{Question, QuestionId, QuestionKind};
-use sysop_core::session::{Session, SessionSpec};
+use sysop_core::session::Session;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::frontend::NamedItem;
 use sysop_driver::prompter::PromptReply;

@@ -19,7 +19,7 @@ use sysop_core::event::{Delta, Event, Logged, Origin, Update};
 use sysop_core::id::{CallId, Seq, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::Transcript;
 
 use super::cells::TextRow;

@@ -10,7 +10,7 @@ use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply,
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Finding, Grant, Risk, RiskClass};
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::style::STYLE_CHANGES_MAX;
 use sysop_core::text::split_styles;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};

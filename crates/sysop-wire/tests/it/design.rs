@@ -5,7 +5,7 @@ use sysop_core::event::{Event, Logged, Origin, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, ModelRef, ToolCall};
 use sysop_core::policy::ApprovalMode;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_wire::{ClientMessage, Encoder, ServerMessage};
 
 fn keys(value: &Value) -> Vec<&str> {

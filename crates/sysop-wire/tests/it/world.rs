@@ -11,7 +11,8 @@ use sysop_core::mode::Mode;
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{Question, QuestionId, QuestionKind};
-use sysop_core::session::{Session, SessionSpec};
+use sysop_core::session::Session;
+use sysop_core::spec::SessionSpec;
 use sysop_core::style::TextStyle;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 

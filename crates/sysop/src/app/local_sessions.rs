@@ -14,7 +14,7 @@ use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster as _;
 use sysop_driver::frontend::{NamedItem, SessionHandle, SessionService};

@@ -15,7 +15,7 @@ use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply,
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Finding, Grant, Risk, RiskClass};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::frontend::{AttachedSession, SessionHandle};
 use sysop_driver::prompter::{PromptReply, Terminal, TerminalOutput, TerminalSize, TerminalView};

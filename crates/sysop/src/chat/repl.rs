@@ -17,7 +17,7 @@ use sysop_core::message::ModelRef;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
 use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector};
 use sysop_tui::command::{COMMANDS, InputLine, parse};

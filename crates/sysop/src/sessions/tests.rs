@@ -9,7 +9,7 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, ModelRef, Reply, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Grant, Risk};
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::text::neutralize;
 use sysop_driver::port::Store;
 use sysop_store::MemoryStore;

@@ -3,7 +3,7 @@
 use sysop_core::event::{ConfigChange, Delta, Event};
 use sysop_core::message::Reply;
 use sysop_core::outcome::Outcome;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 use sysop_core::transcript::{ItemId, Transcript};
 

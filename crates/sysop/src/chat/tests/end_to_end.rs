@@ -13,7 +13,7 @@ use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionKind;
-use sysop_core::session::SessionSpec;
+use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider};
 use sysop_driver::prompter::{PromptReply as Given, PromptRequest, Prompter};
