@@ -18,7 +18,6 @@ pub mod spec;
 pub mod style;
 mod tagged;
 pub mod text;
-pub mod text_protocol;
 pub mod tool;
 pub mod transcript;
 pub mod ui_text;

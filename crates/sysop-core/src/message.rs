@@ -309,6 +309,9 @@ pub struct ModelRequest {
     pub trimmed: bool,
     /// The tools on offer; empty where none may be called.
     pub tools: Arc<[crate::tool::ToolSpec]>,
+    /// The tools whose names are recognized in a call that the model writes as text; `tools` may offer fewer, to make a
+    /// model answer. Empty in a chat.
+    pub known_tools: Arc<[crate::tool::ToolSpec]>,
     /// The most tokens to answer with, where a limit is wanted.
     pub max_output_tokens: Option<u32>,
     /// The sampling temperature, where one is wanted and the model honors it.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use sysop_core::message::{ModelFailure, ModelRequest, Reply};
+use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolProtocol};
 use sysop_core::mode::Mode;
 use sysop_driver::port::ModelEvent;
 
@@ -107,6 +107,9 @@ pub(crate) enum FrameError {
 
 /// Reads the frames of one response.
 pub(crate) trait ReplyDecoder: Send {
+    /// How the tools were offered in the request.
+    fn protocol(&self) -> ToolProtocol;
+
     /// Takes a frame (`event` is the SSE event name, empty for lines); pushes what is to be shown.
     /// Returns true when the API's own end marker was seen.
     fn decode_frame(
@@ -116,7 +119,7 @@ pub(crate) trait ReplyDecoder: Send {
         out: &mut Vec<ModelEvent>,
     ) -> Result<bool, FrameError>;
 
-    /// The whole reply, after the end marker or at the end of the body. `Err` where the stream was cut before
+    /// The whole reply as the API gave it, after the end marker or at the end of the body. `Err` where the stream was cut before
     /// its end (`InStream` with `retry`), or ended in a way that is a failure.
     fn finish(self: Box<Self>) -> Result<Reply, FrameError>;
 }

@@ -37,6 +37,7 @@ fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
         messages: messages.to_vec(),
         trimmed: false,
         tools: Arc::from([tool("bash"), tool("write_file")]),
+        known_tools: Arc::from([tool("bash"), tool("write_file")]),
         max_output_tokens: Some(1_000),
         temperature: None,
         mode: Mode::Agent,

@@ -19,7 +19,6 @@ use sysop_core::mode::Mode;
 
 use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
 use crate::settings::OllamaSettings;
-use crate::text_protocol_filter::TextProtocolFilter;
 use crate::transport::{body_up_to, error_text, header_map};
 
 pub(crate) use address::BASE_URL;
@@ -281,12 +280,7 @@ impl ModelApi for OllamaModel {
         let prompt_size =
             PromptSize { bytes: prompt_bytes(request), window, table: self.server.labels.table };
         let text_protocol = request.mode == Mode::Agent && self.uses_text_protocol(quirks);
-        let decoder = OllamaDecoder::new(request.model.clone(), text_protocol, prompt_size);
-        if text_protocol {
-            Box::new(TextProtocolFilter::new(decoder, Arc::clone(&request.tools)))
-        } else {
-            Box::new(decoder)
-        }
+        Box::new(OllamaDecoder::new(request.model.clone(), text_protocol, prompt_size))
     }
 
     fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {

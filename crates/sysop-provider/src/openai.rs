@@ -6,8 +6,6 @@ mod chunk_template;
 mod decode;
 mod encode;
 
-use std::sync::Arc;
-
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -16,7 +14,6 @@ use url::Url;
 
 use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
 use crate::settings::Endpoint;
-use crate::text_protocol_filter::TextProtocolFilter;
 use crate::transport::error_text;
 
 use decode::OpenAiDecoder;
@@ -159,12 +156,7 @@ impl ModelApi for OpenAi {
 
     fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder> {
         let quirks = quirks.for_request(request);
-        let decoder = OpenAiDecoder::new(request.model.clone(), quirks.text_protocol);
-        if quirks.text_protocol {
-            Box::new(TextProtocolFilter::new(decoder, Arc::clone(&request.tools)))
-        } else {
-            Box::new(decoder)
-        }
+        Box::new(OpenAiDecoder::new(request.model.clone(), quirks.text_protocol))
     }
 
     fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {

@@ -18,9 +18,10 @@ use sysop_core::message::{FailureKind, ModelRequest, Reply};
 use sysop_driver::port::ModelEvent;
 use url::Url;
 
-use crate::api::{ErrorAction, FrameError, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
+use crate::api::{ErrorAction, FrameError, HttpRequest, ModelApi, ModelQuirks};
 use crate::frames::{FRAME_BYTES_MAX, FrameReader, FrameTooLong};
 use crate::redact::Redactor;
+use crate::reply_reader::ReplyReader;
 
 pub(crate) use clients::{HttpClients, causes, is_loopback};
 use error::RequestError;
@@ -133,7 +134,7 @@ struct ResponseReader {
     http: reqwest::Client,
     response: reqwest::Response,
     frames: FrameReader,
-    decoder: Box<dyn ReplyDecoder>,
+    decoder: ReplyReader,
     first_byte: Duration,
     bytes: usize,
     has_frames: bool,
@@ -254,7 +255,7 @@ impl ModelCall {
             http,
             response,
             frames: FrameReader::new(framing),
-            decoder: self.context.api.decoder(&self.request, &self.quirks),
+            decoder: ReplyReader::new(self.context.api.decoder(&self.request, &self.quirks), &self.request),
             first_byte: http_request.first_byte,
             bytes: 0,
             has_frames: false,
@@ -362,7 +363,10 @@ impl ModelCall {
         if !reader.has_frames && problem.is_none() {
             return self.no_frames(&reader);
         }
-        match (reader.decoder.finish(), problem) {
+        let mut out = Vec::new();
+        let result = reader.decoder.finish(&mut out);
+        self.ready.extend(out);
+        match (result, problem) {
             (Ok(reply), _) => self.complete(&reader.http, reply).await,
             (Err(FrameError::InStream { retry: true, .. }), Some(problem)) => {
                 let what = format!(
@@ -392,8 +396,10 @@ impl ModelCall {
     }
 
     async fn finish(&mut self, mut reader: Box<ResponseReader>) {
-        match reader.decoder.finish() {
+        let mut out = Vec::new();
+        match reader.decoder.finish(&mut out) {
             Ok(reply) => {
+                self.ready.extend(out);
                 // A connection whose body was read to its end can be used for the next step.
                 let rest = async { while let Ok(Some(_)) = reader.response.chunk().await {} };
                 tokio::time::timeout(END_WAIT_MAX, rest).await.ok();

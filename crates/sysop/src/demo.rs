@@ -103,6 +103,7 @@ mod tests {
             messages: messages.into_iter().map(HistoryMessage::new).collect(),
             trimmed: false,
             tools: Arc::from([]),
+            known_tools: Arc::from([]),
             max_output_tokens: None,
             temperature: None,
             mode: Mode::Agent,

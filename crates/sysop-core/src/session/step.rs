@@ -12,7 +12,6 @@ use crate::message::{
 };
 use crate::mode::SamplingDefaults;
 use crate::spec::SessionSpec;
-use crate::text_protocol::{self, ParsedReply};
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// How often the same call may have the same result in a row before the turn pauses.
@@ -79,7 +78,8 @@ impl Session {
         let state = &self.state;
         let window = state.history.window(state.keep);
         let mut messages = window.messages;
-        let mut tools = Arc::clone(&self.offered_tools().specs);
+        let mut known_tools = Arc::clone(&self.offered_tools().specs);
+        let mut tools = Arc::clone(&known_tools);
         let text_protocol = matches!(
             messages.iter().rev().map(HistoryMessage::message).find(|m| matches!(m, Message::Assistant { .. })),
             Some(Message::Assistant { reply }) if reply.protocol == ToolProtocol::Text
@@ -92,7 +92,7 @@ impl Session {
         let mut system = Arc::clone(&self.offered_tools().system);
         if self.is_chat() {
             messages = chat::as_plain_text(messages, |name| self.offered_tools().completes(name));
-            (tools, system) = (Arc::from([]), chat::system(&state.spec));
+            (tools, known_tools, system) = (Arc::from([]), Arc::from([]), chat::system(&state.spec));
         }
         let nudge = (state.empty_replies > 0).then_some(EMPTY_NUDGE);
         messages.extend(nudge.map(|text| HistoryMessage::new(Message::User { text: text.to_owned() })));
@@ -102,6 +102,7 @@ impl Session {
             messages,
             trimmed: window.trimmed,
             tools,
+            known_tools,
             max_output_tokens: state.spec.max_output_tokens,
             temperature: state.spec.temperature,
             mode: state.turn_mode,
@@ -109,11 +110,8 @@ impl Session {
         }
     }
 
-    /// Brings a reply into the form that is logged: calls found in its text, ids unique in the session.
+    /// Brings a reply into the form that is logged: the ids of its calls are unique in the session.
     pub(super) fn normalize(&self, mut reply: Reply) -> Reply {
-        if reply.calls.is_empty() && !reply.text.is_empty() && !self.is_chat() {
-            self.find_written_calls(&mut reply);
-        }
         let wire_ids: Vec<_> = reply.calls.iter().map(|call| call.wire_id().to_owned()).collect();
         let repeats = wire_ids.iter().enumerate().any(|(index, id)| wire_ids[..index].contains(id));
         let mut calls: Vec<ToolCall> = Vec::with_capacity(reply.calls.len());
@@ -136,27 +134,6 @@ impl Session {
         }
         reply.calls = calls;
         reply
-    }
-
-    fn find_written_calls(&self, reply: &mut Reply) {
-        // A cut reply may look as if its fence was closed.
-        let fences = reply.protocol == ToolProtocol::Text && reply.finish != FinishReason::Length;
-        match text_protocol::parse(&reply.text, &self.offered_tools().specs, fences) {
-            ParsedReply::Answer(text) => reply.text = text,
-            ParsedReply::Calls { text, calls } => {
-                reply.text = text;
-                reply.raw = None; // it holds the calls as text, which no result could answer
-                reply.calls = calls
-                    .into_iter()
-                    .map(|call| ToolCall {
-                        id: crate::id::CallId::new(""),
-                        wire_id: None,
-                        name: call.name,
-                        arguments: call.arguments,
-                    })
-                    .collect();
-            }
-        }
     }
 
     /// How the turn ends with this reply, if it does.

@@ -115,8 +115,7 @@ const ALL: [Symbol; 42] = [
 const DEEP: [Symbol; 11] = [Prompt, Two, Changes, Allow, Reject, Done, Cancel, Pause, Resume, Retry, Crash];
 
 fn written() -> Reply {
-    let text = r#"{"type":"shell","command":"touch a","reason":"to try"}"#;
-    Reply { protocol: ToolProtocol::Text, ..says(text) }
+    Reply { protocol: ToolProtocol::Text, ..calls(vec![bash("", "touch a")]) }
 }
 
 fn reply_of(letter: Symbol) -> Option<Reply> {

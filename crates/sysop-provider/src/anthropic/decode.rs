@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use sysop_core::id::CallId;
-use sysop_core::message::{Arguments, FailureKind, FinishReason, ModelRef, RawReply, Reply, ToolCall, Usage};
+use sysop_core::message::{
+    Arguments, FailureKind, FinishReason, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
+};
 use sysop_driver::port::ModelEvent;
 
 use super::encode::{input_of, is_thinking};
@@ -224,6 +226,10 @@ impl AnthropicDecoder {
 }
 
 impl ReplyDecoder for AnthropicDecoder {
+    fn protocol(&self) -> ToolProtocol {
+        ToolProtocol::Native
+    }
+
     fn decode_frame(
         &mut self,
         _event: &str,

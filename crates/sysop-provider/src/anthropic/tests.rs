@@ -74,6 +74,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         messages: messages.into_iter().map(HistoryMessage::new).collect(),
         trimmed: false,
         tools: Arc::from([tool("bash"), tool("ls")]),
+        known_tools: Arc::from([tool("bash"), tool("ls")]),
         max_output_tokens: None,
         temperature: Some(0.5),
         mode: Mode::Agent,

@@ -216,6 +216,10 @@ impl GeminiDecoder {
 }
 
 impl ReplyDecoder for GeminiDecoder {
+    fn protocol(&self) -> ToolProtocol {
+        self.protocol
+    }
+
     fn decode_frame(
         &mut self,
         _event: &str,

@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
+use crate::text_protocol::{self, TextToolCall};
 use serde_json::{Map, Value, json};
 use sysop_core::message::{
     Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolResult,
 };
-use sysop_core::text_protocol::{self, TextToolCall};
 
 use super::bare;
 use crate::api::ModelQuirks;

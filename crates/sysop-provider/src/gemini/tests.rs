@@ -84,6 +84,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         messages: messages.into_iter().map(HistoryMessage::new).collect(),
         trimmed: false,
         tools: Arc::from([tool("bash", object), tool("ls", json!({"type": "object", "properties": {}}))]),
+        known_tools: Arc::from([]),
         max_output_tokens: None,
         temperature: Some(0.5),
         mode: Mode::Agent,

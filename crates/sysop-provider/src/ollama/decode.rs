@@ -174,6 +174,10 @@ impl OllamaDecoder {
 }
 
 impl ReplyDecoder for OllamaDecoder {
+    fn protocol(&self) -> ToolProtocol {
+        self.reply.protocol
+    }
+
     fn decode_frame(
         &mut self,
         _event: &str,

@@ -1,8 +1,8 @@
 //! Writes a request of Ollama's own API. Each message is encoded once and kept beside it.
 
+use crate::text_protocol;
 use serde_json::{Value, json};
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
-use sysop_core::text_protocol;
 
 use crate::json::{push, short_float, text};
 use crate::openai::{push_tools, reply_as_text};
@@ -223,6 +223,7 @@ pub(super) mod tests {
                 messages: messages.clone(),
                 trimmed: false,
                 tools: Arc::from([]),
+                known_tools: Arc::from([]),
                 max_output_tokens: None,
                 temperature: None,
                 mode: Mode::Agent,

@@ -363,6 +363,10 @@ impl OpenAiDecoder {
 }
 
 impl ReplyDecoder for OpenAiDecoder {
+    fn protocol(&self) -> ToolProtocol {
+        self.protocol
+    }
+
     fn decode_frame(
         &mut self,
         event: &str,

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::text_protocol::{self, TextToolCall};
 use serde_json::{Value, json};
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
-use sysop_core::text_protocol::{self, TextToolCall};
 use sysop_core::tool::ToolSpec;
 
 use crate::api::ModelQuirks;
@@ -383,6 +383,7 @@ pub(super) mod tests {
             messages,
             trimmed: false,
             tools: Arc::from([]),
+            known_tools: Arc::from([]),
             max_output_tokens: None,
             temperature: None,
             mode: Mode::Agent,

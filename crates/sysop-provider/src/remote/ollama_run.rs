@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::text_protocol;
 use futures::stream::{BoxStream, StreamExt as _};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolProtocol, Usage};
 use sysop_core::mode::Mode;
-use sysop_core::text_protocol;
 use sysop_driver::port::ModelEvent;
 use tokio::time::Instant;
 
 use crate::api::{FrameError, ReplyDecoder, push_reasoning, push_text};
 use crate::redact::Redactor;
-use crate::text_protocol_filter::TextProtocolFilter;
+use crate::reply_reader::ReplyReader;
 use crate::think_tags::ThinkTagParser;
 use crate::transport::{REPLY_BYTES_MAX, RetrySettings, seconds};
 
@@ -296,7 +296,7 @@ fn fail(kind: FailureKind, message: &str) -> RunAction {
 /// One run whose output is read.
 struct RunReader {
     output_filter: RunOutputFilter,
-    decoder: Box<dyn ReplyDecoder>,
+    decoder: ReplyReader,
     out: VecDeque<ModelEvent>,
     /// All that was printed, clean.
     text: String,
@@ -308,15 +308,9 @@ struct RunReader {
 
 impl RunReader {
     fn new(request: &ModelRequest) -> Self {
-        let decoder: Box<dyn ReplyDecoder> = match request.mode {
-            Mode::Agent => {
-                Box::new(TextProtocolFilter::new(PlainTextDecoder::default(), Arc::clone(&request.tools)))
-            }
-            Mode::Chat => Box::new(PlainTextDecoder::default()),
-        };
         Self {
             output_filter: RunOutputFilter::default(),
-            decoder,
+            decoder: ReplyReader::new(Box::new(PlainTextDecoder::default()), request),
             out: VecDeque::new(),
             text: String::new(),
             decoded_bytes: 0,
@@ -389,7 +383,7 @@ impl RunReader {
         let mut said = Vec::new();
         let (input_tokens, output_tokens) = commands::token_counts(&self.errors());
         let ended = self.decoder.decode_frame(END, "", &mut said);
-        match ended.and_then(|_| self.decoder.finish()) {
+        match ended.and_then(|_| self.decoder.finish(&mut said)) {
             Ok(mut reply) => {
                 reply.usage = Usage { input_tokens, output_tokens, cached_tokens: 0 };
                 let said = self.out.into_iter().chain(said).collect();
@@ -410,6 +404,10 @@ struct PlainTextDecoder {
 }
 
 impl ReplyDecoder for PlainTextDecoder {
+    fn protocol(&self) -> ToolProtocol {
+        ToolProtocol::Text
+    }
+
     fn decode_frame(
         &mut self,
         event: &str,

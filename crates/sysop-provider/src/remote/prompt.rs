@@ -5,10 +5,10 @@
 //! cuts the beginning of what does not fit its window without a word, and the contract stands there; so the prompt
 //! is kept within a budget here, and what is left out is said.
 
+use crate::text_protocol;
 use sysop_core::id::CallId;
 use sysop_core::message::{Message, ModelRequest, Reply, ToolCall, ToolResult};
 use sysop_core::mode::Mode;
-use sysop_core::text_protocol;
 
 use crate::openai::reply_as_text;
 
@@ -220,6 +220,7 @@ mod tests {
             messages: messages.into_iter().map(HistoryMessage::new).collect(),
             trimmed: false,
             tools: Arc::from([bash]),
+            known_tools: Arc::from([]),
             max_output_tokens: None,
             temperature: None,
             mode: Mode::Agent,

@@ -100,6 +100,7 @@ fn request() -> ModelRequest {
         messages: vec![HistoryMessage::new(Message::User { text: "hi".to_owned() })],
         trimmed: false,
         tools: Arc::from([]),
+        known_tools: Arc::from([]),
         max_output_tokens: None,
         temperature: None,
         mode: Mode::Agent,

@@ -59,6 +59,7 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
         messages: messages.into_iter().map(HistoryMessage::new).collect(),
         trimmed: false,
         tools: Arc::from([bash()]),
+        known_tools: Arc::from([bash()]),
         max_output_tokens: None,
         temperature: None,
         mode: Mode::Agent,

@@ -18,7 +18,6 @@ use sysop_core::message::{
 use sysop_core::mode::{
     AGENT_TEMPERATURE, ANSWER_TOKENS, CHAT_PROMPT, CHAT_TEMPERATURE, Mode, SamplingDefaults,
 };
-use sysop_core::tool::ToolSpec;
 use sysop_driver::port::ModelEvent;
 use sysop_wire::ErrorCode;
 
@@ -81,12 +80,14 @@ pub(super) async fn agent(State(shared): State<SharedServer>, body: Object) -> R
         Ok(messages) => messages,
         Err(why) => return problem::bad(why),
     };
+    let tools = Arc::from(catalog::tools(Profile::Operator));
     let request = ModelRequest {
         model,
         system: Arc::from(AGENT_PROMPT),
         messages,
         trimmed: false,
-        tools: Arc::from(catalog::tools(Profile::Operator)),
+        known_tools: Arc::clone(&tools),
+        tools,
         max_output_tokens: Some(ANSWER_TOKENS),
         temperature: Some(AGENT_TEMPERATURE),
         mode: Mode::Agent,
@@ -117,7 +118,8 @@ pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Re
         system: Arc::from(CHAT_PROMPT),
         messages,
         trimmed: false,
-        tools: Arc::from(Vec::<ToolSpec>::new()),
+        tools: Arc::from([]),
+        known_tools: Arc::from([]),
         max_output_tokens: Some(ANSWER_TOKENS),
         temperature: Some(CHAT_TEMPERATURE),
         mode: Mode::Chat,

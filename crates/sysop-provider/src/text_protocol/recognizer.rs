@@ -5,8 +5,8 @@
 use serde_json::{Map, Value};
 
 use super::{TextToolCall, lenient_json};
-use crate::message::Arguments;
-use crate::tool::{ToolEffect, ToolSpec};
+use sysop_core::message::Arguments;
+use sysop_core::tool::{ToolEffect, ToolSpec};
 
 /// Most calls and answers that are taken at once, from one array or one reply; more are a run-away model.
 pub(super) const SEGMENTS_MAX: usize = 32;

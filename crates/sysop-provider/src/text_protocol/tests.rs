@@ -8,8 +8,8 @@ mod replies;
 use serde_json::{Value, json};
 
 use super::{ParsedReply, TextToolCall, parse};
-use crate::message::Arguments;
-use crate::tool::{ToolEffect, ToolSpec};
+use sysop_core::message::Arguments;
+use sysop_core::tool::{ToolEffect, ToolSpec};
 
 fn tool(name: &str, effect: ToolEffect, parameters: Value) -> ToolSpec {
     let parameters = parameters.into();

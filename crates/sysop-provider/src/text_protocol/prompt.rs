@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::TextToolCall;
 use super::recognizer::{command_tool, is_shell_name, reason_of};
-use crate::message::{Arguments, ToolResult};
-use crate::tool::ToolSpec;
+use sysop_core::message::{Arguments, ToolResult};
+use sysop_core::tool::ToolSpec;
 
 /// Longest description of a tool in the instructions, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 80;

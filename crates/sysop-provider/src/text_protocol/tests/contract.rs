@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::super::{TextToolCall, instructions, render_call, render_results, schema};
 use super::{all_tools, calls_of, offered, read_file, send_keys, shown};
-use crate::id::CallId;
-use crate::message::{Arguments, ToolResult};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolResult};
 
 /// Measured on models of this size: a token of such text is 3.5 bytes or more.
 const TOKEN_BYTES: usize = 7;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::{ParsedReply, TextToolCall, parse, render_call};
 use super::{all_tools, calls_of};
-use crate::message::Arguments;
+use sysop_core::message::Arguments;
 
 /// Far more than a linear reader needs, far less than a quadratic one.
 const DEADLINE: Duration = Duration::from_secs(60);

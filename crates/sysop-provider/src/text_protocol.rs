@@ -21,8 +21,8 @@
 //! Linear in the text: the scanner only moves forward, a failed read of JSON resumes where it failed and not where it
 //! began, depth is bounded, and the search for the end of a fence is remembered.
 
-use crate::message::{Arguments, ToolResult};
-use crate::tool::ToolSpec;
+use sysop_core::message::{Arguments, ToolResult};
+use sysop_core::tool::ToolSpec;
 
 mod lenient_json;
 mod prompt;

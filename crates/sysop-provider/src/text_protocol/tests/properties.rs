@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value, json};
 use super::super::lenient_json::{DEPTH_MAX, read_whole};
 use super::super::{ParsedReply, TextToolCall, parse, render_call};
 use super::{all_tools, bash, calls_of};
-use crate::message::Arguments;
+use sysop_core::message::Arguments;
 
 /// The seed's tool call.
 #[derive(Debug, Clone, PartialEq, Serialize)]

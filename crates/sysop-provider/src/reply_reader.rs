@@ -1,0 +1,250 @@
+//! Reads one reply of any API to its end: a provider returns finished tool calls.
+//!
+//! A model without native tools writes its calls as text, and so does one that forgets that it has them. The text of a
+//! reply is parsed once, when all of it is there: calls in it become calls of the reply, and what is left is the text
+//! for the person. While such a reply streams, what may be protocol is not shown.
+
+use std::sync::Arc;
+
+use sysop_core::id::CallId;
+use sysop_core::message::{FinishReason, ModelRequest, Reply, ToolCall, ToolProtocol};
+use sysop_core::mode::Mode;
+use sysop_core::tool::ToolSpec;
+use sysop_driver::port::ModelEvent;
+
+use crate::api::{FrameError, ReplyDecoder};
+use crate::text_protocol::{self, ParsedReply};
+
+/// How a reply in the text protocol begins: JSON, a fence, or a tag.
+const BEGINNINGS: [char; 4] = ['{', '[', '`', '<'];
+
+/// Wraps the decoder of an API for one request.
+pub(crate) struct ReplyReader {
+    decoder: Box<dyn ReplyDecoder>,
+    /// The tools by which written calls are recognized; `None` in a chat, where nothing is a call.
+    tools: Option<Arc<[ToolSpec]>>,
+    visibility: Visibility,
+}
+
+/// Display of a reply's text while it streams.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visibility {
+    /// Not known before the first character.
+    Undecided,
+    /// Plain words, shown as they come.
+    Streamed,
+    /// Protocol: the text in it is shown at the end.
+    Withheld,
+}
+
+impl ReplyReader {
+    pub(crate) fn new(decoder: Box<dyn ReplyDecoder>, request: &ModelRequest) -> Self {
+        let tools = (request.mode == Mode::Agent).then(|| Arc::clone(&request.known_tools));
+        let visibility = match decoder.protocol() {
+            ToolProtocol::Text if tools.is_some() => Visibility::Undecided,
+            ToolProtocol::Text | ToolProtocol::Native => Visibility::Streamed,
+        };
+        Self { decoder, tools, visibility }
+    }
+
+    /// Takes a frame as [`ReplyDecoder::decode_frame`] does; pushes what is to be shown.
+    pub(crate) fn decode_frame(
+        &mut self,
+        event: &str,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<bool, FrameError> {
+        if self.visibility == Visibility::Streamed {
+            return self.decoder.decode_frame(event, data, out);
+        }
+        let mut read = Vec::new();
+        let result = self.decoder.decode_frame(event, data, &mut read);
+        out.extend(read.into_iter().filter(|event| self.is_visible(event)));
+        result
+    }
+
+    fn is_visible(&mut self, event: &ModelEvent) -> bool {
+        let ModelEvent::Text(text) = event else { return true };
+        let first = text.chars().find(|character| !character.is_whitespace());
+        if let (Visibility::Undecided, Some(first)) = (self.visibility, first) {
+            let protocol = BEGINNINGS.contains(&first);
+            self.visibility = if protocol { Visibility::Withheld } else { Visibility::Streamed };
+        }
+        self.visibility == Visibility::Streamed
+    }
+
+    /// The whole reply with its calls, as [`ReplyDecoder::finish`]; pushes the text that was withheld.
+    pub(crate) fn finish(self, out: &mut Vec<ModelEvent>) -> Result<Reply, FrameError> {
+        let mut reply = self.decoder.finish()?;
+        if let Some(tools) = &self.tools {
+            take_written_calls(&mut reply, tools);
+        }
+        if self.visibility != Visibility::Streamed && !reply.text.trim().is_empty() {
+            out.push(ModelEvent::Text(reply.text.clone()));
+        }
+        Ok(reply)
+    }
+}
+
+/// Moves calls that the model wrote as text from the text of a reply to its calls; an answer in the protocol becomes the
+/// text. A reply with native calls stays as it is. The new calls have no ids: the session gives them.
+fn take_written_calls(reply: &mut Reply, tools: &[ToolSpec]) {
+    if !reply.calls.is_empty() || reply.text.is_empty() {
+        return;
+    }
+    // A cut reply may look as if its fence was closed.
+    let fences = reply.protocol == ToolProtocol::Text && reply.finish != FinishReason::Length;
+    match text_protocol::parse(&reply.text, tools, fences) {
+        ParsedReply::Answer(text) => reply.text = text,
+        ParsedReply::Calls { text, calls } => {
+            reply.text = text;
+            reply.raw = None; // it holds the calls as text, which no result could answer
+            reply.calls = calls
+                .into_iter()
+                .map(|call| ToolCall {
+                    id: CallId::new(""),
+                    wire_id: None,
+                    name: call.name,
+                    arguments: call.arguments,
+                })
+                .collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_core::message::{ModelRef, RawReply};
+    use sysop_core::mode::SamplingDefaults;
+    use sysop_core::tool::ToolEffect;
+
+    use super::*;
+
+    const CALL: &str = r#"{"type":"shell","command":"touch a","reason":"to try"}"#;
+    const FENCED: &str = "```sh\ntouch a\n```";
+    const MARKED: &str = "<tool_call>{\"name\":\"bash\",\"arguments\":{\"command\":\"touch a\"}}</tool_call>";
+    const ANSWER: &str = r#"{"type":"answer","text":"4"}"#;
+
+    /// Passes each frame on as text, and all of it as the reply.
+    struct EchoDecoder(Reply);
+
+    impl ReplyDecoder for EchoDecoder {
+        fn protocol(&self) -> ToolProtocol {
+            self.0.protocol
+        }
+
+        fn decode_frame(
+            &mut self,
+            _: &str,
+            data: &str,
+            out: &mut Vec<ModelEvent>,
+        ) -> Result<bool, FrameError> {
+            out.push(ModelEvent::Reasoning("hm".to_owned()));
+            out.push(ModelEvent::Text(data.to_owned()));
+            self.0.text.push_str(data);
+            Ok(false)
+        }
+
+        fn finish(self: Box<Self>) -> Result<Reply, FrameError> {
+            Ok(self.0)
+        }
+    }
+
+    fn request(mode: Mode) -> ModelRequest {
+        let parameters = serde_json::json!({"type": "object", "properties": {"command": {"type": "string"}}});
+        let bash = ToolSpec {
+            name: "bash".to_owned(),
+            description: String::new(),
+            parameters: parameters.into(),
+            effect: ToolEffect::Command,
+        };
+        ModelRequest {
+            model: ModelRef::new("ollama", "phi3"),
+            system: Arc::from(""),
+            messages: Vec::new(),
+            trimmed: false,
+            tools: Arc::from([]),
+            known_tools: Arc::from([bash]),
+            max_output_tokens: None,
+            temperature: None,
+            mode,
+            sampling_defaults: SamplingDefaults::default(),
+        }
+    }
+
+    /// The reply of these pieces, and the text that was shown.
+    fn read(mode: Mode, reply: Reply, pieces: &[&str]) -> (Reply, String) {
+        let mut reader = ReplyReader::new(Box::new(EchoDecoder(reply)), &request(mode));
+        let mut out = Vec::new();
+        for piece in pieces {
+            assert_eq!(reader.decode_frame("", piece, &mut out), Ok(false));
+        }
+        let reply = reader.finish(&mut out).expect("it ends well");
+        let mut text = String::new();
+        for event in &out {
+            if let ModelEvent::Text(piece) = event {
+                text.push_str(piece);
+            } else {
+                assert_eq!(event, &ModelEvent::Reasoning("hm".to_owned()));
+            }
+        }
+        (reply, text)
+    }
+
+    fn text_reply() -> Reply {
+        Reply { protocol: ToolProtocol::Text, ..Reply::default() }
+    }
+
+    #[test]
+    fn json_fences_and_tags_are_not_shown_and_words_are() {
+        let shown = |pieces: &[&str]| read(Mode::Agent, text_reply(), pieces).1;
+        assert_eq!(shown(&[CALL]), "");
+        assert_eq!(shown(&["```sh\nls", "\n```"]), "");
+        assert_eq!(shown(&["  ", MARKED]), "");
+        assert_eq!(shown(&["There ", "are {2}"]), "There are {2}");
+        assert_eq!(shown(&["{\"type\":\"answer\",", "\"text\":\"two\"}"]), "two", "the answer in it is");
+        assert_eq!(shown(&["{\"type\":", "\"answer\"}"]), "{\"type\":\"answer\"}", "what is no protocol is");
+        assert_eq!(shown(&[]), "");
+        assert_eq!(read(Mode::Chat, text_reply(), &[CALL]).1, CALL, "a chat is shown as it comes");
+        assert_eq!(read(Mode::Agent, Reply::default(), &["{", "}"]).1, "{}", "a native reply as well");
+    }
+
+    #[test]
+    fn written_calls_are_calls_of_the_reply() {
+        let raw = RawReply { model: ModelRef::new("ollama", "phi3"), value: serde_json::json!({}) };
+        for (protocol, text) in [
+            (ToolProtocol::Text, CALL),
+            (ToolProtocol::Text, FENCED),
+            (ToolProtocol::Text, MARKED),
+            (ToolProtocol::Native, CALL),
+            (ToolProtocol::Native, MARKED),
+        ] {
+            let reply = Reply { protocol, raw: Some(raw.clone()), ..Reply::default() };
+            let (reply, _) = read(Mode::Agent, reply, &[text]);
+            let [call] = reply.calls.as_slice() else { panic!("{protocol:?} {text}: {reply:?}") };
+            assert_eq!((call.name.as_str(), call.text_argument("command")), ("bash", Some("touch a")));
+            assert_eq!((call.id.as_str(), &reply.text, &reply.raw), ("", &String::new(), &None), "{text}");
+        }
+        let (reply, _) = read(Mode::Agent, text_reply(), &[ANSWER]);
+        assert_eq!((reply.text.as_str(), reply.calls.len()), ("4", 0));
+    }
+
+    #[test]
+    fn a_cut_reply_has_no_fenced_command_and_a_native_one_never_has() {
+        let cut = Reply { finish: FinishReason::Length, ..text_reply() };
+        for reply in [cut, Reply::default()] {
+            let (reply, _) = read(Mode::Agent, reply, &[FENCED]);
+            assert_eq!((reply.text.as_str(), reply.calls.len()), (FENCED, 0));
+        }
+    }
+
+    #[test]
+    fn nothing_in_a_chat_is_read_as_a_call() {
+        for text in [CALL, FENCED, MARKED, ANSWER] {
+            for reply in [text_reply(), Reply::default()] {
+                let (reply, _) = read(Mode::Chat, reply, &[text]);
+                assert_eq!((reply.text.as_str(), reply.calls.len()), (text, 0), "byte for byte");
+            }
+        }
+    }
+}
