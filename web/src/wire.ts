@@ -13,6 +13,23 @@ export type ApprovalMode =
 /** Names one tool call; unique within a session, whatever the model sent. */
 export type CallId = string;
 
+/** Kinds of things that a command can change. */
+export type ChangeKind =
+  /** A file or folder. */
+  | "file"
+  /** A unit of the service manager. */
+  | "unit"
+  /** A package. */
+  | "package"
+  /** A user or group. */
+  | "user"
+  /** A crontab. */
+  | "cron"
+  /** Rules of the firewall. */
+  | "firewall"
+  /** A kernel parameter. */
+  | "sysctl";
+
 /** One file that a file tool changed. */
 export type ChangedFile = {
   /** Path relative to the root. */
@@ -354,6 +371,21 @@ export type Grant =
     };
   };
 
+/** The end of a guard. */
+export type GuardEnd =
+  /** The change was confirmed and stays. */
+  | "confirmed"
+  /** The change was rolled back. */
+  | "fired"
+  /** The host could not be asked. */
+  | "unknown";
+
+/** The time that a guarded command leaves for its confirmation. */
+export type GuardTimeout = {
+  /** Seconds until the change is rolled back. */
+  seconds: number;
+};
+
 /** Who a client is, and which tools it lends. */
 export type Hello = {
   /** Which session; needed only where the address does not say. */
@@ -385,6 +417,9 @@ export type HostOutcome = {
   /** Hosts with the same number said and did exactly the same. */
   group: number;
 };
+
+/** Names one background job; unique within a session. */
+export type JobId = number;
 
 /** One tool that a client lends. */
 export type ManifestTool = {
@@ -430,7 +465,9 @@ export type PauseReason =
   /** The same call had the same result too often in a row. */
   | "loop"
   /** The process died in the middle of the turn. */
-  | "interrupted";
+  | "interrupted"
+  /** A budget of cost, tokens or minutes is spent. */
+  | "budget";
 
 /** What is asked. Its texts come from programs and far machines: a face neutralizes them. */
 export type Question = {
@@ -457,6 +494,15 @@ export type QuestionKind =
   | "text"
   /** It looks like a prompt for a secret, but the terminal cannot tell: the person decides whether it is one. */
   | "perhaps_secret";
+
+/** The degree to which a change can be undone. */
+export type Reversibility =
+  /** Everything. */
+  | "exact"
+  /** A part. */
+  | "partly"
+  /** Nothing. */
+  | "none";
 
 /** How much a command can do, from least to most. */
 export type RiskClass =
@@ -503,6 +549,8 @@ export type ServerMessage =
     lent?: ClientToolSet;
     /** The last event when this was sent: what comes up to it is history. Only where it answers `hello`. */
     lastSeq?: Seq;
+    /** The person who opened it; left out for sessions of 0.1.0. */
+    openedBy?: string;
   }
   /** How the session works was changed; only what was changed is there. */
   | {
@@ -699,6 +747,10 @@ export type ServerMessage =
     changes?: Array<ChangedFile>;
     /** What came of it on each host, where it ran on several. */
     hosts?: Array<HostOutcome>;
+    /** Changes to the system that were recognized. */
+    changed?: Array<SystemChange>;
+    /** How much of it can be undone; left out if nobody looked. */
+    undo?: Reversibility;
   }
   /** A tool call waits for a person. */
   | {
@@ -725,6 +777,26 @@ export type ServerMessage =
     findings?: Array<Finding>;
     /** What `allow_session` would allow. */
     covers: Grant;
+    /** Effects that a dry run found, one a line. */
+    preview?: Array<string>;
+    /** Set if the call would run under a guard. */
+    guarded?: GuardTimeout;
+  }
+  /** One of several people whose consent is needed allowed a call. */
+  | {
+    type: "approval.given";
+    /** Which session. */
+    sessionId: SessionId;
+    /** The event. */
+    seq: Seq;
+    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    more?: boolean;
+    /** Which call. */
+    toolCallId: CallId;
+    /** The person. */
+    by: string;
+    /** Number of different people who must allow it in all. */
+    needed: number;
   }
   /** An approval was answered, or nobody can answer it any more. */
   | {
@@ -745,6 +817,128 @@ export type ServerMessage =
     command?: string;
     /** The word to the model, where it was rejected with one. */
     reason?: string;
+  }
+  /** Older messages were replaced by a shorter text. */
+  | {
+    type: "context.compacted";
+    /** Which session. */
+    sessionId: SessionId;
+    /** The event. */
+    seq: Seq;
+    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    more?: boolean;
+    /** Tokens of the prompt before, estimated. */
+    before: number;
+    /** Tokens of the prompt after, estimated. */
+    after: number;
+    /** Calls whose outputs are left out of the prompt. */
+    elided: Array<CallId>;
+    /** Facts that the code took from the log. */
+    ledger?: string;
+    /** The model's summary; left out for a ledger alone. */
+    summary?: string;
+    /** Focus that a person asked for. */
+    focus?: string;
+    /** Number of newest messages that stay as they are. */
+    keptMessages: number;
+  }
+  /** The agent changed its todo list. */
+  | {
+    type: "todo";
+    /** Which session. */
+    sessionId: SessionId;
+    /** The event. */
+    seq: Seq;
+    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    more?: boolean;
+    /** The whole list. */
+    items: Array<TodoItem>;
+  }
+  /** A command went on in the background. */
+  | {
+    type: "job.started";
+    /** Which session. */
+    sessionId: SessionId;
+    /** The event. */
+    seq: Seq;
+    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    more?: boolean;
+    /** Which job. */
+    jobId: JobId;
+    /** The call that started it. */
+    toolCallId: CallId;
+    /** The command. */
+    command: string;
+    /** The host that it runs on. */
+    host: string;
+  }
+  /** A background job ended, or was lost with its process: then its status is `unknown`. */
+  | {
+    type: "job.finished";
+    /** Which session. */
+    sessionId: SessionId;
+    /** The event. */
+    seq: Seq;
+    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    more?: boolean;
+    /** Which job. */
+    jobId: JobId;
+    /** The command; empty if the encoder did not see its start. */
+    command: string;
+    /** The host that it ran on; empty if the encoder did not see its start. */
+    host: string;
+    /** How it ended. */
+    status: Status;
+    /** The exit code of a command that ended by itself. */
+    exitCode?: number;
+  }
+  /** A guard was armed on a host before a risky change. */
+  | {
+    type: "guard.armed";
+    /** Which session. */
+    sessionId: SessionId;
+    /** The event. */
+    seq: Seq;
+    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    more?: boolean;
+    /** The call that is guarded. */
+    toolCallId: CallId;
+    /** The host. */
+    host: string;
+    /** Seconds until the change is rolled back. */
+    seconds: number;
+  }
+  /** A guard was confirmed, fired, or was lost sight of. */
+  | {
+    type: "guard.ended";
+    /** Which session. */
+    sessionId: SessionId;
+    /** The event. */
+    seq: Seq;
+    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    more?: boolean;
+    /** The call that was guarded. */
+    toolCallId: CallId;
+    /** The host. */
+    host: string;
+    /** How it ended. */
+    how: GuardEnd;
+  }
+  /** The changes of a call were undone. */
+  | {
+    type: "undone";
+    /** Which session. */
+    sessionId: SessionId;
+    /** The event. */
+    seq: Seq;
+    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    more?: boolean;
+    /** Which call. */
+    toolCallId: CallId;
+    /** The person who wanted it. */
+    by: string;
+    /** How much was undone. */
+    how: Reversibility;
   }
   /** What a live terminal printed; only to clients that are attached to it. Not logged. */
   | {
@@ -931,6 +1125,33 @@ export type StopReason =
 /** How the parts of a text look: where a look begins, in bytes of the text, each until the next begins.  In the log and in messages it is a list of places and SGR parameters, which are read as strictly as those of a program. */
 export type StyleRuns = Array<[number, string]>;
 
+/** A change to a system, as it can be told to a person. */
+export type SystemChange = {
+  /** The kind of thing that changed. */
+  kind: ChangeKind;
+  /** Name of the thing: a path, a unit, a package. */
+  name: string;
+  /** The change in a word or two: `edited`, `restarted`, `removed`. */
+  how: string;
+};
+
+/** One item of the todo list. */
+export type TodoItem = {
+  /** The task in one line. */
+  text: string;
+  /** Progress of the task. */
+  state: TodoState;
+};
+
+/** Progress of a todo item. */
+export type TodoState =
+  /** Not begun. */
+  | "pending"
+  /** Being worked on. */
+  | "active"
+  /** Finished. */
+  | "done";
+
 /** Tokens as the models' servers counted them; zero where they did not say. */
 export type TokenCounts = {
   /** All input tokens, cached ones included. */
@@ -1001,6 +1222,8 @@ export type TurnSummary = {
   usage: TokenCounts;
   /** How many model calls it made. */
   iterations: number;
+  /** Why the turn was paused, if it ended while it was paused. */
+  reason?: PauseReason;
 };
 
 /** What a person typed into a terminal, as far as the log may know it. */

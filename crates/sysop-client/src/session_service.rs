@@ -208,7 +208,7 @@ fn read_session(shown: &mut Value) -> Option<(Seq, SessionSpec)> {
     fields.insert("seq".to_owned(), 1.into());
     let created: ServerMessage = serde_json::from_value(shown.clone()).ok()?;
     let Some(Update::Logged(logged)) = Decoder::new().take(created) else { return None };
-    let Event::SessionOpened { spec } = &logged.event else { return None };
+    let Event::SessionOpened { spec, .. } = &logged.event else { return None };
     Some((last, spec.clone()))
 }
 

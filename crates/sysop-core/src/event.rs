@@ -8,14 +8,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::StreamDeserializer;
 use serde_json::de::StrRead;
 
-use crate::id::{CallId, Seq, StepId, Timestamp, TurnId};
+use crate::compaction::Compaction;
+use crate::guard::{GuardEnd, GuardTimeout};
+use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Reversibility, Status};
 use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::question::{Question, QuestionId};
 use crate::spec::SessionSpec;
 use crate::tagged::{self, InternallyTagged};
+use crate::todo::TodoItem;
 use crate::tool::ClientTools;
 
 /// What the world tells a session. Nodes that share a store hand it on as JSON.
@@ -183,6 +186,9 @@ pub enum Event {
     SessionOpened {
         /// How it works.
         spec: SessionSpec,
+        /// The person who opened it; `None` in logs of 0.1.0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        opened_by: Option<String>,
     },
     /// How the session works was changed.
     Configured {
@@ -235,6 +241,21 @@ pub enum Event {
         risk: Risk,
         /// What "for this session" would cover.
         covers: Grant,
+        /// Effects that a dry run found, one a line.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        preview: Vec<String>,
+        /// Set if the call would run under a guard.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guarded: Option<GuardTimeout>,
+    },
+    /// One of several people whose consent is needed allowed a call.
+    ApprovalGiven {
+        /// The call.
+        call: CallId,
+        /// The person.
+        by: String,
+        /// Number of different people who must allow it in all.
+        needed: u32,
     },
     /// A person answered an approval; or nobody can any more (the turn ended).
     Decided {
@@ -280,10 +301,68 @@ pub enum Event {
         /// What.
         typed: TypedInput,
     },
-    /// Older messages are no longer sent to the model.
+    /// Older messages are no longer sent to the model. Written by 0.1.0, and where a window turned out to be small.
     Compacted {
         /// How many newest messages are sent from now on.
         keep: usize,
+    },
+    /// Older messages were replaced by a shorter text.
+    ContextCompacted {
+        /// The compaction.
+        compaction: Compaction,
+    },
+    /// The agent changed its todo list.
+    TodoChanged {
+        /// The whole list.
+        items: Vec<TodoItem>,
+    },
+    /// A command went on in the background.
+    JobStarted {
+        /// The job.
+        job: JobId,
+        /// The call that started it.
+        call: CallId,
+        /// The command.
+        command: String,
+        /// The host that it runs on.
+        host: String,
+    },
+    /// A background job ended, or was lost with its process: then its status is `unknown`.
+    JobFinished {
+        /// The job.
+        job: JobId,
+        /// How it ended.
+        status: Status,
+        /// The exit code of a command that ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
+    /// A guard was armed on a host before a risky change.
+    GuardArmed {
+        /// The call that is guarded.
+        call: CallId,
+        /// The host.
+        host: String,
+        /// Seconds until the change is rolled back.
+        seconds: u32,
+    },
+    /// A guard was confirmed, fired, or was lost sight of.
+    GuardEnded {
+        /// The call that was guarded.
+        call: CallId,
+        /// The host.
+        host: String,
+        /// How it ended.
+        how: GuardEnd,
+    },
+    /// The changes of a call were undone.
+    Undone {
+        /// The call.
+        call: CallId,
+        /// The person who wanted it.
+        by: String,
+        /// How much was undone.
+        how: Reversibility,
     },
     /// The history was forgotten.
     HistoryCleared,
@@ -300,6 +379,11 @@ pub enum Event {
 }
 
 impl Event {
+    /// The `type` of every event that this version knows.
+    pub fn kinds() -> &'static [&'static str] {
+        tagged::variant_names::<Self>()
+    }
+
     /// The names of the files that are kept beside the log for it.
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let outcome = if let Self::ToolFinished { outcome, .. } = self { Some(outcome) } else { None };
@@ -389,6 +473,8 @@ pub enum PauseReason {
     Loop,
     /// The process died in the middle of the turn.
     Interrupted,
+    /// A budget of cost, tokens or minutes is spent.
+    Budget,
 }
 
 /// Why a turn ended; the words are those of `assistant.done`.

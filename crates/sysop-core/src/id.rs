@@ -71,6 +71,10 @@ number_id! {
     Seq(u64)
 }
 number_id! {
+    /// Names one background job; unique within a session.
+    JobId(u32)
+}
+number_id! {
     /// Counts the turns of a session from 1.
     TurnId(u32)
 }

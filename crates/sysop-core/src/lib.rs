@@ -5,9 +5,12 @@
 #![warn(missing_docs)]
 
 pub mod catalog;
+pub mod compaction;
 pub mod event;
+pub mod guard;
 pub mod history;
 pub mod id;
+pub mod job;
 pub mod message;
 pub mod mode;
 pub mod outcome;
@@ -18,6 +21,7 @@ pub mod spec;
 pub mod style;
 mod tagged;
 pub mod text;
+pub mod todo;
 pub mod tool;
 pub mod transcript;
 pub mod ui_text;

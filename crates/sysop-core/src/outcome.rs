@@ -32,6 +32,58 @@ pub struct Outcome {
     /// What came of it on each host, where it ran on several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostOutcome>,
+    /// Changes to the system that were recognized.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<SystemChange>,
+    /// How much of it can be undone; `None` if nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Reversibility>,
+}
+
+/// A change to a system, as it can be told to a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SystemChange {
+    /// The kind of thing that changed.
+    pub kind: ChangeKind,
+    /// Name of the thing: a path, a unit, a package.
+    pub name: String,
+    /// The change in a word or two: `edited`, `restarted`, `removed`.
+    pub how: String,
+}
+
+/// Kinds of things that a command can change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// A file or folder.
+    File,
+    /// A unit of the service manager.
+    Unit,
+    /// A package.
+    Package,
+    /// A user or group.
+    User,
+    /// A crontab.
+    Cron,
+    /// Rules of the firewall.
+    Firewall,
+    /// A kernel parameter.
+    Sysctl,
+}
+
+/// The degree to which a change can be undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Reversibility {
+    /// Everything.
+    Exact,
+    /// A part.
+    Partly,
+    /// Nothing.
+    None,
 }
 
 /// What came of a call on one of several hosts.
@@ -82,6 +134,8 @@ impl Outcome {
             duration_ms: 0,
             changes: Vec::new(),
             hosts: Vec::new(),
+            changed: Vec::new(),
+            undo: None,
         }
     }
 }

@@ -16,16 +16,20 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use self::state::{Phase, State, Work};
+use crate::compaction::Compaction;
 use crate::event::{
     CancelFollowUp, ConfigChange, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason,
     ToolLocation,
 };
+use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
+use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
 use crate::policy::{Policy, Verdict};
 use crate::spec::SessionSpec;
+use crate::todo::TodoItem;
 use crate::tool::{ClientTools, ToolEffect};
 
 /// How long a tool may take to stop before its call is given up as `unknown`.
@@ -78,7 +82,7 @@ impl Session {
     pub fn open(spec: SessionSpec) -> (Self, Output) {
         let mut session = Self::blank(spec.clone());
         let mut out = Output::default();
-        session.emit(&mut out, Event::SessionOpened { spec });
+        session.emit(&mut out, Event::SessionOpened { spec, opened_by: None });
         (session, out)
     }
 
@@ -88,11 +92,11 @@ impl Session {
     /// When the log does not begin with `SessionOpened`.
     pub fn replay<E: Into<Event>>(log: impl IntoIterator<Item = E>) -> Result<Self, MissingSessionOpened> {
         let mut log = log.into_iter();
-        let Some(Event::SessionOpened { spec }) = log.next().map(Into::into) else {
+        let Some(Event::SessionOpened { spec, opened_by }) = log.next().map(Into::into) else {
             return Err(MissingSessionOpened);
         };
         let mut session = Self::blank(spec.clone());
-        session.apply(Event::SessionOpened { spec });
+        session.apply(Event::SessionOpened { spec, opened_by });
         session.replay_on(log);
         Ok(session)
     }
@@ -133,6 +137,36 @@ impl Session {
             Phase::Acting { work: Work::Running { .. }, .. } => Activity::Running,
             Phase::Acting { work: Work::Idle, .. } => Activity::Paused,
         }
+    }
+
+    /// The person who opened it; `None` in logs of 0.1.0.
+    pub fn opened_by(&self) -> Option<&str> {
+        self.state.opened_by.as_deref()
+    }
+
+    /// The last compaction of this history.
+    pub fn compaction(&self) -> Option<&Compaction> {
+        self.state.compaction.as_ref()
+    }
+
+    /// The todo list.
+    pub fn todo(&self) -> &[TodoItem] {
+        &self.state.todo
+    }
+
+    /// The background jobs that run.
+    pub fn jobs(&self) -> &RunningJobs {
+        &self.state.jobs
+    }
+
+    /// The guards that have not ended, the oldest first.
+    pub fn guards(&self) -> &[ArmedGuard] {
+        &self.state.guards
+    }
+
+    /// The different people who allowed the call that waits.
+    pub fn approvers(&self) -> &[String] {
+        &self.state.approvers
     }
 
     /// How many prompts wait for the end of the turn.
@@ -492,7 +526,9 @@ impl Session {
     /// Stops whatever goes on. A running tool is given time to stop; the turn ends when it has.
     fn stop(&mut self, out: &mut Output, then: CancelFollowUp) {
         let reason = match self.state.paused {
-            Some(PauseReason::Loop | PauseReason::Interrupted) if self.activity() == Activity::Paused => {
+            Some(PauseReason::Loop | PauseReason::Interrupted | PauseReason::Budget)
+                if self.activity() == Activity::Paused =>
+            {
                 StopReason::Paused
             }
             Some(_) | None => StopReason::Cancelled,
@@ -579,7 +615,11 @@ impl Session {
             Verdict::Allow => self.run(out, call, origin),
             Verdict::Ask => {
                 let (risk, covers) = (assessment.risk, assessment.covers);
-                self.emit(out, Event::ApprovalAsked { call, command, reason, risk, covers });
+                let (preview, guarded) = (Vec::new(), None);
+                self.emit(
+                    out,
+                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded },
+                );
             }
             Verdict::Deny => {
                 let outcome = Outcome::new(Status::Rejected, assessment.refusal);

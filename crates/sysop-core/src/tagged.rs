@@ -4,6 +4,7 @@
 //! it again from there, for the tag may come last; here what begins with its tag, as all does that is written here,
 //! is read straight away, in half the time. What begins otherwise is read all the same.
 
+use std::cell::Cell;
 use std::fmt;
 use std::iter;
 use std::marker::PhantomData;
@@ -27,6 +28,38 @@ pub(crate) trait InternallyTagged<'de>: Sized {
 
     /// Reads serde's own form.
     fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+}
+
+/// The names of all variants of an enum, as tags.
+pub(crate) fn variant_names<T: for<'de> InternallyTagged<'de>>() -> &'static [&'static str] {
+    let names = Cell::new(&[][..]);
+    T::read(VariantNames(&names)).map_or_else(|_| names.get(), |_| names.get())
+}
+
+/// Holds no value: it learns the variants that a reader asks for and then fails.
+struct VariantNames<'a>(&'a Cell<&'static [&'static str]>);
+
+impl<'de> Deserializer<'de> for VariantNames<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        Err(Self::Error::invalid_type(Unexpected::Unit, &visitor))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.0.set(variants);
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
 }
 
 /// Writes an enum with its tag first.

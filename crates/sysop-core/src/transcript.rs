@@ -21,6 +21,7 @@ use crate::ui_text;
 
 mod backfill;
 mod item;
+mod notice;
 mod session_info;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use item::{
     ApprovalScope, Decider, Item, ItemBody, ItemId, Notice, Plan, PlanState, Retention, Severity,
     StreamedText, TextState, ToolOutput, TurnEnd,
 };
+pub use notice::event_notice;
 pub use session_info::SessionInfo;
 
 /// The most items that only the live view has; the oldest go first.
@@ -225,7 +227,7 @@ impl Transcript {
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::SessionOpened { spec } => self.facts = Some(SessionInfo::of(spec)),
+            Event::SessionOpened { spec, .. } => self.facts = Some(SessionInfo::of(spec)),
             Event::Configured { change } => self.configured(change),
             Event::PromptQueued { text } => {
                 self.notice(Severity::Note, format!("queued until this turn ends: {text}"));
@@ -240,20 +242,7 @@ impl Transcript {
                 self.break_stream(*step);
                 self.turn.failure = Some(failure.message.clone());
             }
-            Event::ApprovalAsked { call, command, reason, risk, covers } => {
-                let plan = Plan {
-                    call: call.clone(),
-                    origin: Origin::Model,
-                    command: command.clone(),
-                    edited_from: None,
-                    reason: reason.clone(),
-                    risk: risk.clone(),
-                    covers: Some(covers.clone()),
-                    state: PlanState::Waiting,
-                };
-                self.put(ItemId::Plan(call.id.clone()), ItemBody::Plan(Box::new(plan)));
-                self.phase = SessionPhase::AwaitingApproval { call: call.id.clone() };
-            }
+            Event::ApprovalAsked { .. } => self.approval_asked(event),
             Event::Decided { call, decision, by } => self.decided(call, decision, by),
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
             Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome),
@@ -281,9 +270,41 @@ impl Transcript {
                 let text = format!("older messages are no longer sent; the newest {keep} still are");
                 self.notice(Severity::Note, text);
             }
+            Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. } => {
+                if let Some(notice) = event_notice(event) {
+                    self.notice(notice.weight, notice.text);
+                }
+            }
             Event::HistoryCleared => self.notice(Severity::Note, "the history was cleared".to_owned()),
             Event::TurnEnded { turn, reason, error } => self.turn_ended(*turn, *reason, error.as_ref()),
         }
+    }
+
+    fn approval_asked(&mut self, event: &Event) {
+        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded } = event else {
+            return;
+        };
+        let plan = Plan {
+            call: call.clone(),
+            origin: Origin::Model,
+            command: command.clone(),
+            edited_from: None,
+            reason: reason.clone(),
+            risk: risk.clone(),
+            covers: Some(covers.clone()),
+            preview: preview.clone(),
+            guarded: *guarded,
+            state: PlanState::Waiting,
+        };
+        self.put(ItemId::Plan(call.id.clone()), ItemBody::Plan(Box::new(plan)));
+        self.phase = SessionPhase::AwaitingApproval { call: call.id.clone() };
     }
 
     /// The call that runs, also where a pause is shown already.
@@ -588,6 +609,8 @@ impl Transcript {
             reason: call.text_argument("reasoning").unwrap_or_default().to_owned(),
             risk: Risk::default(),
             covers: None,
+            preview: Vec::new(),
+            guarded: None,
             state,
         }
     }
@@ -706,6 +729,7 @@ fn paused_sentence(reason: PauseReason) -> &'static str {
         PauseReason::Interrupted => {
             "paused: sysop ended in the middle of this turn; what was running may or may not be done"
         }
+        PauseReason::Budget => "paused: the budget is spent; raise it to go on",
     }
 }
 

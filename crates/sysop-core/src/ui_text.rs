@@ -228,6 +228,7 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
                 PauseReason::Asked => "paused",
                 PauseReason::Loop => "paused by the loop guard",
                 PauseReason::Interrupted => "interrupted",
+                PauseReason::Budget => "paused: the budget is spent",
             }
             .to_owned(),
         ),

@@ -207,6 +207,19 @@ pub enum StoreError {
     /// No such session.
     #[error("there is no session {0}; `sysop sessions list` shows those that are kept")]
     NotFound(SessionId),
+    /// The log holds an event that this version does not know.
+    #[error(
+        "event {seq} of session {id} is of a kind that this sysop does not know (`{kind}`); it was written by a \
+         newer version: update sysop to open it"
+    )]
+    NewerLog {
+        /// The session.
+        id: SessionId,
+        /// The event.
+        seq: Seq,
+        /// Its `type`, shortened and without control characters.
+        kind: String,
+    },
     /// Disk full, read-only, gone.
     #[error("{0}")]
     Unavailable(String),

@@ -58,7 +58,7 @@ impl BatchSummary {
             root: String::new(),
         };
         for logged in events {
-            if let Event::SessionOpened { spec } = &logged.event {
+            if let Event::SessionOpened { spec, .. } = &logged.event {
                 batch_summary.host.clone_from(&spec.host);
                 batch_summary.root.clone_from(&spec.root);
             } else if let Event::TurnStarted { prompt, .. } = &logged.event

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use sysop_core::event::{EventReader, Logged};
+use sysop_core::event::{Event, EventReader, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::text::neutralize;
 use sysop_driver::port::{SessionSummary, StoreError};
@@ -108,21 +108,29 @@ impl<'a, P: Display> LogDecoder<'a, P> {
     fn read(&mut self) -> Result<(), StoreError> {
         let mut reader = EventReader::new(&self.bodies);
         let mut begin = 0;
-        for (seq, at, end) in self.rows.drain(..) {
+        for (seq, at, end) in std::mem::take(&mut self.rows) {
             let Some(event) = reader.next_up_to(end) else {
-                return Err(StoreError::Corrupt(format!(
-                    "event {seq} ({}) of session {id} in the database {} cannot be read; it was written by a newer \
-                     sysop or is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
-                    kind(&self.bodies[begin..end]),
-                    self.database,
-                    id = self.id,
-                )));
+                return Err(self.unreadable(seq, &self.bodies[begin..end]));
             };
             self.events.push(Logged { seq, at, event });
             begin = end;
         }
         self.bodies.clear();
         Ok(())
+    }
+
+    fn unreadable(&self, seq: Seq, body: &str) -> StoreError {
+        let kind = kind(body);
+        if let Some(kind) = kind.as_deref().filter(|kind| !Event::kinds().contains(kind)) {
+            return StoreError::NewerLog { id: self.id.clone(), seq, kind: printable(kind) };
+        }
+        StoreError::Corrupt(format!(
+            "event {seq} ({}) of session {id} in the database {} cannot be read; it was written by a newer sysop or is \
+             damaged: use that version, or delete the session with `sysop sessions delete {id}`",
+            kind.map_or_else(|| "not an event".to_owned(), |kind| format!("`{}`", printable(&kind))),
+            self.database,
+            id = self.id,
+        ))
     }
 }
 
@@ -151,18 +159,17 @@ pub(crate) fn referenced_files_in(body: &str, files: &HashSet<String>) -> impl I
 }
 
 /// The name of an event that cannot be read; nothing else of it is safe to repeat.
-fn kind(body: &str) -> String {
+fn kind(body: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Kind {
         r#type: String,
     }
-    match serde_json::from_str::<Kind>(body) {
-        Ok(kind) => {
-            let short: String = kind.r#type.chars().take(KIND_CHARS_MAX).collect();
-            format!("`{}`", neutralize(&short))
-        }
-        Err(_) => "not an event".to_owned(),
-    }
+    serde_json::from_str::<Kind>(body).ok().map(|kind| kind.r#type)
+}
+
+fn printable(kind: &str) -> String {
+    let short: String = kind.chars().take(KIND_CHARS_MAX).collect();
+    neutralize(&short).into_owned()
 }
 
 /// The integers of databases end at 2^63 - 1; what is beyond means "all".

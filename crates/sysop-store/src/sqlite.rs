@@ -18,6 +18,7 @@ use self::database_file::DatabaseFile;
 use self::reader::SqliteReader;
 use self::writer::SqliteWriter;
 
+mod backup;
 mod database_file;
 mod error;
 mod reader;

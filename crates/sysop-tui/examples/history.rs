@@ -234,6 +234,8 @@ fn everything(face: &mut Frontend) {
         reason: "Find the ports".to_owned(),
         risk: Policy::new(&[], &[]).risk(command),
         covers: Grant::Exact { command: command.to_owned() },
+        preview: Vec::new(),
+        guarded: None,
     });
     let decision = Decision::Allow { command: None };
     face.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".to_owned() });

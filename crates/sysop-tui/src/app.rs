@@ -467,7 +467,7 @@ impl App {
         let model = self.transcript.session_info().map(|facts| facts.model.to_string()).unwrap_or_default();
         self.meter.event(&logged.event, &model, now);
         match &logged.event {
-            Event::SessionOpened { spec } => {
+            Event::SessionOpened { spec, .. } => {
                 self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
                 self.policy = OnceCell::new();
             }
@@ -511,7 +511,15 @@ impl App {
             | Event::Paused { .. }
             | Event::Resumed
             | Event::TerminalInput { .. }
-            | Event::Compacted { .. } => {}
+            | Event::Compacted { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. } => {}
         }
         if matches!(logged.event, Event::TurnEnded { .. } | Event::Paused { .. }) {
             self.pausing = false;

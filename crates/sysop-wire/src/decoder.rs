@@ -13,6 +13,7 @@
 
 use std::mem::discriminant;
 
+use sysop_core::compaction::Compaction;
 use sysop_core::event::{CancelFollowUp, ConfigChange, Delta, Event, Logged, Origin, Update};
 use sysop_core::id::{Seq, StepId, Timestamp};
 use sysop_core::message::{ModelFailure, Reply, ToolCall};
@@ -134,12 +135,11 @@ impl Decoder {
                 Event::TurnEnded { turn: metadata.turn, reason: metadata.stop_reason, error: group.error }
             }
             ServerMessage::PromptQueued { content, .. } => Event::PromptQueued { text: content },
-            ServerMessage::TerminalTyped { by, typed, .. } => Event::TerminalInput { by, typed },
-            created @ ServerMessage::SessionCreated { .. } => Event::SessionOpened { spec: spec(created)? },
+            created @ ServerMessage::SessionCreated { .. } => session_opened(created)?,
             configured @ ServerMessage::Configured { .. } => {
                 Event::Configured { change: change(configured)? }
             }
-            call => call_event(call)?,
+            other => call_event(other)?,
         })
     }
 }
@@ -169,13 +169,22 @@ fn state_event(event: StateEvent, now: &State) -> Option<Event> {
     })
 }
 
-fn spec(created: ServerMessage) -> Option<SessionSpec> {
-    let ServerMessage::SessionCreated { model, approve, host, root, profile, max_iterations, tools, .. } =
-        created
+fn session_opened(created: ServerMessage) -> Option<Event> {
+    let ServerMessage::SessionCreated {
+        model,
+        approve,
+        host,
+        root,
+        profile,
+        max_iterations,
+        tools,
+        opened_by,
+        ..
+    } = created
     else {
         return None;
     };
-    Some(SessionSpec {
+    let spec = SessionSpec {
         model,
         system: String::new(),
         tools: tools.into_iter().map(tool).collect(),
@@ -189,7 +198,8 @@ fn spec(created: ServerMessage) -> Option<SessionSpec> {
         host,
         root,
         profile,
-    })
+    };
+    Some(Event::SessionOpened { spec, opened_by })
 }
 
 fn change(configured: ServerMessage) -> Option<ConfigChange> {
@@ -225,10 +235,13 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             risk,
             findings,
             covers,
+            preview,
+            guarded,
             ..
         } => {
             let call = call_of(tool_call_id, name, arguments);
-            Event::ApprovalAsked { call, command, reason, risk: Risk { class: risk, findings }, covers }
+            let risk = Risk { class: risk, findings };
+            Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded }
         }
         ServerMessage::ApprovalClosed { tool_call_id, decision, by, command, reason, .. } => {
             Event::Decided { call: tool_call_id, decision: decision.into_decision(command, reason), by }
@@ -247,6 +260,8 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             artifact,
             changes,
             hosts,
+            changed,
+            undo,
             ..
         } => {
             let changes = changes.into_iter().map(Into::into).collect();
@@ -258,10 +273,50 @@ fn call_event(message: ServerMessage) -> Option<Event> {
                 duration_ms,
                 changes,
                 hosts,
+                changed,
+                undo,
                 ..Outcome::new(status, output)
             };
             Event::ToolFinished { call: tool_call_id, outcome }
         }
+        other => return notice_event(other),
+    })
+}
+
+fn notice_event(message: ServerMessage) -> Option<Event> {
+    Some(match message {
+        ServerMessage::TerminalTyped { by, typed, .. } => Event::TerminalInput { by, typed },
+        ServerMessage::ContextCompacted {
+            before,
+            after,
+            elided,
+            ledger,
+            summary,
+            focus,
+            kept_messages,
+            ..
+        } => {
+            let (tokens_before, tokens_after, keep) = (before, after, kept_messages);
+            let compaction = Compaction { tokens_before, tokens_after, elided, ledger, summary, focus, keep };
+            Event::ContextCompacted { compaction }
+        }
+        ServerMessage::Todo { items, .. } => Event::TodoChanged { items },
+        ServerMessage::JobStarted { job_id, tool_call_id, command, host, .. } => {
+            Event::JobStarted { job: job_id, call: tool_call_id, command, host }
+        }
+        ServerMessage::JobFinished { job_id, status, exit_code, .. } => {
+            Event::JobFinished { job: job_id, status, exit_code }
+        }
+        ServerMessage::GuardArmed { tool_call_id, host, seconds, .. } => {
+            Event::GuardArmed { call: tool_call_id, host, seconds }
+        }
+        ServerMessage::GuardEnded { tool_call_id, host, how, .. } => {
+            Event::GuardEnded { call: tool_call_id, host, how }
+        }
+        ServerMessage::ApprovalGiven { tool_call_id, by, needed, .. } => {
+            Event::ApprovalGiven { call: tool_call_id, by, needed }
+        }
+        ServerMessage::Undone { tool_call_id, by, how, .. } => Event::Undone { call: tool_call_id, by, how },
         _ => return None,
     })
 }

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use sysop_core::event::{ConfigChange, Decision, Delta, Event, Logged, Origin, StopReason};
+use sysop_core::event::{ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
+use sysop_core::job::{Job, RunningJobs};
 use sysop_core::message::{Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::Outcome;
@@ -26,6 +27,8 @@ pub struct Encoder {
     active: SessionState,
     /// The tools of the calls of the last reply or direct call.
     names: HashMap<CallId, String>,
+    /// The background jobs that run.
+    jobs: RunningJobs,
     setup: Option<SessionSetup>,
     mode: Mode,
     lent: Option<ClientToolSet>,
@@ -39,6 +42,7 @@ struct SessionSetup {
     root: String,
     profile: String,
     tools: Vec<OfferedTool>,
+    opened_by: Option<String>,
 }
 
 impl Encoder {
@@ -50,6 +54,7 @@ impl Encoder {
             usage: Usage::default(),
             active: SessionState::Idle,
             names: HashMap::new(),
+            jobs: RunningJobs::default(),
             setup: None,
             mode: Mode::default(),
             lent: None,
@@ -73,6 +78,7 @@ impl Encoder {
             tools: setup.tools,
             lent: self.lent.clone(),
             last_seq: Some(self.last),
+            opened_by: setup.opened_by,
         })
     }
 
@@ -91,6 +97,14 @@ impl Encoder {
         self.fold(&logged.event);
         self.last = logged.seq;
         let mut messages = self.own_messages(position, &logged.event);
+        for message in &mut messages {
+            if let ServerMessage::AssistantDone { metadata, .. } = message {
+                metadata.reason = pause_reason(metadata.stop_reason, &before);
+            }
+        }
+        if let Event::JobFinished { job, .. } = &logged.event {
+            self.jobs.finish(*job);
+        }
         let event = if messages.is_empty() { state_event(&logged.event) } else { None };
         if self.now != before || event.is_some() {
             let (session_id, now) = (self.session.clone(), self.now.clone());
@@ -135,18 +149,10 @@ impl Encoder {
     fn fold(&mut self, event: &Event) {
         let now = &mut self.now;
         match event {
-            Event::SessionOpened { spec } => self.fold_opened(spec),
+            Event::SessionOpened { spec, opened_by } => self.fold_opened(spec, opened_by.as_ref()),
             Event::Configured { change } => self.fold_change(change),
             Event::PromptQueued { .. } => now.queued += 1,
-            Event::TurnStarted { turn, prompt, .. } => {
-                let direct = prompt.is_empty();
-                self.active = if direct { SessionState::Running } else { SessionState::Thinking };
-                now.state = self.active;
-                now.turn = *turn;
-                now.iteration = 0;
-                now.queued = now.queued.saturating_sub(u32::from(!direct));
-                self.usage = Usage::default();
-            }
+            Event::TurnStarted { turn, prompt, .. } => self.fold_turn_started(*turn, prompt.is_empty()),
             Event::StepStarted { step } => {
                 (self.active, now.state) = (SessionState::Thinking, SessionState::Thinking);
                 now.iteration = step.step;
@@ -180,25 +186,48 @@ impl Encoder {
                 now.kept_messages = None;
                 now.history_cleared = true;
             }
-            Event::TurnEnded { reason, .. } => {
-                now.state = SessionState::Idle;
-                now.pause_reason = None;
-                if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
-                    now.queued = 0;
-                }
-                self.names.clear();
-            }
+            Event::TurnEnded { reason, .. } => self.fold_turn_ended(*reason),
             Event::ModelFailed { .. } | Event::ToolFinished { .. } => {
                 self.active = SessionState::Thinking;
                 if now.pause_reason.is_some() && now.state != SessionState::Stopping {
                     now.state = SessionState::Paused;
                 }
             }
-            Event::Decided { .. } | Event::TerminalInput { .. } => {}
+            Event::JobStarted { job, call, command, host } => {
+                let (call, command, host) = (call.clone(), command.clone(), host.clone());
+                self.jobs.start(*job, Job { call, command, host });
+            }
+            Event::Decided { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::TerminalInput { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::Undone { .. } => {}
         }
     }
 
-    fn fold_opened(&mut self, spec: &SessionSpec) {
+    fn fold_turn_started(&mut self, turn: TurnId, direct: bool) {
+        self.active = if direct { SessionState::Running } else { SessionState::Thinking };
+        self.now.state = self.active;
+        self.now.turn = turn;
+        self.now.iteration = 0;
+        self.now.queued = self.now.queued.saturating_sub(u32::from(!direct));
+        self.usage = Usage::default();
+    }
+
+    fn fold_turn_ended(&mut self, reason: StopReason) {
+        self.now.state = SessionState::Idle;
+        self.now.pause_reason = None;
+        if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
+            self.now.queued = 0;
+        }
+        self.names.clear();
+    }
+
+    fn fold_opened(&mut self, spec: &SessionSpec, opened_by: Option<&String>) {
         self.now.model = Some(spec.model.clone());
         self.now.approve = spec.approve;
         self.now.max_iterations = spec.max_iterations;
@@ -207,6 +236,7 @@ impl Encoder {
             root: spec.root.clone(),
             profile: spec.profile.clone(),
             tools: spec.tools.iter().map(OfferedTool::from).collect(),
+            opened_by: opened_by.cloned(),
         });
     }
 
@@ -226,7 +256,9 @@ impl Encoder {
     fn own_messages(&self, position: LogPosition, event: &Event) -> Vec<ServerMessage> {
         let session_id = self.session.clone();
         match event {
-            Event::SessionOpened { spec } => vec![session_created(session_id, position, spec)],
+            Event::SessionOpened { spec, opened_by } => {
+                vec![session_created(session_id, position, spec, opened_by.clone())]
+            }
             Event::TurnStarted { prompt, .. } if !prompt.is_empty() => {
                 vec![ServerMessage::UserMessage { session_id, position, content: prompt.clone() }]
             }
@@ -239,19 +271,8 @@ impl Encoder {
                 vec![ServerMessage::PromptQueued { session_id, position, content: text.clone() }]
             }
             Event::Configured { change } => vec![configured(session_id, position, change)],
-            Event::ApprovalAsked { call, command, reason, risk, covers } => {
-                vec![ServerMessage::ApprovalRequest {
-                    session_id,
-                    position,
-                    tool_call_id: call.id.clone(),
-                    name: call.name.clone(),
-                    command: command.clone(),
-                    arguments: call.arguments.to_value(),
-                    reason: reason.clone(),
-                    risk: risk.class,
-                    findings: risk.findings.clone(),
-                    covers: covers.clone(),
-                }]
+            Event::ApprovalAsked { .. } => {
+                approval_request(session_id, position, event).into_iter().collect()
             }
             Event::Decided { call, decision, by } => {
                 vec![approval_closed(session_id, position, call, decision, by)]
@@ -260,13 +281,16 @@ impl Encoder {
             Event::ToolFinished { call, outcome } => {
                 vec![self.tool_finished(position, call.clone(), outcome.clone())]
             }
-            Event::TerminalInput { by, typed } => {
-                vec![ServerMessage::TerminalTyped {
-                    session_id,
-                    position,
-                    by: by.clone(),
-                    typed: typed.clone(),
-                }]
+            Event::TerminalInput { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. } => {
+                notice::message(session_id, position, event, &self.jobs).into_iter().collect()
             }
             Event::TurnEnded { turn, reason, error } => self.ended(position, *turn, *reason, error.clone()),
             // `state` tells of these.
@@ -290,7 +314,7 @@ impl Encoder {
     ) -> Vec<ServerMessage> {
         let session_id = self.session.clone();
         let (usage, iterations) = (self.usage.into(), self.now.iteration);
-        let metadata = TurnSummary { stop_reason: reason, turn, usage, iterations };
+        let metadata = TurnSummary { stop_reason: reason, turn, usage, iterations, reason: None };
         let error = error.map(|message| ServerMessage::Error {
             session_id: session_id.clone(),
             position: Some(position),
@@ -317,6 +341,8 @@ impl Encoder {
             artifact: outcome.artifact,
             changes: outcome.changes.into_iter().map(Into::into).collect(),
             hosts: outcome.hosts,
+            changed: outcome.changed,
+            undo: outcome.undo,
         }
     }
 }
@@ -341,11 +367,49 @@ fn state_event(event: &Event) -> Option<StateEvent> {
         | Event::ToolStarted { .. }
         | Event::ToolFinished { .. }
         | Event::TerminalInput { .. }
+        | Event::ContextCompacted { .. }
+        | Event::TodoChanged { .. }
+        | Event::JobStarted { .. }
+        | Event::JobFinished { .. }
+        | Event::GuardArmed { .. }
+        | Event::GuardEnded { .. }
+        | Event::ApprovalGiven { .. }
+        | Event::Undone { .. }
         | Event::TurnEnded { .. } => return None,
     })
 }
 
-fn session_created(session_id: SessionId, position: LogPosition, spec: &SessionSpec) -> ServerMessage {
+/// Why a turn waited that was given up while it waited.
+fn pause_reason(stop: StopReason, before: &State) -> Option<PauseReason> {
+    before.pause_reason.filter(|_| stop == StopReason::Paused)
+}
+
+fn approval_request(session_id: SessionId, position: LogPosition, event: &Event) -> Option<ServerMessage> {
+    let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded } = event else {
+        return None;
+    };
+    Some(ServerMessage::ApprovalRequest {
+        session_id,
+        position,
+        tool_call_id: call.id.clone(),
+        name: call.name.clone(),
+        command: command.clone(),
+        arguments: call.arguments.to_value(),
+        reason: reason.clone(),
+        risk: risk.class,
+        findings: risk.findings.clone(),
+        covers: covers.clone(),
+        preview: preview.clone(),
+        guarded: *guarded,
+    })
+}
+
+fn session_created(
+    session_id: SessionId,
+    position: LogPosition,
+    spec: &SessionSpec,
+    opened_by: Option<String>,
+) -> ServerMessage {
     ServerMessage::SessionCreated {
         session_id,
         position: Some(position),
@@ -359,6 +423,7 @@ fn session_created(session_id: SessionId, position: LogPosition, spec: &SessionS
         tools: spec.tools.iter().map(OfferedTool::from).collect(),
         lent: None,
         last_seq: None,
+        opened_by,
     }
 }
 
@@ -419,5 +484,6 @@ fn replied(
     message.into_iter().chain([step]).collect()
 }
 
+mod notice;
 #[cfg(test)]
 mod tests;

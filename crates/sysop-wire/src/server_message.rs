@@ -5,17 +5,27 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sysop_core::event::{Origin, PauseReason, StopReason, TypedInput};
-use sysop_core::id::{CallId, Seq, SessionId, TurnId};
-use sysop_core::message::{Arguments, FailureKind, ModelRef, ToolCall, Usage};
+use sysop_core::event::{Origin, TypedInput};
+use sysop_core::guard::{GuardEnd, GuardTimeout};
+use sysop_core::id::{CallId, JobId, Seq, SessionId};
+use sysop_core::message::{FailureKind, ModelRef};
 use sysop_core::mode::Mode;
-use sysop_core::outcome::{FileChange, HostOutcome, Status};
+use sysop_core::outcome::{HostOutcome, Reversibility, Status, SystemChange};
 use sysop_core::policy::{ApprovalMode, Finding, Grant, RiskClass};
 use sysop_core::question::{Question, QuestionId};
 use sysop_core::style::StyleRuns;
-use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
+use sysop_core::todo::TodoItem;
 
 use crate::client_message::DecisionKind;
+
+mod parts;
+mod state;
+
+pub(crate) use parts::arguments_of;
+pub use parts::{
+    ChangedFile, ClientToolSet, ErrorCode, OfferedTool, TokenCounts, ToolCallRequest, TurnSummary,
+};
+pub use state::{SessionState, State, StateEvent};
 
 /// Where a logged message comes from. One event may give several messages; they share its `seq`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +77,9 @@ pub enum ServerMessage {
         /// The last event when this was sent: what comes up to it is history. Only where it answers `hello`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last_seq: Option<Seq>,
+        /// The person who opened it; left out for sessions of 0.1.0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        opened_by: Option<String>,
     },
     /// How the session works was changed; only what was changed is there.
     #[serde(rename = "configured")]
@@ -270,6 +283,12 @@ pub enum ServerMessage {
         /// What came of it on each host, where it ran on several.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hosts: Vec<HostOutcome>,
+        /// Changes to the system that were recognized.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<SystemChange>,
+        /// How much of it can be undone; left out if nobody looked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        undo: Option<Reversibility>,
     },
     /// A tool call waits for a person.
     #[serde(rename = "approval.request")]
@@ -296,6 +315,27 @@ pub enum ServerMessage {
         findings: Vec<Finding>,
         /// What `allow_session` would allow.
         covers: Grant,
+        /// Effects that a dry run found, one a line.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        preview: Vec<String>,
+        /// Set if the call would run under a guard.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guarded: Option<GuardTimeout>,
+    },
+    /// One of several people whose consent is needed allowed a call.
+    #[serde(rename = "approval.given")]
+    ApprovalGiven {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// Which call.
+        tool_call_id: CallId,
+        /// The person.
+        by: String,
+        /// Number of different people who must allow it in all.
+        needed: u32,
     },
     /// An approval was answered, or nobody can answer it any more.
     #[serde(rename = "approval.closed")]
@@ -317,6 +357,128 @@ pub enum ServerMessage {
         /// The word to the model, where it was rejected with one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
+    },
+    /// Older messages were replaced by a shorter text.
+    #[serde(rename = "context.compacted")]
+    ContextCompacted {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// Tokens of the prompt before, estimated.
+        before: u64,
+        /// Tokens of the prompt after, estimated.
+        after: u64,
+        /// Calls whose outputs are left out of the prompt.
+        elided: Vec<CallId>,
+        /// Facts that the code took from the log.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        ledger: String,
+        /// The model's summary; left out for a ledger alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// Focus that a person asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        focus: Option<String>,
+        /// Number of newest messages that stay as they are.
+        #[serde(default)]
+        kept_messages: usize,
+    },
+    /// The agent changed its todo list.
+    #[serde(rename = "todo")]
+    Todo {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// The whole list.
+        items: Vec<TodoItem>,
+    },
+    /// A command went on in the background.
+    #[serde(rename = "job.started")]
+    JobStarted {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// Which job.
+        job_id: JobId,
+        /// The call that started it.
+        tool_call_id: CallId,
+        /// The command.
+        command: String,
+        /// The host that it runs on.
+        host: String,
+    },
+    /// A background job ended, or was lost with its process: then its status is `unknown`.
+    #[serde(rename = "job.finished")]
+    JobFinished {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// Which job.
+        job_id: JobId,
+        /// The command; empty if the encoder did not see its start.
+        #[serde(default)]
+        command: String,
+        /// The host that it ran on; empty if the encoder did not see its start.
+        #[serde(default)]
+        host: String,
+        /// How it ended.
+        status: Status,
+        /// The exit code of a command that ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
+    /// A guard was armed on a host before a risky change.
+    #[serde(rename = "guard.armed")]
+    GuardArmed {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// The call that is guarded.
+        tool_call_id: CallId,
+        /// The host.
+        host: String,
+        /// Seconds until the change is rolled back.
+        seconds: u32,
+    },
+    /// A guard was confirmed, fired, or was lost sight of.
+    #[serde(rename = "guard.ended")]
+    GuardEnded {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// The call that was guarded.
+        tool_call_id: CallId,
+        /// The host.
+        host: String,
+        /// How it ended.
+        how: GuardEnd,
+    },
+    /// The changes of a call were undone.
+    #[serde(rename = "undone")]
+    Undone {
+        /// Which session.
+        session_id: SessionId,
+        /// Its event.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// Which call.
+        tool_call_id: CallId,
+        /// The person who wanted it.
+        by: String,
+        /// How much was undone.
+        how: Reversibility,
     },
     /// What a live terminal printed; only to clients that are attached to it. Not logged.
     #[serde(rename = "terminal.output")]
@@ -440,6 +602,14 @@ impl ServerMessage {
             | Self::ToolFinished { position, .. }
             | Self::ApprovalRequest { position, .. }
             | Self::ApprovalClosed { position, .. }
+            | Self::ApprovalGiven { position, .. }
+            | Self::ContextCompacted { position, .. }
+            | Self::Todo { position, .. }
+            | Self::JobStarted { position, .. }
+            | Self::JobFinished { position, .. }
+            | Self::GuardArmed { position, .. }
+            | Self::GuardEnded { position, .. }
+            | Self::Undone { position, .. }
             | Self::TerminalTyped { position, .. }
             | Self::State { position, .. } => Some(*position),
             Self::SessionCreated { position, .. } | Self::Error { position, .. } => *position,
@@ -476,6 +646,14 @@ impl ServerMessage {
             | Self::ToolFinished { position, .. }
             | Self::ApprovalRequest { position, .. }
             | Self::ApprovalClosed { position, .. }
+            | Self::ApprovalGiven { position, .. }
+            | Self::ContextCompacted { position, .. }
+            | Self::Todo { position, .. }
+            | Self::JobStarted { position, .. }
+            | Self::JobFinished { position, .. }
+            | Self::GuardArmed { position, .. }
+            | Self::GuardEnded { position, .. }
+            | Self::Undone { position, .. }
             | Self::TerminalTyped { position, .. }
             | Self::State { position, .. }
             | Self::SessionCreated { position: Some(position), .. }
@@ -495,259 +673,4 @@ impl ServerMessage {
             | Self::Heartbeat {} => {}
         }
     }
-}
-
-/// A tool on offer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OfferedTool {
-    /// Its name.
-    pub name: String,
-    /// What a call may do.
-    #[serde(default)]
-    pub effect: ToolEffect,
-}
-
-impl From<&ToolSpec> for OfferedTool {
-    fn from(tool: &ToolSpec) -> Self {
-        Self { name: tool.name.clone(), effect: tool.effect }
-    }
-}
-
-/// The tools that a client lends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ClientToolSet {
-    /// The tools; those of the session's own host with the same names are not used.
-    pub tools: Vec<OfferedTool>,
-    /// The root of its file tools, on the client.
-    pub root: String,
-}
-
-impl From<&ClientTools> for ClientToolSet {
-    fn from(lent: &ClientTools) -> Self {
-        Self { tools: lent.tools.iter().map(OfferedTool::from).collect(), root: lent.root.clone() }
-    }
-}
-
-/// A call that a model wants to make.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct ToolCallRequest {
-    /// Which call.
-    pub tool_call_id: CallId,
-    /// The tool.
-    pub name: String,
-    /// The arguments: an object; a string where the model wrote none.
-    pub arguments: Value,
-}
-
-impl From<&ToolCall> for ToolCallRequest {
-    fn from(call: &ToolCall) -> Self {
-        let (tool_call_id, name) = (call.id.clone(), call.name.clone());
-        Self { tool_call_id, name, arguments: call.arguments.to_value() }
-    }
-}
-
-impl From<ToolCallRequest> for ToolCall {
-    fn from(request: ToolCallRequest) -> Self {
-        Self {
-            id: request.tool_call_id,
-            wire_id: None,
-            name: request.name,
-            arguments: arguments_of(request.arguments),
-        }
-    }
-}
-
-/// The arguments as they were before [`Arguments::to_value`].
-pub(crate) fn arguments_of(value: Value) -> Arguments {
-    match value {
-        Value::Object(map) => Arguments::Object(map),
-        Value::String(text) => Arguments::Invalid(text),
-        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
-            Arguments::Invalid(other.to_string())
-        }
-    }
-}
-
-/// One file that a file tool changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct ChangedFile {
-    /// Path relative to the root.
-    pub path: String,
-    /// The artifact with the bytes before, on the host; none where the file did not exist.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<String>,
-    /// BLAKE3 of the bytes after, in hex.
-    pub after_hash: String,
-}
-
-impl From<FileChange> for ChangedFile {
-    fn from(change: FileChange) -> Self {
-        Self { path: change.path, before: change.before, after_hash: change.after_hash }
-    }
-}
-
-impl From<ChangedFile> for FileChange {
-    fn from(change: ChangedFile) -> Self {
-        Self { path: change.path, before: change.before, after_hash: change.after_hash }
-    }
-}
-
-/// What kind of problem an `error` tells of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorCode {
-    /// The message cannot be read, or contradicts itself.
-    BadMessage,
-    /// The manifest of `hello` cannot be used.
-    BadManifest,
-    /// The message or the output is too large.
-    TooLarge,
-    /// Too many messages, calls, sessions or connections.
-    TooMany,
-    /// The token does not allow it.
-    Forbidden,
-    /// There is no such session.
-    NoSession,
-    /// There is no such call, approval or question, or it was answered before.
-    Stale,
-    /// It cannot be done while a turn runs.
-    Busy,
-    /// The client did not read fast enough; it may resume.
-    TooSlow,
-    /// The server ends; the session goes on when it is back, or on another node.
-    Draining,
-    /// The session cannot go on here: its log cannot be written.
-    Closed,
-    /// The terminal cannot be opened, or there is none.
-    NoTerminal,
-    /// A fault of the server.
-    Internal,
-}
-
-/// How a turn ended and what it took.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct TurnSummary {
-    /// Why it ended.
-    pub stop_reason: StopReason,
-    /// Which turn.
-    pub turn: TurnId,
-    /// The tokens of all its model calls.
-    pub usage: TokenCounts,
-    /// How many model calls it made.
-    pub iterations: u32,
-}
-
-/// Tokens as the models' servers counted them; zero where they did not say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct TokenCounts {
-    /// All input tokens, cached ones included.
-    pub input_tokens: u64,
-    /// All output tokens, reasoning included.
-    pub output_tokens: u64,
-    /// Input tokens that came from a cache.
-    #[serde(default)]
-    pub cached_tokens: u64,
-}
-
-impl From<Usage> for TokenCounts {
-    fn from(usage: Usage) -> Self {
-        Self {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            cached_tokens: usage.cached_tokens,
-        }
-    }
-}
-
-impl From<TokenCounts> for Usage {
-    fn from(tokens: TokenCounts) -> Self {
-        Self {
-            input_tokens: tokens.input_tokens,
-            output_tokens: tokens.output_tokens,
-            cached_tokens: tokens.cached_tokens,
-        }
-    }
-}
-
-/// What happened, where `state` alone tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum StateEvent {
-    /// A turn without words of a person began: a direct call.
-    TurnStarted,
-    /// A model is asked.
-    StepStarted,
-    /// A person wants the turn to stop.
-    CancelAsked,
-    /// The turn waits.
-    Paused,
-    /// The turn goes on.
-    Resumed,
-    /// Older messages are no longer sent to the model.
-    Compacted,
-    /// The history was forgotten.
-    HistoryCleared,
-}
-
-/// What a session does now.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct State {
-    /// In one word.
-    pub state: SessionState,
-    /// The turn that runs, or ran last; 0 before the first.
-    pub turn: TurnId,
-    /// Model calls in that turn so far.
-    pub iteration: u32,
-    /// The most model calls in one turn.
-    pub max_iterations: u32,
-    /// The model of the next step; left out where the encoder did not see it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<ModelRef>,
-    /// How much runs without a person.
-    pub approve: ApprovalMode,
-    /// Prompts that wait for the end of the turn.
-    pub queued: u32,
-    /// Why it is paused, where it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause_reason: Option<PauseReason>,
-    /// How many newest messages are sent to the model, where older ones had to be left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept_messages: Option<usize>,
-    /// Whether the history was forgotten just now.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub history_cleared: bool,
-}
-
-/// What a session does now, in one word.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SessionState {
-    /// No turn runs.
-    #[default]
-    Idle,
-    /// A model is asked.
-    Thinking,
-    /// A tool runs.
-    Running,
-    /// An approval is open.
-    Waiting,
-    /// The turn waits for `resume`.
-    Paused,
-    /// A person stopped the turn, and the running tool has yet to end.
-    Stopping,
 }

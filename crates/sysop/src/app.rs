@@ -165,7 +165,7 @@ impl Services {
     /// and the rules of today's config are added to its own.
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<AttachedSession> {
         let log_start = self.store.load(id, Seq(0), 1).await?;
-        let Some(Event::SessionOpened { spec }) = log_start.first().map(|logged| &logged.event) else {
+        let Some(Event::SessionOpened { spec, .. }) = log_start.first().map(|logged| &logged.event) else {
             return Err(CommandError::failed(
                 DriverError::from(StoreError::NotFound(id.clone())).to_string(),
             )

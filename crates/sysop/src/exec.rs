@@ -318,6 +318,14 @@ impl ExecRun {
             | Event::TerminalInput { .. }
             | Event::Resumed
             | Event::Compacted { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. }
             | Event::HistoryCleared => None,
         }
     }
@@ -609,6 +617,14 @@ impl ExecPrinter {
             | Event::CancelAsked { .. }
             | Event::Resumed
             | Event::Compacted { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. }
             | Event::HistoryCleared => Ok(()),
         }
     }

@@ -119,6 +119,14 @@ fn message(session: &SessionId, event: &Event, redaction: &CommandRedactor) -> O
         | Event::Paused { .. }
         | Event::Resumed
         | Event::Compacted { .. }
+        | Event::ContextCompacted { .. }
+        | Event::TodoChanged { .. }
+        | Event::JobStarted { .. }
+        | Event::JobFinished { .. }
+        | Event::GuardArmed { .. }
+        | Event::GuardEnded { .. }
+        | Event::ApprovalGiven { .. }
+        | Event::Undone { .. }
         | Event::HistoryCleared => return None,
     };
     Some(message)

@@ -5,6 +5,7 @@
  */
 
 import { callSummary, modeLabel, pauseLabel, typedLabel } from "../text/labels";
+import { logNotice } from "../text/notices";
 import type {
   ApprovalMode,
   ClientToolSet,
@@ -214,6 +215,17 @@ class TranscriptBuilder {
         return;
       case "terminal.typed":
         return this.notice(message.seq, typedLabel(message.by, message.typed), "note");
+      case "context.compacted":
+      case "todo":
+      case "job.started":
+      case "job.finished":
+      case "guard.armed":
+      case "guard.ended":
+      case "approval.given":
+      case "undone": {
+        const { text, weight } = logNotice(message);
+        return this.notice(message.seq, text, weight);
+      }
       case "error":
         if (message.seq !== undefined) next.error = message.message;
         return;

@@ -75,6 +75,8 @@ export function pauseLabel(reason: PauseReason): string {
       return "paused: the same call had the same result three times in a row";
     case "interrupted":
       return "paused: sysop ended in the middle of this turn; what was running may or may not be done";
+    case "budget":
+      return "paused: the budget is spent; raise it to go on";
     default:
       return "paused; resume to go on";
   }

@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use super::Session;
 use super::state::{Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX, Work};
 use crate::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
+use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
+use crate::job::Job;
 use crate::message::{Message, Reply, ToolCall, ToolResult};
 use crate::outcome::{Outcome, Status};
 use crate::policy::Grant;
@@ -21,9 +23,9 @@ impl Session {
     pub(super) fn apply(&mut self, event: Event) {
         let state = &mut self.state;
         match event {
-            Event::SessionOpened { spec } => {
+            Event::SessionOpened { spec, opened_by } => {
                 self.tools = OnceLock::new();
-                *state = super::State::new(spec);
+                *state = super::State { opened_by, ..super::State::new(spec) };
             }
             Event::Configured { change } => self.apply_configured(change),
             Event::PromptQueued { text } => state.queue.push_back(text),
@@ -42,6 +44,7 @@ impl Session {
             Event::ApprovalAsked { call, covers, .. } => {
                 self.begin(Work::AwaitingApproval { call, covers });
             }
+            Event::ApprovalGiven { call, by, .. } => state.add_approver(&call, by),
             Event::Decided { decision, .. } => self.apply_decided(decision),
             Event::ToolStarted { call, .. } => self.apply_tool_started(call),
             Event::ToolFinished { call, outcome } => self.apply_tool_finished(&call, outcome),
@@ -56,21 +59,38 @@ impl Session {
                 }
             }
             Event::Resumed => state.paused = None,
-            // For people and the log: what it did to the terminal is in what the terminal shows.
-            Event::TerminalInput { .. } => {}
-            Event::HistoryCleared => {
-                state.history.clear();
-                state.keep = state.spec.max_history_messages;
-                state.repeated = None;
+            Event::ContextCompacted { compaction } => state.compaction = Some(compaction),
+            Event::TodoChanged { items } => state.set_todo(items),
+            Event::JobStarted { job, call, command, host } => {
+                state.jobs.start(job, Job { call, command, host });
             }
-            Event::TurnEnded { reason, .. } => {
-                state.phase = Phase::Idle;
-                state.paused = None;
-                state.cancel_requested = None;
-                if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
-                    state.queue.clear(); // likewise
-                }
-            }
+            Event::JobFinished { job, .. } => _ = state.jobs.finish(job),
+            Event::GuardArmed { call, host, seconds } => state.arm_guard(ArmedGuard { call, host, seconds }),
+            Event::GuardEnded { call, host, .. } => state.end_guard(&call, &host),
+            // For people and the log: what typed keys did is in what the terminal shows, and what an undo did is in
+            // the outcome of its own call.
+            Event::TerminalInput { .. } | Event::Undone { .. } => {}
+            Event::HistoryCleared => self.apply_history_cleared(),
+            Event::TurnEnded { reason, .. } => self.apply_turn_ended(reason),
+        }
+    }
+
+    fn apply_history_cleared(&mut self) {
+        let state = &mut self.state;
+        state.history.clear();
+        state.keep = state.spec.max_history_messages;
+        state.repeated = None;
+        state.compaction = None;
+        state.todo.clear();
+    }
+
+    fn apply_turn_ended(&mut self, reason: StopReason) {
+        let state = &mut self.state;
+        state.phase = Phase::Idle;
+        state.paused = None;
+        state.cancel_requested = None;
+        if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
+            state.queue.clear(); // who stops a turn does not want the next one
         }
     }
 
@@ -143,6 +163,7 @@ impl Session {
             Work::Idle => return,
         };
         self.state.used_ids.insert(id.as_str().to_owned());
+        self.state.approvers.clear();
         if let Phase::Acting { pending, work, .. } = &mut self.state.phase {
             pending.retain(|call| call.id != id);
             *work = next;

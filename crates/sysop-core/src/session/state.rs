@@ -2,18 +2,24 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use crate::compaction::Compaction;
 use crate::event::{CancelFollowUp, Origin, PauseReason};
+use crate::guard::{ArmedGuard, GUARDS_MAX};
 use crate::history::History;
 use crate::id::{CallId, StepId, TurnId};
+use crate::job::RunningJobs;
 use crate::message::{Arguments, ToolCall, ToolResult};
 use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome};
 use crate::policy::Grant;
 use crate::spec::SessionSpec;
+use crate::todo::{TODO_ITEMS_MAX, TodoItem};
 use crate::tool::ClientTools;
 
 /// How many turns can be undone, newest first.
 pub(super) const UNDO_TURNS_MAX: usize = 64;
+/// The most people who are remembered to have allowed one call.
+const APPROVERS_MAX: usize = 16;
 
 /// All that a session remembers.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +61,17 @@ pub(super) struct State {
     pub(super) ran_tool: bool,
     /// Turns that changed files, oldest first.
     pub(super) changes: Vec<TurnChanges>,
+    /// The person who opened the session; `None` in logs of 0.1.0.
+    pub(super) opened_by: Option<String>,
+    /// The last compaction of this history.
+    pub(super) compaction: Option<Compaction>,
+    /// The todo list, at most `TODO_ITEMS_MAX` items.
+    pub(super) todo: Vec<TodoItem>,
+    pub(super) jobs: RunningJobs,
+    /// Guards that have not ended, the oldest first; at most `GUARDS_MAX`.
+    pub(super) guards: Vec<ArmedGuard>,
+    /// Different people who allowed the call that waits; at most `APPROVERS_MAX`.
+    pub(super) approvers: Vec<String>,
 }
 
 /// The files that one turn changed.
@@ -145,6 +162,37 @@ impl State {
             empty_replies: 0,
             ran_tool: false,
             changes: Vec::new(),
+            opened_by: None,
+            compaction: None,
+            todo: Vec::new(),
+            jobs: RunningJobs::default(),
+            guards: Vec::new(),
+            approvers: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_todo(&mut self, mut items: Vec<TodoItem>) {
+        items.truncate(TODO_ITEMS_MAX);
+        self.todo = items;
+    }
+
+    pub(super) fn arm_guard(&mut self, guard: ArmedGuard) {
+        self.end_guard(&guard.call, &guard.host);
+        self.guards.push(guard);
+        if self.guards.len() > GUARDS_MAX {
+            self.guards.remove(0);
+        }
+    }
+
+    pub(super) fn end_guard(&mut self, call: &CallId, host: &str) {
+        self.guards.retain(|guard| guard.call != *call || guard.host != host);
+    }
+
+    /// Ignores people who allowed the call before, and calls that do not wait.
+    pub(super) fn add_approver(&mut self, call: &CallId, by: String) {
+        let waits = self.waiting_call(call).is_some();
+        if waits && !self.approvers.contains(&by) && self.approvers.len() < APPROVERS_MAX {
+            self.approvers.push(by);
         }
     }
 

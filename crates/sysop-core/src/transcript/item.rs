@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::event::{Origin, StopReason};
+use crate::guard::GuardTimeout;
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::message::{ToolCall, Usage};
 use crate::outcome::Outcome;
@@ -133,6 +134,10 @@ pub struct Plan {
     pub risk: Risk,
     /// What "for this session" covers; none for a call that was not asked about.
     pub covers: Option<Grant>,
+    /// Effects that a dry run found, one a line.
+    pub preview: Vec<String>,
+    /// Set if the call would run under a guard.
+    pub guarded: Option<GuardTimeout>,
     /// What was decided.
     pub state: PlanState,
 }

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::*;
 use crate::event::CancelFollowUp;
-use crate::id::Timestamp;
+use crate::guard::{GuardEnd, GuardTimeout};
+use crate::id::{JobId, Timestamp};
 use crate::message::{FailureKind, ModelFailure, ModelRef};
 use crate::mode::Mode;
 use crate::policy::Grant;
@@ -79,6 +80,8 @@ fn asked(call: &ToolCall) -> Event {
         reason: "because".into(),
         risk: Risk::default(),
         covers: Grant::Exact { command: "x".into() },
+        preview: Vec::new(),
+        guarded: None,
     }
 }
 
@@ -164,7 +167,7 @@ fn check(steps: Vec<Step>, expected: Expect) {
 }
 
 fn open() -> Step {
-    Event::SessionOpened { spec: spec() }.into()
+    Event::SessionOpened { spec: spec(), opened_by: None }.into()
 }
 
 #[test]
@@ -495,7 +498,7 @@ fn everything_that_grows_is_bounded() {
 
 /// A log with long texts of every kind, far more than are kept.
 fn long_log(turns: u32) -> Vec<Logged> {
-    let mut events = vec![Event::SessionOpened { spec: spec() }];
+    let mut events = vec![Event::SessionOpened { spec: spec(), opened_by: None }];
     for turn in 1..=turns {
         let at = step(turn, 1);
         let id = format!("c{turn}");
@@ -687,4 +690,35 @@ proptest! {
         let ids: std::collections::HashSet<&ItemId> = live.items().map(|item| &item.id).collect();
         prop_assert_eq!(ids.len(), live.items().len());
     }
+}
+
+#[test]
+fn events_without_an_item_of_their_own_are_lines_in_their_order() {
+    let (job, call) = (JobId(1), CallId::new("c"));
+    check(
+        vec![
+            Event::JobStarted { job, call: call.clone(), command: "make".into(), host: "web1".into() }.into(),
+            Event::GuardArmed { call: call.clone(), host: "web1".into(), seconds: 120 }.into(),
+            Event::GuardEnded { call, host: "web1".into(), how: GuardEnd::Fired }.into(),
+            Event::JobFinished { job, status: Status::Ok, exit_code: Some(0) }.into(),
+        ],
+        expect![[r#"
+            notice-1: Note job 1 started on web1: make
+            notice-2: Note guard armed on web1: rolls back in 120 s unless confirmed
+            notice-3: Warning guard on web1 fired: the change was rolled back
+            notice-4: Note job 1 ended: ok, exit code 0
+            Idle
+        "#]],
+    );
+}
+
+#[test]
+fn a_proposal_has_its_preview_and_its_guard() {
+    let call = bash("a", "ufw enable");
+    let Event::ApprovalAsked { call, command, reason, risk, covers, .. } = asked(&call) else { panic!() };
+    let (preview, guarded) = (vec!["+ deny in".to_owned()], Some(GuardTimeout { seconds: 120 }));
+    let asked = Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded };
+    let transcript = live(&[open(), asked.into()]);
+    let plan = transcript.waiting().unwrap();
+    assert_eq!((plan.preview.as_slice(), plan.guarded), (&["+ deny in".to_owned()][..], guarded));
 }

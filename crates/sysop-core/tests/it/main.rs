@@ -5,5 +5,6 @@ mod chat;
 mod client_tools;
 mod invariants;
 mod properties;
+mod replayed_state;
 mod scripts;
 mod world;

@@ -268,7 +268,7 @@ impl World {
         let mut client_tools = &none;
         for event in &self.log {
             match event {
-                Event::SessionOpened { spec } => mode = Some(spec.approve),
+                Event::SessionOpened { spec, .. } => mode = Some(spec.approve),
                 Event::Configured { change: ConfigChange::Approve(new) } => mode = Some(*new),
                 Event::Configured { change: ConfigChange::ClientTools(new) } => {
                     client_tools = new;
@@ -456,6 +456,14 @@ pub(crate) fn line(event: &Event) -> String {
         Event::Paused { reason } => format!("paused {reason:?}"),
         Event::Resumed => "resumed".to_owned(),
         Event::Compacted { keep } => format!("compacted to {keep}"),
+        Event::ContextCompacted { .. }
+        | Event::TodoChanged { .. }
+        | Event::JobStarted { .. }
+        | Event::JobFinished { .. }
+        | Event::GuardArmed { .. }
+        | Event::GuardEnded { .. }
+        | Event::ApprovalGiven { .. }
+        | Event::Undone { .. } => format!("{event:?}"),
         Event::HistoryCleared => "cleared".to_owned(),
         Event::TerminalInput { by, typed } => format!("{by} typed {typed:?}"),
         Event::TurnEnded { turn, reason, error } => {

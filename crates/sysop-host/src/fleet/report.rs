@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
+use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status, SystemChange};
 use sysop_core::style::StyleRuns;
 
 use crate::output::artifacts::Artifacts;
@@ -94,6 +94,13 @@ pub(super) async fn report(
             .map(move |change| FileChange { path: format!("{name}:{}", change.path), ..change })
     });
     let changes = changes.collect();
+    let changed = told.iter_mut().flat_map(|HostResult { name, outcome }| {
+        let changed = std::mem::take(&mut outcome.changed);
+        changed
+            .into_iter()
+            .map(move |change| SystemChange { name: format!("{name}:{}", change.name), ..change })
+    });
+    let changed = changed.collect();
     let mut page = ReportWriter { told: &told, limits, artifacts, artifact: None, truncated: false };
     let (output, styles) = page.write(&groups).await;
     let exit_code = told.first().and_then(|told| told.outcome.exit_code);
@@ -107,6 +114,8 @@ pub(super) async fn report(
         duration_ms: 0,
         changes,
         hosts,
+        changed,
+        undo: None,
     }
 }
 

@@ -129,6 +129,14 @@ pub(super) fn is_audited(event: &Event) -> bool {
         | Event::Paused { .. }
         | Event::Resumed
         | Event::Compacted { .. }
+        | Event::ContextCompacted { .. }
+        | Event::TodoChanged { .. }
+        | Event::JobStarted { .. }
+        | Event::JobFinished { .. }
+        | Event::GuardArmed { .. }
+        | Event::GuardEnded { .. }
+        | Event::ApprovalGiven { .. }
+        | Event::Undone { .. }
         | Event::HistoryCleared
         | Event::TurnEnded { .. } => false,
     }
@@ -139,7 +147,7 @@ impl TrackedSession {
     fn line(&mut self, redaction: &CommandRedactor, logged: &Logged) -> Option<AuditEntry> {
         let entry = |kind| AuditEntry::new(kind, logged.at);
         match &logged.event {
-            Event::SessionOpened { spec } => {
+            Event::SessionOpened { spec, .. } => {
                 self.place = format!("{}:{}", spec.host, spec.root);
                 None
             }
@@ -180,6 +188,14 @@ impl TrackedSession {
             | Event::Paused { .. }
             | Event::Resumed
             | Event::Compacted { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. }
             | Event::HistoryCleared => None,
         }
     }

@@ -38,7 +38,7 @@ impl OpenDatabaseError {
     /// Whether another process was only in the way.
     pub(super) fn is_busy(&self) -> bool {
         match self {
-            Self::Sql(error) => matches!(primary_code(error), Some(BUSY | LOCKED)),
+            Self::Sql(error) => is_busy_error(error),
             Self::Rejected(_) => false,
         }
     }
@@ -95,6 +95,11 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
         }
         None => unavailable(format!("the connection to the database {path} broke; try again")),
     }
+}
+
+/// Whether another process was only in the way.
+pub(super) fn is_busy_error(error: &rusqlite::Error) -> bool {
+    matches!(primary_code(error), Some(BUSY | LOCKED))
 }
 
 /// The result code without its extension; none for what did not come from SQLite.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sysop_driver::port::StoreError;
 
+use super::backup;
 use super::database_file::{BUSY_TIMEOUT, DatabaseFile};
 use super::error::OpenDatabaseError;
 
@@ -53,6 +54,9 @@ const MIGRATIONS: &[&str] = &[
         visited   INTEGER NOT NULL
     ) STRICT;
 ",
+    // The tables stay as they are. Logs may hold kinds of events from here on that 0.1.0 cannot read, and it must refuse
+    // the database as a whole instead of failing at single sessions.
+    "",
 ];
 
 /// Connects for writing and brings the tables up to date.
@@ -92,6 +96,10 @@ fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
     let current = is_current(&connection, file.path())?;
     if !current {
         reject_foreign_database(&connection, file.path())?;
+        let version = version(&connection)?;
+        if version > 0 {
+            backup::ensure(&connection, file.path(), version)?;
+        }
     }
     // It answers with the mode that is now set.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;

@@ -136,7 +136,7 @@ async fn a_log_of_several_pages_is_replayed_whole() {
     let spec = serde_json::json!({"model": "mock/mock", "system": "", "tools": [],
         "approve": "auto", "dangerous_patterns": [], "max_iterations": 5, "max_history_messages": 5,
         "host": "local", "root": "/", "profile": "coder"});
-    let opened = Event::SessionOpened { spec: serde_json::from_value(spec).unwrap() };
+    let opened = Event::SessionOpened { spec: serde_json::from_value(spec).unwrap(), opened_by: None };
     let mut log = vec![Arc::new(Logged { seq: Seq(1), at: Timestamp(0), event: opened })];
     log.extend(events(1, total - 1, 10));
     for part in log.chunks(page) {

@@ -104,7 +104,7 @@ fn bash() -> ToolSpec {
 }
 
 fn spec() -> SessionSpec {
-    let Event::SessionOpened { spec } = opened("local", "/srv") else { unreachable!("it is one") };
+    let Event::SessionOpened { spec, .. } = opened("local", "/srv") else { unreachable!("it is one") };
     SessionSpec { tools: vec![bash()], ..spec }
 }
 

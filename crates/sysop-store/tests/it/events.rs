@@ -6,18 +6,23 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Map, Value};
+use sysop_core::compaction::Compaction;
 use sysop_core::event::{
     CancelFollowUp, ConfigChange, Decision, Event, Logged, Origin, PauseReason, StopReason, TypedInput,
 };
-use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::guard::{GuardEnd, GuardTimeout};
+use sysop_core::id::{CallId, JobId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{
     Arguments, FailureKind, FinishReason, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
     Usage,
 };
 use sysop_core::mode::Mode;
-use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
+use sysop_core::outcome::{
+    ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
+};
 use sysop_core::policy::{ApprovalMode, Finding, Grant, Risk, RiskClass};
 use sysop_core::spec::SessionSpec;
+use sysop_core::todo::{TodoItem, TodoState};
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// A session's name.
@@ -53,7 +58,7 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
         root: root.into(),
         profile: "full".into(),
     };
-    Event::SessionOpened { spec }
+    Event::SessionOpened { spec, opened_by: None }
 }
 
 /// The start of a turn.
@@ -82,17 +87,27 @@ pub(crate) fn kind(event: &Event) -> usize {
         Event::TurnEnded { .. } => 15,
         Event::CancelAsked { .. } => 16,
         Event::TerminalInput { .. } => 17,
+        Event::ContextCompacted { .. } => 18,
+        Event::TodoChanged { .. } => 19,
+        Event::JobStarted { .. } => 20,
+        Event::JobFinished { .. } => 21,
+        Event::GuardArmed { .. } => 22,
+        Event::GuardEnded { .. } => 23,
+        Event::ApprovalGiven { .. } => 24,
+        Event::Undone { .. } => 25,
     }
 }
 
 /// How many kinds `kind` tells apart.
-pub(crate) const KINDS: usize = 18;
+pub(crate) const KINDS: usize = 26;
 
 /// Events of one kind.
 pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
     let at = kind;
     match at {
-        0 => spec().prop_map(|spec| Event::SessionOpened { spec }).boxed(),
+        0 => (spec(), option::of(text()))
+            .prop_map(|(spec, opened_by)| Event::SessionOpened { spec, opened_by })
+            .boxed(),
         1 => change().prop_map(|change| Event::Configured { change }).boxed(),
         2 => text().prop_map(|text| Event::PromptQueued { text }).boxed(),
         3 => (any::<u32>(), text(), origin())
@@ -101,13 +116,15 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
         4 => step().prop_map(|step| Event::StepStarted { step }).boxed(),
         5 => (step(), reply()).prop_map(|(step, reply)| Event::Replied { step, reply }).boxed(),
         6 => (step(), failure()).prop_map(|(step, failure)| Event::ModelFailed { step, failure }).boxed(),
-        7 => (call(), text(), text(), risk(), grant())
-            .prop_map(|(call, command, reason, risk, covers)| Event::ApprovalAsked {
+        7 => (call(), text(), text(), risk(), grant(), vec(text(), 0..3), option::of(any::<u32>()))
+            .prop_map(|(call, command, reason, risk, covers, preview, seconds)| Event::ApprovalAsked {
                 call,
                 command,
                 reason,
                 risk,
                 covers,
+                preview,
+                guarded: seconds.map(|seconds| GuardTimeout { seconds }),
             })
             .boxed(),
         8 => (text(), decision(), text())
@@ -117,9 +134,14 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
         10 => (text(), outcome())
             .prop_map(|(call, outcome)| Event::ToolFinished { call: CallId::new(call), outcome })
             .boxed(),
-        11 => prop_oneof![Just(PauseReason::Asked), Just(PauseReason::Loop), Just(PauseReason::Interrupted)]
-            .prop_map(|reason| Event::Paused { reason })
-            .boxed(),
+        11 => prop_oneof![
+            Just(PauseReason::Asked),
+            Just(PauseReason::Loop),
+            Just(PauseReason::Interrupted),
+            Just(PauseReason::Budget)
+        ]
+        .prop_map(|reason| Event::Paused { reason })
+        .boxed(),
         12 => Just(Event::Resumed).boxed(),
         13 => any::<usize>().prop_map(|keep| Event::Compacted { keep }).boxed(),
         14 => Just(Event::HistoryCleared).boxed(),
@@ -134,8 +156,77 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
         .prop_map(|then| Event::CancelAsked { then })
         .boxed(),
         17 => (text(), typed()).prop_map(|(by, typed)| Event::TerminalInput { by, typed }).boxed(),
+        later => of_second_kind(later),
+    }
+}
+
+/// Events of the kinds that 0.1.0 did not have.
+fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
+    let call_id = || text().prop_map(CallId::new);
+    match kind {
+        18 => compaction().prop_map(|compaction| Event::ContextCompacted { compaction }).boxed(),
+        19 => vec(todo(), 0..4).prop_map(|items| Event::TodoChanged { items }).boxed(),
+        20 => (any::<u32>(), call_id(), text(), text())
+            .prop_map(|(job, call, command, host)| Event::JobStarted { job: JobId(job), call, command, host })
+            .boxed(),
+        21 => (any::<u32>(), status(), option::of(any::<i32>()))
+            .prop_map(|(job, status, exit_code)| Event::JobFinished { job: JobId(job), status, exit_code })
+            .boxed(),
+        22 => (call_id(), text(), any::<u32>())
+            .prop_map(|(call, host, seconds)| Event::GuardArmed { call, host, seconds })
+            .boxed(),
+        23 => (
+            call_id(),
+            text(),
+            prop_oneof![Just(GuardEnd::Confirmed), Just(GuardEnd::Fired), Just(GuardEnd::Unknown)],
+        )
+            .prop_map(|(call, host, how)| Event::GuardEnded { call, host, how })
+            .boxed(),
+        24 => (call_id(), text(), any::<u32>())
+            .prop_map(|(call, by, needed)| Event::ApprovalGiven { call, by, needed })
+            .boxed(),
+        25 => (call_id(), text(), reversibility())
+            .prop_map(|(call, by, how)| Event::Undone { call, by, how })
+            .boxed(),
         unknown => panic!("there is no kind {unknown}"),
     }
+}
+
+fn compaction() -> impl Strategy<Value = Compaction> {
+    let tokens = (any::<u64>(), any::<u64>(), any::<usize>());
+    (tokens, vec(text(), 0..3), text(), option::of(text()), option::of(text())).prop_map(
+        |((tokens_before, tokens_after, keep), elided, ledger, summary, focus)| Compaction {
+            tokens_before,
+            tokens_after,
+            elided: elided.into_iter().map(CallId::new).collect(),
+            ledger,
+            summary,
+            focus,
+            keep,
+        },
+    )
+}
+
+fn todo() -> impl Strategy<Value = TodoItem> {
+    let state = prop_oneof![Just(TodoState::Pending), Just(TodoState::Active), Just(TodoState::Done)];
+    (text(), state).prop_map(|(text, state)| TodoItem { text, state })
+}
+
+fn reversibility() -> impl Strategy<Value = Reversibility> {
+    prop_oneof![Just(Reversibility::Exact), Just(Reversibility::Partly), Just(Reversibility::None)]
+}
+
+fn system_change() -> impl Strategy<Value = SystemChange> {
+    let kind = prop_oneof![
+        Just(ChangeKind::File),
+        Just(ChangeKind::Unit),
+        Just(ChangeKind::Package),
+        Just(ChangeKind::User),
+        Just(ChangeKind::Cron),
+        Just(ChangeKind::Firewall),
+        Just(ChangeKind::Sysctl),
+    ];
+    (kind, text(), text()).prop_map(|(kind, name, how)| SystemChange { kind, name, how })
 }
 
 /// Any event.
@@ -349,11 +440,24 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             group,
         },
     );
-    (status(), text(), end, vec(change, 0..3), vec(host, 0..3)).prop_map(
-        |(status, output, end, changes, hosts)| {
+    let system = (vec(system_change(), 0..3), option::of(reversibility()));
+    (status(), text(), end, vec(change, 0..3), vec(host, 0..3), system).prop_map(
+        |(status, output, end, changes, hosts, (changed, undo))| {
             let (exit_code, truncated, artifact, duration_ms) = end;
             let styles = sysop_core::text::split_styles("a\u{1b}[1;31mb\u{1b}[0mc").1;
-            Outcome { status, output, styles, exit_code, truncated, artifact, duration_ms, changes, hosts }
+            Outcome {
+                status,
+                output,
+                styles,
+                exit_code,
+                truncated,
+                artifact,
+                duration_ms,
+                changes,
+                hosts,
+                changed,
+                undo,
+            }
         },
     )
 }

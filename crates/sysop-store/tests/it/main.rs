@@ -13,3 +13,4 @@ mod server;
 mod sqlite;
 mod suite;
 mod tokens;
+mod upgrade;

@@ -148,6 +148,16 @@ async fn a_newer_schema_is_refused() {
 }
 
 #[tokio::test]
+async fn the_schema_of_0_1_0_is_migrated_and_its_logs_stay() {
+    let (store, name) = new_store().await;
+    store.append(&id("s"), Seq(0), &queued(0, 2, "a")).await.unwrap();
+    shared().run(&name, "UPDATE sysop_schema SET version = 2").await;
+    let store = PostgresStore::connect(&shared().url(&name)).await.unwrap();
+    assert_eq!(store.load(&id("s"), Seq(0), 10).await.unwrap().len(), 2);
+    shared().run(&name, "DO $$ BEGIN ASSERT (SELECT version FROM sysop_schema) = 3; END $$").await;
+}
+
+#[tokio::test]
 async fn a_missing_event_is_told() {
     let (store, name) = new_store().await;
     store.append(&id("s"), Seq(0), &queued(0, 5, "a")).await.unwrap();
@@ -163,8 +173,8 @@ async fn an_event_of_a_later_day_is_named() {
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
     shared().run(&name, r#"UPDATE sysop_events SET body = '{"type":"dreamt","secret":"x"}'"#).await;
     let error = store.load(&id("s"), Seq(0), 10).await.unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
-    is_one_sentence(&error, "event 1 (`dreamt`)");
+    assert!(matches!(error, StoreError::NewerLog { .. }), "{error}");
+    is_one_sentence(&error, "event 1 of session s is of a kind that this sysop does not know (`dreamt`)");
     assert!(!error.to_string().contains("secret"), "{error}");
 }
 

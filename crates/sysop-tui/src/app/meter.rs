@@ -58,6 +58,14 @@ impl UsageMeter {
             | Event::Resumed
             | Event::TerminalInput { .. }
             | Event::Compacted { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. }
             | Event::HistoryCleared => {}
         }
     }

@@ -208,5 +208,6 @@ fn paused(reason: PauseReason) -> &'static str {
         PauseReason::Asked => "paused; Ctrl+P goes on, Esc gives it up",
         PauseReason::Loop => "paused by the loop guard; Ctrl+P goes on, Esc gives it up",
         PauseReason::Interrupted => "interrupted; Ctrl+P goes on, Esc gives it up",
+        PauseReason::Budget => "paused: the budget is spent; Ctrl+P goes on, Esc gives it up",
     }
 }

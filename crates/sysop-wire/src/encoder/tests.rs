@@ -5,7 +5,7 @@ use serde_json::json;
 use sysop_core::event::{
     CancelFollowUp, ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason,
 };
-use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::id::{CallId, JobId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
@@ -41,6 +41,7 @@ fn opened() -> Event {
             root: "/srv".into(),
             profile: "full".into(),
         },
+        opened_by: None,
     }
 }
 
@@ -78,6 +79,8 @@ fn asked(id: &str) -> Event {
         reason: "make room".into(),
         risk: Risk { class: RiskClass::Dangerous, findings: vec![finding] },
         covers: Grant::Program { program: "rm".into(), subcommand: None },
+        preview: Vec::new(),
+        guarded: None,
     }
 }
 
@@ -396,6 +399,8 @@ fn an_approval_tells_all_that_a_file_tool_would_write() {
         reason: String::new(),
         risk: Risk::default(),
         covers: Grant::Tool { name: "write_file".into() },
+        preview: Vec::new(),
+        guarded: None,
     };
     let request = serde_json::to_value(&messages(vec![asked])[0]).expect("it is plain data");
     assert_eq!(request["arguments"], arguments);
@@ -557,4 +562,33 @@ fn how_an_output_looked_stands_beside_it_and_may_be_missing() {
     assert!(read(r#""looks":[[0,"8"],[1,"\u001b]0;owned\u0007"],[9,"5"]],"#).is_empty());
     let flood = vec![r#"[1,"31"],[2,"32"]"#; 9_000].join(",");
     assert!(read(&format!(r#""looks":[{flood}],"#)).changes().count() <= STYLE_CHANGES_MAX);
+}
+
+#[test]
+fn a_turn_that_is_given_up_in_a_pause_says_why_it_waited() {
+    let done = |reason, stop| {
+        let events = vec![turn(1, "go"), Event::Paused { reason }, ended(1, stop, None)];
+        let last = messages(events).pop().unwrap();
+        let ServerMessage::AssistantDone { metadata, .. } = last else { panic!("{last:?}") };
+        serde_json::to_value(metadata).unwrap()
+    };
+    let budget = done(PauseReason::Budget, StopReason::Paused);
+    assert_eq!((&budget["stopReason"], &budget["reason"]), (&json!("paused"), &json!("budget")));
+    assert_eq!(done(PauseReason::Loop, StopReason::Paused)["reason"], json!("loop"));
+    assert!(done(PauseReason::Asked, StopReason::Cancelled).get("reason").is_none());
+}
+
+#[test]
+fn the_end_of_a_job_names_its_command_and_host() {
+    let (job, call) = (JobId(3), CallId::new("c1"));
+    let (command, host) = ("make".to_owned(), "web-1".to_owned());
+    let ended = Event::JobFinished { job, status: Status::Ok, exit_code: Some(0) };
+    check(
+        vec![Event::JobStarted { job, call, command, host }, ended.clone(), ended],
+        &expect![[r#"
+            {"type":"job.started","seq":1,"jobId":3,"toolCallId":"c1","command":"make","host":"web-1"}
+            {"type":"job.finished","seq":2,"jobId":3,"command":"make","host":"web-1","status":"ok","exitCode":0}
+            {"type":"job.finished","seq":3,"jobId":3,"command":"","host":"","status":"ok","exitCode":0}
+        "#]],
+    );
 }

@@ -56,7 +56,7 @@ fn messages_of_a_server() {
     };
     let turn = TurnId(1);
     let events = [
-        Event::SessionOpened { spec },
+        Event::SessionOpened { spec, opened_by: None },
         Event::TurnStarted { turn, prompt: "go".into(), origin: Origin::Model },
         Event::StepStarted { step: StepId { turn, step: 1 } },
         Event::ToolStarted { call, origin: Origin::Model },

@@ -24,6 +24,13 @@ fn check<M: DeserializeOwned + Serialize>(schema: &Value, examples: &str) {
         assert_eq!(serde_json::to_string(&message).expect("plain data"), example);
         let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{example}: {errors:?}");
+        let later = format!("{},\"zzLater\":[{{}}]}}", &example[..example.len() - 1]);
+        let later: M = serde_json::from_str(&later).unwrap_or_else(|error| panic!("{later}: {error}"));
+        assert_eq!(
+            serde_json::to_string(&later).expect("plain data"),
+            example,
+            "unknown fields are passed over"
+        );
         shown.insert(value["type"].as_str().expect("a type").to_owned());
     }
     assert_eq!(shown, kinds(schema));

@@ -2,18 +2,23 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
+use sysop_core::compaction::Compaction;
 use sysop_core::event::{
-    ConfigChange, Decision, Delta, Effect, Event, Input, Logged, Origin, TypedInput, Update,
+    ConfigChange, Decision, Delta, Effect, Event, Input, Logged, Origin, PauseReason, TypedInput, Update,
 };
-use sysop_core::id::{CallId, Seq, StepId, Timestamp};
+use sysop_core::guard::{GuardEnd, GuardTimeout};
+use sysop_core::id::{CallId, JobId, Seq, StepId, Timestamp};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
-use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status};
+use sysop_core::outcome::{
+    ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
+};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::Session;
 use sysop_core::spec::SessionSpec;
 use sysop_core::style::TextStyle;
+use sysop_core::todo::{TodoItem, TodoState};
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 const TEXTS: [&str; 6] = ["", "go on", "stop", "漢 \"quoted\"\n", "\u{1b}[31mred\u{202e}", "rm -rf /tmp/x"];
@@ -94,8 +99,56 @@ fn outcome(u: &mut Unstructured<'_>) -> Result<Outcome> {
             vec![FileChange { path: "a".into(), before: Some("b".into()), after_hash: "00".into() }];
         let (host, status) = ("web-1".to_owned(), status(u)?);
         outcome.hosts = vec![HostOutcome { host, status, exit_code: Some(1), duration_ms: 2, group: 3 }];
+        outcome.changed = vec![SystemChange { kind: ChangeKind::Unit, name: text(u)?, how: text(u)? }];
+        outcome.undo = Some(reversibility(u)?);
     }
     Ok(outcome)
+}
+
+fn reversibility(u: &mut Unstructured<'_>) -> Result<Reversibility> {
+    Ok(*u.choose(&[Reversibility::Exact, Reversibility::Partly, Reversibility::None])?)
+}
+
+fn compaction(u: &mut Unstructured<'_>) -> Result<Compaction> {
+    Ok(Compaction {
+        tokens_before: u.int_in_range(0..=2_000_000)?,
+        tokens_after: u.int_in_range(0..=20_000)?,
+        elided: (0..u.int_in_range(0..=2)?).map(|n| CallId::new(format!("c{n}"))).collect(),
+        ledger: text(u)?,
+        summary: u.ratio(1, 2)?.then(|| "so far".to_owned()),
+        focus: u.ratio(1, 2)?.then(|| "disk".to_owned()),
+        keep: u.int_in_range(0..=9)?,
+    })
+}
+
+/// An event that the session does not write by itself.
+fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
+    let call = CallId::new(*u.choose(&["a", "b"])?);
+    let job = JobId(u.int_in_range(0..=3)?);
+    let seconds = u.int_in_range(0..=300)?;
+    Ok(match u.int_in_range(0..=8)? {
+        0 => Event::ContextCompacted { compaction: compaction(u)? },
+        1 => {
+            let state = *u.choose(&[TodoState::Pending, TodoState::Active, TodoState::Done])?;
+            let items = (0..u.int_in_range(0..=2)?)
+                .map(|_| Ok(TodoItem { text: text(u)?, state }))
+                .collect::<Result<_>>()?;
+            Event::TodoChanged { items }
+        }
+        2 => Event::JobStarted { job, call, command: text(u)?, host: "web-1".into() },
+        3 => {
+            let exit_code = u.ratio(1, 2)?.then_some(2);
+            Event::JobFinished { job, status: status(u)?, exit_code }
+        }
+        4 => Event::GuardArmed { call, host: text(u)?, seconds },
+        5 => {
+            let how = *u.choose(&[GuardEnd::Confirmed, GuardEnd::Fired, GuardEnd::Unknown])?;
+            Event::GuardEnded { call, host: text(u)?, how }
+        }
+        6 => Event::ApprovalGiven { call, by: text(u)?, needed: 2 },
+        7 => Event::Undone { call, by: text(u)?, how: reversibility(u)? },
+        _ => Event::Paused { reason: PauseReason::Budget },
+    })
 }
 
 fn change(u: &mut Unstructured<'_>) -> Result<ConfigChange> {
@@ -160,7 +213,10 @@ impl World {
             root: "/srv".into(),
             profile: "full".into(),
         };
-        let (session, out) = Session::open(spec);
+        let (session, mut out) = Session::open(spec);
+        if let [Event::SessionOpened { opened_by, .. }] = out.events.as_mut_slice() {
+            *opened_by = u.ratio(1, 2)?.then(|| "web".to_owned());
+        }
         let (step, running, asked) = (None, None, None);
         let mut world = Self { session, step, running, asked, questions: 0, updates: Vec::new() };
         world.publish(out.events);
@@ -168,7 +224,10 @@ impl World {
             if u.is_empty() {
                 break;
             }
-            if u.ratio(1, 3)? {
+            if u.ratio(1, 6)? {
+                let event = later_event(u)?;
+                world.publish(vec![event]);
+            } else if u.ratio(1, 3)? {
                 let delta = world.delta(u)?;
                 world.updates.extend(delta.map(Update::Delta));
             } else {
@@ -189,9 +248,15 @@ impl World {
     }
 
     fn publish(&mut self, events: Vec<Event>) {
-        for event in events {
-            match &event {
-                Event::ApprovalAsked { call, .. } => self.asked = Some(call.id.clone()),
+        for mut event in events {
+            match &mut event {
+                Event::ApprovalAsked { call, preview, guarded, .. } => {
+                    self.asked = Some(call.id.clone());
+                    if self.updates.len().is_multiple_of(2) {
+                        *preview = vec!["- old".to_owned(), "+ new".to_owned()];
+                        *guarded = Some(GuardTimeout { seconds: 120 });
+                    }
+                }
                 Event::Decided { .. } => self.asked = None,
                 Event::TurnEnded { .. } => (self.step, self.running) = (None, None),
                 _ => {}

@@ -180,7 +180,7 @@ impl LocalSessions {
     async fn spec_of(&self, id: &SessionId) -> Result<SessionSpec, BackendError> {
         let start = self.store.load(id, Seq(0), 1).await.map_err(|error| failed(error.into()))?;
         match start.into_iter().next().map(|logged| logged.event) {
-            Some(Event::SessionOpened { spec }) => Ok(spec),
+            Some(Event::SessionOpened { spec, .. }) => Ok(spec),
             Some(_) | None => Err(BackendError::NotFound(id.clone())),
         }
     }

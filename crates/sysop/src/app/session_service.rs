@@ -68,7 +68,7 @@ impl SessionService for Services {
     async fn paths(&self, session: &SessionId, prefix: &str, limit: usize) -> Vec<String> {
         let log = self.store.load(session, sysop_core::id::Seq(0), 1).await.unwrap_or_default();
         let root = match log.first().map(|logged| &logged.event) {
-            Some(sysop_core::event::Event::SessionOpened { spec }) if spec.host == LOCAL => {
+            Some(sysop_core::event::Event::SessionOpened { spec, .. }) if spec.host == LOCAL => {
                 PathBuf::from(&spec.root)
             }
             // A new session is not in the log yet, and works where the settings say.

@@ -140,7 +140,7 @@ impl FakeSession {
     pub(crate) fn on(host: &str) -> Arc<Self> {
         let id = SessionId::new("s-1");
         let fake = Self { id, host: host.to_owned(), state: Mutex::default(), terminal: None };
-        fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec(host) });
+        fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec(host), opened_by: None });
         Arc::new(fake)
     }
 
@@ -160,7 +160,7 @@ impl FakeSession {
                 state: Mutex::default(),
                 terminal: Some(Arc::new(terminal)),
             };
-            fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec("web1") });
+            fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec("web1"), opened_by: None });
             fake
         })
     }
@@ -525,6 +525,8 @@ impl State {
             reason: "Free some space.".into(),
             risk: Risk { class: RiskClass::Dangerous, findings: vec![finding] },
             covers: Grant::Program { program: "rm".into(), subcommand: None },
+            preview: Vec::new(),
+            guarded: None,
         });
     }
 
@@ -642,7 +644,7 @@ impl State {
             self.publish(Event::ToolFinished { call: call.id, outcome });
         }
         let reason = match self.paused.take() {
-            Some(PauseReason::Loop | PauseReason::Interrupted) => StopReason::Paused,
+            Some(PauseReason::Loop | PauseReason::Interrupted | PauseReason::Budget) => StopReason::Paused,
             Some(PauseReason::Asked) | None => StopReason::Cancelled,
         };
         if self.turn > 0 && !matches!(self.log.last().map(|it| &it.event), Some(Event::TurnEnded { .. })) {

@@ -268,6 +268,14 @@ impl PanelView {
             Event::Configured { .. }
             | Event::PromptQueued { .. }
             | Event::Compacted { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. }
             | Event::HistoryCleared => {
                 self.close_answer(screen)?;
                 self.notice_of(logged, transcript, screen)?;
@@ -310,6 +318,7 @@ impl PanelView {
             PauseReason::Interrupted => format!(
                 "{why}: sysop ended in the middle of this turn; check what was running, then /resume or /stop"
             ),
+            PauseReason::Budget => format!("{why}; /resume goes on, /stop gives up"),
         };
         screen.rows(&wrap(&row(&text, Ink::Warn), screen.render_options().width.saturating_sub(1), 2))
     }

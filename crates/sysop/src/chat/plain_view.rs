@@ -75,6 +75,14 @@ impl ReplView for PlainView {
                 | Event::Configured { .. }
                 | Event::PromptQueued { .. }
                 | Event::Compacted { .. }
+                | Event::ContextCompacted { .. }
+                | Event::TodoChanged { .. }
+                | Event::JobStarted { .. }
+                | Event::JobFinished { .. }
+                | Event::GuardArmed { .. }
+                | Event::GuardEnded { .. }
+                | Event::ApprovalGiven { .. }
+                | Event::Undone { .. }
                 | Event::HistoryCleared => {
                     self.end_answer(screen)?;
                     match transcript.item(&ItemId::Notice(logged.seq)).map(|item| &item.body) {

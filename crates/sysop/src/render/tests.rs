@@ -102,6 +102,8 @@ fn plan(command: &str, findings: Vec<Finding>) -> Plan {
         edited_from: None,
         reason: "Make room on the disk.".into(),
         risk: Risk { class: findings.iter().map(|f| f.class).max().unwrap_or_default(), findings },
+        preview: Vec::new(),
+        guarded: None,
         covers: Some(Grant::Program { program: "rm".into(), subcommand: None }),
         state: PlanState::Waiting,
     }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::json;
+use sysop_core::compaction::Compaction;
 use sysop_core::event::{ConfigChange, Decision, Event, Logged, Origin, PauseReason, StopReason, TypedInput};
-use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::id::{CallId, JobId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, ModelRef, Reply, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Grant, Risk};
@@ -42,6 +43,7 @@ fn opened(host: &str, root: &str) -> Event {
             root: root.into(),
             profile: "full".into(),
         },
+        opened_by: None,
     }
 }
 
@@ -292,6 +294,8 @@ async fn a_day() -> MemoryStore {
         reason: "room".into(),
         risk: Risk::default(),
         covers: Grant::Exact { command: "rm -rf /srv/app/cache".into() },
+        preview: Vec::new(),
+        guarded: None,
     };
     let events = vec![
         opened("web-1", "/srv/app"),
@@ -431,4 +435,31 @@ async fn nothing_live_reaches_the_terminal() {
     let table = listed(&store, None).await;
     assert_eq!(table.lines().count(), 2);
     assert!(!table.contains('\u{1b}'), "{table:?}");
+}
+
+#[tokio::test]
+async fn jobs_guards_and_compactions_are_notes() {
+    let (job, call) = (JobId(3), CallId::new("c1"));
+    let compaction = Compaction { tokens_before: 41_200, tokens_after: 2_100, ..Compaction::default() };
+    let events = vec![
+        opened("web1", "/srv"),
+        Event::JobStarted { job, call: call.clone(), command: "make\nall".into(), host: "web1".into() },
+        Event::JobFinished { job, status: Status::Ok, exit_code: Some(0) },
+        Event::GuardArmed { call, host: "web1\u{1b}[2J".into(), seconds: 120 },
+        Event::ContextCompacted { compaction },
+    ];
+    let store = MemoryStore::new();
+    keep(&store, "0198-aaaa-1111", 0, events).await;
+    let mut out = Vec::new();
+    show(&store, "0198", &view(None), &mut out).await.unwrap();
+    let text = String::from_utf8(out).unwrap();
+    for line in [
+        "[job 3 started on web1: make all]",
+        "[job 3 ended: ok, exit code 0]",
+        "rolls back in 120 s unless confirmed]",
+        "[context compacted: 41 k → 2100 tokens]",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'), "{text:?}");
 }

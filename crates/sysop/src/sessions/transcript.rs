@@ -9,7 +9,7 @@ use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize;
-use sysop_core::transcript::{client_tools_sentence, terminal_input_sentence};
+use sysop_core::transcript::{client_tools_sentence, event_notice, terminal_input_sentence};
 use sysop_core::ui_text::mode_sentence;
 use sysop_driver::port::SessionSummary;
 
@@ -130,6 +130,14 @@ impl TranscriptWriter {
             | Event::Resumed
             | Event::HistoryCleared
             | Event::Compacted { .. }
+            | Event::ContextCompacted { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::Undone { .. }
             | Event::TurnEnded { .. }
             | Event::ModelFailed { .. }
             | Event::SessionOpened { .. }
@@ -205,6 +213,14 @@ fn note(event: &Event) -> Option<String> {
         Event::Resumed => Some("resumed".to_owned()),
         Event::TerminalInput { by, typed } => Some(terminal_input_sentence(by, typed)),
         Event::HistoryCleared => Some("history cleared".to_owned()),
+        Event::ContextCompacted { .. }
+        | Event::TodoChanged { .. }
+        | Event::JobStarted { .. }
+        | Event::JobFinished { .. }
+        | Event::GuardArmed { .. }
+        | Event::GuardEnded { .. }
+        | Event::ApprovalGiven { .. }
+        | Event::Undone { .. } => event_notice(event).map(|notice| notice.text),
         Event::Compacted { keep } => Some(format!("only the newest {keep} messages are sent from here on")),
         Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),
         Event::TurnEnded { reason, error: None, .. } => stop_words(*reason).map(str::to_owned),
@@ -291,6 +307,7 @@ fn pause_words(reason: PauseReason) -> &'static str {
         PauseReason::Asked => "",
         PauseReason::Loop => ": the same call had the same result too often",
         PauseReason::Interrupted => ": sysop was stopped in the middle of the turn",
+        PauseReason::Budget => ": the budget is spent",
     }
 }
 

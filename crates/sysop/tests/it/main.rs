@@ -22,6 +22,7 @@ mod serve;
 mod sshd;
 mod support;
 mod survive;
+mod upgrade;
 mod viewer;
 mod wires;
 

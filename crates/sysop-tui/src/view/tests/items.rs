@@ -42,6 +42,8 @@ fn typical() -> Story {
         reason: "Find what is big".into(),
         risk,
         covers: Grant::Exact { command: "x".into() },
+        preview: Vec::new(),
+        guarded: None,
     });
     let decision = Decision::Allow { command: None };
     story.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".into() });
@@ -436,6 +438,8 @@ fn plan(call: sysop_core::message::ToolCall, command: &str) -> Plan {
         reason: String::new(),
         risk: Risk::default(),
         covers: Grant::Tool { name: call.name.clone() },
+        preview: Vec::new(),
+        guarded: None,
     });
     story.transcript.plan(&call.id).unwrap().clone()
 }

@@ -1,0 +1,30 @@
+//! The agent's todo list.
+
+use serde::{Deserialize, Serialize};
+
+/// The most items that a session keeps of a todo list; the first ones stay.
+pub const TODO_ITEMS_MAX: usize = 100;
+
+/// One item of the todo list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TodoItem {
+    /// The task in one line.
+    pub text: String,
+    /// Progress of the task.
+    pub state: TodoState,
+}
+
+/// Progress of a todo item.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TodoState {
+    /// Not begun.
+    #[default]
+    Pending,
+    /// Being worked on.
+    Active,
+    /// Finished.
+    Done,
+}

@@ -1,0 +1,190 @@
+//! Lines for events that have no item of their own: compaction, todo list, jobs, guards, undo, shared approvals.
+//!
+//! Texts are untrusted, as everywhere in a transcript: a front end neutralizes what it shows.
+
+use super::{Notice, Severity};
+use crate::compaction::Compaction;
+use crate::event::Event;
+use crate::guard::GuardEnd;
+use crate::id::{CallId, JobId};
+use crate::outcome::{Reversibility, Status};
+use crate::todo::{TodoItem, TodoState};
+use crate::ui_text;
+
+/// The most characters of a command or a task in a line.
+const LINE_CHARS_MAX: usize = 100;
+
+/// The line for an event; `None` for an event that is shown in another way.
+pub fn event_notice(event: &Event) -> Option<Notice> {
+    let text = match event {
+        Event::ContextCompacted { compaction } => context_compacted(compaction),
+        Event::TodoChanged { items } => todo_changed(items),
+        Event::JobStarted { job, command, host, .. } => {
+            format!("job {job} started on {host}: {}", one_line(command))
+        }
+        Event::JobFinished { job, status, exit_code } => job_finished(*job, *status, *exit_code),
+        Event::GuardArmed { host, seconds, .. } => {
+            format!("guard armed on {host}: rolls back in {seconds} s unless confirmed")
+        }
+        Event::GuardEnded { host, how, .. } => guard_ended(host, *how),
+        Event::ApprovalGiven { call, by, needed } => {
+            format!("{by} allows {call}; {needed} different people must allow it")
+        }
+        Event::Undone { call, by, how } => undone(call, by, *how),
+        Event::SessionOpened { .. }
+        | Event::Configured { .. }
+        | Event::PromptQueued { .. }
+        | Event::TurnStarted { .. }
+        | Event::StepStarted { .. }
+        | Event::Replied { .. }
+        | Event::ModelFailed { .. }
+        | Event::ApprovalAsked { .. }
+        | Event::Decided { .. }
+        | Event::ToolStarted { .. }
+        | Event::ToolFinished { .. }
+        | Event::CancelAsked { .. }
+        | Event::Paused { .. }
+        | Event::Resumed
+        | Event::TerminalInput { .. }
+        | Event::Compacted { .. }
+        | Event::HistoryCleared
+        | Event::TurnEnded { .. } => return None,
+    };
+    Some(Notice { text, weight: severity(event) })
+}
+
+/// Warns of what a person should look at.
+fn severity(event: &Event) -> Severity {
+    let uncertain = matches!(
+        event,
+        Event::GuardEnded { how: GuardEnd::Fired | GuardEnd::Unknown, .. }
+            | Event::JobFinished { status: Status::Unknown, .. }
+            | Event::Undone { how: Reversibility::Partly | Reversibility::None, .. }
+    );
+    if uncertain { Severity::Warning } else { Severity::Note }
+}
+
+fn context_compacted(compaction: &Compaction) -> String {
+    let (before, after) =
+        (ui_text::tokens(compaction.tokens_before), ui_text::tokens(compaction.tokens_after));
+    let elided = match compaction.elided.len() {
+        0 => String::new(),
+        1 => "; 1 output left out".to_owned(),
+        count => format!("; {count} outputs left out"),
+    };
+    format!("context compacted: {before} → {after} tokens{elided}")
+}
+
+fn todo_changed(items: &[TodoItem]) -> String {
+    if items.is_empty() {
+        return "todo list cleared".to_owned();
+    }
+    let done = items.iter().filter(|item| item.state == TodoState::Done).count();
+    let active = items.iter().find(|item| item.state == TodoState::Active);
+    let active = active.map_or_else(String::new, |item| format!("; now: {}", one_line(&item.text)));
+    format!("todo: {done} of {} done{active}", items.len())
+}
+
+fn job_finished(job: JobId, status: Status, exit_code: Option<i32>) -> String {
+    match (status, exit_code) {
+        (Status::Unknown, _) => format!("job {job}: nobody knows how it ended"),
+        (_, Some(code)) => format!("job {job} ended: {}, exit code {code}", status.as_str()),
+        (_, None) => format!("job {job} ended: {}", status.as_str()),
+    }
+}
+
+fn guard_ended(host: &str, how: GuardEnd) -> String {
+    match how {
+        GuardEnd::Confirmed => format!("guard on {host} confirmed: the change stays"),
+        GuardEnd::Fired => format!("guard on {host} fired: the change was rolled back"),
+        GuardEnd::Unknown => {
+            format!("guard on {host}: nobody knows whether the change was rolled back; check the host")
+        }
+    }
+}
+
+fn undone(call: &CallId, by: &str, how: Reversibility) -> String {
+    match how {
+        Reversibility::Exact => format!("{by} undid {call}"),
+        Reversibility::Partly => format!("{by} undid {call} in part; check what is left"),
+        Reversibility::None => format!("{by} could not undo {call}"),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.trim().replace(['\n', '\r'], " ");
+    match line.char_indices().nth(LINE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(event: &Event) -> (Severity, String) {
+        let notice = event_notice(event).expect("it has a line");
+        (notice.weight, notice.text)
+    }
+
+    fn note(text: &str) -> (Severity, String) {
+        (Severity::Note, text.to_owned())
+    }
+
+    fn warning(text: &str) -> (Severity, String) {
+        (Severity::Warning, text.to_owned())
+    }
+
+    #[test]
+    fn a_compaction_tells_its_tokens() {
+        let elided = vec![CallId::new("a"), CallId::new("b")];
+        let compaction =
+            Compaction { tokens_before: 41_200, tokens_after: 2_100, elided, ..Compaction::default() };
+        assert_eq!(
+            line(&Event::ContextCompacted { compaction }),
+            note("context compacted: 41 k → 2100 tokens; 2 outputs left out")
+        );
+    }
+
+    #[test]
+    fn a_todo_list_tells_how_far_it_is() {
+        let item = |text: &str, state| TodoItem { text: text.into(), state };
+        let items = vec![item("look", TodoState::Done), item(" clean\nup ", TodoState::Active)];
+        assert_eq!(line(&Event::TodoChanged { items }), note("todo: 1 of 2 done; now: clean up"));
+        assert_eq!(line(&Event::TodoChanged { items: Vec::new() }), note("todo list cleared"));
+    }
+
+    #[test]
+    fn a_job_tells_its_command_and_its_end() {
+        let (job, call) = (JobId(3), CallId::new("c"));
+        let started = Event::JobStarted { job, call, command: "x".repeat(300), host: "web1".into() };
+        assert_eq!(line(&started), note(&format!("job 3 started on web1: {}…", "x".repeat(LINE_CHARS_MAX))));
+        let ended = |status, exit_code| line(&Event::JobFinished { job, status, exit_code });
+        assert_eq!(ended(Status::Failed, Some(2)), note("job 3 ended: failed, exit code 2"));
+        assert_eq!(ended(Status::Cancelled, None), note("job 3 ended: cancelled"));
+        assert_eq!(ended(Status::Unknown, None), warning("job 3: nobody knows how it ended"));
+    }
+
+    #[test]
+    fn a_guard_tells_its_time_and_its_end() {
+        let (call, host) = (CallId::new("c"), "web1".to_owned());
+        let armed = Event::GuardArmed { call: call.clone(), host: host.clone(), seconds: 120 };
+        assert_eq!(line(&armed), note("guard armed on web1: rolls back in 120 s unless confirmed"));
+        let ended = |how| line(&Event::GuardEnded { call: call.clone(), host: host.clone(), how });
+        assert_eq!(ended(GuardEnd::Confirmed), note("guard on web1 confirmed: the change stays"));
+        assert_eq!(ended(GuardEnd::Fired), warning("guard on web1 fired: the change was rolled back"));
+        assert_eq!(ended(GuardEnd::Unknown).0, Severity::Warning);
+    }
+
+    #[test]
+    fn people_are_named() {
+        let (call, by) = (CallId::new("c1"), "ada".to_owned());
+        let given = Event::ApprovalGiven { call: call.clone(), by: by.clone(), needed: 2 };
+        assert_eq!(line(&given), note("ada allows c1; 2 different people must allow it"));
+        let undone = |how| line(&Event::Undone { call: call.clone(), by: by.clone(), how });
+        assert_eq!(undone(Reversibility::Exact), note("ada undid c1"));
+        assert_eq!(undone(Reversibility::Partly), warning("ada undid c1 in part; check what is left"));
+        assert_eq!(undone(Reversibility::None), warning("ada could not undo c1"));
+    }
+}

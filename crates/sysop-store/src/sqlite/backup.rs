@@ -1,0 +1,86 @@
+//! A copy of the database, made before an older one is migrated.
+//!
+//! The copy is written under a name of its own and then linked to its final name, so that a copy under the final name
+//! is always whole, and of two processes that migrate at once the first one's copy stays: the other's may already hold
+//! the migrated database.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+use sysop_driver::port::StoreError;
+
+use super::error::{OpenDatabaseError, is_busy_error};
+
+/// Tells apart the copies that one process writes at once.
+static COPIES: AtomicU64 = AtomicU64::new(0);
+
+/// Makes sure that there is a backup of the database of this version beside it.
+pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Result<(), OpenDatabaseError> {
+    let backup = with_suffix(path, &format!(".v{version}.bak"));
+    if backup.exists() {
+        return Ok(());
+    }
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let copy = UnfinishedCopy(with_suffix(&backup, &format!(".{}-{number}.tmp", std::process::id())));
+    let failed = |reason: String| OpenDatabaseError::Rejected(cannot_back_up(path, &backup, &reason));
+    create_private(&copy.0).map_err(|error| failed(error.to_string()))?;
+    let target = copy.0.to_str().ok_or_else(|| failed("its path is not UTF-8".to_owned()))?;
+    match connection.execute("VACUUM INTO ?1", [target]) {
+        Ok(_) => {}
+        Err(error) if is_busy_error(&error) => return Err(error.into()),
+        Err(error) => return Err(failed(error.to_string())),
+    }
+    publish(&copy.0, &backup).map_err(|error| failed(error.to_string()))?;
+    tracing::info!(backup = %backup.display(), "backed up the database before its migration");
+    Ok(())
+}
+
+/// A copy under its temporary name, which is removed in the end.
+struct UnfinishedCopy(PathBuf);
+
+impl Drop for UnfinishedCopy {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0)
+            && error.kind() != ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.0.display(), %error, "a temporary copy of the database stays");
+        }
+    }
+}
+
+/// Creates an empty file that only its owner can read; SQLite writes into an empty file as into none.
+fn create_private(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
+/// Gives a whole copy its final name, unless there is a backup already.
+fn publish(copy: &Path, backup: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).open(copy).and_then(|file: File| file.sync_all())?;
+    match std::fs::hard_link(copy, backup) {
+        Ok(()) => Ok(()),
+        Err(_) if backup.exists() => Ok(()),
+        Err(_) => std::fs::rename(copy, backup), // a file system without links
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn cannot_back_up(path: &Path, backup: &Path, reason: &str) -> StoreError {
+    StoreError::Unavailable(format!(
+        "the database {} is of an older sysop and was not migrated, because its backup {} cannot be written ({reason}); \
+         free some space, make the folder writable, or copy the database there yourself, and try again",
+        path.display(),
+        backup.display()
+    ))
+}

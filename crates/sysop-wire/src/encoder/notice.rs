@@ -1,0 +1,77 @@
+//! Messages of events that stand for themselves: nothing that `state` tells changes with them.
+
+use sysop_core::compaction::Compaction;
+use sysop_core::event::Event;
+use sysop_core::id::SessionId;
+use sysop_core::job::RunningJobs;
+
+use crate::server_message::{LogPosition, ServerMessage};
+
+/// The message of such an event; `None` for an event of another kind.
+pub(super) fn message(
+    session_id: SessionId,
+    position: LogPosition,
+    event: &Event,
+    jobs: &RunningJobs,
+) -> Option<ServerMessage> {
+    Some(match event.clone() {
+        Event::TerminalInput { by, typed } => {
+            ServerMessage::TerminalTyped { session_id, position, by, typed }
+        }
+        Event::ContextCompacted { compaction } => context_compacted(session_id, position, compaction),
+        Event::TodoChanged { items } => ServerMessage::Todo { session_id, position, items },
+        Event::JobStarted { job: job_id, call: tool_call_id, command, host } => {
+            ServerMessage::JobStarted { session_id, position, job_id, tool_call_id, command, host }
+        }
+        Event::JobFinished { job: job_id, status, exit_code } => {
+            let job = jobs.job(job_id);
+            let command = job.map(|job| job.command.clone()).unwrap_or_default();
+            let host = job.map(|job| job.host.clone()).unwrap_or_default();
+            ServerMessage::JobFinished { session_id, position, job_id, command, host, status, exit_code }
+        }
+        Event::GuardArmed { call: tool_call_id, host, seconds } => {
+            ServerMessage::GuardArmed { session_id, position, tool_call_id, host, seconds }
+        }
+        Event::GuardEnded { call: tool_call_id, host, how } => {
+            ServerMessage::GuardEnded { session_id, position, tool_call_id, host, how }
+        }
+        Event::ApprovalGiven { call: tool_call_id, by, needed } => {
+            ServerMessage::ApprovalGiven { session_id, position, tool_call_id, by, needed }
+        }
+        Event::Undone { call: tool_call_id, by, how } => {
+            ServerMessage::Undone { session_id, position, tool_call_id, by, how }
+        }
+        Event::SessionOpened { .. }
+        | Event::Configured { .. }
+        | Event::PromptQueued { .. }
+        | Event::TurnStarted { .. }
+        | Event::StepStarted { .. }
+        | Event::Replied { .. }
+        | Event::ModelFailed { .. }
+        | Event::ApprovalAsked { .. }
+        | Event::Decided { .. }
+        | Event::ToolStarted { .. }
+        | Event::ToolFinished { .. }
+        | Event::CancelAsked { .. }
+        | Event::Paused { .. }
+        | Event::Resumed
+        | Event::Compacted { .. }
+        | Event::HistoryCleared
+        | Event::TurnEnded { .. } => return None,
+    })
+}
+
+fn context_compacted(session_id: SessionId, position: LogPosition, compaction: Compaction) -> ServerMessage {
+    let Compaction { tokens_before, tokens_after, elided, ledger, summary, focus, keep } = compaction;
+    ServerMessage::ContextCompacted {
+        session_id,
+        position,
+        before: tokens_before,
+        after: tokens_after,
+        elided,
+        ledger,
+        summary,
+        focus,
+        kept_messages: keep,
+    }
+}

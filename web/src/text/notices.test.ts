@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import { emptyTranscript, fold } from "../state/transcript";
+import type { ServerMessage } from "../wire";
+
+const sessionId = "s";
+
+/** The one line that a message gives. */
+function line(message: object): { text: string; weight: string } {
+  const { items } = fold(emptyTranscript, [{ sessionId, seq: 5, ...message } as ServerMessage]);
+  expect(items).toHaveLength(1);
+  const [item] = items;
+  if (item?.kind !== "notice") throw new Error("it is no notice");
+  expect(item.id).toBe("notice-5");
+  return { text: item.text, weight: item.weight };
+}
+
+describe("a message without an item of its own is one line", () => {
+  test("context.compacted", () => {
+    const message = { type: "context.compacted", before: 41_200, after: 2_100, keptMessages: 4 };
+    expect(line({ ...message, elided: ["a", "b"] }).text).toBe(
+      "context compacted: 41 k → 2100 tokens; 2 outputs left out",
+    );
+    expect(line({ ...message, elided: ["a"] }).text).toContain("; 1 output left out");
+    expect(line({ ...message, elided: [] }).text).toBe("context compacted: 41 k → 2100 tokens");
+  });
+
+  test("todo", () => {
+    const items = [
+      { text: "look", state: "done" },
+      { text: "clean\nup", state: "active" },
+      { text: "tell", state: "pending" },
+    ];
+    expect(line({ type: "todo", items }).text).toBe("todo: 1 of 3 done; now: clean\\nup");
+    expect(line({ type: "todo", items: [] }).text).toBe("todo list cleared");
+  });
+
+  test("job.started", () => {
+    const message = { type: "job.started", jobId: 3, toolCallId: "c", host: "web1" };
+    expect(line({ ...message, command: "make" }).text).toBe("job 3 started on web1: make");
+    expect(line({ ...message, command: "x".repeat(500) }).text.length).toBeLessThan(150);
+  });
+
+  test("job.finished", () => {
+    const message = { type: "job.finished", jobId: 3, command: "make", host: "web1" };
+    expect(line({ ...message, status: "failed", exitCode: 2 }).text).toBe("job 3 ended: failed, exit code 2");
+    expect(line({ ...message, status: "cancelled" }).text).toBe("job 3 ended: cancelled");
+    expect(line({ ...message, status: "unknown" })).toEqual({
+      text: "job 3: nobody knows how it ended",
+      weight: "warning",
+    });
+  });
+
+  test("guard.armed and guard.ended", () => {
+    const guard = { toolCallId: "c", host: "web1" };
+    expect(line({ type: "guard.armed", ...guard, seconds: 120 }).text).toBe(
+      "guard armed on web1: rolls back in 120 s unless confirmed",
+    );
+    expect(line({ type: "guard.ended", ...guard, how: "confirmed" }).weight).toBe("note");
+    expect(line({ type: "guard.ended", ...guard, how: "fired" }).weight).toBe("warning");
+    expect(line({ type: "guard.ended", ...guard, how: "unknown" }).text).toContain("check the host");
+  });
+
+  test("approval.given", () => {
+    expect(line({ type: "approval.given", toolCallId: "c", by: "ada", needed: 2 }).text).toBe(
+      "ada allows c; 2 different people must allow it",
+    );
+  });
+
+  test("undone", () => {
+    const message = { type: "undone", toolCallId: "c", by: "ada" };
+    expect(line({ ...message, how: "exact" })).toEqual({ text: "ada undid c", weight: "note" });
+    expect(line({ ...message, how: "partly" }).weight).toBe("warning");
+    expect(line({ ...message, how: "none" }).text).toBe("ada could not undo c");
+  });
+
+  test("control characters do not reach a person", () => {
+    const text = line({ type: "guard.armed", toolCallId: "c", host: "\u001b[2Jweb\u202e1", seconds: 1 }).text;
+    expect(text).not.toMatch(/[\u001b\u202e]/);
+  });
+});

@@ -1,0 +1,105 @@
+/** Lines for messages that have no item of their own; those of `sysop_core::transcript::event_notice`. */
+import type { ServerMessage } from "../wire";
+import { statusLabel, tokens } from "./labels";
+import { neutralizeLine } from "./neutralize";
+
+/** The most characters of a command or a task in a line. */
+const LINE_CHARS_MAX = 100;
+
+type NoticeMessage = Extract<
+  ServerMessage,
+  {
+    type:
+      | "context.compacted"
+      | "todo"
+      | "job.started"
+      | "job.finished"
+      | "guard.armed"
+      | "guard.ended"
+      | "approval.given"
+      | "undone";
+  }
+>;
+
+interface Notice {
+  text: string;
+  weight: "note" | "warning";
+}
+
+/** The line for a message, and whether a person should look at something. */
+export function logNotice(message: NoticeMessage): Notice {
+  switch (message.type) {
+    case "context.compacted":
+      return note(contextCompacted(message.before, message.after, message.elided.length));
+    case "todo":
+      return note(todo(message.items));
+    case "job.started":
+      return note(`job ${message.jobId} started on ${safe(message.host)}: ${short(message.command)}`);
+    case "job.finished":
+      return jobFinished(message);
+    case "guard.armed":
+      return note(
+        `guard armed on ${safe(message.host)}: rolls back in ${message.seconds} s unless confirmed`,
+      );
+    case "guard.ended":
+      return guardEnded(message);
+    case "approval.given":
+      return note(
+        `${safe(message.by)} allows ${safe(message.toolCallId)}; ${message.needed} different people must allow it`,
+      );
+    case "undone":
+      return undone(message);
+  }
+}
+
+const safe = neutralizeLine;
+const note = (text: string): Notice => ({ text, weight: "note" });
+const warning = (text: string): Notice => ({ text, weight: "warning" });
+
+function contextCompacted(before: number, after: number, elided: number): string {
+  const left = elided === 0 ? "" : elided === 1 ? "; 1 output left out" : `; ${elided} outputs left out`;
+  return `context compacted: ${tokens(before)} → ${tokens(after)} tokens${left}`;
+}
+
+function todo(items: Extract<NoticeMessage, { type: "todo" }>["items"]): string {
+  if (items.length === 0) return "todo list cleared";
+  const done = items.filter(({ state }) => state === "done").length;
+  const active = items.find(({ state }) => state === "active");
+  return `todo: ${done} of ${items.length} done${active ? `; now: ${short(active.text)}` : ""}`;
+}
+
+function jobFinished(message: Extract<NoticeMessage, { type: "job.finished" }>): Notice {
+  const { jobId, status, exitCode } = message;
+  if (status === "unknown") return warning(`job ${jobId}: nobody knows how it ended`);
+  const code = exitCode === undefined ? "" : `, exit code ${exitCode}`;
+  return note(`job ${jobId} ended: ${statusLabel(status)}${code}`);
+}
+
+function guardEnded(message: Extract<NoticeMessage, { type: "guard.ended" }>): Notice {
+  const host = safe(message.host);
+  switch (message.how) {
+    case "confirmed":
+      return note(`guard on ${host} confirmed: the change stays`);
+    case "fired":
+      return warning(`guard on ${host} fired: the change was rolled back`);
+    default:
+      return warning(`guard on ${host}: nobody knows whether the change was rolled back; check the host`);
+  }
+}
+
+function undone(message: Extract<NoticeMessage, { type: "undone" }>): Notice {
+  const [by, call] = [safe(message.by), safe(message.toolCallId)];
+  switch (message.how) {
+    case "exact":
+      return note(`${by} undid ${call}`);
+    case "partly":
+      return warning(`${by} undid ${call} in part; check what is left`);
+    default:
+      return warning(`${by} could not undo ${call}`);
+  }
+}
+
+function short(text: string): string {
+  const line = neutralizeLine(text.trim());
+  return line.length > LINE_CHARS_MAX ? `${line.slice(0, LINE_CHARS_MAX)}…` : line;
+}
