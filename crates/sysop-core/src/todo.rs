@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The most items that a session keeps of a todo list; the first ones stay.
-pub const TODO_ITEMS_MAX: usize = 100;
+pub const LIST_ITEMS_MAX: usize = 100;
 
 /// One item of the todo list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome};
 use crate::policy::Grant;
 use crate::spec::SessionSpec;
-use crate::todo::{TODO_ITEMS_MAX, TodoItem};
+use crate::todo::{LIST_ITEMS_MAX, TodoItem};
 use crate::tool::ClientTools;
 
 /// How many turns can be undone, newest first.
@@ -65,7 +65,7 @@ pub(super) struct State {
     pub(super) opened_by: Option<String>,
     /// The last compaction of this history.
     pub(super) compaction: Option<Compaction>,
-    /// The todo list, at most `TODO_ITEMS_MAX` items.
+    /// The todo list, at most `LIST_ITEMS_MAX` items.
     pub(super) todo: Vec<TodoItem>,
     pub(super) jobs: RunningJobs,
     /// Guards that have not ended, the oldest first; at most `GUARDS_MAX`.
@@ -172,7 +172,7 @@ impl State {
     }
 
     pub(super) fn set_todo(&mut self, mut items: Vec<TodoItem>) {
-        items.truncate(TODO_ITEMS_MAX);
+        items.truncate(LIST_ITEMS_MAX);
         self.todo = items;
     }
 

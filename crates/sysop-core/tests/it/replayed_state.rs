@@ -9,7 +9,7 @@ use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::Status;
 use sysop_core::policy::{Grant, Risk};
 use sysop_core::session::Session;
-use sysop_core::todo::{TODO_ITEMS_MAX, TodoItem, TodoState};
+use sysop_core::todo::{LIST_ITEMS_MAX, TodoItem, TodoState};
 
 fn opened() -> Event {
     let event = serde_json::json!({"type": "session_opened", "opened_by": "ada", "spec": {
@@ -44,8 +44,8 @@ fn the_one_who_opened_it_is_known() {
 #[test]
 fn the_last_todo_list_counts_and_is_bounded() {
     assert_eq!(replay([todo(3), todo(2)]).todo().len(), 2);
-    let session = replay([todo(TODO_ITEMS_MAX + 7)]);
-    assert_eq!(session.todo().len(), TODO_ITEMS_MAX);
+    let session = replay([todo(LIST_ITEMS_MAX + 7)]);
+    assert_eq!(session.todo().len(), LIST_ITEMS_MAX);
     assert_eq!(session.todo()[0].text, "item 0");
     assert!(replay([todo(3), Event::HistoryCleared]).todo().is_empty());
 }

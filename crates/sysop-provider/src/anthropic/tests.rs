@@ -33,13 +33,8 @@ fn user(text: &str) -> Message {
 }
 
 fn call(id: &str) -> ToolCall {
-    let arguments = json!({"command": "ls"}).as_object().unwrap().clone();
-    ToolCall {
-        id: CallId::new(id),
-        wire_id: None,
-        name: "bash".to_owned(),
-        arguments: Arguments::Object(arguments),
-    }
+    let arguments = Arguments::Object(json!({"command": "ls"}).as_object().unwrap().clone());
+    ToolCall { id: CallId::new(id), wire_id: None, name: "bash".to_owned(), arguments }
 }
 
 fn result(id: &str) -> ToolResult {
@@ -68,13 +63,14 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}).into(),
         effect: ToolEffect::Command,
     };
+    let tools = Arc::from([tool("bash"), tool("ls")]);
     ModelRequest {
         model: model(),
         system: Arc::from("Be brief."),
         messages: messages.into_iter().map(HistoryMessage::new).collect(),
         trimmed: false,
-        tools: Arc::from([tool("bash"), tool("ls")]),
-        known_tools: Arc::from([tool("bash"), tool("ls")]),
+        known_tools: Arc::clone(&tools),
+        tools,
         max_output_tokens: None,
         temperature: Some(0.5),
         mode: Mode::Agent,
@@ -168,7 +164,6 @@ fn failed(status: u16, code: &str, message: &str) -> (FailureKind, String) {
 
 mod request_form {
     use super::*;
-
     #[test]
     fn a_missing_key_is_named() {
         let failure = Anthropic::new(&Endpoint::default())
@@ -178,7 +173,6 @@ mod request_form {
         assert_eq!(failure.kind, FailureKind::Auth);
         assert!(failure.message.contains("ANTHROPIC_API_KEY"));
     }
-
     #[test]
     fn both_forms_of_the_key_and_the_pinned_version_are_headers() {
         let with = |key: &str| Endpoint { api_key: Some(SecretString::from(key)), ..Endpoint::default() };

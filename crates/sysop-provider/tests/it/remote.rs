@@ -205,10 +205,7 @@ async fn where_nothing_is_forwarded_ollama_run_answers_and_that_is_told_once() {
     let told = &first.notices[0];
     assert!(told.starts_with("the sshd of web1 does not allow forwarding; `ollama run` is used"), "{told}");
     let reply = first.reply();
-    assert_eq!(
-        (reply.protocol, reply.text.as_str()),
-        (ToolProtocol::Text, r#"{"type":"answer","text":"two"}"#)
-    );
+    assert_eq!((reply.protocol, reply.text.as_str()), (ToolProtocol::Text, "two"));
     assert!(ask(&providers, hi()).await.notices.is_empty());
     assert_eq!(remote.forwards(), ["127.0.0.1:11434"], "asked once");
     let probe = providers.probe("ollama+ssh").await;
@@ -463,7 +460,7 @@ async fn blanks_without_end_end_a_reply_and_its_command() {
     ));
     let heard = ask(&providers(&remote), hi()).await;
     assert_eq!(heard.text, "two");
-    assert_eq!(heard.reply().text, r#"{"type":"answer","text":"two"}"#);
+    assert_eq!(heard.reply().text, "two");
 }
 
 #[tokio::test]
