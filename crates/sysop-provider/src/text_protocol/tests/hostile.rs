@@ -61,7 +61,6 @@ const PATTERNS: [&str; 45] = [
 ];
 
 #[test]
-#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the test has a deadline")]
 fn hostile_repetitions_are_read_in_linear_time() {
     let started = std::time::Instant::now();
     for pattern in PATTERNS {
@@ -74,7 +73,6 @@ fn hostile_repetitions_are_read_in_linear_time() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the test has a deadline")]
 fn a_megabyte_of_anything_is_read_in_linear_time() {
     let started = std::time::Instant::now();
     for pattern in [
@@ -139,7 +137,6 @@ fn check_call(text: &str, call: &TextToolCall, fences: bool) {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test reads its corpus")]
 fn the_corpus_is_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/text_protocol");
     let mut files = 0;
