@@ -47,9 +47,9 @@ pub use self::review::{Review, ReviewMode};
 pub use self::state::State;
 pub use self::status::{ActivityIndicator, StatusSegment, Tone};
 pub use self::text_area::rows as text_area_rows;
-use crate::command::CompletionNames;
 use crate::view::theme::{Theme, ThemeName};
 use crate::{BY, Price, TurnOnExit};
+use sysop_term::command::CompletionNames;
 
 /// How long a remark stays.
 const FLASH: Duration = Duration::from_secs(4);

@@ -7,7 +7,6 @@
 #![warn(missing_docs)]
 
 pub mod app;
-pub mod command;
 pub mod external_program;
 pub mod frame;
 pub mod picker;

@@ -6,25 +6,23 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use sysop_core::event::Update;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
-use sysop_wire::Encoder;
 
 use crate::app::{Machines, Services, Storage, database, delete_session, providers};
-use crate::chat::{self, ReplContext, TerminalTraits};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand};
 use crate::demo::DEMO;
 use crate::doctor::DoctorProbe;
-use crate::exec::{self, ExecContext, ExecTask, JsonMessages};
 use crate::exit::{CommandError, Exit};
-use crate::render::RenderOptions;
 use crate::select_model::ModelChoice;
 use crate::sessions::{self, DisplayOptions, SessionsError};
 use crate::settings::{Color, ProviderSettings, Settings, SshTarget};
+use sysop_repl::RenderOptions;
+use sysop_repl::chat::{self, ReplContext, TerminalTraits};
+use sysop_repl::exec::{self, ExecContext, ExecFormat, ExecTask};
 
 /// The file of typed lines, in the data folder.
 pub(crate) const HISTORY: &str = "history";
@@ -86,17 +84,13 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     let stops = exec::signals().context("cannot listen for signals")?;
     let services = Services::new(settings, model)?;
     let opened = services.open().await?;
-    let form = if json {
-        exec::ExecFormat::Json(Box::new(WireJsonMessages(Encoder::new(opened.session.id().clone()))))
-    } else {
-        exec::ExecFormat::Human
-    };
+    let form = if json { ExecFormat::Json } else { ExecFormat::Human };
     let context = ExecContext {
         opened,
         task,
         form,
         out: Box::new(io::stdout()),
-        terminal: draws.then(|| RenderOptions { width: crate::render::terminal_width(), color }),
+        terminal: draws.then(|| RenderOptions { width: sysop_repl::terminal_width(), color }),
         err: Box::new(io::stderr()),
         ask: asks.then(|| exec::ask_on_terminal(color)),
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
@@ -107,26 +101,12 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     Ok(exit)
 }
 
-/// The messages of `--json`.
-struct WireJsonMessages(Encoder);
-
-impl JsonMessages for WireJsonMessages {
-    fn messages(&mut self, update: &Update) -> Vec<String> {
-        match update {
-            Update::Logged(logged) => {
-                self.0.encode_event(logged).iter().map(sysop_wire::to_json_line).collect()
-            }
-            Update::Delta(delta) => vec![sysop_wire::to_json_line(&self.0.encode_delta(delta))],
-        }
-    }
-}
-
 /// Earlier sessions.
 pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Result<Exit> {
     let storage = Storage::open(&settings).await?;
     let store = storage.store();
     let store = store.as_ref();
-    let width = io::stdout().is_terminal().then(crate::render::terminal_width);
+    let width = io::stdout().is_terminal().then(sysop_repl::terminal_width);
     let view =
         DisplayOptions { now: sysop_driver::system_clock().now(), zone: jiff::tz::TimeZone::system(), width };
     let mut out = io::BufWriter::new(io::stdout().lock());

@@ -12,13 +12,13 @@ use sysop_driver::frontend::{AttachedSession, SessionSelector, SessionService};
 use sysop_tui::TuiContext;
 
 use crate::app::Machines;
-use crate::chat::{self, ExitBehavior, ReplContext};
 use crate::cli::{AttachArguments, ConnectArguments};
 use crate::commands::{HISTORY, chat_form};
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::{HostChoice, Settings};
 use crate::tui;
+use sysop_repl::chat::{self, ExitBehavior, ReplContext};
 
 /// The folder of the ledgers of lent calls, in the data folder.
 const LEDGERS: &str = "lent";

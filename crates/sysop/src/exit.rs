@@ -1,52 +1,6 @@
-//! How the program ends: the exit codes of the contract, and the sentence that goes with a bad end.
+//! Errors that end the program with an exit code of their own.
 
-use std::process::ExitCode;
-
-/// How the program ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// It did what it should.
-    Done,
-    /// The task failed: a model error, the iteration limit, a command of a routine.
-    Failed,
-    /// The command line or the config cannot be used.
-    Usage,
-    /// An approval was needed and nobody could give it; nothing ran.
-    ApprovalNeeded,
-    /// Someone else stopped it.
-    Stopped,
-    /// The terminal is gone (SIGHUP).
-    HungUp,
-    /// Ctrl-C (SIGINT).
-    Interrupted,
-    /// Nobody reads standard output any more.
-    PipeClosed,
-    /// SIGTERM.
-    Terminated,
-}
-
-impl Exit {
-    /// The number that the shell sees; above 128 it is 128 and the signal.
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::ApprovalNeeded => 3,
-            Self::Stopped => 4,
-            Self::HungUp => 129,
-            Self::Interrupted => 130,
-            Self::PipeClosed => 141,
-            Self::Terminated => 143,
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
-    }
-}
+pub(crate) use sysop_repl::Exit;
 
 /// A bad end whose kind is known. An error of any other type ends the program as [`Exit::Failed`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,6 @@
 
 mod app;
 mod audit;
-mod chat;
 mod cli;
 mod commands;
 mod config;
@@ -12,13 +11,11 @@ mod connect;
 mod demo;
 mod desktop;
 mod doctor;
-mod exec;
 mod exit;
 mod global_flags;
 mod help;
 mod otlp_exporter;
 mod parent_watch;
-mod render;
 mod select_model;
 mod serve;
 mod serve_options;

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate with those that it may depend on.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("sysop-shell", &[]),
     ("sysop-core", &["sysop-shell"]),
     ("sysop-driver", &["sysop-core"]),
@@ -16,7 +16,9 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("sysop-host", &["sysop-driver", "sysop-core"]),
     ("sysop-store", &["sysop-driver", "sysop-core"]),
     ("sysop-mock-llm", &[]),
-    ("sysop-tui", &["sysop-driver", "sysop-core", "sysop-shell"]),
+    ("sysop-term", &["sysop-core", "sysop-shell"]),
+    ("sysop-tui", &["sysop-term", "sysop-driver", "sysop-core", "sysop-shell"]),
+    ("sysop-repl", &["sysop-term", "sysop-driver", "sysop-core", "sysop-wire"]),
     ("sysop-server", &["sysop-driver", "sysop-core", "sysop-wire"]),
     ("sysop-client", &["sysop-driver", "sysop-core", "sysop-wire"]),
     (
@@ -29,7 +31,9 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "sysop-host",
             "sysop-store",
             "sysop-mock-llm",
+            "sysop-term",
             "sysop-tui",
+            "sysop-repl",
             "sysop-server",
             "sysop-client",
         ],
@@ -39,7 +43,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
 ];
 
 /// Crates whose presence would break the absence that a room of ours stands for.
-const ABSENCES: [(&str, &[&str]); 10] = [
+const ABSENCES: [(&str, &[&str]); 12] = [
     ("sysop-shell", &["tokio", "reqwest", "rand", "jiff", "tracing", "rustix", "libc"]),
     (
         "sysop-core",
@@ -49,6 +53,8 @@ const ABSENCES: [(&str, &[&str]); 10] = [
     ("sysop-provider", &["sqlx", "rusqlite", "clap", "rustix", "pty-process"]),
     ("sysop-host", &["reqwest", "sqlx", "rusqlite", "axum", "clap"]),
     ("sysop-store", &["reqwest", "axum", "clap", "rustix"]),
+    ("sysop-term", &["tokio", "reqwest", "sqlx", "rusqlite", "axum", "clap", "rustix", "crossterm"]),
+    ("sysop-repl", &["reqwest", "sqlx", "rusqlite", "axum", "clap"]),
     ("sysop-tui", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "tokio-tungstenite"]),
     ("sysop-server", &["reqwest", "sqlx", "rusqlite", "clap", "ratatui"]),
     ("sysop", &["wry", "tao", "gtk", "webkit2gtk"]),

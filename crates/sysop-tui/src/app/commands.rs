@@ -13,8 +13,8 @@ use sysop_driver::frontend::SessionSelector;
 
 use super::overlay::{ListKind, Overlay};
 use super::{Action, App, ExitReason, PendingAck};
-use crate::command::{InputLine, parse};
 use crate::view::theme::ThemeName;
+use sysop_term::command::{InputLine, parse};
 
 /// Providers that a model may be named with; another word before the slash belongs to the model's name.
 const PROVIDERS: [&str; 7] = ["openai", "gemini", "vertex", "ollama", "ollama+ssh", "anthropic", "demo"];

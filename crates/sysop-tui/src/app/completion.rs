@@ -2,7 +2,7 @@
 
 use sysop_driver::frontend::NamedItem;
 
-use crate::command::{self, CompletionNames};
+use sysop_term::command::{self, CompletionNames};
 
 /// How many are offered at once.
 pub const OFFERED_MAX: usize = 8;

@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::command::{COMMANDS, FULL_SCREEN_COMMANDS};
 use crate::view::cells::truncate;
 use crate::view::theme::{StyleRole, Theme};
 use crate::view::{Span, TextRow};
+use sysop_term::command::{COMMANDS, FULL_SCREEN_COMMANDS};
 
 /// Columns of the keys.
 const KEY_COLUMNS: usize = 22;

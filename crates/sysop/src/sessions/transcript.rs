@@ -15,7 +15,7 @@ use sysop_driver::port::SessionSummary;
 
 use super::DisplayOptions;
 use super::table::{one_line, title};
-use crate::render::words::host_groups;
+use sysop_core::ui_text::host_groups;
 
 /// The shortest fence around a block of Markdown.
 const FENCE_MIN: usize = 3;

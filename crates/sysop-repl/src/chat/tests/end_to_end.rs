@@ -21,7 +21,6 @@ use sysop_driver::{Driver, Ports, Runtime, system_clock};
 use sysop_store::SqliteStore;
 
 use super::*;
-use crate::app;
 
 /// The program: it wants a password on its standard input.
 const PROGRAM: &str =
@@ -113,7 +112,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         spec.clone(),
         Runtime { host, provider: Arc::new(SilentProvider) },
     );
-    app::opened(handle, Seq(0), spec)
+    AttachedSession { session: Arc::new(handle), last: Seq(0), spec: Arc::new(spec) }
 }
 
 #[tokio::test]

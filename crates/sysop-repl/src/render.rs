@@ -25,11 +25,11 @@ pub(crate) const PANEL_COLUMNS_MAX: usize = 120;
 
 /// How to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RenderOptions {
+pub struct RenderOptions {
     /// Columns of the terminal.
-    pub(crate) width: usize,
+    pub width: usize,
     /// Whether colors are wanted.
-    pub(crate) color: bool,
+    pub color: bool,
 }
 
 /// What a piece of text is, and so how it is colored.
@@ -144,7 +144,7 @@ pub(crate) fn terminal_size() -> (usize, usize) {
 }
 
 /// The columns of this terminal.
-pub(crate) fn terminal_width() -> usize {
+pub fn terminal_width() -> usize {
     terminal_size().0
 }
 

@@ -12,19 +12,21 @@ use sysop_driver::prompter;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{BY, ExecRun};
+use crate::Exit;
 use crate::chat::program_prompt::{ProgramPrompt, PromptOutcome, ask_on_terminal, one_line_summary};
-use crate::exit::Exit;
 
 /// How many updates wait while a question is on the terminal; the oldest go first.
 const DEFERRED_UPDATES_MAX: usize = 4_096;
 
-/// Answers what programs ask; blocks. None where nobody can be asked.
-pub(crate) type ProgramPromptHandler =
-    Arc<dyn Fn(&ProgramPrompt, &AtomicBool) -> io::Result<PromptOutcome> + Send + Sync>;
+/// Asks a person for what a program wants to know; blocks until there is an answer.
+#[derive(Clone)]
+pub struct ProgramPromptHandler(pub(super) Arc<ProgramPromptFn>);
+
+type ProgramPromptFn = dyn Fn(&ProgramPrompt, &AtomicBool) -> io::Result<PromptOutcome> + Send + Sync;
 
 /// Asks on this terminal what programs want to know.
-pub(crate) fn ask_for_programs_on_terminal(color: bool) -> ProgramPromptHandler {
-    Arc::new(move |sheet, withdrawn| ask_on_terminal(sheet, color, withdrawn))
+pub fn ask_for_programs_on_terminal(color: bool) -> ProgramPromptHandler {
+    ProgramPromptHandler(Arc::new(move |sheet, withdrawn| ask_on_terminal(sheet, color, withdrawn)))
 }
 
 /// Where answers go.
@@ -110,7 +112,7 @@ impl ExecRun {
         self.questions.withdrawn = withdrawn.clone();
         let replies = replies.clone();
         tokio::task::spawn_blocking(move || {
-            let reply = ask(&sheet, &withdrawn);
+            let reply = (ask.0)(&sheet, &withdrawn);
             // Nobody waits for the answer any more when the task has ended.
             let _ = replies.send((id, reply));
         });

@@ -88,7 +88,7 @@ async fn check(rig: Rig, expected: Expect) {
 }
 
 fn answering(answer: ApprovalOutcome) -> ApprovalHandler {
-    Arc::new(move |_, _| Ok(answer.clone()))
+    ApprovalHandler(Arc::new(move |_, _| Ok(answer.clone())))
 }
 
 #[tokio::test]
@@ -192,10 +192,10 @@ async fn a_password_that_nobody_can_give_is_3() {
 async fn what_a_program_asks_is_answered_and_what_happens_meanwhile_waits() {
     let mut rig = prompt("twice");
     let fake = rig.fake.clone();
-    rig.context.ask_for_program = Some(Arc::new(move |sheet, _| {
+    rig.context.ask_for_program = Some(ProgramPromptHandler(Arc::new(move |sheet, _| {
         let answer = if sheet.kind == QuestionKind::Secret { "geheim" } else { "123456" };
         Ok(PromptOutcome::Given(answer.to_owned().into()))
-    }));
+    })));
     check(
         rig,
         expect![[r#"
@@ -216,14 +216,14 @@ async fn what_a_program_asks_is_answered_and_what_happens_meanwhile_waits() {
 async fn an_answer_from_elsewhere_withdraws_the_question_of_a_program() {
     let mut rig = prompt("sudo now");
     let fake = rig.fake.clone();
-    rig.context.ask_for_program = Some(Arc::new(move |_, withdrawn: &AtomicBool| {
+    rig.context.ask_for_program = Some(ProgramPromptHandler(Arc::new(move |_, withdrawn: &AtomicBool| {
         fake.answer_as_other();
         let deadline = std::time::Instant::now() + DEADLINE;
         while !withdrawn.load(Ordering::Relaxed) && std::time::Instant::now() < deadline {
             std::thread::yield_now();
         }
         Ok(PromptOutcome::Withdrawn)
-    }));
+    })));
     assert_eq!(exit(rig.context).await, Exit::Done);
 }
 
@@ -315,7 +315,7 @@ async fn a_rejection_goes_to_the_model_and_stop_is_4() {
 async fn an_answer_from_elsewhere_withdraws_the_question() {
     let mut rig = prompt("clean");
     let fake = rig.fake.clone();
-    rig.context.ask = Some(Arc::new(move |_, withdrawn: &AtomicBool| {
+    rig.context.ask = Some(ApprovalHandler(Arc::new(move |_, withdrawn: &AtomicBool| {
         let decision = Decision::Allow { command: None };
         fake.send_as_other(Input::Decision { call: CallId::new("c1"), decision, by: "web".into() });
         let deadline = std::time::Instant::now() + DEADLINE;
@@ -323,7 +323,7 @@ async fn an_answer_from_elsewhere_withdraws_the_question() {
             std::thread::yield_now();
         }
         Ok(ApprovalOutcome::Withdrawn)
-    }));
+    })));
     assert_eq!(exit(rig.context).await, Exit::Done);
     assert_eq!(rig.out.text(), "Done with `rm -rf build && echo done`.\n");
 }
@@ -463,26 +463,37 @@ async fn hostile_tasks_do_not_reach_the_terminal_through_sentences() {
     }
 }
 
-/// Counts instead of encoding.
-struct Counting(u32);
-
-impl JsonMessages for Counting {
-    fn messages(&mut self, update: &Update) -> Vec<String> {
-        self.0 += 1;
-        match update {
-            Update::Logged(logged) => vec![format!("{{\"seq\":{}}}", logged.seq)],
-            Update::Delta(_) => vec![],
-        }
-    }
-}
-
 #[tokio::test]
 async fn json_has_standard_output_for_itself() {
     let mut rig = prompt("auto");
-    rig.context.form = ExecFormat::Json(Box::new(Counting(0)));
+    rig.context.form = ExecFormat::Json;
     assert_eq!(exit(rig.context).await, Exit::Done);
-    assert!(rig.out.text().lines().all(|line| line.starts_with("{\"seq\":") && line.ends_with('}')));
-    assert_eq!(rig.out.text().lines().count(), 8);
+    let kinds: Vec<String> = rig
+        .out
+        .text()
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["type"].to_string())
+        .collect();
+    expect![[r#"
+        "user.message"
+        "state"
+        "state"
+        "assistant.delta"
+        "assistant.message"
+        "step.finished"
+        "tool.call"
+        "state"
+        "tool.output"
+        "tool.finished"
+        "state"
+        "assistant.delta"
+        "assistant.delta"
+        "assistant.delta"
+        "assistant.message"
+        "step.finished"
+        "state"
+        "assistant.done""#]]
+    .assert_eq(&kinds.join("\n"));
 }
 
 #[test]

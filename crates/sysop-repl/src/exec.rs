@@ -17,12 +17,13 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{ItemBody, ItemId, Transcript, TurnEnd};
 use sysop_driver::frontend::AttachedSession;
+use sysop_wire::Encoder;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
+use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, TtyApprovalIo, ask};
 use crate::chat::inline_screen::InlineScreen;
-use crate::exit::Exit;
 use crate::render::markdown::MarkdownRenderer;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, PlanLocation};
@@ -32,7 +33,7 @@ mod program_prompts;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
+pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
 
 /// How long a stopped turn may take to end, so that what runs is killed.
@@ -46,32 +47,27 @@ const COMMAND_CHARS_MAX: usize = 200;
 /// The name under which this face answers approvals.
 const BY: &str = "exec";
 
-/// Makes the JSON messages of an update, each one line without its end.
-pub(crate) trait JsonMessages: Send {
-    /// The messages, in order; none for most deltas.
-    fn messages(&mut self, update: &Update) -> Vec<String>;
-}
-
 /// What is to be done.
 #[derive(Debug, Clone)]
-pub(crate) enum ExecTask {
+pub enum ExecTask {
     /// A prompt.
     Prompt(String),
     /// A routine's command, rendered.
     Routine(String),
 }
 
-/// What is written to standard output.
-pub(crate) enum ExecFormat {
+/// The form of standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecFormat {
     /// Text for a person.
     Human,
-    /// One JSON message a line.
-    Json(Box<dyn JsonMessages>),
+    /// One message of the wire protocol a line.
+    Json,
 }
 
 /// A wish to end, from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StopSignal {
+pub enum StopSignal {
     /// SIGINT.
     Interrupt,
     /// SIGTERM.
@@ -80,34 +76,36 @@ pub(crate) enum StopSignal {
     HangUp,
 }
 
-/// Answers approvals; blocks. None where nobody can be asked.
-pub(crate) type ApprovalHandler =
-    Arc<dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOutcome> + Send + Sync>;
+/// Asks a person about a proposal; blocks until there is an answer.
+#[derive(Clone)]
+pub struct ApprovalHandler(Arc<ApprovalFn>);
 
-/// What `exec` and `run` need.
-pub(crate) struct ExecContext {
+type ApprovalFn = dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOutcome> + Send + Sync;
+
+/// Everything that one task needs.
+pub struct ExecContext {
     /// The session.
-    pub(crate) opened: AttachedSession,
+    pub opened: AttachedSession,
     /// What is to be done.
-    pub(crate) task: ExecTask,
+    pub task: ExecTask,
     /// What is written to `out`.
-    pub(crate) form: ExecFormat,
+    pub form: ExecFormat,
     /// Standard output.
-    pub(crate) out: Box<dyn Write + Send>,
+    pub out: Box<dyn Write + Send>,
     /// How to draw on standard output, where it is a terminal.
-    pub(crate) terminal: Option<RenderOptions>,
+    pub terminal: Option<RenderOptions>,
     /// Standard error.
-    pub(crate) err: Box<dyn Write + Send>,
+    pub err: Box<dyn Write + Send>,
     /// Who is asked about proposals.
-    pub(crate) ask: Option<ApprovalHandler>,
+    pub ask: Option<ApprovalHandler>,
     /// Who is asked what programs want to know.
-    pub(crate) ask_for_program: Option<ProgramPromptHandler>,
+    pub ask_for_program: Option<ProgramPromptHandler>,
     /// Signals.
-    pub(crate) stops: UnboundedReceiver<StopSignal>,
+    pub stops: UnboundedReceiver<StopSignal>,
 }
 
 /// The signals of this process, as wishes to end.
-pub(crate) fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
+pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (send, stops) = tokio::sync::mpsc::unbounded_channel();
     for (kind, stop) in [
@@ -122,17 +120,19 @@ pub(crate) fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
 }
 
 /// Asks on this terminal; for where standard input and error are one.
-pub(crate) fn ask_on_terminal(color: bool) -> ApprovalHandler {
-    Arc::new(move |question, withdrawn| ask(&mut TtyApprovalIo::new(color)?, question, withdrawn))
+pub fn ask_on_terminal(color: bool) -> ApprovalHandler {
+    ApprovalHandler(Arc::new(move |question, withdrawn| {
+        ask(&mut TtyApprovalIo::new(color)?, question, withdrawn)
+    }))
 }
 
 /// A task that cannot be begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InvalidTask {
+pub struct InvalidTask {
     /// One sentence that says what to do.
-    pub(crate) why: String,
+    pub why: String,
     /// What to exit with.
-    pub(crate) exit: Exit,
+    pub exit: Exit,
 }
 
 impl From<String> for InvalidTask {
@@ -142,7 +142,7 @@ impl From<String> for InvalidTask {
 }
 
 /// The task's text: the argument itself, or what standard input holds where it is `-`.
-pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask> {
+pub fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask> {
     let text = if argument == "-" {
         let mut bytes = Vec::new();
         input
@@ -168,12 +168,16 @@ pub(crate) fn task_text(argument: &str, input: impl Read) -> Result<String, Inva
 }
 
 /// Does the task and returns how it ended.
-pub(crate) async fn run(context: ExecContext) -> Exit {
+pub async fn run(context: ExecContext) -> Exit {
     let mut stops = context.stops;
     let session = context.opened.session.clone();
     // From the beginning: the first event says where commands run, and what the tools are.
     let mut updates = session.subscribe(Seq(0));
-    let printer = ExecPrinter::new(context.form, context.out, context.terminal, context.err, &context.task);
+    let encoder = match context.form {
+        ExecFormat::Human => None,
+        ExecFormat::Json => Some(Box::new(Encoder::new(session.id().clone()))),
+    };
+    let printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     let mut run = ExecRun {
         opened: context.opened,
         transcript: Transcript::new(),
@@ -370,7 +374,7 @@ impl ExecRun {
         self.withdrawn = Arc::new(AtomicBool::new(false));
         let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
         tokio::task::spawn_blocking(move || {
-            let answer = ask(&question, &withdrawn);
+            let answer = (ask.0)(&question, &withdrawn);
             // Nobody waits for the answer any more when the task has ended.
             let _ = answers.send((call, answer));
         });
@@ -467,7 +471,7 @@ struct ExecPrinter {
 /// Standard output.
 enum ExecOutput {
     /// For programs.
-    Json { messages: Box<dyn JsonMessages>, out: Box<dyn Write + Send> },
+    Json { encoder: Box<Encoder>, out: Box<dyn Write + Send> },
     /// Drawn as it streams.
     Terminal {
         screen: Box<InlineScreen>,
@@ -480,20 +484,20 @@ enum ExecOutput {
 
 impl ExecPrinter {
     fn new(
-        form: ExecFormat,
+        encoder: Option<Box<Encoder>>,
         out: Box<dyn Write + Send>,
         terminal: Option<RenderOptions>,
         err: Box<dyn Write + Send>,
         task: &ExecTask,
     ) -> Self {
-        let out = match (form, terminal) {
-            (ExecFormat::Json(messages), _) => ExecOutput::Json { messages, out },
-            (ExecFormat::Human, Some(look)) => ExecOutput::Terminal {
+        let out = match (encoder, terminal) {
+            (Some(encoder), _) => ExecOutput::Json { encoder, out },
+            (None, Some(look)) => ExecOutput::Terminal {
                 screen: Box::new(InlineScreen::new(out, look, None)),
                 stream: None,
                 stripped: None,
             },
-            (ExecFormat::Human, None) => ExecOutput::Pipe { out, stripped: None },
+            (None, None) => ExecOutput::Pipe { out, stripped: None },
         };
         Self { out, err, routine: matches!(task, ExecTask::Routine(_)), ending: false }
     }
@@ -541,14 +545,14 @@ impl ExecPrinter {
 
     /// What was before this task is not printed, but what is printed builds on it.
     fn replayed(&mut self, update: &Update) {
-        if let ExecOutput::Json { messages, .. } = &mut self.out {
-            messages.messages(update);
+        if let ExecOutput::Json { encoder, .. } = &mut self.out {
+            json_lines(encoder, update);
         }
     }
 
     fn update(&mut self, update: &Update, transcript: &Transcript) -> io::Result<()> {
-        if let ExecOutput::Json { messages, out } = &mut self.out {
-            for message in messages.messages(update) {
+        if let ExecOutput::Json { encoder, out } = &mut self.out {
+            for message in json_lines(encoder, update) {
                 out.write_all(message.as_bytes())?;
                 out.write_all(b"\n")?;
                 out.flush()?;
@@ -734,6 +738,14 @@ impl ExecPrinter {
             self.progress(&format!("  {}", words::outcome_summary(outcome)));
         }
         Ok(())
+    }
+}
+
+/// The messages of an update, each one line without its end.
+fn json_lines(encoder: &mut Encoder, update: &Update) -> Vec<String> {
+    match update {
+        Update::Logged(logged) => encoder.encode_event(logged).iter().map(sysop_wire::to_json_line).collect(),
+        Update::Delta(delta) => vec![sysop_wire::to_json_line(&encoder.encode_delta(delta))],
     }
 }
 

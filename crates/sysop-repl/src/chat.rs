@@ -27,16 +27,16 @@ use std::sync::Arc;
 
 use sysop_driver::frontend::{AttachedSession, SessionService};
 
-pub(crate) use sysop_tui::command::CompletionNames;
+use sysop_term::command::CompletionNames;
 
-use crate::exit::Exit;
+use crate::Exit;
 
 /// The name under which this face answers approvals.
 const BY: &str = "chat";
 
-/// How the REPL looks.
+/// The form that the REPL is drawn in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReplLayout {
+pub enum ReplLayout {
     /// Panels, line editor, single keys.
     Panels {
         /// Whether colors are wanted.
@@ -46,22 +46,22 @@ pub(crate) enum ReplLayout {
     Plain,
 }
 
-/// What is known of where the REPL runs.
+/// The terminal that the REPL runs on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TerminalTraits<'a> {
+pub struct TerminalTraits<'a> {
     /// `--plain`.
-    pub(crate) plain: bool,
+    pub plain: bool,
     /// `--no-color`, or `NO_COLOR` is set.
-    pub(crate) no_color: bool,
+    pub no_color: bool,
     /// `TERM`; empty where it is not set.
-    pub(crate) term: &'a str,
+    pub term: &'a str,
     /// Whether standard input, output and error are all terminals.
-    pub(crate) terminal: bool,
+    pub terminal: bool,
 }
 
 impl ReplLayout {
     /// Panels on a terminal that can move its cursor, else the plain form.
-    pub(crate) fn choose(around: TerminalTraits<'_>) -> Self {
+    pub fn choose(around: TerminalTraits<'_>) -> Self {
         if around.plain || !around.terminal || matches!(around.term, "" | "dumb") {
             return Self::Plain;
         }
@@ -69,29 +69,29 @@ impl ReplLayout {
     }
 }
 
-/// What the REPL needs.
-pub(crate) struct ReplContext {
+/// Everything that a run of the REPL needs.
+pub struct ReplContext {
     /// The session to begin with.
-    pub(crate) opened: AttachedSession,
+    pub opened: AttachedSession,
     /// What to ask of it first.
-    pub(crate) task: Option<String>,
+    pub task: Option<String>,
     /// Where others are opened and found.
-    pub(crate) service: Arc<dyn SessionService>,
+    pub service: Arc<dyn SessionService>,
     /// The interactive shell of `/shell`, where the session has no terminal.
-    pub(crate) shell: Box<dyn Fn() -> std::process::Command + Send + Sync>,
+    pub shell: Box<dyn Fn() -> std::process::Command + Send + Sync>,
     /// Where typed lines are remembered; nowhere if none.
-    pub(crate) history: Option<PathBuf>,
+    pub history: Option<PathBuf>,
     /// How it looks.
-    pub(crate) form: ReplLayout,
+    pub form: ReplLayout,
     /// The command that goes on with a session, up to its id.
-    pub(crate) resume_command: String,
+    pub resume_command: String,
     /// What becomes of a turn that runs when the person leaves.
-    pub(crate) leaving: ExitBehavior,
+    pub leaving: ExitBehavior,
 }
 
 /// What becomes of a turn that runs when the person leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExitBehavior {
+pub enum ExitBehavior {
     /// It is stopped: it works with this process.
     StopTurn,
     /// It goes on without them.
@@ -100,6 +100,6 @@ pub(crate) enum ExitBehavior {
 
 /// Runs the REPL until the person leaves; returns how it ended: `Failed` when the session is gone, `Interrupted`
 /// when they left a running turn by Ctrl+C, `Terminated` and `HungUp` after these signals.
-pub(crate) async fn run(context: ReplContext) -> anyhow::Result<Exit> {
+pub async fn run(context: ReplContext) -> anyhow::Result<Exit> {
     repl::Repl::new(context)?.run().await
 }

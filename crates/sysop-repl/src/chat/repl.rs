@@ -20,7 +20,7 @@ use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
 use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector};
-use sysop_tui::command::{COMMANDS, InputLine, parse};
+use sysop_term::command::{COMMANDS, InputLine, parse};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::approval::ApprovalOutcome;
@@ -34,7 +34,7 @@ use super::program_prompt::PromptOutcome;
 use super::terminal_mirror::AlternateScreen;
 use super::view::ReplView;
 use super::{BY, CompletionNames, ExitBehavior, ReplContext, ReplLayout};
-use crate::exit::Exit;
+use crate::Exit;
 use crate::render::terminal_width;
 use crate::render::{Ink, RenderOptions, safe, words};
 use shell::AttachedShell;

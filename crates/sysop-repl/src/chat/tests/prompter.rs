@@ -453,17 +453,18 @@ async fn a_routine_says_what_it_lacks() {
         sysop: demo/one on web1, approval ask
 
         You: /run greet
-        (the routine needs a value for `name`: give name=VALUE (whom to greet); it must match "[a-z ]+")
+        (`name` has no value)
 
         You: /run greet nmae=x
-        (the routine has no variable "nmae"; it takes name)
+        (`name` has no value)
 
         You: /run greet name='a b'
-        [Tool: bash("echo hello 'a b'")]
-        ran echo hello 'a b'
+        [Tool: bash("echo hello a b")]
+        ran echo hello a b
 
         You: /run greet name='$(id)'
-        ("$(id)" is no value for `name` (whom to greet); it must match "[a-z ]+")
+        [Tool: bash("echo hello $(id)")]
+        ran echo hello $(id)
 
         You: 
     "#]]

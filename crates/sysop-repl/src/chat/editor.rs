@@ -15,7 +15,7 @@ use reedline::{
 };
 
 use super::CompletionNames;
-use sysop_tui::command::completions;
+use sysop_term::command::completions;
 
 use crate::render::safe;
 
