@@ -1,6 +1,31 @@
 //! Drawing for terminals: the parts that the full screen and the line REPL have in common.
 //!
-//! Everything here is pure. It knows the session's data types, but no session, no key press and no terminal.
+//! Text from a model, a file or a command becomes [`TextRow`]s of styled [`Span`]s: [`markdown`], [`code`], [`diff`],
+//! [`plan`] and [`output`] make rows, [`cells`] measures, wraps and cuts them. The full screen draws rows into a buffer
+//! ([`TextRow::draw`]), the REPL writes them as text with colors ([`paint`]). [`grid`] is the screen of another terminal,
+//! and [`command`] reads what a person typed.
+//!
+//! Everything here is pure. It knows the session's data types, but no session, no key press and no terminal. Untrusted
+//! text gets into a row only through [`Span`], which makes it safe.
 #![warn(missing_docs)]
 
+pub mod ansi;
+pub mod cells;
+pub mod code;
 pub mod command;
+pub mod diff;
+pub mod grid;
+pub mod link;
+pub mod markdown;
+pub mod output;
+pub mod paint;
+pub mod plan;
+pub mod question;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+pub mod theme;
+
+pub use cells::{Span, TextRow};
+pub use theme::{StyleRole, Theme, ThemeName};

@@ -19,7 +19,8 @@ use sysop_core::message::{Arguments, Reply, ToolCall, Usage};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{Grant, Policy};
 use sysop_core::transcript::Transcript;
-use sysop_tui::view::{HistoryView, Scroll, Theme, ThemeName};
+use sysop_term::{Theme, ThemeName};
+use sysop_tui::view::{HistoryView, Scroll};
 
 type BoxError = Box<dyn std::error::Error>;
 type CrosstermTerminal = Terminal<CrosstermBackend<Box<dyn Write>>>;

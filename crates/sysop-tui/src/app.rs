@@ -33,6 +33,8 @@ use sysop_core::transcript::{
 };
 use sysop_core::ui_text;
 use sysop_driver::frontend::{NamedItem, Routine};
+use sysop_term::command::CompletionNames;
+use sysop_term::theme::{Theme, ThemeName};
 
 pub use self::action::{Action, EditTarget, ExitReason};
 pub use self::completion::{Completion, OFFERED_MAX, PATHS_MAX};
@@ -47,9 +49,7 @@ pub use self::review::{Review, ReviewMode};
 pub use self::state::State;
 pub use self::status::{ActivityIndicator, StatusSegment, Tone};
 pub use self::text_area::rows as text_area_rows;
-use crate::view::theme::{Theme, ThemeName};
 use crate::{BY, Price, TurnOnExit};
-use sysop_term::command::CompletionNames;
 
 /// How long a remark stays.
 const FLASH: Duration = Duration::from_secs(4);

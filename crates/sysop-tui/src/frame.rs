@@ -12,15 +12,15 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui_textarea::TextArea;
+use sysop_term::cells::{truncate, width};
+use sysop_term::theme::{StyleRole, Theme};
+use sysop_term::{Span, TextRow, link};
 
 pub use self::layout::{COLUMNS_MIN, ROWS_MIN, Regions, regions};
 use crate::app::{App, Focus, OFFERED_MAX, Overlay, ReviewMode, State, Tone};
 use crate::picker::PickerStyle;
 use crate::screen::Hyperlink;
 use crate::terminal_pane::TerminalPane;
-use crate::view::cells::{truncate, width};
-use crate::view::theme::{StyleRole, Theme};
-use crate::view::{Span, TextRow, link};
 
 /// Columns before the text of the box.
 const SIGN_COLUMNS: u16 = 2;
@@ -364,7 +364,7 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
 /// The end of a line that is longer than its place.
 fn tail(text: &str, columns: u16, theme: Theme) -> TextRow {
     let spans = [Span::new(text, theme.style(StyleRole::Text))];
-    let rows = crate::view::cells::wrap_exact(&spans, usize::from(columns.saturating_sub(1)).max(1));
+    let rows = sysop_term::cells::wrap_exact(&spans, usize::from(columns.saturating_sub(1)).max(1));
     rows.into_iter().next_back().unwrap_or_default()
 }
 

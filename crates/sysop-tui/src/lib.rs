@@ -26,6 +26,7 @@ pub use run::{TuiExit, run};
 
 use futures::future::BoxFuture;
 use sysop_driver::frontend::{AttachedSession, SessionService};
+use sysop_term::ThemeName;
 
 /// The name under which this face answers approvals.
 pub const BY: &str = "tui";
@@ -41,9 +42,9 @@ pub struct TuiContext {
     /// What the person should know first.
     pub notice: Option<String>,
     /// How it looks at first.
-    pub theme: view::theme::ThemeName,
+    pub theme: ThemeName,
     /// Keeps how it looks for the next start; gives a sentence that says where, or why it does not. May block.
-    pub keep_theme: Arc<dyn Fn(view::theme::ThemeName) -> String + Send + Sync>,
+    pub keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
     /// What tokens cost, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
     /// The person's programs for long texts, as they were found in the environment.

@@ -20,6 +20,8 @@ use sysop_core::text::split_styles;
 use sysop_core::transcript::{Item, Transcript};
 use sysop_driver::frontend::{AttachedSession, SessionHandle, SessionSelector, SessionService};
 use sysop_driver::port::SessionSummary;
+use sysop_term::grid::Mouse;
+use sysop_term::theme::ThemeName;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
@@ -28,9 +30,8 @@ use crate::app::{
     ServiceCatalog,
 };
 use crate::external_program;
-use crate::screen::{Mouse, ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents};
+use crate::screen::{ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents};
 use crate::terminal_pane::{PaneKeyResult, TerminalPane};
-use crate::view::theme::ThemeName;
 use crate::{BY, ExternalPrograms, OpenError, OpenResult, TuiContext, TurnOnExit, frame};
 
 /// The least time between frames while much comes.

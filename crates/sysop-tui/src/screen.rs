@@ -21,10 +21,11 @@ use ratatui::layout::Size;
 use ratatui::{Frame, Terminal};
 use rustix::process::{Signal, getpgrp, getsid, kill_current_process_group};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use sysop_term::grid::Mouse;
 
 pub use self::backend::Hyperlink;
 pub use self::events::{ProcessSignal, TerminalEvent, TerminalEvents};
-pub use self::modes::{Mouse, TerminalKind};
+pub use self::modes::TerminalKind;
 
 use self::backend::CellBackend;
 use self::writer::ScreenWriter;
@@ -155,7 +156,7 @@ impl Screen {
 
     /// What the mouse is to tell from now on.
     pub fn set_mouse(&mut self, mouse: Mouse) {
-        self.pending_output.push_str(&mouse.switch(self.mouse));
+        self.pending_output.push_str(&modes::switch_mouse(self.mouse, mouse));
         self.mouse = mouse;
     }
 

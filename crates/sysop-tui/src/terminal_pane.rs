@@ -3,7 +3,6 @@
 //! The person's first key takes the control of the terminal from the agent; Ctrl+] or Ctrl+T gives it back at once. What
 //! is typed goes to the terminal and nowhere else: it may be a secret.
 
-mod grid;
 mod keys;
 
 use std::sync::Arc;
@@ -18,9 +17,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Clear, Widget as _};
 use sysop_core::text::neutralize_line;
 use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
-
-use self::grid::Grid;
-use crate::screen::Mouse;
+use sysop_term::grid::{Grid, GridSize, Mouse};
 
 /// Bytes of output that are taken in at once, before the person's keys have their turn: some 3 ms of work.
 const OUTPUT_BATCH_BYTES_MAX: usize = 256 * 1024;
@@ -235,7 +232,7 @@ impl TerminalPane {
     fn opened(&mut self, opened: Result<TerminalView, String>) {
         self.state = match opened {
             Ok(TerminalView { size, picture, live }) => {
-                State::Open { live, grid: Box::new(Grid::new(size, &picture)) }
+                State::Open { live, grid: Box::new(Grid::new(grid_size(size), &picture)) }
             }
             Err(why) => State::Over(why, None),
         };
@@ -260,7 +257,7 @@ impl TerminalPane {
                     grid.redraw(&picture);
                     room = room.saturating_sub(picture.len());
                 }
-                Some(Some(TerminalOutput::Resized(size))) => grid.resize(size),
+                Some(Some(TerminalOutput::Resized(size))) => grid.resize(grid_size(size)),
                 Some(Some(TerminalOutput::Ended(why))) => break why,
                 Some(None) => break "the terminal was closed".to_owned(),
                 None => return,
@@ -286,3 +283,7 @@ impl Drop for TerminalPane {
 
 #[cfg(test)]
 mod tests;
+
+fn grid_size(size: TerminalSize) -> GridSize {
+    GridSize { columns: size.columns, rows: size.rows }
+}

@@ -11,6 +11,9 @@ use sysop_core::message::ModelRef;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
+use sysop_repl::RenderOptions;
+use sysop_repl::chat::{self, ReplContext, TerminalTraits};
+use sysop_repl::exec::{self, ExecContext, ExecFormat, ExecTask};
 
 use crate::app::{Machines, Services, Storage, database, delete_session, providers};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand};
@@ -20,9 +23,6 @@ use crate::exit::{CommandError, Exit};
 use crate::select_model::ModelChoice;
 use crate::sessions::{self, DisplayOptions, SessionsError};
 use crate::settings::{Color, ProviderSettings, Settings, SshTarget};
-use sysop_repl::RenderOptions;
-use sysop_repl::chat::{self, ReplContext, TerminalTraits};
-use sysop_repl::exec::{self, ExecContext, ExecFormat, ExecTask};
 
 /// The file of typed lines, in the data folder.
 pub(crate) const HISTORY: &str = "history";

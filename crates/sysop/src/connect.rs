@@ -9,6 +9,7 @@ use sysop_client::client_tools::{LocalTools, LocalToolsSettings};
 use sysop_client::{ClientError, NewSessionOptions, RemoteSessionService, ServerAddress};
 use sysop_core::catalog::Profile;
 use sysop_driver::frontend::{AttachedSession, SessionSelector, SessionService};
+use sysop_repl::chat::{self, ExitBehavior, ReplContext};
 use sysop_tui::TuiContext;
 
 use crate::app::Machines;
@@ -18,7 +19,6 @@ use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::{HostChoice, Settings};
 use crate::tui;
-use sysop_repl::chat::{self, ExitBehavior, ReplContext};
 
 /// The folder of the ledgers of lent calls, in the data folder.
 const LEDGERS: &str = "lent";

@@ -14,8 +14,8 @@ use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_provider::NO_REMOTE_MACHINE;
+use sysop_term::ThemeName;
 use sysop_tui::Price;
-use sysop_tui::view::theme::ThemeName;
 
 use crate::config::{
     Config, ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigSources, ConfigValue, ConfigWarning,

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 use sysop_driver::frontend::SessionService;
+use sysop_term::ThemeName;
 use sysop_tui::app::ExitReason;
 use sysop_tui::screen::TerminalKind;
-use sysop_tui::view::theme::ThemeName;
 use sysop_tui::{ExternalPrograms, OpenError, TuiContext, TuiExit, TurnOnExit};
 
 use crate::app::Services;

@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("sysop-store", &["sysop-driver", "sysop-core"]),
     ("sysop-mock-llm", &[]),
     ("sysop-term", &["sysop-core", "sysop-shell"]),
-    ("sysop-tui", &["sysop-term", "sysop-driver", "sysop-core", "sysop-shell"]),
+    ("sysop-tui", &["sysop-term", "sysop-driver", "sysop-core"]),
     ("sysop-repl", &["sysop-term", "sysop-driver", "sysop-core", "sysop-wire"]),
     ("sysop-server", &["sysop-driver", "sysop-core", "sysop-wire"]),
     ("sysop-client", &["sysop-driver", "sysop-core", "sysop-wire"]),

@@ -5,8 +5,7 @@ use sysop_core::question::QuestionId;
 use sysop_core::style::StyleRuns;
 use sysop_driver::frontend::SessionSelector;
 use sysop_driver::prompter::PromptReply;
-
-use crate::view::theme::ThemeName;
+use sysop_term::theme::ThemeName;
 
 /// What the run loop is asked to do.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::transcript::{ItemBody, SessionPhase, approval_label};
 use sysop_core::ui_text;
 use sysop_driver::frontend::SessionSelector;
+use sysop_term::command::{InputLine, parse};
+use sysop_term::theme::ThemeName;
 
 use super::overlay::{ListKind, Overlay};
 use super::{Action, App, ExitReason, PendingAck};
-use crate::view::theme::ThemeName;
-use sysop_term::command::{InputLine, parse};
 
 /// Providers that a model may be named with; another word before the slash belongs to the model's name.
 const PROVIDERS: [&str; 7] = ["openai", "gemini", "vertex", "ollama", "ollama+ssh", "anthropic", "demo"];

@@ -1,7 +1,6 @@
 //! What the word at the cursor can become: a command, or a path below the root.
 
 use sysop_driver::frontend::NamedItem;
-
 use sysop_term::command::{self, CompletionNames};
 
 /// How many are offered at once.

@@ -10,10 +10,10 @@ use sysop_core::message::ModelRef;
 use sysop_core::transcript::{ItemBody, ItemId};
 use sysop_driver::frontend::SessionSelector;
 use sysop_driver::port::SessionSummary;
+use sysop_term::theme::ThemeName;
 
 use super::{Action, App, BackgroundStatus};
 use crate::picker::{FormVariable, Picker, PickerEvent, PickerItem, VariableForm, VariableFormEvent};
-use crate::view::theme::ThemeName;
 
 /// How many rows a page of the help is moved by.
 const HELP_PAGE_ROWS: usize = 10;

@@ -8,10 +8,10 @@ use ratatui_textarea::TextArea;
 use sysop_core::event::Decision;
 use sysop_core::id::CallId;
 use sysop_core::transcript::Plan;
+use sysop_term::plan::is_command;
 
 use super::key_debounce::KeyDebounce;
 use super::text_area;
-use crate::view::plan::is_command;
 
 /// What the keys do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

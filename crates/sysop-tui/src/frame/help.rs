@@ -3,11 +3,10 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-
-use crate::view::cells::truncate;
-use crate::view::theme::{StyleRole, Theme};
-use crate::view::{Span, TextRow};
+use sysop_term::cells::truncate;
 use sysop_term::command::{COMMANDS, FULL_SCREEN_COMMANDS};
+use sysop_term::theme::{StyleRole, Theme};
+use sysop_term::{Span, TextRow};
 
 /// Columns of the keys.
 const KEY_COLUMNS: usize = 22;

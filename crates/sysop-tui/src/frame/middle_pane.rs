@@ -7,15 +7,15 @@ use sysop_core::policy::{Finding, Risk, RiskClass};
 use sysop_core::question::Question;
 use sysop_core::transcript::{ItemBody, Plan, SessionInfo, ToolOutput};
 use sysop_core::ui_text;
+use sysop_term::cells::{hang, truncate, width, wrap};
+use sysop_term::plan::{preview_rows, reason_rows};
+use sysop_term::question::prompt_rows;
+use sysop_term::theme::{StyleRole, Theme};
+use sysop_term::{Span, TextRow};
 
 use super::{DOT, write_area};
 use crate::app::{App, ReviewMode};
-use crate::view::cells::{exact, hang, truncate, width, wrap};
-use crate::view::theme::{StyleRole, Theme};
-use crate::view::{Span, TextRow};
 
-/// The most characters of a program's prompt that are shown: its beginning and its end.
-const PROMPT_CHARS_MAX: usize = 4_000;
 /// The most rows of live output, of a screen's thirds.
 const LIVE_ROWS_MAX: u16 = 16;
 /// Columns that the text stands in from the left.
@@ -57,7 +57,7 @@ impl MiddlePane {
             if review.mode() == ReviewMode::Editing {
                 let wants =
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
-                let above = reason_rows(plan, theme, columns);
+                let above = reason_rows(plan, columns, theme);
                 return Self::Editing { title, above, wants, below: risk_rows(plan, &risk, theme, columns) };
             }
             let command = review.command();
@@ -70,7 +70,7 @@ impl MiddlePane {
                 let most = usize::from((area.height / 3).clamp(1, LIVE_ROWS_MAX));
                 Self::Rows {
                     title: live_title(output, theme),
-                    rows: crate::view::output::live_rows(output, columns, most, theme),
+                    rows: sysop_term::output::live_rows(output, columns, most, theme),
                     content: MiddleContent::Live,
                 }
             }
@@ -194,11 +194,6 @@ fn proposal_title(plan: &Plan, edited: bool, facts: &SessionInfo, theme: Theme) 
     row
 }
 
-fn reason_rows(plan: &Plan, theme: Theme, columns: usize) -> Vec<TextRow> {
-    let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());
-    lines.flat_map(|line| wrap(&[Span::new(line, theme.style(StyleRole::Text))], columns)).collect()
-}
-
 fn proposal_rows(
     plan: &Plan,
     command: &str,
@@ -207,7 +202,7 @@ fn proposal_rows(
     theme: Theme,
     columns: usize,
 ) -> Vec<TextRow> {
-    let mut rows = reason_rows(plan, theme, columns);
+    let mut rows = reason_rows(plan, columns, theme);
     let (host, _) = facts.place_of(&plan.call.name);
     if ui_text::is_fleet(host) {
         // What one answer starts on many hosts must not be overlooked.
@@ -217,7 +212,7 @@ fn proposal_rows(
     if !rows.is_empty() {
         rows.push(TextRow::default());
     }
-    rows.extend(crate::view::plan::preview_rows(plan, command, &risk.findings, theme, columns));
+    rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
     rows.push(TextRow::default());
     rows.extend(risk_rows(plan, risk, theme, columns));
     rows
@@ -253,25 +248,8 @@ fn risk_rows(plan: &Plan, risk: &Risk, theme: Theme, columns: usize) -> Vec<Text
 
 fn question(question: &Question, theme: Theme, columns: usize) -> MiddlePane {
     let title = TextRow::of(&format!("{} asks", question.from), theme.style(StyleRole::Warn));
-    let (plain, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
-    // Indented below a line of ours, so that it cannot be taken for one.
-    let gap = Span::new("  ", Style::new());
-    let rows = shortened(question.prompt.trim())
-        .split(['\n', '\r'])
-        .flat_map(|line| wrap(&exact(line, plain, odd), columns.saturating_sub(2)))
-        .map(|row| row.with_prefix(gap.clone()))
-        .collect();
+    let rows = prompt_rows(question, columns, theme);
     MiddlePane::Rows { title, rows, content: MiddleContent::Question }
-}
-
-fn shortened(text: &str) -> String {
-    let count = text.chars().count();
-    if count <= PROMPT_CHARS_MAX {
-        return text.to_owned();
-    }
-    let head: String = text.chars().take(PROMPT_CHARS_MAX / 2).collect();
-    let tail: String = text.chars().skip(count - PROMPT_CHARS_MAX / 2).collect();
-    format!("{head}\n… {} characters are not shown …\n{tail}", count - PROMPT_CHARS_MAX)
 }
 
 fn live_title(output: &ToolOutput, theme: Theme) -> TextRow {

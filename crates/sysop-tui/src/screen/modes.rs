@@ -3,6 +3,8 @@
 //! Nothing here asks the terminal anything: an answer may take a second over a slow line, or never come. Modes that a
 //! terminal does not know, it ignores.
 
+use sysop_term::grid::Mouse;
+
 /// Which kind of terminal it is, as far as it matters to what may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalKind {
@@ -18,36 +20,14 @@ impl TerminalKind {
     }
 }
 
-/// What the mouse tells.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mouse {
-    /// Nothing: it selects text, as everywhere else.
-    #[default]
-    Off,
-    /// Its wheel and its clicks.
-    Clicks,
-    /// Also where it is moved with a button held.
-    Drags,
-    /// Also where it is moved.
-    Moves,
-}
-
-impl Mouse {
-    /// Switches from what was to this.
-    pub(super) fn switch(self, from: Self) -> String {
-        let number = |mouse| match mouse {
-            Self::Off => None,
-            Self::Clicks => Some(1000),
-            Self::Drags => Some(1002),
-            Self::Moves => Some(1003),
-        };
-        match (number(from), number(self)) {
-            (before, after) if before == after => String::new(),
-            (None, Some(after)) => format!("\x1b[?{after};1006h"),
-            (Some(before), None) => format!("\x1b[?{before};1006l"),
-            (Some(before), Some(after)) => format!("\x1b[?{before}l\x1b[?{after};1006h"),
-            (None, None) => String::new(),
-        }
+/// Switches the mouse from one mode to another.
+pub(super) fn switch_mouse(from: Mouse, to: Mouse) -> String {
+    match (from.number(), to.number()) {
+        (before, after) if before == after => String::new(),
+        (None, Some(after)) => format!("\x1b[?{after};1006h"),
+        (Some(before), None) => format!("\x1b[?{before};1006l"),
+        (Some(before), Some(after)) => format!("\x1b[?{before}l\x1b[?{after};1006h"),
+        (None, None) => String::new(),
     }
 }
 
@@ -67,7 +47,7 @@ pub(super) fn enter(kind: TerminalKind) -> String {
 pub(super) fn leave(kind: TerminalKind, mouse: Mouse) -> String {
     // The first ends a link and a frame that was not finished.
     let mut all = String::from("\x1b]8;;\x1b\\\x1b[?2026l");
-    all.push_str(&Mouse::Off.switch(mouse));
+    all.push_str(&switch_mouse(mouse, Mouse::Off));
     if kind.rich {
         all.push_str("\x1b[0 q\x1b[<1u");
     }

@@ -2,19 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use sysop_core::text::neutralize;
-
-/// What the program has asked its terminal for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct TerminalModes {
-    /// DECCKM: the arrows, Home and End are sent as `ESC O`.
-    pub(super) application_cursor: bool,
-    /// Pastes are marked.
-    pub(super) marked_paste: bool,
-    /// Which mouse events it wants.
-    pub(super) mouse: crate::screen::Mouse,
-    /// Mouse events in the form that has no largest column.
-    pub(super) sgr_mouse: bool,
-}
+use sysop_term::grid::TerminalModes;
 
 /// The bytes of a key; none where a terminal has none for it.
 #[expect(
@@ -127,7 +115,7 @@ fn is_plain(letter: char) -> bool {
 
 /// The bytes of what the mouse did at this cell of the screen, from 0; none where the program did not ask for it.
 pub(super) fn mouse(event: MouseEvent, (column, row): (u16, u16), modes: TerminalModes) -> Option<Vec<u8>> {
-    use crate::screen::Mouse;
+    use sysop_term::grid::Mouse;
     let button = |button: MouseButton| match button {
         MouseButton::Left => 0,
         MouseButton::Middle => 1,
@@ -163,7 +151,7 @@ pub(super) fn mouse(event: MouseEvent, (column, row): (u16, u16), modes: Termina
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::Mouse;
+    use sysop_term::grid::Mouse;
 
     const NONE: KeyModifiers = KeyModifiers::NONE;
     const CONTROL: KeyModifiers = KeyModifiers::CONTROL;

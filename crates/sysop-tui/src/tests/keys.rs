@@ -343,7 +343,7 @@ fn another_model_a_theme_and_a_message_are_picked() {
     world.press(KeyCode::Esc);
     assert_eq!(world.app.theme(), before);
     world.says("/theme light");
-    assert_eq!(world.app.theme(), crate::view::theme::ThemeName::Light);
+    assert_eq!(world.app.theme(), sysop_term::theme::ThemeName::Light);
     let kept = |world: &World| {
         let kept = world.actions.iter().filter_map(|act| match act {
             Action::SaveTheme(theme) => Some(theme.as_str()),

@@ -216,7 +216,7 @@ fn framed(picture: &str, columns: u16) -> String {
     picture
         .lines()
         .map(|line| {
-            let gap = usize::from(columns).saturating_sub(crate::view::cells::width(line));
+            let gap = usize::from(columns).saturating_sub(sysop_term::cells::width(line));
             format!("{line}{}▕\n", " ".repeat(gap))
         })
         .collect()

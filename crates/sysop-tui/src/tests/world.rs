@@ -278,7 +278,7 @@ pub(crate) fn text_of(buffer: &Buffer) -> String {
             }
             let symbol = buffer[(x, y)].symbol();
             line.push_str(symbol);
-            skip = crate::view::cells::width(symbol).saturating_sub(1);
+            skip = sysop_term::cells::width(symbol).saturating_sub(1);
         }
         text.push_str(line.trim_end());
         text.push('\n');

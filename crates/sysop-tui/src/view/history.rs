@@ -10,10 +10,10 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use sysop_core::event::StopReason;
 use sysop_core::transcript::{Item, ItemBody, ItemId, Retention, SessionInfo, Transcript};
+use sysop_term::cells::{Span, TextRow};
+use sysop_term::theme::{StyleRole, Theme};
 
-use super::cells::{Span, TextRow};
 use super::item::{ItemLayout, LayoutOptions, ToolLocation};
-use super::theme::{StyleRole, Theme};
 
 /// Rows that are kept laid out, at most, beside those on the screen.
 pub const CACHED_ROWS_MAX: usize = 10_000;

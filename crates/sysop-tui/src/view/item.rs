@@ -6,10 +6,10 @@ use sysop_core::event::StopReason;
 use sysop_core::text::neutralize;
 use sysop_core::transcript::{Item, ItemBody, Notice, Severity, StreamedText, TextState, TurnEnd};
 use sysop_core::ui_text;
+use sysop_term::cells::{Span, TextRow, hang, linked, width, wrap};
+use sysop_term::markdown::MarkdownDocument;
+use sysop_term::theme::{StyleRole, Theme};
 
-use super::cells::{Span, TextRow, hang, linked, width, wrap};
-use super::markdown::MarkdownDocument;
-use super::theme::{StyleRole, Theme};
 use super::{output, plan};
 
 /// Columns left of a text.
@@ -21,11 +21,11 @@ const LIVE_THOUGHT_ROWS: usize = 3;
 
 /// Where a session's tools run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolLocation<'a> {
+pub(super) struct ToolLocation<'a> {
     /// The host or hosts.
-    pub host: &'a str,
+    pub(super) host: &'a str,
     /// The root on it.
-    pub root: &'a str,
+    pub(super) root: &'a str,
 }
 
 /// How an item is to be laid out.

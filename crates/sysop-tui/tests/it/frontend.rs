@@ -8,10 +8,9 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 use sysop_core::style::StyleRuns;
+use sysop_term::grid::Mouse;
 use sysop_tui::external_program;
-use sysop_tui::screen::{
-    Mouse, ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents, TerminalKind,
-};
+use sysop_tui::screen::{ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents, TerminalKind};
 
 /// What tells a process of these tests that it is the face.
 pub(crate) const ROLE: &str = "SYSOP_TUI_TEST_FACE";

@@ -6,8 +6,8 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
+use sysop_term::ThemeName;
 use sysop_tui::Price;
-use sysop_tui::view::theme::ThemeName;
 
 use super::{Color, HostChoice, Settings, color};
 use crate::config::Environment;

@@ -6,9 +6,9 @@ use sysop_core::outcome::Outcome;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 use sysop_core::transcript::{ItemId, Transcript};
+use sysop_term::theme::{Theme, ThemeName};
 
 use super::super::history::{CACHED_ROWS_MAX, HistoryView, Scroll};
-use super::super::theme::{Theme, ThemeName};
 use super::{DARK, STEP, Story, bash, buffer, screen};
 
 /// A history and its screen.
@@ -140,7 +140,7 @@ fn another_theme_is_seen_at_once() {
         reader.history.draw(&story.transcript, None, Theme::new(name), buffer.area, &mut buffer);
         assert_eq!(
             buffer[(2, 0)].fg,
-            Theme::new(name).style(super::super::theme::StyleRole::Prompt).fg.unwrap_or_default()
+            Theme::new(name).style(sysop_term::theme::StyleRole::Prompt).fg.unwrap_or_default()
         );
     }
 }

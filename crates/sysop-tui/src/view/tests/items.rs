@@ -1,19 +1,19 @@
 //! Every kind of item, as it looks.
 
+use std::collections::HashSet;
+
 use expect_test::{Expect, expect};
+use ratatui::style::{Color, Modifier};
 use serde_json::json;
 use sysop_core::event::{Decision, Delta, Event, Origin, StopReason};
 use sysop_core::id::CallId;
 use sysop_core::message::{FailureKind, ModelFailure, Reply, Usage};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
-use sysop_core::policy::{Finding, Grant, Policy, Risk, RiskClass};
-use sysop_core::transcript::{ItemBody, ItemId, Plan};
+use sysop_core::policy::{Grant, Policy};
+use sysop_core::text::split_styles;
+use sysop_core::transcript::{ItemBody, ItemId};
+use sysop_term::output::live_rows;
 
-use super::super::cells::TextRow;
-use super::super::diff::FileEdit;
-use super::super::output::live_rows;
-use super::super::plan::{command_lines, preview_rows};
-use super::super::theme::StyleRole;
 use super::{DARK, NASTY, STEP, Story, bash, call, drawn, intruder};
 
 fn check(story: &Story, columns: u16, rows: u16, expected: Expect) {
@@ -307,22 +307,6 @@ fn edits_are_shown_as_what_goes_and_what_comes() {
 }
 
 #[test]
-fn a_changed_part_of_a_line_is_set_off() {
-    let arguments = json!({"path": "f", "old_string": "port = 80;", "new_string": "port = 8080;"});
-    let plan = plan(call("a", "edit_file", arguments), "");
-    let rows = preview_rows(&plan, "", &[], DARK, 60);
-    let parts: Vec<&str> = rows
-        .iter()
-        .flat_map(|row| &row.spans)
-        .filter(|span| {
-            [StyleRole::AddedPart, StyleRole::RemovedPart].iter().any(|ink| span.style == DARK.style(*ink))
-        })
-        .map(|span| span.text())
-        .collect();
-    assert_eq!(parts, ["80"], "{}", drawn(&rows, 60));
-}
-
-#[test]
 fn what_runs_shows_its_tail_live() {
     let mut story = Story::new();
     story.prompt("go").step();
@@ -429,89 +413,6 @@ fn a_reply_that_broke_off_says_so() {
     );
 }
 
-fn plan(call: sysop_core::message::ToolCall, command: &str) -> Plan {
-    let mut story = Story::new();
-    story.prompt("go").step();
-    story.log(Event::ApprovalAsked {
-        call: call.clone(),
-        command: command.to_owned(),
-        reason: String::new(),
-        risk: Risk::default(),
-        covers: Grant::Tool { name: call.name.clone() },
-        preview: Vec::new(),
-        guarded: None,
-    });
-    story.transcript.plan(&call.id).unwrap().clone()
-}
-
-#[test]
-fn the_part_that_a_finding_is_about_is_marked() {
-    let command = "echo 'a b' && rm -rf \"$HOME/x\" # gone";
-    let risk = Policy::new(&[r"rm\s+-rf".to_owned()], &[]).risk(command);
-    let parts: Vec<(String, String)> = command_lines(command, &risk.findings, DARK)
-        .concat()
-        .iter()
-        .map(|span| {
-            let ink = StyleRole::ALL.into_iter().find(|ink| DARK.style(*ink) == span.style).unwrap();
-            (span.text().to_owned(), format!("{ink:?}"))
-        })
-        .collect();
-    let marked: String =
-        parts.iter().filter(|(_, ink)| ink == "Marked").map(|(text, _)| text.as_str()).collect();
-    assert!(marked.contains("rm -rf"), "{parts:?}");
-    assert!(!marked.contains("echo"), "{parts:?}");
-    assert!(parts.contains(&("echo".into(), "Function".into())), "{parts:?}");
-    assert!(parts.contains(&("'a b'".into(), "String".into())), "{parts:?}");
-}
-
-#[test]
-fn a_command_is_shown_to_its_last_byte() {
-    let finding = [Finding { start: 2, end: 5, class: RiskClass::Dangerous, why: String::new() }];
-    for nasty in NASTY {
-        let command = format!("echo {nasty}\nпривет \u{a0}ls");
-        for columns in [6, 40] {
-            let plan = plan(bash("a", &command), &command);
-            let rows = preview_rows(&plan, &command, &finding, DARK, columns);
-            let text: String = rows.iter().map(super::super::cells::TextRow::text).collect();
-            for hidden in command.chars().filter(|c| c.is_control() && *c != '\n' && *c != '\t') {
-                let name = sysop_core::text::neutralize_line(&hidden.to_string()).into_owned();
-                let bare: String = text.chars().filter(|c| *c != ' ').collect();
-                assert!(bare.contains(&name), "{name} in {text:?}");
-            }
-            let mut buffer =
-                super::buffer(u16::try_from(columns).unwrap(), u16::try_from(rows.len()).unwrap());
-            for (row, y) in rows.iter().zip(0..) {
-                assert!(row.width() <= columns, "{:?}", row.text());
-                let wide = buffer.area.width;
-                row.draw(&mut buffer, 0, y, wide);
-            }
-            assert_eq!(intruder(&buffer), None, "{nasty:?}");
-        }
-    }
-}
-
-#[test]
-fn letters_that_only_look_latin_are_told() {
-    let plan = plan(bash("a", "сurl x"), "сurl x");
-    let text = drawn(&preview_rows(&plan, "сurl x", &[], DARK, 60), 60);
-    assert!(text.contains("letters that only look Latin: с (U+0441)"), "{text}");
-}
-
-#[test]
-fn every_argument_of_a_call_is_shown() {
-    let arguments =
-        json!({"path": "x", "old_string": "a", "new_string": "b", "mode": "0777", "more": ["c\nd"]});
-    let text = drawn(&preview_rows(&plan(call("a", "edit_file", arguments), ""), "", &[], DARK, 60), 60);
-    expect![[r#"
-        edit_file x
-        mode: 0777
-        more: ["c\nd"]
-        - a
-        + b
-    "#]]
-    .assert_eq(&text);
-}
-
 #[test]
 fn nasty_items_are_harmless() {
     for nasty in NASTY {
@@ -532,13 +433,30 @@ fn nasty_items_are_harmless() {
 }
 
 #[test]
-fn the_end_of_the_last_line_is_part_of_an_edit() {
-    let shown = |old: &str, new: &str| {
-        let edit = FileEdit { path: "a", old: Some(old), new };
-        edit.rows(60, DARK).iter().map(TextRow::text).collect::<Vec<_>>().join("|")
-    };
-    assert_eq!(shown("a\n", "a"), "- the line end behind the last line");
-    assert_eq!(shown("a", "a\n"), "+ a line end behind the last line");
-    assert_eq!(shown("a", "b\n"), "- a|+ b|+ a line end behind the last line");
-    assert_eq!(shown("a\n", "a\n"), "nothing changes");
+fn who_says_it_can_be_told_without_colors() {
+    let mut story = Story::new();
+    story.prompt("same words").answer("same words");
+    story.ran(bash("a", "same words"), sysop_core::outcome::Outcome::ok("same words"));
+    story.log(sysop_core::event::Event::HistoryCleared);
+    let screen = story.screen(40, 12);
+    let signs: Vec<char> = screen
+        .lines()
+        .filter(|line| line.contains("same words"))
+        .filter_map(|line| line.chars().next())
+        .collect();
+    assert_eq!(signs, ['❯', '●', '$', '│'], "{screen}");
+    assert_eq!(signs.iter().collect::<HashSet<_>>().len(), 4);
+    assert!(screen.contains("· the history was cleared"), "{screen}");
+}
+
+#[test]
+fn a_finished_output_has_its_colors() {
+    let (plain, styles) = split_styles("\u{1b}[1;31merror\u{1b}[0m: no\n");
+    let mut story = Story::new();
+    let outcome = Outcome { styles, ..Outcome::ok(plain.trim_end()) };
+    story.ran(bash("a", "make"), outcome);
+    let buffer = story.buffer(40, 8);
+    let cell = &buffer[(2, 1)];
+    assert_eq!((cell.fg, cell.modifier), (Color::Red, Modifier::BOLD), "{buffer:?}");
+    assert_eq!(intruder(&buffer), None);
 }

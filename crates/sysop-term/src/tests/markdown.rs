@@ -4,9 +4,9 @@ use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::{Modifier, Style};
 
-use super::super::cells::TextRow;
-use super::super::markdown::MarkdownDocument;
-use super::{DARK, NASTY, any_text, drawn, intruder};
+use super::{DARK, NASTY, any_text, buffer, drawn, intruder};
+use crate::cells::TextRow;
+use crate::markdown::MarkdownDocument;
 
 fn rows(text: &str, columns: usize) -> Vec<TextRow> {
     let document = MarkdownDocument::of(text, columns, DARK, Style::new());
@@ -207,8 +207,7 @@ fn nothing_nasty_gets_through() {
         );
         for columns in [7, 40, 120] {
             let rows = rows(&text, columns);
-            let mut buffer =
-                super::buffer(u16::try_from(columns).unwrap(), u16::try_from(rows.len()).unwrap());
+            let mut buffer = buffer(u16::try_from(columns).unwrap(), u16::try_from(rows.len()).unwrap());
             for (row, y) in rows.iter().zip(0..) {
                 let wide = buffer.area.width;
                 row.draw(&mut buffer, 0, y, wide);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 
-use super::super::cells::{Span, TextRow, hang, linked, width, wrap};
-use super::super::code::{Highlighter, Language};
-use super::super::link;
-use super::super::theme::StyleRole;
 use super::table::Table;
 use super::{MarkdownStyle, code_rows};
+use crate::cells::{Span, TextRow, hang, linked, width, wrap};
+use crate::code::{Highlighter, Language};
+use crate::link;
+use crate::theme::StyleRole;
 
 /// Below this many columns nothing is indented any more.
 const COLUMNS_MIN: usize = 8;
@@ -285,7 +285,12 @@ impl BlockRenderer {
     fn end_link(&mut self) {
         let Some(link) = self.link.take() else { return };
         let text = if link.image { "" } else { link.text.as_str() };
-        if let Some(aside) = link::disclosed_target(text, &link.address) {
+        let aside = if self.markdown_style.write_targets {
+            link::written_target(text, &link.address)
+        } else {
+            link::disclosed_target(text, &link.address)
+        };
+        if let Some(aside) = aside {
             self.put(&format!(" ({aside})"), self.markdown_style.style(StyleRole::Dim));
         }
     }

@@ -1,11 +1,8 @@
 //! Colors: that they can be read, and that nothing hangs on them alone.
 
-use std::collections::HashSet;
-
 use ratatui::style::{Color, Modifier, Style};
 
-use super::super::theme::{StyleRole, Theme, ThemeName};
-use super::{Story, bash};
+use crate::theme::{StyleRole, Theme, ThemeName};
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the colors that a terminal chooses by itself")]
 fn channels(color: Color) -> Option<[f64; 3]> {
@@ -78,21 +75,4 @@ fn what_warns_is_set_off_also_without_colors() {
         assert_ne!(none.style(ink), Style::new(), "{ink:?}");
     }
     assert!(none.style(StyleRole::Link).add_modifier.contains(Modifier::UNDERLINED));
-}
-
-#[test]
-fn who_says_it_can_be_told_without_colors() {
-    let mut story = Story::new();
-    story.prompt("same words").answer("same words");
-    story.ran(bash("a", "same words"), sysop_core::outcome::Outcome::ok("same words"));
-    story.log(sysop_core::event::Event::HistoryCleared);
-    let screen = story.screen(40, 12);
-    let signs: Vec<char> = screen
-        .lines()
-        .filter(|line| line.contains("same words"))
-        .filter_map(|line| line.chars().next())
-        .collect();
-    assert_eq!(signs, ['❯', '●', '$', '│'], "{screen}");
-    assert_eq!(signs.iter().collect::<HashSet<_>>().len(), 4);
-    assert!(screen.contains("· the history was cleared"), "{screen}");
 }

@@ -13,8 +13,8 @@ use ratatui::style::Style;
 use sysop_core::text::{neutralize, neutralize_line};
 use unicode_width::UnicodeWidthChar;
 
-use super::link;
-use super::theme::{StyleRole, Theme};
+use crate::link;
+use crate::theme::{StyleRole, Theme};
 
 /// The most marks on one letter; more are not drawn.
 const MARKS_MAX: usize = 6;
@@ -91,6 +91,11 @@ impl TextRow {
         if !span.text.is_empty() {
             self.spans.push(span);
         }
+    }
+
+    /// Adds the pieces of another row after its own.
+    pub fn append(&mut self, row: Self) {
+        self.spans.extend(row.spans);
     }
 
     /// Draws it from the left end of a line of the buffer, over all `columns`.
@@ -267,14 +272,29 @@ fn join(cells: &[GraphemeCell<'_>], spans: &[Span]) -> Vec<Span> {
 
 /// Wraps between words.
 pub fn wrap(spans: &[Span], columns: usize) -> Vec<TextRow> {
+    wrap_hanging(spans, columns, 0)
+}
+
+/// Wraps between words; the rows after the first are indented, unless that leaves no room for text.
+pub fn wrap_hanging(spans: &[Span], columns: usize, indent: usize) -> Vec<TextRow> {
     let columns = columns.max(1);
+    // The widest character takes two columns.
+    let indent = if indent + 2 <= columns { indent } else { 0 };
+    let space = Span::new(&" ".repeat(indent), Style::new());
     let cells = cells(spans);
     let mut rows = Vec::new();
     let mut start = 0;
     loop {
-        let end = fitting(&cells[start..], columns) + start;
+        let (room, prefix) = if rows.is_empty() {
+            (columns, Span::new("", Style::new()))
+        } else {
+            (columns - indent, space.clone())
+        };
+        let row =
+            |range: std::ops::Range<usize>| TextRow::from(join(&cells[range], spans)).with_prefix(prefix);
+        let end = fitting(&cells[start..], room) + start;
         if end == cells.len() {
-            rows.push(TextRow::from(join(&cells[start..], spans)));
+            rows.push(row(start..end));
             return rows;
         }
         let cut = break_before(&cells, start, end).unwrap_or(end);
@@ -282,7 +302,7 @@ pub fn wrap(spans: &[Span], columns: usize) -> Vec<TextRow> {
         while shown > start && cells[shown - 1].text == " " {
             shown -= 1;
         }
-        rows.push(TextRow::from(join(&cells[start..shown], spans)));
+        rows.push(row(start..shown));
         start = cut;
         while start < cells.len() && cells[start].text == " " {
             start += 1;

@@ -2,9 +2,9 @@
 
 use pulldown_cmark::Alignment;
 
-use super::super::cells::{Span, TextRow, width, wrap};
-use super::super::theme::StyleRole;
 use super::MarkdownStyle;
+use crate::cells::{Span, TextRow, width, wrap};
+use crate::theme::StyleRole;
 
 /// A column is not made narrower than this.
 const COLUMN_MIN: usize = 4;

@@ -6,8 +6,8 @@ mod language;
 
 use ratatui::style::Style;
 
-use super::cells::Span;
-use super::theme::{StyleRole, Theme};
+use crate::cells::Span;
+use crate::theme::{StyleRole, Theme};
 
 pub use language::Language;
 use language::{Quote, SyntaxFamily};

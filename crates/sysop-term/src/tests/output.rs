@@ -4,12 +4,11 @@ use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::{Color, Modifier, Style};
 
-use sysop_core::outcome::Outcome;
 use sysop_core::text::split_styles;
 
-use super::super::ansi::{LINE_CHARS_MAX, lines, styled_lines};
-use super::super::theme::{Theme, ThemeName};
-use super::{DARK, NASTY, Story, any_text, bash, intruder};
+use super::{DARK, NASTY, any_text, buffer, intruder};
+use crate::ansi::{LINE_CHARS_MAX, lines, styled_lines};
+use crate::theme::{Theme, ThemeName};
 
 fn check(text: &str, expected: Expect) {
     let rows = lines(text, DARK, Style::new());
@@ -86,13 +85,6 @@ fn a_finished_output_has_the_colors_that_it_had_while_it_ran() {
     let live = lines(text, DARK, Style::new());
     assert_eq!(styled_lines(&plain, &styles, DARK, Style::new()), live);
     assert_eq!(live[0].spans[0].style, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
-    let mut story = Story::new();
-    let outcome = Outcome { styles, ..Outcome::ok(plain.trim_end()) };
-    story.ran(bash("a", "make"), outcome);
-    let buffer = story.buffer(40, 8);
-    let cell = &buffer[(2, 1)];
-    assert_eq!((cell.fg, cell.modifier), (Color::Red, Modifier::BOLD), "{buffer:?}");
-    assert_eq!(intruder(&buffer), None);
 }
 
 #[test]
@@ -120,7 +112,7 @@ proptest! {
             let finished = styled_lines(&plain, &styles, DARK, Style::new());
             for row in lines(text, DARK, Style::new()).into_iter().chain(finished) {
                 let columns = u16::try_from(row.width()).unwrap().max(1);
-                let mut buffer = super::buffer(columns, 1);
+                let mut buffer = buffer(columns, 1);
                 row.draw(&mut buffer, 0, 0, columns);
                 prop_assert_eq!(intruder(&buffer), None);
             }
@@ -135,7 +127,7 @@ proptest! {
 fn nasty_output_is_harmless() {
     for nasty in NASTY {
         for row in lines(nasty, DARK, Style::new()) {
-            let mut buffer = super::buffer(60, 1);
+            let mut buffer = buffer(60, 1);
             row.draw(&mut buffer, 0, 0, 60);
             assert_eq!(intruder(&buffer), None, "{nasty:?}");
         }

@@ -7,14 +7,17 @@
 
 mod blocks;
 mod line;
+mod stream;
 mod table;
+
+pub use stream::MarkdownStream;
 
 use ratatui::style::Style;
 
 use self::line::{CodeFence, LineStart};
-use super::cells::{Span, TextRow, truncate, width, wrap_exact};
-use super::code::{Highlighter, Language};
-use super::theme::{StyleRole, Theme};
+use crate::cells::{Span, TextRow, truncate, width, wrap_exact};
+use crate::code::{Highlighter, Language};
+use crate::theme::{StyleRole, Theme};
 
 /// A line longer than this many bytes is read in parts.
 const LINE_BYTES_MAX: usize = 4 * 1024;
@@ -44,6 +47,8 @@ pub(super) struct MarkdownStyle {
     pub(super) theme: Theme,
     /// The style of plain text.
     pub(super) base: Style,
+    /// Whether the target of a link is written out, because nobody can click on its text.
+    pub(super) write_targets: bool,
 }
 
 impl MarkdownStyle {
@@ -109,14 +114,16 @@ enum ChunkKind {
 impl MarkdownDocument {
     /// A document without text.
     pub fn new(columns: usize, theme: Theme, base: Style) -> Self {
-        let markdown_style = MarkdownStyle { columns: columns.max(1), theme, base };
-        let (rows, tail) = (Vec::new(), Vec::new());
+        Self::with_style(MarkdownStyle { columns: columns.max(1), theme, base, write_targets: false })
+    }
+
+    fn with_style(markdown_style: MarkdownStyle) -> Self {
         Self {
             markdown_style,
             read: String::new(),
             parser: ChunkParser::default(),
-            rows,
-            tail,
+            rows: Vec::new(),
+            tail: Vec::new(),
             settled: false,
         }
     }
@@ -131,8 +138,7 @@ impl MarkdownDocument {
     /// Lays out the text, of which what was laid out before is usually the beginning.
     pub fn update(&mut self, text: &str) {
         if self.settled || !text.starts_with(self.read.as_str()) {
-            *self =
-                Self::new(self.markdown_style.columns, self.markdown_style.theme, self.markdown_style.base);
+            *self = Self::with_style(self.markdown_style);
         }
         let mut at = self.read.len();
         while let Some(length) = whole_line(&text[at..]) {
@@ -140,12 +146,18 @@ impl MarkdownDocument {
             at += length;
         }
         self.read.push_str(&text[self.read.len()..at]);
-        self.tail.clear();
+        self.tail = self.open_layout(text);
+    }
+
+    /// The rows of what is open at the end of the text.
+    fn open_layout(&self, text: &str) -> Vec<TextRow> {
+        let (at, mut out) = (self.read.len(), Vec::new());
         let mut parser = self.parser.clone();
         if at < text.len() {
-            parser.line(text, at, text.len(), &self.markdown_style, &mut self.tail);
+            parser.line(text, at, text.len(), &self.markdown_style, &mut out);
         }
-        parser.finish(text, &self.markdown_style, &mut self.tail);
+        parser.finish(text, &self.markdown_style, &mut out);
+        out
     }
 
     /// Says that no more text comes, and forgets what only more text would need.

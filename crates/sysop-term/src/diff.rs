@@ -4,8 +4,8 @@ use ratatui::style::Style;
 use similar::{ChangeTag, TextDiff};
 use sysop_core::message::ToolCall;
 
-use super::cells::{Span, TextRow, exact, wrap_exact};
-use super::theme::{StyleRole, Theme};
+use crate::cells::{Span, TextRow, exact, wrap_exact};
+use crate::theme::{StyleRole, Theme};
 
 /// Longer texts, in lines, are shown one after the other and not compared.
 const LINES_MAX: usize = 2_000;

@@ -4,9 +4,9 @@ use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use ratatui::style::Style;
 use sysop_core::text::neutralize_line;
 
-use super::super::cells::{Span, TextRow, exact, truncate, width, wrap, wrap_exact};
-use super::super::theme::StyleRole;
-use super::{DARK, NASTY, any_text, intruder};
+use super::{DARK, NASTY, any_text, buffer, intruder, screen};
+use crate::cells::{Span, TextRow, exact, truncate, width, wrap, wrap_exact};
+use crate::theme::StyleRole;
 
 #[test]
 fn what_terminals_disagree_on_is_written_otherwise() {
@@ -32,9 +32,9 @@ fn a_text_that_counts_shows_each_character() {
 
 #[test]
 fn a_wide_character_at_the_edge_is_not_cut_in_half() {
-    let mut buffer = super::buffer(3, 1);
+    let mut buffer = buffer(3, 1);
     TextRow::of("ab日c", Style::new()).draw(&mut buffer, 0, 0, 3);
-    assert_eq!(super::screen(&buffer), "ab\n");
+    assert_eq!(screen(&buffer), "ab\n");
 }
 
 proptest! {
@@ -55,7 +55,7 @@ proptest! {
 
     #[test]
     fn a_row_never_leaves_its_cells(text in any_text(), columns in 1u16..30) {
-        let mut buffer = super::buffer(40, 3);
+        let mut buffer = buffer(40, 3);
         buffer.set_string(0, 1, "#".repeat(40), Style::new());
         TextRow::of(&text, Style::new()).draw(&mut buffer, 3, 1, columns);
         for x in (0..3).chain(3 + columns..40) {
@@ -81,7 +81,7 @@ proptest! {
 fn nothing_nasty_gets_into_a_cell() {
     for nasty in NASTY {
         for columns in [1, 2, 5, 60] {
-            let mut buffer = super::buffer(columns, 1);
+            let mut buffer = buffer(columns, 1);
             TextRow::of(nasty, Style::new()).draw(&mut buffer, 0, 0, columns);
             assert_eq!(intruder(&buffer), None, "{nasty:?}");
         }

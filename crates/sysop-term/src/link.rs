@@ -46,6 +46,11 @@ pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>
     }
 }
 
+/// The address to write beside a link's text where the text cannot be clicked on; `None` where the text says it.
+pub fn written_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
+    (text.trim() != address).then_some(Cow::Borrowed(address))
+}
+
 /// Whether a text is the address but for its scheme, `www.` or a last slash.
 fn same_place(text: &str, address: &str) -> bool {
     let Some(bare) = after_scheme(address) else { return false };
@@ -118,7 +123,7 @@ const CLOSE: &str = "\u{1b}]8;;\u{1b}\\";
 
 /// A cluster as a link. Each cell is a whole link by itself, so that drawing any part of a row draws it right; the
 /// common id tells the terminal that they belong together.
-pub(super) fn osc8_cell(cluster: &str, target: &str) -> String {
+pub(crate) fn osc8_cell(cluster: &str, target: &str) -> String {
     format!("{OPEN}{:08x};{target}{END}{cluster}{CLOSE}", id(target))
 }
 

@@ -5,8 +5,8 @@ use ratatui::style::{Color, Modifier, Style};
 use sysop_core::style::{Color as CoreColor, StyleRuns, TextAttribute, TextStyle};
 use unicode_width::UnicodeWidthChar;
 
-use super::cells::{Span, TextRow};
-use super::theme::Theme;
+use crate::cells::{Span, TextRow};
+use crate::theme::Theme;
 
 /// The most characters of one line; what is further right is not shown.
 pub const LINE_CHARS_MAX: usize = 8 * 1024;
@@ -220,26 +220,31 @@ impl AnsiRenderer {
     /// How what follows looks. Letters in the color of their ground would hide.
     fn look(&mut self, look: TextStyle) {
         self.look = look;
-        let look = look.legible();
-        let mut style = self.base;
-        for (mark, modifier) in [
-            (TextAttribute::Bold, Modifier::BOLD),
-            (TextAttribute::Dim, Modifier::DIM),
-            (TextAttribute::Italic, Modifier::ITALIC),
-            (TextAttribute::Underlined, Modifier::UNDERLINED),
-            (TextAttribute::Reversed, Modifier::REVERSED),
-            (TextAttribute::Struck, Modifier::CROSSED_OUT),
-        ] {
-            if look.has(mark) {
-                style = style.add_modifier(modifier);
-            }
-        }
-        if self.theme.color() {
-            style.fg = look.foreground.map(color).or(style.fg);
-            style.bg = look.background.map(color).or(style.bg);
-        }
-        self.style = style;
+        self.style = text_style(look, self.theme, self.base);
     }
+}
+
+/// The style of characters of a program's output. Letters in the color of their ground would hide; they lose it.
+pub fn text_style(look: TextStyle, theme: Theme, base: Style) -> Style {
+    let look = look.legible();
+    let mut style = base;
+    for (mark, modifier) in [
+        (TextAttribute::Bold, Modifier::BOLD),
+        (TextAttribute::Dim, Modifier::DIM),
+        (TextAttribute::Italic, Modifier::ITALIC),
+        (TextAttribute::Underlined, Modifier::UNDERLINED),
+        (TextAttribute::Reversed, Modifier::REVERSED),
+        (TextAttribute::Struck, Modifier::CROSSED_OUT),
+    ] {
+        if look.has(mark) {
+            style = style.add_modifier(modifier);
+        }
+    }
+    if theme.color() {
+        style.fg = look.foreground.map(color).or(style.fg);
+        style.bg = look.background.map(color).or(style.bg);
+    }
+    style
 }
 
 fn color(color: CoreColor) -> Color {

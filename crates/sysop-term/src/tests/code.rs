@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 
-use super::super::code::{Highlighter, Language};
 use super::any_text;
+use crate::code::{Highlighter, Language};
 
 fn check(language: &str, code: &str, expected: Expect) {
     let mut highlighter = Highlighter::new(Language::named(language));

@@ -14,11 +14,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use sysop_core::text::neutralize_line;
-use sysop_driver::prompter::TerminalSize;
 
-use super::keys::TerminalModes;
-use crate::screen::Mouse;
-use crate::view::ansi::ANSI_COLORS;
+use crate::ansi::ANSI_COLORS;
+use crate::paint;
 
 /// Rows above the screen that are kept.
 const SCROLLBACK_ROWS: usize = 2_000;
@@ -29,13 +27,59 @@ const MARKS_MAX: usize = 8;
 /// Modes of programs that may not be running any more, which a picture does not speak of.
 const MODES_OFF: &[u8] = b"\x1b[?6;1000;1002;1003;1006l\x1b[4;20l\x1b[?7h\x1b(B\x0f";
 
+/// The modes that a program has switched on in its terminal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TerminalModes {
+    /// DECCKM: the arrows, Home and End are sent as `ESC O`.
+    pub application_cursor: bool,
+    /// Pastes are marked.
+    pub marked_paste: bool,
+    /// Which mouse events it wants.
+    pub mouse: Mouse,
+    /// Mouse events in the form that has no largest column.
+    pub sgr_mouse: bool,
+}
+
+/// The mouse events that a program wants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mouse {
+    /// Nothing: it selects text, as everywhere else.
+    #[default]
+    Off,
+    /// Its wheel and its clicks.
+    Clicks,
+    /// Also where it is moved with a button held.
+    Drags,
+    /// Also where it is moved.
+    Moves,
+}
+
+impl Mouse {
+    /// The number of its DEC private mode.
+    pub fn number(self) -> Option<u16> {
+        match self {
+            Self::Off => None,
+            Self::Clicks => Some(1000),
+            Self::Drags => Some(1002),
+            Self::Moves => Some(1003),
+        }
+    }
+}
+
 /// The model.
-pub(super) struct Grid {
+pub struct Grid {
     term: Term<VoidListener>,
     parser: Processor,
 }
 
-struct GridSize(TerminalSize);
+/// Columns and rows of a screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GridSize {
+    /// Cells of a row.
+    pub columns: u16,
+    /// Rows.
+    pub rows: u16,
+}
 
 impl Dimensions for GridSize {
     fn total_lines(&self) -> usize {
@@ -43,32 +87,31 @@ impl Dimensions for GridSize {
     }
 
     fn screen_lines(&self) -> usize {
-        self.0.rows.clamp(1, CELLS_MAX).into()
+        self.rows.clamp(1, CELLS_MAX).into()
     }
 
     fn columns(&self) -> usize {
         // The emulator has no screen of one column.
-        self.0.columns.clamp(2, CELLS_MAX).into()
+        self.columns.clamp(2, CELLS_MAX).into()
     }
 }
 
 impl Grid {
     /// An empty screen on which this is drawn.
-    pub(super) fn new(size: TerminalSize, picture: &[u8]) -> Self {
+    pub fn new(size: GridSize, picture: &[u8]) -> Self {
         let config = Config { scrolling_history: SCROLLBACK_ROWS, ..Config::default() };
-        let mut grid =
-            Self { term: Term::new(config, &GridSize(size), VoidListener), parser: Processor::new() };
+        let mut grid = Self { term: Term::new(config, &size, VoidListener), parser: Processor::new() };
         grid.feed(picture);
         grid
     }
 
     /// Takes in more output.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
         self.parser.advance(&mut self.term, bytes);
     }
 
     /// Draws all anew, on a screen that is empty but for what is above it.
-    pub(super) fn redraw(&mut self, picture: &[u8]) {
+    pub fn redraw(&mut self, picture: &[u8]) {
         // What was not whole yet belongs to what was lost.
         self.parser.stop_sync(&mut self.term);
         self.parser = Processor::new();
@@ -76,21 +119,23 @@ impl Grid {
         self.feed(picture);
     }
 
-    pub(super) fn resize(&mut self, size: TerminalSize) {
-        self.term.resize(GridSize(size));
+    /// Takes another size.
+    pub fn resize(&mut self, size: GridSize) {
+        self.term.resize(size);
     }
 
     /// When a program that draws all at once has had long enough for it.
-    pub(super) fn synchronized_until(&self) -> Option<Instant> {
+    pub fn synchronized_until(&self) -> Option<Instant> {
         self.parser.sync_timeout().sync_timeout()
     }
 
     /// Shows what came so far of what a program draws at once.
-    pub(super) fn end_synchronized_update(&mut self) {
+    pub fn end_synchronized_update(&mut self) {
         self.parser.stop_sync(&mut self.term);
     }
 
-    pub(super) fn modes(&self) -> TerminalModes {
+    /// The modes that the program has switched on.
+    pub fn modes(&self) -> TerminalModes {
         let has = |mode: TermMode| self.term.mode().contains(mode);
         let mouse = if has(TermMode::MOUSE_MOTION) {
             Mouse::Moves
@@ -110,40 +155,48 @@ impl Grid {
     }
 
     /// Whether a program has the whole screen to itself.
-    pub(super) fn is_alternate_screen(&self) -> bool {
+    pub fn is_alternate_screen(&self) -> bool {
         self.term.mode().contains(TermMode::ALT_SCREEN)
     }
 
     /// Scrolls up by so many rows; down where it is less than 0.
-    pub(super) fn scroll(&mut self, rows: i32) {
+    pub fn scroll(&mut self, rows: i32) {
         self.term.scroll_display(Scroll::Delta(rows));
     }
 
     /// Scrolls back to what is on the screen.
-    pub(super) fn scroll_to_end(&mut self) {
+    pub fn scroll_to_end(&mut self) {
         self.term.scroll_display(Scroll::Bottom);
     }
 
     /// How many rows above the end it is scrolled.
-    pub(super) fn scrolled(&self) -> usize {
+    pub fn scrolled(&self) -> usize {
         self.term.grid().display_offset()
     }
 
-    pub(super) fn rows(&self) -> usize {
+    /// Rows of the screen.
+    pub fn rows(&self) -> usize {
         self.term.screen_lines()
     }
 
     /// The row of the screen that is drawn on top of an area of so many rows: of a screen that is taller, the part
     /// with the cursor is drawn.
-    pub(super) fn first_row(&self, height: u16) -> usize {
+    pub fn first_row(&self, height: u16) -> usize {
         let height = usize::from(height);
         let cursor = usize::try_from(self.term.grid().cursor.point.line.0).unwrap_or(0);
         let last = self.rows().saturating_sub(height);
         if self.scrolled() > 0 { last } else { (cursor + 1).saturating_sub(height).min(last) }
     }
 
+    /// As much of it as fits into so many columns and rows.
+    pub fn frame(&self, columns: u16, rows: u16) -> GridFrame {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+        let cursor = self.draw(buffer.area, &mut buffer).map(|at| (at.x, at.y));
+        GridFrame { lines: (0..rows).map(|y| paint::buffer_line(&buffer, y)).collect(), cursor }
+    }
+
     /// Draws as much as fits; gives where its cursor is, if that is seen.
-    pub(super) fn draw(&self, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+    pub fn draw(&self, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let grid = self.term.grid();
         let first = self.first_row(area.height);
         let above = i32::try_from(self.scrolled()).unwrap_or(0);
@@ -167,6 +220,15 @@ impl Grid {
         };
         (seen && area.contains(at)).then_some(at)
     }
+}
+
+/// What is on the screen, for a terminal that is written to line by line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GridFrame {
+    /// The lines as text with colors, without blanks at their ends.
+    pub lines: Vec<String>,
+    /// Column and row of the cursor, if it is seen.
+    pub cursor: Option<(u16, u16)>,
 }
 
 fn draw_cell(cell: &Cell, is_last: bool, x: u16, y: u16, buffer: &mut Buffer) {

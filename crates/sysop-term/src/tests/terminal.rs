@@ -11,10 +11,10 @@ use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 
-use super::super::cells::{Span, TextRow, width};
-use super::super::link;
-use super::super::markdown::MarkdownDocument;
-use super::{DARK, NASTY, any_text};
+use super::{DARK, NASTY, any_text, buffer};
+use crate::cells::{Span, TextRow, width};
+use crate::link;
+use crate::markdown::MarkdownDocument;
 
 struct Size(usize, usize);
 
@@ -70,7 +70,7 @@ fn compare(buffer: &Buffer, term: &Term<VoidListener>) {
 }
 
 fn page(text: &str, columns: u16) -> Buffer {
-    let mut buffer = super::buffer(columns, 12);
+    let mut buffer = buffer(columns, 12);
     let document = MarkdownDocument::of(text, usize::from(columns), DARK, Style::new());
     for y in 0..12 {
         document.row(usize::from(y)).cloned().unwrap_or_default().draw(&mut buffer, 0, y, columns);
@@ -81,7 +81,7 @@ fn page(text: &str, columns: u16) -> Buffer {
 #[test]
 fn what_we_think_is_a_cell_takes_a_cell() {
     for nasty in NASTY {
-        let mut buffer = super::buffer(60, 1);
+        let mut buffer = buffer(60, 1);
         TextRow::from(vec![Span::new(nasty, Style::new()), Span::new("|end", Style::new())]).draw(
             &mut buffer,
             0,

@@ -1,0 +1,177 @@
+//! Markdown for a terminal that only ever adds rows: a row is given out once no text that may follow changes it.
+
+use ratatui::style::Style;
+
+use super::{MarkdownDocument, MarkdownStyle, OpenBlock};
+use crate::cells::TextRow;
+use crate::theme::Theme;
+
+/// Text that closes emphasis which may be open. A row of an open paragraph is settled if none of these changes it.
+const CLOSERS: [&str; 13] = ["*", "x*", "**", "x**", "***", "x***", "_", "x_", "__", "x__", "~", "~~", "x~~"];
+
+/// Takes text in pieces and gives out rows. The rows say the same however the text was cut, with one exception: where the
+/// head of a table does not begin with a bar and is longer than a row, rows of it may be given out before its first bar
+/// came. They are then given out again as a table.
+#[derive(Debug)]
+pub struct MarkdownStream {
+    document: MarkdownDocument,
+    text: String,
+    /// Rows that were given out.
+    given: usize,
+    /// Those of them that were open, each with its place.
+    early: Vec<(usize, TextRow)>,
+}
+
+impl MarkdownStream {
+    /// A stream of rows of at most `columns` cells. The targets of links are written out.
+    pub fn new(columns: usize, theme: Theme) -> Self {
+        let style = MarkdownStyle { columns: columns.max(1), theme, base: Style::new(), write_targets: true };
+        Self {
+            document: MarkdownDocument::with_style(style),
+            text: String::new(),
+            given: 0,
+            early: Vec::new(),
+        }
+    }
+
+    /// The rows of a whole text.
+    pub fn rows(text: &str, columns: usize, theme: Theme) -> Vec<TextRow> {
+        let mut stream = Self::new(columns, theme);
+        let mut rows = stream.push(text);
+        rows.extend(stream.finish());
+        rows
+    }
+
+    /// Takes a piece; returns the rows that are settled now.
+    pub fn push(&mut self, piece: &str) -> Vec<TextRow> {
+        self.text.push_str(piece);
+        self.document.update(&self.text);
+        self.take_back();
+        self.give(self.document.rows.len() + self.settled_open_rows())
+    }
+
+    /// The last row as it looks so far; `None` where every row was given out.
+    pub fn tail(&self) -> Option<&TextRow> {
+        let last = self.document.len().checked_sub(1)?;
+        if last < self.given { None } else { self.document.row(last) }
+    }
+
+    /// Ends the text; returns the rows that were not settled yet.
+    pub fn finish(&mut self) -> Vec<TextRow> {
+        self.give(self.document.len())
+    }
+
+    fn give(&mut self, until: usize) -> Vec<TextRow> {
+        let rows: Vec<TextRow> =
+            (self.given..until).filter_map(|at| self.document.row(at).cloned()).collect();
+        let places = (self.given..until).zip(&rows);
+        let open = places.filter(|(at, _)| *at >= self.document.rows.len());
+        self.early.extend(open.map(|(at, row)| (at, row.clone())));
+        self.given = self.given.max(until);
+        rows
+    }
+
+    /// Notices that a row which was given out early has changed: it is given out again, so that no text is lost.
+    fn take_back(&mut self) {
+        let changed =
+            |(at, row): &(usize, TextRow)| self.document.row(*at).is_none_or(|now| now.text() != row.text());
+        if let Some(first) = self.early.iter().position(changed) {
+            self.given = self.early[first].0;
+            self.early.truncate(first);
+        }
+        let settled = self.document.rows.len();
+        self.early.retain(|(at, _)| *at >= settled);
+    }
+
+    /// How many rows of the open paragraph or item stay as they are. The last one may always grow.
+    fn settled_open_rows(&self) -> usize {
+        let tail = &self.document.tail;
+        let start = match &self.document.parser.open {
+            OpenBlock::Nothing => self.document.read.len(),
+            OpenBlock::Chunk(chunk) => chunk.start,
+            OpenBlock::Code(..) => return 0,
+        };
+        if tail.len() < 2 || may_begin_block(&self.text[start..]) {
+            return 0;
+        }
+        let same = |text: &str| {
+            let other = self.document.open_layout(text);
+            let same = tail.iter().zip(&other).take_while(|(a, b)| a.text() == b.text()).count();
+            (same, other.len())
+        };
+        // The last row may always grow.
+        let mut settled = tail.len() - 1;
+        if let Some(at) = unfinished(&self.text[start..]) {
+            let until = start + at;
+            if until < self.document.read.len() {
+                return 0;
+            }
+            let (same, all) = same(&self.text[..until]);
+            settled = settled.min(same).min(all.saturating_sub(1));
+        }
+        for closer in CLOSERS {
+            settled = settled.min(same(&format!("{}{closer}", self.text)).0);
+        }
+        settled
+    }
+}
+
+/// Whether the last line may yet begin another block, or its last mark become a longer one. A line of dashes makes a
+/// heading of what is before it, and a paragraph of what follows.
+fn may_begin_block(text: &str) -> bool {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    let underlines = |line: &str| {
+        let line = line.trim();
+        !line.is_empty() && line.bytes().all(|b| matches!(b, b'-' | b'='))
+    };
+    !last.contains(char::is_alphabetic) || text.ends_with(['*', '_', '~']) || text.lines().any(underlines)
+}
+
+/// The first place of an open paragraph where something begins that more text may make shorter: a code span, a link, a
+/// tag, an entity, an escape. A bar may make a table of everything.
+fn unfinished(text: &str) -> Option<usize> {
+    if text.contains('|') {
+        return Some(0);
+    }
+    let mut at = 0;
+    while let Some(found) = text[at..].find(['`', '[', '<', '&', '\\']) {
+        at += found;
+        let rest = &text[at..];
+        let length = match rest.as_bytes()[0] {
+            b'`' => code_span(rest),
+            b'[' => link(rest),
+            b'&' => rest.find([';', ' ', '\n']).map(|end| end + 1),
+            b'\\' => rest[1..].chars().next().map(|c| 1 + c.len_utf8()),
+            _ => None,
+        };
+        match length {
+            Some(length) => at += length,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// The length of the code span at the beginning, if it is closed.
+fn code_span(text: &str) -> Option<usize> {
+    let run = |text: &str| text.bytes().take_while(|b| *b == b'`').count();
+    let length = run(text);
+    let mut at = length;
+    while let Some(found) = text[at..].find('`') {
+        at += found;
+        let closes = run(&text[at..]);
+        at += closes;
+        if closes == length && at < text.len() {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// The length of the plain link at the beginning, if it is whole.
+fn link(text: &str) -> Option<usize> {
+    let end = 1 + text[1..].find(['[', ']', '`', '<', '\\'])?;
+    let target = text[end..].strip_prefix("](")?;
+    let close = target.find(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '<' | '`' | '\\'))?;
+    target[close..].starts_with(')').then_some(end + 2 + close + 1)
+}

@@ -1,0 +1,178 @@
+//! A tool call before it runs: drawn so that what is shown is what runs, to its last byte.
+
+use ratatui::style::Style;
+use serde_json::Value;
+use sysop_core::message::Arguments;
+use sysop_core::policy::{Finding, RiskClass};
+use sysop_core::transcript::Plan;
+use sysop_core::ui_text;
+use sysop_shell::{HighlightKind, highlight};
+
+use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
+use crate::diff::FileEdit;
+use crate::theme::{StyleRole, Theme};
+
+/// Whether what waits is a command. A tool that a client lends may have an argument of that name and do something
+/// else; the session then tells the call in another way.
+pub fn is_command(plan: &Plan) -> bool {
+    plan.call.text_argument("command") == Some(plan.command.as_str())
+}
+
+/// What runs, in full: a command as it would run, or a call with all its arguments; an edit as what goes and comes.
+pub fn preview_rows(
+    plan: &Plan,
+    command: &str,
+    findings: &[Finding],
+    theme: Theme,
+    columns: usize,
+) -> Vec<TextRow> {
+    if !is_command(plan) {
+        return call_rows(plan, columns, theme);
+    }
+    let mut rows = command_rows(command, findings, columns, theme);
+    if let Arguments::Object(map) = &plan.call.arguments {
+        // The reason stands above.
+        let others =
+            map.iter().filter(|(name, _)| !matches!(name.as_str(), "command" | "reason" | "reasoning"));
+        rows.extend(others.flat_map(|(name, value)| argument_rows(name, value, columns, theme)));
+    }
+    let alike = ui_text::confusables(command);
+    if !alike.is_empty() {
+        let text = format!("! letters that only look Latin: {}", alike.join(" "));
+        rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
+    }
+    rows
+}
+
+/// The reason that a model gave for a call.
+pub fn reason_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());
+    lines.flat_map(|line| wrap(&[Span::new(line, theme.style(StyleRole::Text))], columns)).collect()
+}
+
+/// A command with its findings marked; nothing of it is left out or changed but to make it visible.
+pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: Theme) -> Vec<TextRow> {
+    let dim = theme.style(StyleRole::Dim);
+    let (first, rest) = (Span::new("$ ", dim), Span::new("  ", dim));
+    let lines = command_lines(command, findings, theme);
+    let rows = lines.iter().flat_map(|line| wrap_exact(line, columns.saturating_sub(2).max(1))).collect();
+    hang(rows, &first, &rest)
+}
+
+/// The lines of a command, highlighted as shell, its findings marked.
+pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<Vec<Span>> {
+    let highlight = highlight(command);
+    let odd = theme.style(StyleRole::Warn);
+    let mut out = Vec::new();
+    let mut start = 0;
+    for line in command.split('\n') {
+        let mut spans = Vec::new();
+        let mut at = start;
+        let end = start + line.len();
+        while at < end {
+            let (style, until) = style_at(command, findings, &highlight, at, theme);
+            let until = until.clamp(at + 1, end);
+            let until = command.ceil_char_boundary(until).min(end);
+            spans.extend(exact(&command[at..until], style, odd));
+            at = until;
+        }
+        out.push(spans);
+        start = end + 1;
+    }
+    out
+}
+
+/// How the byte at a place looks, and up to where that holds.
+fn style_at(
+    command: &str,
+    findings: &[Finding],
+    highlight: &[(std::ops::Range<usize>, HighlightKind)],
+    at: usize,
+    theme: Theme,
+) -> (Style, usize) {
+    let mut until = command.len();
+    let mut marked = false;
+    for finding in findings.iter().filter(|finding| finding.class >= RiskClass::Opaque) {
+        if finding.start <= at && at < finding.end {
+            marked = true;
+            until = until.min(finding.end);
+        } else if at < finding.start {
+            until = until.min(finding.start);
+        }
+    }
+    let next = highlight.partition_point(|(range, _)| range.end <= at);
+    let role = match highlight.get(next) {
+        Some((range, part)) if range.start <= at => {
+            until = until.min(range.end);
+            part_role(*part)
+        }
+        Some((range, _)) => {
+            until = until.min(range.start);
+            StyleRole::Text
+        }
+        None => StyleRole::Text,
+    };
+    (theme.style(if marked { StyleRole::Marked } else { role }), until)
+}
+
+fn part_role(part: HighlightKind) -> StyleRole {
+    match part {
+        HighlightKind::Program => StyleRole::Function,
+        HighlightKind::Option => StyleRole::Type,
+        HighlightKind::Text => StyleRole::String,
+        HighlightKind::Variable => StyleRole::Variable,
+        HighlightKind::Keyword => StyleRole::Keyword,
+        HighlightKind::Operator => StyleRole::Operator,
+        HighlightKind::Comment => StyleRole::Comment,
+    }
+}
+
+/// A call that is no command: every argument, whole; an edit as what goes and what comes.
+pub fn call_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let (code, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
+    let edit = FileEdit::of(&plan.call);
+    let mut head = exact(&plan.call.name, theme.style(StyleRole::Strong), odd);
+    if let Some(edit) = &edit {
+        head.push(Span::new(" ", code));
+        head.extend(exact(edit.path, code, odd));
+    }
+    let mut out = wrap_exact(&head, columns);
+    match &plan.call.arguments {
+        Arguments::Object(map) => {
+            for (name, value) in map.iter().filter(|(name, _)| edit.is_none() || !FileEdit::shows(name)) {
+                out.extend(argument_rows(name, value, columns, theme));
+            }
+        }
+        Arguments::Invalid(text) => {
+            out.extend(text.split('\n').flat_map(|line| wrap_exact(&exact(line, odd, odd), columns)));
+        }
+    }
+    if let Some(edit) = edit {
+        out.extend(edit.rows(columns, theme));
+    }
+    out
+}
+
+fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let (dim, code, odd) =
+        (theme.style(StyleRole::Dim), theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
+    let written = match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    };
+    let mut head = exact(name, dim, odd);
+    head.push(Span::new(": ", dim));
+    if !written.contains('\n') {
+        head.extend(exact(&written, code, odd));
+        return wrap_exact(&head, columns);
+    }
+    let mut out = wrap_exact(&head, columns);
+    let space = Span::new("  ", dim);
+    for line in written.split('\n') {
+        let rows = wrap_exact(&exact(line, code, odd), columns.saturating_sub(2).max(1));
+        out.extend(rows.into_iter().map(|row| row.with_prefix(space.clone())));
+    }
+    out
+}

@@ -1,0 +1,31 @@
+//! The prompt of a program that asks for a password, a passphrase or a confirmation.
+
+use sysop_core::question::Question;
+
+use crate::cells::{Span, TextRow, exact, wrap};
+use crate::theme::{StyleRole, Theme};
+
+/// The most characters of a prompt that are shown: its beginning and its end.
+const PROMPT_CHARS_MAX: usize = 4_000;
+
+/// The rows of a program's prompt. They are indented below a line of ours, so that they cannot be taken for one.
+pub fn prompt_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let (plain, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
+    let gap = Span::new("  ", theme.style(StyleRole::Text));
+    shortened(question.prompt.trim())
+        .split(['\n', '\r'])
+        // Between words, so that a fingerprint stays in one piece.
+        .flat_map(|line| wrap(&exact(line, plain, odd), columns.saturating_sub(2)))
+        .map(|row| row.with_prefix(gap.clone()))
+        .collect()
+}
+
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= PROMPT_CHARS_MAX {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(PROMPT_CHARS_MAX / 2).collect();
+    let tail: String = text.chars().skip(count - PROMPT_CHARS_MAX / 2).collect();
+    format!("{head}\n… {} characters are not shown …\n{tail}", count - PROMPT_CHARS_MAX)
+}

@@ -1,0 +1,137 @@
+//! Proposals and edits.
+
+use expect_test::expect;
+use serde_json::json;
+use sysop_core::event::Origin;
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::policy::{Finding, Policy, Risk, RiskClass};
+use sysop_core::transcript::{Plan, PlanState};
+
+use super::{DARK, NASTY, buffer, drawn, intruder};
+use crate::cells::TextRow;
+use crate::diff::FileEdit;
+use crate::plan::{command_lines, preview_rows};
+use crate::theme::StyleRole;
+
+fn call(id: &str, name: &str, arguments: serde_json::Value) -> ToolCall {
+    let serde_json::Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    ToolCall {
+        id: CallId::new(id),
+        wire_id: None,
+        name: name.to_owned(),
+        arguments: Arguments::Object(arguments),
+    }
+}
+
+fn bash(id: &str, command: &str) -> ToolCall {
+    call(id, "bash", json!({ "command": command }))
+}
+
+fn plan(call: ToolCall, command: &str) -> Plan {
+    Plan {
+        call,
+        origin: Origin::Model,
+        command: command.to_owned(),
+        edited_from: None,
+        reason: String::new(),
+        risk: Risk::default(),
+        covers: None,
+        state: PlanState::Waiting,
+    }
+}
+
+#[test]
+fn a_changed_part_of_a_line_is_set_off() {
+    let arguments = json!({"path": "f", "old_string": "port = 80;", "new_string": "port = 8080;"});
+    let plan = plan(call("a", "edit_file", arguments), "");
+    let rows = preview_rows(&plan, "", &[], DARK, 60);
+    let parts: Vec<&str> = rows
+        .iter()
+        .flat_map(|row| &row.spans)
+        .filter(|span| {
+            [StyleRole::AddedPart, StyleRole::RemovedPart].iter().any(|ink| span.style == DARK.style(*ink))
+        })
+        .map(|span| span.text())
+        .collect();
+    assert_eq!(parts, ["80"], "{}", drawn(&rows, 60));
+}
+
+#[test]
+fn the_part_that_a_finding_is_about_is_marked() {
+    let command = "echo 'a b' && rm -rf \"$HOME/x\" # gone";
+    let risk = Policy::new(&[r"rm\s+-rf".to_owned()], &[]).risk(command);
+    let parts: Vec<(String, String)> = command_lines(command, &risk.findings, DARK)
+        .concat()
+        .iter()
+        .map(|span| {
+            let ink = StyleRole::ALL.into_iter().find(|ink| DARK.style(*ink) == span.style).unwrap();
+            (span.text().to_owned(), format!("{ink:?}"))
+        })
+        .collect();
+    let marked: String =
+        parts.iter().filter(|(_, ink)| ink == "Marked").map(|(text, _)| text.as_str()).collect();
+    assert!(marked.contains("rm -rf"), "{parts:?}");
+    assert!(!marked.contains("echo"), "{parts:?}");
+    assert!(parts.contains(&("echo".into(), "Function".into())), "{parts:?}");
+    assert!(parts.contains(&("'a b'".into(), "String".into())), "{parts:?}");
+}
+
+#[test]
+fn a_command_is_shown_to_its_last_byte() {
+    let finding = [Finding { start: 2, end: 5, class: RiskClass::Dangerous, why: String::new() }];
+    for nasty in NASTY {
+        let command = format!("echo {nasty}\nпривет \u{a0}ls");
+        for columns in [6, 40] {
+            let plan = plan(bash("a", &command), &command);
+            let rows = preview_rows(&plan, &command, &finding, DARK, columns);
+            let text: String = rows.iter().map(TextRow::text).collect();
+            for hidden in command.chars().filter(|c| c.is_control() && *c != '\n' && *c != '\t') {
+                let name = sysop_core::text::neutralize_line(&hidden.to_string()).into_owned();
+                let bare: String = text.chars().filter(|c| *c != ' ').collect();
+                assert!(bare.contains(&name), "{name} in {text:?}");
+            }
+            let mut buffer = buffer(u16::try_from(columns).unwrap(), u16::try_from(rows.len()).unwrap());
+            for (row, y) in rows.iter().zip(0..) {
+                assert!(row.width() <= columns, "{:?}", row.text());
+                let wide = buffer.area.width;
+                row.draw(&mut buffer, 0, y, wide);
+            }
+            assert_eq!(intruder(&buffer), None, "{nasty:?}");
+        }
+    }
+}
+
+#[test]
+fn letters_that_only_look_latin_are_told() {
+    let plan = plan(bash("a", "сurl x"), "сurl x");
+    let text = drawn(&preview_rows(&plan, "сurl x", &[], DARK, 60), 60);
+    assert!(text.contains("letters that only look Latin: с (U+0441)"), "{text}");
+}
+
+#[test]
+fn every_argument_of_a_call_is_shown() {
+    let arguments =
+        json!({"path": "x", "old_string": "a", "new_string": "b", "mode": "0777", "more": ["c\nd"]});
+    let text = drawn(&preview_rows(&plan(call("a", "edit_file", arguments), ""), "", &[], DARK, 60), 60);
+    expect![[r#"
+        edit_file x
+        mode: 0777
+        more: ["c\nd"]
+        - a
+        + b
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn the_end_of_the_last_line_is_part_of_an_edit() {
+    let shown = |old: &str, new: &str| {
+        let edit = FileEdit { path: "a", old: Some(old), new };
+        edit.rows(60, DARK).iter().map(TextRow::text).collect::<Vec<_>>().join("|")
+    };
+    assert_eq!(shown("a\n", "a"), "- the line end behind the last line");
+    assert_eq!(shown("a", "a\n"), "+ a line end behind the last line");
+    assert_eq!(shown("a", "b\n"), "- a|+ b|+ a line end behind the last line");
+    assert_eq!(shown("a\n", "a\n"), "nothing changes");
+}
