@@ -26,7 +26,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sysop_driver::frontend::{AttachedSession, SessionService};
-
 use sysop_term::command::CompletionNames;
 
 use crate::Exit;

@@ -17,6 +17,7 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{ItemBody, ItemId, Transcript, TurnEnd};
 use sysop_driver::frontend::AttachedSession;
+use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
@@ -24,10 +25,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, TtyApprovalIo, ask};
 use crate::chat::inline_screen::InlineScreen;
-use crate::render::markdown::MarkdownRenderer;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, PlanLocation};
-use crate::render::{RenderOptions, TextRow, safe, terminal_width, words};
+use crate::render::{RenderOptions, THEME, safe, terminal_width, words};
 
 mod program_prompts;
 #[cfg(test)]
@@ -475,7 +475,7 @@ enum ExecOutput {
     /// Drawn as it streams.
     Terminal {
         screen: Box<InlineScreen>,
-        stream: Option<(StepId, String, MarkdownRenderer)>,
+        stream: Option<(StepId, String, Box<MarkdownStream>)>,
         stripped: Option<Stripper>,
     },
     /// Each answer when it is whole, a routine's output by lines.
@@ -640,12 +640,12 @@ impl ExecPrinter {
             if text.trim().is_empty() {
                 return Ok(());
             }
-            *stream = Some((step, String::new(), MarkdownRenderer::new(columns)));
+            *stream = Some((step, String::new(), Box::new(MarkdownStream::new(columns, THEME))));
         }
         let Some((_, streamed, markdown)) = stream else { return Ok(()) };
         streamed.push_str(text);
         screen.rows(&markdown.push(text))?;
-        screen.last_row(markdown.tail())
+        screen.last_row(markdown.tail().cloned())
     }
 
     fn close_stream(&mut self) -> io::Result<()> {
@@ -687,9 +687,8 @@ impl ExecPrinter {
         let text = text.trim();
         match &mut self.out {
             ExecOutput::Terminal { screen, .. } => {
-                let mut markdown = MarkdownRenderer::new(screen.render_options().width.saturating_sub(1));
-                let mut rows: Vec<TextRow> = markdown.push(text);
-                rows.extend(markdown.finish());
+                let columns = screen.render_options().width.saturating_sub(1);
+                let rows = MarkdownStream::rows(text, columns, THEME);
                 screen.last_row(None)?;
                 screen.rows(&rows)
             }

@@ -14,10 +14,11 @@ use crossterm::event::{
 };
 use crossterm::terminal;
 use sysop_core::text::visible_text;
+use sysop_term::{StyleRole, TextRow, paint};
 
 use super::editor::edit_once;
-use crate::render::cells::wrap;
-use crate::render::{Ink, TextRow, paint, row, terminal_size};
+
+use crate::render::{row, terminal_size, wrap};
 
 /// For how long after it was drawn a proposal takes no key.
 pub(crate) const GUARD: Duration = Duration::from_millis(300);
@@ -59,7 +60,7 @@ pub(crate) trait ApprovalIo {
     /// Time since some fixed point.
     fn now(&self) -> Duration;
     /// Draws a row.
-    fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()>;
+    fn row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Columns and rows of the screen.
     fn size(&self) -> (usize, usize);
     /// Lets the person write a line, beginning with `text`; none when they leave it.
@@ -102,17 +103,21 @@ pub(crate) fn ask(
 
 fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<Option<ApprovalOutcome>> {
     let Some(command) = &question.command else {
-        say(console, "only a command can be edited; n says in words what should be different", Ink::Dim)?;
+        say(
+            console,
+            "only a command can be edited; n says in words what should be different",
+            StyleRole::Dim,
+        )?;
         return Ok(None);
     };
     let clean = visible_text(command);
     if clean != *command {
-        say(console, "invisible characters were taken out of the command that you edit", Ink::Warn)?;
+        say(console, "invisible characters were taken out of the command that you edit", StyleRole::Warn)?;
     }
     let text = console.edit("command", &clean)?;
     Ok(match text {
         Some(text) if text.trim().is_empty() => {
-            say(console, "an empty command was not run", Ink::Dim)?;
+            say(console, "an empty command was not run", StyleRole::Dim)?;
             None
         }
         Some(text) if text == *command => Some(ApprovalOutcome::Allow(None)),
@@ -138,7 +143,7 @@ fn show(
         }
         drop_early_keys(console, withdrawn)?;
         let text = format!("page {} of {pages}: space shows more, n rejects", number + 1);
-        say(console, &text, Ink::Warn)?;
+        say(console, &text, StyleRole::Warn)?;
         loop {
             let Some(key) = next_key(console, withdrawn)? else {
                 return Ok(Some(ApprovalOutcome::Withdrawn));
@@ -176,15 +181,15 @@ fn next_key(console: &mut impl ApprovalIo, withdrawn: &AtomicBool) -> io::Result
     Ok(None)
 }
 
-fn say(console: &mut impl ApprovalIo, text: &str, ink: Ink) -> io::Result<()> {
+fn say(console: &mut impl ApprovalIo, text: &str, role: StyleRole) -> io::Result<()> {
     let columns = console.size().0.saturating_sub(1);
-    wrap(&row(text, ink), columns, 3).iter().try_for_each(|row| console.row(row))
+    wrap(&row(text, role), columns, 3).iter().try_for_each(|row| console.row(row))
 }
 
 fn draw_keys(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let edit = if question.command.is_some() { "e edit  " } else { "" };
     let text = format!("Run it?  y yes  n no  {edit}a for this session  s stop  ? help");
-    say(console, &text, Ink::Bold)
+    say(console, &text, StyleRole::Strong)
 }
 
 fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
@@ -196,7 +201,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
         "s  does not run it and stops the turn; so does Ctrl+C".to_owned(),
     ];
     for line in lines {
-        say(console, &line, Ink::Dim)?;
+        say(console, &line, StyleRole::Dim)?;
     }
     Ok(())
 }
@@ -256,8 +261,8 @@ impl ApprovalIo for TtyApprovalIo {
         self.started.elapsed()
     }
 
-    fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
-        write!(io::stderr(), "{}\r\n", paint(row, self.color))
+    fn row(&mut self, row: &TextRow) -> io::Result<()> {
+        write!(io::stderr(), "{}\r\n", paint::row(row, self.color))
     }
 
     fn size(&self) -> (usize, usize) {

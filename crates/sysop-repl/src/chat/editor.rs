@@ -13,9 +13,9 @@ use reedline::{
     ReedlineMenu, ReedlineRawEvent, Signal, Span, StyledText, Suggestion, ValidationResult, Validator,
     default_emacs_keybindings,
 };
+use sysop_term::command::completions;
 
 use super::CompletionNames;
-use sysop_term::command::completions;
 
 use crate::render::safe;
 

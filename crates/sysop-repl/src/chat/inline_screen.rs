@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use crate::render::cells::truncate;
-use crate::render::{Ink, RenderOptions, TextRow, paint, row};
+use sysop_term::{StyleRole, TextRow, paint};
+
+use crate::render::{RenderOptions, row, truncate};
 
 /// The most rows that wait for the terminal to be free; the oldest go first.
 const PENDING_ROWS_MAX: usize = 5_000;
@@ -82,7 +83,7 @@ impl InlineScreen {
     /// Adds rows that stay.
     pub(crate) fn rows(&mut self, rows: &[TextRow]) -> io::Result<()> {
         for row in rows {
-            let painted = paint(row, self.look.color);
+            let painted = paint::row(row, self.look.color);
             if self.pending.len() == PENDING_ROWS_MAX {
                 self.pending.pop_front();
                 self.lost += 1;
@@ -120,7 +121,7 @@ impl InlineScreen {
     pub(crate) fn last_row(&mut self, content: Option<TextRow>) -> io::Result<()> {
         let content = content
             .filter(|_| self.owner == TerminalOwner::Output)
-            .map(|row| paint(&truncate(&row, self.look.width.saturating_sub(1)), self.look.color));
+            .map(|row| paint::row(&truncate(&row, self.look.width.saturating_sub(1)), self.look.color));
         if content == self.last {
             return Ok(());
         }
@@ -162,8 +163,8 @@ impl InlineScreen {
             text.push_str("\r\u{1b}[K");
         }
         if self.lost > 0 {
-            let note = row(&format!("… {} rows were not shown", self.lost), Ink::Dim);
-            text.push_str(&paint(&note, self.look.color));
+            let note = row(&format!("… {} rows were not shown", self.lost), StyleRole::Dim);
+            text.push_str(&paint::row(&note, self.look.color));
             text.push('\n');
             self.lost = 0;
         }

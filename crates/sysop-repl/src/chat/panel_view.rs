@@ -11,15 +11,19 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::style::StyleRuns;
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Decider, ItemBody, Plan, PlanState, Transcript, TurnEnd, approval_label};
+use sysop_term::ansi::text_style;
+use sysop_term::cells::wrap_exact;
+use sysop_term::markdown::MarkdownStream;
+use sysop_term::output::{end_rows, host_rows};
+use sysop_term::plan::command_rows;
+use sysop_term::{Span, StyleRole, TextRow};
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::view::ReplView;
-use crate::render::cells::{truncate, wrap, wrap_exact};
-use crate::render::markdown::MarkdownRenderer;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, PlanLocation};
-use crate::render::{Ink, TextRow, TextSpan, row, safe, words};
+use crate::render::{THEME, row, safe, span, truncate, words, wrap};
 
 /// How many rows of an output are shown from its beginning.
 const OUTPUT_HEAD_ROWS: usize = 60;
@@ -54,7 +58,7 @@ pub(crate) struct PanelView {
 struct StreamingAnswer {
     step: StepId,
     streamed: String,
-    markdown: MarkdownRenderer,
+    markdown: MarkdownStream,
     panel: Panel,
 }
 
@@ -107,11 +111,11 @@ impl ReplView for PanelView {
         }
     }
 
-    fn say(&mut self, text: &str, ink: Ink, screen: &mut InlineScreen) -> io::Result<()> {
+    fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
         self.close_answer(screen)?;
         let columns = screen.render_options().width.saturating_sub(1);
         for line in text.lines() {
-            screen.rows(&wrap(&row(line, ink), columns, 0))?;
+            screen.rows(&wrap(&row(line, role), columns, 0))?;
         }
         Ok(())
     }
@@ -132,7 +136,7 @@ impl ReplView for PanelView {
                 facts.profile
             ),
         ];
-        let rows = lines.iter().flat_map(|line| wrap(&row(line, Ink::Dim), panel.inner(), 0)).collect();
+        let rows = lines.iter().flat_map(|line| wrap(&row(line, StyleRole::Dim), panel.inner(), 0)).collect();
         screen.rows(&panel.around("sysop", rows))
     }
 
@@ -144,7 +148,7 @@ impl ReplView for PanelView {
         if from > 0 {
             screen.rows(&[row(
                 &format!("… {from} earlier items of this session, up to turn {turn}"),
-                Ink::Dim,
+                StyleRole::Dim,
             )])?;
         }
         for item in &items[from..] {
@@ -154,17 +158,21 @@ impl ReplView for PanelView {
                 }
                 ItemBody::Answer(text) => self.whole_answer(&text.text, screen)?,
                 ItemBody::Plan(plan) => {
-                    screen.rows(&[row(&words::tool_line(&plan.call), Ink::Dim)])?;
+                    screen.rows(&[row(&words::tool_line(&plan.call), StyleRole::Dim)])?;
                 }
                 ItemBody::ToolOutput(output) => {
                     if let Some(outcome) = &output.outcome {
-                        screen.rows(&[words::outcome_row(outcome)])?;
+                        screen.rows(&end_rows(
+                            outcome,
+                            screen.render_options().width.saturating_sub(1),
+                            THEME,
+                        ))?;
                     }
                 }
-                ItemBody::Notice(notice) => screen.rows(&[row(&notice.text, Ink::Dim)])?,
+                ItemBody::Notice(notice) => screen.rows(&[row(&notice.text, StyleRole::Dim)])?,
                 ItemBody::End(end) => {
                     if let Some(text) = words::turn_end_summary(end) {
-                        screen.rows(&[row(&text, Ink::Warn)])?;
+                        screen.rows(&[row(&text, StyleRole::Warn)])?;
                     }
                 }
                 ItemBody::Reasoning(_) => {}
@@ -199,17 +207,18 @@ impl PanelView {
                 self.reasoning.clear();
                 if self.answer.is_some() {
                     self.close_answer(screen)?;
-                    screen.rows(&[row("· the reply broke off; it is asked for again", Ink::Dim)])?;
+                    screen.rows(&[row("· the reply broke off; it is asked for again", StyleRole::Dim)])?;
                 }
             }
             Delta::Notice { text } => {
                 self.close_answer(screen)?;
-                screen.rows(&[row(&format!("· {text}"), Ink::Dim)])?;
+                screen.rows(&[row(&format!("· {text}"), StyleRole::Dim)])?;
             }
             Delta::Control { holder } => {
                 if words::is_new_holder(holder.as_deref(), &mut self.has_terminal, super::BY) {
                     self.close_answer(screen)?;
-                    screen.rows(&[row(&format!("· {}", words::control(holder.as_deref())), Ink::Dim)])?;
+                    screen
+                        .rows(&[row(&format!("· {}", words::control(holder.as_deref())), StyleRole::Dim)])?;
                 }
             }
             // The loop asks, and says what became of it.
@@ -263,7 +272,7 @@ impl PanelView {
                 self.close_answer(screen)?;
                 let columns = screen.render_options().width.saturating_sub(1);
                 let text = format!("· {}", words::typed(by, typed));
-                screen.rows(&[truncate(&row(&text, Ink::Dim), columns)])?;
+                screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])?;
             }
             Event::Configured { .. }
             | Event::PromptQueued { .. }
@@ -298,7 +307,9 @@ impl PanelView {
     ) -> io::Result<()> {
         let id = sysop_core::transcript::ItemId::Notice(logged.seq);
         match transcript.item(&id).map(|item| &item.body) {
-            Some(ItemBody::Notice(notice)) => screen.rows(&[row(&format!("· {}", notice.text), Ink::Dim)]),
+            Some(ItemBody::Notice(notice)) => {
+                screen.rows(&[row(&format!("· {}", notice.text), StyleRole::Dim)])
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -320,7 +331,7 @@ impl PanelView {
             ),
             PauseReason::Budget => format!("{why}; /resume goes on, /stop gives up"),
         };
-        screen.rows(&wrap(&row(&text, Ink::Warn), screen.render_options().width.saturating_sub(1), 2))
+        screen.rows(&wrap(&row(&text, StyleRole::Warn), screen.render_options().width.saturating_sub(1), 2))
     }
 
     fn stream(&mut self, step: StepId, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
@@ -333,7 +344,7 @@ impl PanelView {
         if self.answer.is_none() {
             let panel = Panel::new(screen.render_options());
             screen.rows(&[panel.top("AGENT RESPONSE")])?;
-            let markdown = MarkdownRenderer::new(panel.inner());
+            let markdown = MarkdownStream::new(panel.inner(), THEME);
             self.answer = Some(StreamingAnswer { step, streamed: String::new(), markdown, panel });
         }
         let Some(answer) = &mut self.answer else { return Ok(()) };
@@ -365,7 +376,7 @@ impl PanelView {
                 if text.trim().is_empty() || text.trim() == streamed.trim() {
                     return Ok(());
                 }
-                screen.rows(&[row("· the reply came again:", Ink::Dim)])?;
+                screen.rows(&[row("· the reply came again:", StyleRole::Dim)])?;
                 self.whole_answer(text, screen)
             }
         }
@@ -376,9 +387,7 @@ impl PanelView {
             return Ok(());
         }
         let panel = Panel::new(screen.render_options());
-        let mut markdown = MarkdownRenderer::new(panel.inner());
-        let mut rows = markdown.push(text.trim());
-        rows.extend(markdown.finish());
+        let rows = MarkdownStream::rows(text.trim(), panel.inner(), THEME);
         screen.rows(&panel.around("AGENT RESPONSE", rows))
     }
 
@@ -394,11 +403,12 @@ impl PanelView {
     fn decided(&self, call: &CallId, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
         let Some(plan) = transcript.plan(call) else { return Ok(()) };
         let Some(text) = words::decision_summary(plan, super::BY) else { return Ok(()) };
-        let ink = if matches!(plan.state, PlanState::Rejected { .. }) { Ink::Warn } else { Ink::Dim };
+        let role =
+            if matches!(plan.state, PlanState::Rejected { .. }) { StyleRole::Warn } else { StyleRole::Dim };
         let columns = screen.render_options().width.saturating_sub(1);
-        screen.rows(&wrap(&row(&text, ink), columns, 2))?;
+        screen.rows(&wrap(&row(&text, role), columns, 2))?;
         if plan.edited_from.is_some() {
-            screen.rows(&plan::command_rows(&plan.command, &[], columns))?;
+            screen.rows(&command_rows(&plan.command, &[], columns, THEME))?;
         }
         Ok(())
     }
@@ -417,17 +427,20 @@ impl PanelView {
             return Ok(());
         }
         if call.text_argument("command").is_none() {
-            return screen.rows(&[row(&words::tool_line(call), Ink::Dim)]);
+            return screen.rows(&[row(&words::tool_line(call), StyleRole::Dim)]);
         }
         let panel = Panel::new(screen.render_options());
-        let mut rows: Vec<TextRow> =
-            plan.reason.lines().flat_map(|line| wrap(&row(line, Ink::Plain), panel.inner(), 0)).collect();
+        let mut rows: Vec<TextRow> = plan
+            .reason
+            .lines()
+            .flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0))
+            .collect();
         let place = transcript.session_info().map(|facts| facts.place_of(&call.name).0);
         if let Some(host) = place.filter(|host| !words::is_local_host(host)) {
             let place = format!("on {}", words::place(host));
-            rows.extend(wrap(&row(&place, Ink::Dim), panel.inner(), 2));
+            rows.extend(wrap(&row(&place, StyleRole::Dim), panel.inner(), 2));
         }
-        rows.extend(plan::command_rows(&plan.command, &plan.risk.findings, panel.inner()));
+        rows.extend(command_rows(&plan.command, &plan.risk.findings, panel.inner(), THEME));
         screen.rows(&panel.around("PLAN", rows))
     }
 
@@ -453,7 +466,7 @@ impl PanelView {
             if by_policy {
                 let text = format!("not run: {}", outcome.output);
                 screen.rows(&wrap(
-                    &row(&text, Ink::Warn),
+                    &row(&text, StyleRole::Warn),
                     screen.render_options().width.saturating_sub(1),
                     2,
                 ))?;
@@ -466,15 +479,12 @@ impl PanelView {
         });
         let worth_it =
             is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
-        let groups = words::host_groups(&outcome.hosts);
         let columns = screen.render_options().width.saturating_sub(1);
         if streamed && let Some(output) = self.output.take() {
             screen.last_row(None)?;
             screen.rows(&output.finish())?;
         }
-        for (text, status) in groups {
-            screen.rows(&wrap(&row(&text, words::status_ink(status)), columns, 2))?;
-        }
+        screen.rows(&host_rows(outcome, columns, THEME))?;
         if !streamed && worth_it && !outcome.output.trim().is_empty() {
             let text = format!("{}\n", outcome.output.trim_end_matches('\n'));
             let rows = self.output_of(call, transcript, screen)?.push_styled(&text, &outcome.styles);
@@ -484,7 +494,7 @@ impl PanelView {
             screen.last_row(None)?;
             screen.rows(&output.finish())?;
         }
-        screen.rows(&wrap(&words::outcome_row(outcome), columns, 2))
+        screen.rows(&end_rows(outcome, columns, THEME))
     }
 
     /// The panel of a call's output, which is begun where it is not there yet.
@@ -521,9 +531,9 @@ impl PanelView {
         if let Some(output) = self.output.take() {
             screen.rows(&output.finish())?;
         }
-        let ink = if end.error.is_some() { Ink::Bad } else { Ink::Warn };
+        let role = if end.error.is_some() { StyleRole::Bad } else { StyleRole::Warn };
         if let Some(text) = words::turn_end_summary(end) {
-            screen.rows(&wrap(&row(&text, ink), screen.render_options().width.saturating_sub(1), 2))?;
+            screen.rows(&wrap(&row(&text, role), screen.render_options().width.saturating_sub(1), 2))?;
         }
         let Some(facts) = transcript.session_info() else { return Ok(()) };
         let mut parts = words::host_status_parts(&facts.host);
@@ -541,7 +551,7 @@ impl PanelView {
             parts.push(format!("tokens {tokens}"));
         }
         let panel = Panel::new(screen.render_options());
-        let rows = wrap(&row(&parts.join(" · "), Ink::Dim), panel.inner(), 0);
+        let rows = wrap(&row(&parts.join(" · "), StyleRole::Dim), panel.inner(), 0);
         screen.rows(&panel.around("STATUS", rows))
     }
 
@@ -557,7 +567,7 @@ impl PanelView {
         }
         if let Some(tail) = self.answer.as_ref().and_then(|answer| {
             let tail = answer.markdown.tail()?;
-            Some(answer.panel.row(truncate(&tail, answer.panel.inner())))
+            Some(answer.panel.row(truncate(tail, answer.panel.inner())))
         }) {
             return Some(tail);
         }
@@ -570,21 +580,21 @@ impl PanelView {
             return None;
         }
         let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
-        let mut out = row(&format!("{} {waiting}", FRAMES[self.frame]), Ink::Title);
-        out.push(TextSpan::new(&format!(" · {seconds} s"), Ink::Dim));
+        let mut out = row(&format!("{} {waiting}", FRAMES[self.frame]), StyleRole::Title);
+        out.push(span(&format!(" · {seconds} s"), StyleRole::Dim));
         if let Some(more) = self.output.as_ref().and_then(LiveOutput::waiting) {
-            out.push(TextSpan::new(&format!(" · {more}"), Ink::Dim));
+            out.push(span(&format!(" · {more}"), StyleRole::Dim));
         } else if !self.newest_line.is_empty() {
-            out.push(TextSpan::new(&format!(" · {}", self.newest_line), Ink::Dim));
+            out.push(span(&format!(" · {}", self.newest_line), StyleRole::Dim));
         } else if !self.reasoning.is_empty() {
             let line = self.reasoning.lines().next_back().unwrap_or_default();
-            out.push(TextSpan::new(&format!(" · {line}"), Ink::Italic));
+            out.push(span(&format!(" · {line}"), StyleRole::Dim));
         }
         if columns >= 60 {
             let room = columns.saturating_sub(36);
             out = truncate(&out, room);
             let keys = if columns >= 80 { " · Ctrl+C stops · Ctrl+\\ pauses" } else { " · Ctrl+C stops" };
-            out.push(TextSpan::new(keys, Ink::Dim));
+            out.push(span(keys, StyleRole::Dim));
         }
         Some(out)
     }
@@ -602,7 +612,7 @@ fn running_words(transcript: &Transcript) -> String {
 }
 
 fn prompt_rows(text: &str, panel: Panel) -> Vec<TextRow> {
-    let rows = text.lines().flat_map(|line| wrap(&row(line, Ink::Plain), panel.inner(), 0)).collect();
+    let rows = text.lines().flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0)).collect();
     panel.around("PROMPT", rows)
 }
 
@@ -612,7 +622,7 @@ impl LiveOutput {
             call,
             panel,
             stripper: Stripper::with_styles(),
-            line: TextRow::new(),
+            line: TextRow::default(),
             line_bytes: 0,
             shown: 0,
             hidden: 0,
@@ -629,7 +639,8 @@ impl LiveOutput {
         let mut out = Vec::new();
         for (piece, look) in styles.runs(text) {
             for part in piece.split_inclusive('\n') {
-                self.line.push(TextSpan::new(part.trim_end_matches('\n'), Ink::Output(look)));
+                let style = text_style(look, THEME, THEME.style(StyleRole::Text));
+                self.line.push(Span::new(part.trim_end_matches('\n'), style));
                 self.line_bytes += part.len();
                 if part.ends_with('\n') || self.line_bytes > OUTPUT_LINE_BYTES_MAX {
                     self.end_line(&mut out);
@@ -642,7 +653,7 @@ impl LiveOutput {
     fn end_line(&mut self, out: &mut Vec<TextRow>) {
         self.line_bytes = 0;
         let line = std::mem::take(&mut self.line);
-        for text in wrap_exact(&line, self.panel.inner()) {
+        for text in wrap_exact(&line.spans, self.panel.inner()) {
             if self.shown < OUTPUT_HEAD_ROWS {
                 self.shown += 1;
                 out.push(self.panel.row(text));
@@ -662,7 +673,7 @@ impl LiveOutput {
         if more > 0 {
             return Some(format!("{more} more rows"));
         }
-        let line: String = self.line.iter().map(TextSpan::text).collect();
+        let line = self.line.text();
         let line = line.trim();
         (!line.is_empty()).then(|| line.to_owned())
     }
@@ -670,11 +681,13 @@ impl LiveOutput {
     fn finish(mut self) -> Vec<TextRow> {
         let rest = self.stripper.finish();
         let mut out = self.push_styled(&rest, &StyleRuns::default());
-        if !self.line.is_empty() {
+        if !self.line.spans.is_empty() {
             self.end_line(&mut out);
         }
         if self.hidden > 0 {
-            out.push(self.panel.row(row(&format!("… {} rows are not shown …", self.hidden), Ink::Warn)));
+            out.push(
+                self.panel.row(row(&format!("… {} rows are not shown …", self.hidden), StyleRole::Warn)),
+            );
         }
         out.extend(self.tail.drain(..).map(|text| self.panel.row(text)));
         out.extend(self.panel.bottom());

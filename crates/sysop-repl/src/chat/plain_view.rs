@@ -7,12 +7,13 @@ use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Neutralizer, Stripper};
 use sysop_core::transcript::{ItemBody, ItemId, Plan, Transcript, approval_label};
+use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::view::ReplView;
 use crate::render::plan::{self, PlanLocation};
-use crate::render::{Ink, TextRow, paint, safe, words};
+use crate::render::{safe, words};
 
 /// The width that a plan is laid out for, where there is no terminal to ask.
 const COLUMNS: usize = 100;
@@ -69,7 +70,7 @@ impl ReplView for PlainView {
                 }
                 Event::TerminalInput { by, typed } => {
                     self.end_answer(screen)?;
-                    self.say(&words::typed(by, typed), Ink::Dim, screen)
+                    self.say(&words::typed(by, typed), StyleRole::Dim, screen)
                 }
                 Event::Paused { .. }
                 | Event::Configured { .. }
@@ -86,7 +87,7 @@ impl ReplView for PlainView {
                 | Event::HistoryCleared => {
                     self.end_answer(screen)?;
                     match transcript.item(&ItemId::Notice(logged.seq)).map(|item| &item.body) {
-                        Some(ItemBody::Notice(notice)) => self.say(&notice.text, Ink::Dim, screen),
+                        Some(ItemBody::Notice(notice)) => self.say(&notice.text, StyleRole::Dim, screen),
                         Some(_) | None => Ok(()),
                     }
                 }
@@ -118,7 +119,7 @@ impl ReplView for PlainView {
         }
     }
 
-    fn say(&mut self, text: &str, _ink: Ink, screen: &mut InlineScreen) -> io::Result<()> {
+    fn say(&mut self, text: &str, _role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
         screen.end_text()?;
         screen.text(&format!("({})\n", safe(text)))
     }
@@ -177,7 +178,7 @@ impl PlainView {
             Delta::Reasoning { .. } => Ok(()),
             Delta::Restarted { .. } if self.streaming.is_some() => {
                 self.end_answer(screen)?;
-                self.say("the reply broke off; it is asked for again", Ink::Dim, screen)
+                self.say("the reply broke off; it is asked for again", StyleRole::Dim, screen)
             }
             Delta::Restarted { .. } => Ok(()),
             Delta::Output { call, text } => {
@@ -192,10 +193,10 @@ impl PlainView {
                 };
                 screen.text(&stripper.push(text))
             }
-            Delta::Notice { text } => self.say(text, Ink::Dim, screen),
+            Delta::Notice { text } => self.say(text, StyleRole::Dim, screen),
             Delta::Control { holder } => {
                 if words::is_new_holder(holder.as_deref(), &mut self.has_terminal, super::BY) {
-                    return self.say(&words::control(holder.as_deref()), Ink::Dim, screen);
+                    return self.say(&words::control(holder.as_deref()), StyleRole::Dim, screen);
                 }
                 Ok(())
             }
@@ -267,5 +268,5 @@ fn is_direct(call: &CallId, transcript: &Transcript) -> bool {
 
 /// A plan's rows as lines.
 pub(crate) fn lines(rows: &[TextRow]) -> String {
-    rows.iter().map(|row| format!("{}\n", paint(row, false).trim_end())).collect()
+    rows.iter().map(|row| format!("{}\n", paint::row(row, false).trim_end())).collect()
 }

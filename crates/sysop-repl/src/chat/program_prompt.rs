@@ -15,20 +15,20 @@ use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 use secrecy::zeroize::{Zeroize as _, Zeroizing};
 use sysop_core::question::{Question, QuestionKind};
+use sysop_term::cells::wrap_exact;
+use sysop_term::question::prompt_rows;
+use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::GUARD;
 use super::input_reader::timespec;
 use super::prompt_field::{FieldInput, PromptField};
-use crate::render::cells::{wrap, wrap_exact};
 use crate::render::panel::Panel;
-use crate::render::{Ink, RenderOptions, TextRow, paint, row, safe, terminal_width};
+use crate::render::{RenderOptions, THEME, row, safe, terminal_width, wrap};
 
 /// How often an open question looks whether it was answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// How long after Esc the rest of a key's sequence may come.
 const ESCAPE: Duration = Duration::from_millis(50);
-/// How much of a prompt is shown, in characters: its beginning and its end.
-const PROMPT_CHARS_MAX: usize = 4_000;
 /// How much of a prompt is told in a sentence, in characters.
 const PROMPT_CHARS_IN_A_LINE_MAX: usize = 200;
 /// How many bytes are taken from the terminal at once.
@@ -64,37 +64,20 @@ impl ProgramPrompt {
     /// Draws a question in a panel.
     pub(crate) fn panel(question: &Question, look: RenderOptions) -> Self {
         let panel = Panel::new(look);
-        Self { rows: panel.around("QUESTION", prompt_rows(question, panel.inner())), kind: question.kind }
+        Self { rows: panel.around("QUESTION", question_rows(question, panel.inner())), kind: question.kind }
     }
 
     /// Draws a question in lines.
     pub(crate) fn lines(question: &Question, columns: usize) -> Self {
-        Self { rows: prompt_rows(question, columns), kind: question.kind }
+        Self { rows: question_rows(question, columns), kind: question.kind }
     }
 }
 
-/// Who asks, and below that what; nothing of it is left out but the middle of what is longer than any prompt.
-fn prompt_rows(question: &Question, columns: usize) -> Vec<TextRow> {
-    let mut out = wrap(&row(&format!("{} asks:", question.from), Ink::Bold), columns, 2);
-    for line in shortened(question.prompt.trim()).split(['\n', '\r']) {
-        // Between words, so that a fingerprint stays in one piece.
-        for part in wrap(&row(line, Ink::Code), columns.saturating_sub(2), 0) {
-            let mut indented = row("  ", Ink::Plain);
-            indented.extend(part);
-            out.push(indented);
-        }
-    }
+/// The line that says who asks, and below it the program's prompt.
+fn question_rows(question: &Question, columns: usize) -> Vec<TextRow> {
+    let mut out = wrap(&row(&format!("{} asks:", question.from), StyleRole::Strong), columns, 2);
+    out.extend(prompt_rows(question, columns, THEME));
     out
-}
-
-fn shortened(text: &str) -> String {
-    let count = text.chars().count();
-    if count <= PROMPT_CHARS_MAX {
-        return text.to_owned();
-    }
-    let head: String = text.chars().take(PROMPT_CHARS_MAX / 2).collect();
-    let tail: String = text.chars().skip(count - PROMPT_CHARS_MAX / 2).collect();
-    format!("{head}\n… {} characters are not shown …\n{tail}", count - PROMPT_CHARS_MAX)
 }
 
 /// Where bytes come from, and where the question is drawn.
@@ -104,9 +87,9 @@ pub(crate) trait PromptIo {
     /// Time since some fixed point.
     fn now(&self) -> Duration;
     /// Draws a row and goes to the next.
-    fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()>;
+    fn row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Draws the row of the answer anew and stays in it.
-    fn answer_row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()>;
+    fn answer_row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Columns of the screen.
     fn columns(&self) -> usize;
 }
@@ -137,7 +120,7 @@ pub(crate) fn ask(
     say(keyboard, hint)?;
     let reply = read_answer(keyboard, seen, withdrawn)?;
     drop_the_rest(keyboard)?;
-    keyboard.row(&[])?;
+    keyboard.row(&TextRow::default())?;
     Ok(reply)
 }
 
@@ -172,7 +155,7 @@ fn read_answer(
                 FieldInput::Refused => return Ok(PromptOutcome::Refused),
                 FieldInput::Interrupted => return Ok(PromptOutcome::Interrupted),
                 FieldInput::InvalidUtf8 => {
-                    keyboard.row(&[])?;
+                    keyboard.row(&TextRow::default())?;
                     say(keyboard, "that was no text in UTF-8; type it again")?;
                 }
             }
@@ -185,12 +168,12 @@ fn read_answer(
 }
 
 fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> io::Result<()> {
-    let mut line = row("› ", Ink::Title);
+    let mut line = row("› ", StyleRole::Title);
     if seen == AnswerEcho::Visible {
-        let text = row(&field.echo_text(), Ink::Plain);
+        let text = row(&field.echo_text(), StyleRole::Text);
         // The end of it, where it is longer than the row.
         let room = keyboard.columns().saturating_sub(4);
-        line.extend(wrap_exact(&text, room).pop().unwrap_or_default());
+        line.append(wrap_exact(&text.spans, room).pop().unwrap_or_default());
     }
     keyboard.answer_row(&line)
 }
@@ -250,7 +233,7 @@ fn drop_the_rest(keyboard: &mut impl PromptIo) -> io::Result<()> {
 
 fn say(keyboard: &mut impl PromptIo, text: &str) -> io::Result<()> {
     let columns = keyboard.columns().saturating_sub(1);
-    wrap(&row(text, Ink::Dim), columns, 2).iter().try_for_each(|row| keyboard.row(row))
+    wrap(&row(text, StyleRole::Dim), columns, 2).iter().try_for_each(|row| keyboard.row(row))
 }
 
 /// Asks on this terminal.
@@ -302,12 +285,12 @@ impl PromptIo for TtyPromptIo {
         self.started.elapsed()
     }
 
-    fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
-        write!(io::stderr(), "{}\r\n", paint(row, self.color))
+    fn row(&mut self, row: &TextRow) -> io::Result<()> {
+        write!(io::stderr(), "{}\r\n", paint::row(row, self.color))
     }
 
-    fn answer_row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
-        write!(io::stderr(), "\r\u{1b}[K{}", paint(row, self.color))
+    fn answer_row(&mut self, row: &TextRow) -> io::Result<()> {
+        write!(io::stderr(), "\r\u{1b}[K{}", paint::row(row, self.color))
     }
 
     fn columns(&self) -> usize {
@@ -379,13 +362,13 @@ mod tests {
             self.now
         }
 
-        fn row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
-            self.drawn.push_str(&format!("{}\n", paint(row, false)));
+        fn row(&mut self, row: &TextRow) -> io::Result<()> {
+            self.drawn.push_str(&format!("{}\n", paint::row(row, false)));
             Ok(())
         }
 
-        fn answer_row(&mut self, row: &[crate::render::TextSpan]) -> io::Result<()> {
-            self.drawn.push_str(&format!("{}\r", paint(row, false)));
+        fn answer_row(&mut self, row: &TextRow) -> io::Result<()> {
+            self.drawn.push_str(&format!("{}\r", paint::row(row, false)));
             Ok(())
         }
 
@@ -459,16 +442,16 @@ mod tests {
     #[test]
     fn a_prompt_cannot_look_like_ours_and_cannot_fill_the_screen() {
         let hostile = "\u{1b}[2J\u{1b}]0;x\u{7}Password:\nsysop asks:\r\u{202e}more";
-        let rows: String = prompt_rows(&question(QuestionKind::Secret, hostile), 60)
+        let rows: String = question_rows(&question(QuestionKind::Secret, hostile), 60)
             .iter()
-            .map(|row| format!("{}\n", paint(row, true)))
+            .map(|row| format!("{}\n", paint::row(row, true)))
             .collect();
-        assert_eq!(crate::render::tests::intruder(&rows), None, "{rows:?}");
-        let rows = prompt_rows(&question(QuestionKind::Secret, hostile), 60);
-        assert!(rows.iter().skip(1).all(|row| paint(row, false).starts_with("  ")), "{rows:?}");
+        assert_eq!(sysop_term::testing::painted_intruder(&rows), None, "{rows:?}");
+        let rows = question_rows(&question(QuestionKind::Secret, hostile), 60);
+        assert!(rows.iter().skip(1).all(|row| paint::row(row, false).starts_with("  ")), "{rows:?}");
         let long = format!("begin {} end", "x".repeat(100_000));
-        let rows = prompt_rows(&question(QuestionKind::Secret, &long), 60);
-        let text: String = rows.iter().map(|row| paint(row, false)).collect();
+        let rows = question_rows(&question(QuestionKind::Secret, &long), 60);
+        let text: String = rows.iter().map(|row| paint::row(row, false)).collect();
         assert!(rows.len() < 100 && text.contains("begin") && text.ends_with(" end"), "{} rows", rows.len());
         assert!(text.contains("characters are not shown"), "{text}");
     }

@@ -20,6 +20,7 @@ use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
 use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector};
+use sysop_term::StyleRole;
 use sysop_term::command::{COMMANDS, InputLine, parse};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -36,7 +37,7 @@ use super::view::ReplView;
 use super::{BY, CompletionNames, ExitBehavior, ReplContext, ReplLayout};
 use crate::Exit;
 use crate::render::terminal_width;
-use crate::render::{Ink, RenderOptions, safe, words};
+use crate::render::{RenderOptions, safe, words};
 use shell::AttachedShell;
 
 /// How often what moves is drawn.
@@ -202,7 +203,7 @@ impl Repl {
                     Some(said) => self.handle_input(said, &mut signals).await?,
                     None => {
                         let why = "sysop hit a bug while it read the terminal; the session is kept";
-                        self.view.say(why, Ink::Bad, &mut self.screen)?;
+                        self.view.say(why, StyleRole::Bad, &mut self.screen)?;
                         self.leaving = Some(Exit::Failed);
                     }
                 },
@@ -319,7 +320,7 @@ impl Repl {
 
     fn handle_session_closed(&mut self) -> io::Result<()> {
         let why = self.session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
-        self.view.say(&why, Ink::Bad, &mut self.screen)?;
+        self.view.say(&why, StyleRole::Bad, &mut self.screen)?;
         self.leaving = Some(Exit::Failed);
         Ok(())
     }
@@ -483,7 +484,7 @@ impl Repl {
             }
             UserInput::LeftTerminal => self.left_shell(withdrawn),
             UserInput::Failed(error) => anyhow::bail!("the terminal cannot be read: {error}"),
-            UserInput::Notice(text) => self.view.say(&text, Ink::Warn, &mut self.screen)?,
+            UserInput::Notice(text) => self.view.say(&text, StyleRole::Warn, &mut self.screen)?,
         }
         Ok(())
     }
@@ -504,7 +505,7 @@ impl Repl {
     fn send(&mut self, input: Input) -> io::Result<()> {
         if let Err(error) = self.session.send(input) {
             self.expected = None;
-            self.view.say(&error, Ink::Bad, &mut self.screen)?;
+            self.view.say(&error, StyleRole::Bad, &mut self.screen)?;
         }
         Ok(())
     }
@@ -541,7 +542,7 @@ impl Repl {
         self.turn_interrupted = true;
         self.send(Input::Cancel)?;
         self.transcript.stopping();
-        self.view.say("stopping; Ctrl+C again leaves", Ink::Warn, &mut self.screen)
+        self.view.say("stopping; Ctrl+C again leaves", StyleRole::Warn, &mut self.screen)
     }
 
     fn interrupted_at_prompt(&mut self) -> io::Result<()> {
@@ -550,12 +551,12 @@ impl Repl {
             return Ok(());
         }
         self.prompt_interrupted = true;
-        self.view.say("Ctrl+C again leaves; so do Ctrl+D and /exit", Ink::Dim, &mut self.screen)
+        self.view.say("Ctrl+C again leaves; so do Ctrl+D and /exit", StyleRole::Dim, &mut self.screen)
     }
 
     fn pause(&mut self) -> io::Result<()> {
         if !self.running() {
-            return self.view.say("nothing runs that could be paused", Ink::Dim, &mut self.screen);
+            return self.view.say("nothing runs that could be paused", StyleRole::Dim, &mut self.screen);
         }
         if self.pausing
             && self.session.terminal().is_some()
@@ -566,7 +567,7 @@ impl Repl {
         self.pausing = true;
         self.send(Input::Pause)?;
         let more = if self.session.terminal().is_some() { "; Ctrl+\\ again opens the terminal" } else { "" };
-        self.view.say(&format!("pausing after this step{more}"), Ink::Warn, &mut self.screen)
+        self.view.say(&format!("pausing after this step{more}"), StyleRole::Warn, &mut self.screen)
     }
 
     async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
@@ -607,13 +608,13 @@ impl Repl {
             InputLine::Pause => self.pause()?,
             InputLine::Stop => self.stop()?,
             InputLine::Retry => self.retry()?,
-            InputLine::Wrong(text) => self.view.say(&text, Ink::Warn, &mut self.screen)?,
+            InputLine::Wrong(text) => self.view.say(&text, StyleRole::Warn, &mut self.screen)?,
         }
         Ok(())
     }
 
     fn note(&mut self, text: &str) -> io::Result<()> {
-        self.view.say(text, Ink::Dim, &mut self.screen)
+        self.view.say(text, StyleRole::Dim, &mut self.screen)
     }
 
     fn direct(&mut self, tool: &str, arguments: serde_json::Value, origin: Origin) -> io::Result<()> {
@@ -624,11 +625,11 @@ impl Repl {
     fn routine(&mut self, name: &str, values: &[(String, String)]) -> io::Result<()> {
         let Some(routine) = self.routines.iter().find(|routine| routine.name == name) else {
             let text = format!("there is no routine {name}; /routines lists them");
-            return self.view.say(&text, Ink::Warn, &mut self.screen);
+            return self.view.say(&text, StyleRole::Warn, &mut self.screen);
         };
         match (routine.render)(values) {
             Ok(command) => self.direct("bash", json!({ "command": command }), Origin::Routine),
-            Err(error) => self.view.say(&error, Ink::Warn, &mut self.screen),
+            Err(error) => self.view.say(&error, StyleRole::Warn, &mut self.screen),
         }
     }
 
@@ -638,7 +639,7 @@ impl Repl {
             text.push_str(&format!("{:<26} {what}\n", format!("{name} {arguments}")));
         }
         text.push_str("anything else goes to the model; Alt+Enter, or \\ at the end, begins another line");
-        self.view.say(&text, Ink::Plain, &mut self.screen)
+        self.view.say(&text, StyleRole::Text, &mut self.screen)
     }
 
     fn list_routines(&mut self) -> io::Result<()> {
@@ -650,7 +651,7 @@ impl Repl {
             .iter()
             .map(|routine| format!("{:<20} {}", routine.name, routine.description))
             .collect();
-        self.view.say(&lines.join("\n"), Ink::Plain, &mut self.screen)
+        self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)
     }
 
     async fn list_sessions(&mut self) -> io::Result<()> {
@@ -662,10 +663,10 @@ impl Repl {
                     .take(SESSIONS_LISTED)
                     .map(|it| format!("{}  {}  {}", it.id, it.host, it.title.replace('\n', " ")))
                     .collect();
-                self.view.say(&lines.join("\n"), Ink::Plain, &mut self.screen)?;
+                self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
                 self.note("/resume ID opens one")
             }
-            Err(error) => self.view.say(&error, Ink::Bad, &mut self.screen),
+            Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
         }
     }
 
@@ -687,7 +688,7 @@ impl Repl {
                 self.view = view_of(self.context.form);
                 self.introduce()
             }
-            Err(error) => self.view.say(&error, Ink::Bad, &mut self.screen),
+            Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
         }
     }
 

@@ -5,82 +5,44 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use alacritty_terminal::event::VoidListener;
-use alacritty_terminal::grid::Dimensions;
-use alacritty_terminal::index::{Column, Line};
-use alacritty_terminal::term::cell::{Cell, Flags};
-use alacritty_terminal::term::{Config, Term, TermMode};
-use alacritty_terminal::vte::ansi::{Color, Processor};
 use sysop_driver::prompter::TerminalSize;
+use sysop_term::grid::{Grid, GridSize};
+use sysop_term::{TextRow, paint};
 
-use super::editor::sanitize_pasted_text;
-use crate::render::cells::{pad, truncate};
-use crate::render::{TextRow, paint};
+use crate::render::{pad, truncate};
 
-/// The most columns or rows that a screen is kept for.
-const CELLS_MAX: u16 = 1_000;
-
-/// What a program may switch on in the person's terminal, by its number in `CSI ? … h`.
-const MODES: [(TermMode, u16); 6] = [
-    (TermMode::APP_CURSOR, 1),
-    (TermMode::MOUSE_REPORT_CLICK, 1000),
-    (TermMode::MOUSE_DRAG, 1002),
-    (TermMode::MOUSE_MOTION, 1003),
-    (TermMode::SGR_MOUSE, 1006),
-    (TermMode::BRACKETED_PASTE, 2004),
-];
-
-/// The screen.
+/// The screen, and what of it is on the person's terminal.
 pub(super) struct TerminalMirror {
-    term: Term<VoidListener>,
-    parser: Processor,
+    grid: Grid,
     size: TerminalSize,
-    /// What was drawn last, row by row.
+    /// The lines that were drawn last.
     drawn: Vec<String>,
 }
 
-struct MirrorSize(TerminalSize);
-
-impl Dimensions for MirrorSize {
-    fn total_lines(&self) -> usize {
-        self.screen_lines()
-    }
-
-    fn screen_lines(&self) -> usize {
-        self.0.rows.clamp(1, CELLS_MAX).into()
-    }
-
-    fn columns(&self) -> usize {
-        // The emulator has no screen of one column.
-        self.0.columns.clamp(2, CELLS_MAX).into()
-    }
+fn grid(size: TerminalSize, picture: &[u8]) -> Grid {
+    Grid::new(GridSize { columns: size.columns, rows: size.rows }, picture)
 }
 
 impl TerminalMirror {
     /// An empty screen on which this is drawn.
     pub(super) fn new(size: TerminalSize, picture: &[u8]) -> Self {
-        let config = Config { scrolling_history: 0, ..Config::default() };
-        let term = Term::new(config, &MirrorSize(size), VoidListener);
-        let mut mirror = Self { term, parser: Processor::new(), size, drawn: Vec::new() };
-        mirror.feed(picture);
-        mirror
+        Self { grid: grid(size, picture), size, drawn: Vec::new() }
     }
 
     /// Takes in more output.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
-        self.parser.advance(&mut self.term, bytes);
+        self.grid.feed(bytes);
     }
 
     /// Begins again with an empty screen on which this is drawn.
     pub(super) fn redraw(&mut self, picture: &[u8]) {
-        let drawn = std::mem::take(&mut self.drawn);
-        *self = Self { drawn, ..Self::new(self.size, picture) };
+        self.grid = grid(self.size, picture);
     }
 
     /// Takes another size.
     pub(super) fn resize(&mut self, size: TerminalSize) {
         self.size = size;
-        self.term.resize(MirrorSize(size));
+        self.grid.resize(GridSize { columns: size.columns, rows: size.rows });
     }
 
     /// Takes note that nothing of it is on the person's terminal any more.
@@ -88,108 +50,41 @@ impl TerminalMirror {
         self.drawn.clear();
     }
 
-    /// What brings a terminal of so many columns and rows up to date; `status` is its last row.
-    pub(super) fn frame(&mut self, (columns, rows): (usize, usize), status: TextRow) -> String {
+    /// The bytes that bring a terminal of so many columns and rows up to date; `status` is its last row.
+    pub(super) fn frame(&mut self, (columns, rows): (usize, usize), status: &TextRow) -> String {
         let rows = rows.max(2);
-        let cursor = self.term.grid().cursor.point;
-        let cursor_line = usize::try_from(cursor.line.0).unwrap_or(0);
-        let lines = self.term.screen_lines();
-        // Of a screen that is taller than the terminal, the part with the cursor.
-        let first = (cursor_line + 2).saturating_sub(rows).min(lines.saturating_sub(1));
-        let mut frame: Vec<String> =
-            (first..lines.min(first + rows - 1)).map(|line| self.line(line, columns)).collect();
-        frame.resize(rows - 1, String::new());
-        let bar = pad(truncate(&status, columns.saturating_sub(1)), columns.saturating_sub(1));
-        frame.push(format!("\u{1b}[7m{}", paint(&bar, false)));
+        let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        let frame = self.grid.frame(cells(columns.max(1)), cells(rows - 1));
+        let mut lines = frame.lines;
+        let bar = pad(truncate(status, columns.saturating_sub(1)), columns.saturating_sub(1));
+        lines.push(format!("\u{1b}[7m{}", paint::row(&bar, false)));
         let mut out = String::from("\u{1b}[?25l");
-        for (number, row) in frame.iter().enumerate().filter(|(at, row)| self.drawn.get(*at) != Some(row)) {
-            let _ = write!(out, "\u{1b}[{};1H\u{1b}[0m{row}\u{1b}[0m\u{1b}[K", number + 1);
+        for (number, line) in lines.iter().enumerate().filter(|(at, line)| self.drawn.get(*at) != Some(line))
+        {
+            let _ = write!(out, "\u{1b}[{};1H\u{1b}[0m{line}\u{1b}[0m\u{1b}[K", number + 1);
         }
-        self.drawn = frame;
-        let column = cursor.column.0.min(columns.saturating_sub(1));
-        let _ = write!(out, "\u{1b}[{};{}H", (cursor_line - first).min(rows - 2) + 1, column + 1);
-        if self.term.mode().contains(TermMode::SHOW_CURSOR) {
-            out.push_str("\u{1b}[?25h");
+        self.drawn = lines;
+        if let Some((column, row)) = frame.cursor {
+            let _ = write!(out, "\u{1b}[{};{}H\u{1b}[?25h", row + 1, column + 1);
         }
         out
     }
 
-    /// The modes that the person's terminal must have, so that its keys, pastes and mouse are what the program wants.
+    /// The modes that the person's terminal must have, so that its keys, pastes and mouse are what the program wants: the
+    /// numbers in `CSI ? … h`.
     pub(super) fn modes(&self) -> Vec<u16> {
-        let mode = self.term.mode();
-        MODES.iter().filter(|(flag, _)| mode.contains(*flag)).map(|(_, number)| *number).collect()
+        let modes = self.grid.modes();
+        let number = |on: bool, number| on.then_some(number);
+        [
+            number(modes.application_cursor, 1),
+            modes.mouse.number(),
+            number(modes.sgr_mouse, 1006),
+            number(modes.marked_paste, 2004),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
-
-    /// A line as text and colors; blanks at its end are left out.
-    fn line(&self, line: usize, columns: usize) -> String {
-        let row = &self.term.grid()[Line(i32::try_from(line).unwrap_or(i32::MAX))];
-        let (mut out, mut style) = (String::new(), String::new());
-        let mut end = 0;
-        for column in 0..self.term.columns().min(columns) {
-            let cell = &row[Column(column)];
-            let spacer = Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER;
-            let cut = cell.flags.contains(Flags::WIDE_CHAR) && column + 1 >= columns;
-            if cell.flags.intersects(spacer) || cut {
-                continue;
-            }
-            let wanted = style_of(cell);
-            if wanted != style {
-                let _ = write!(out, "\u{1b}[0{wanted}m");
-                style = wanted;
-            }
-            let before = out.len();
-            push_text(&mut out, cell);
-            if out[before..] != *" " || !style.is_empty() {
-                end = out.len();
-            }
-        }
-        out.truncate(end);
-        out
-    }
-}
-
-fn push_text(out: &mut String, cell: &Cell) {
-    if cell.flags.contains(Flags::HIDDEN) || cell.c == '\t' {
-        return out.push(' ');
-    }
-    let mut text = String::from(cell.c);
-    text.extend(cell.zerowidth().into_iter().flatten());
-    let text = sanitize_pasted_text(&text);
-    out.push_str(if text.is_empty() { " " } else { &text });
-}
-
-/// The parameters of a cell's SGR sequence after the 0 that begins it.
-fn style_of(cell: &Cell) -> String {
-    let mut out = String::new();
-    for (flag, parameter) in [
-        (Flags::BOLD, 1),
-        (Flags::DIM, 2),
-        (Flags::ITALIC, 3),
-        (Flags::ALL_UNDERLINES, 4),
-        (Flags::INVERSE, 7),
-        (Flags::STRIKEOUT, 9),
-    ] {
-        if cell.flags.intersects(flag) {
-            let _ = write!(out, ";{parameter}");
-        }
-    }
-    push_color(&mut out, cell.fg, 30);
-    push_color(&mut out, cell.bg, 40);
-    out
-}
-
-/// `base` is 30 for the text's color and 40 for the ground's.
-fn push_color(out: &mut String, color: Color, base: u16) {
-    let _ = match color {
-        Color::Named(name) => match name as u16 {
-            index @ 0..8 => write!(out, ";{}", base + index),
-            index @ 8..16 => write!(out, ";{}", base + 60 + index - 8),
-            // The terminal's own colors, and dim ones that `DIM` makes.
-            _ => Ok(()),
-        },
-        Color::Indexed(index) => write!(out, ";{};5;{index}", base + 8),
-        Color::Spec(rgb) => write!(out, ";{};2;{};{};{}", base + 8, rgb.r, rgb.g, rgb.b),
-    };
 }
 
 /// The person's terminal while the session's is on it. Gives it back when it is dropped, whatever the reason.
@@ -237,13 +132,15 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::render::{Ink, row};
+    use sysop_term::StyleRole;
+
+    use crate::render::row;
 
     const SIZE: TerminalSize = TerminalSize { columns: 20, rows: 4 };
 
     fn frame(mirror: &mut TerminalMirror, size: (usize, usize)) -> String {
         mirror
-            .frame(size, row("web1 · Ctrl+] leaves", Ink::Plain))
+            .frame(size, &row("web1 · Ctrl+] leaves", StyleRole::Text))
             .replace('\u{1b}', "^")
             .replace("^[?25", "\n^[?25")
     }
@@ -253,7 +150,7 @@ mod tests {
         let mut mirror = TerminalMirror::new(SIZE, b"one \x1b[1;31mred\x1b[0m\r\ntwo");
         expect![[r#"
 
-            ^[?25l^[1;1H^[0mone ^[0;1;31mred^[0m^[K^[2;1H^[0mtwo^[0m^[K^[3;1H^[0m^[0m^[K^[4;1H^[0m^[0m^[K^[5;1H^[0m^[7mweb1 · Ctrl+] leaves  ^[0m^[K^[2;4H
+            ^[?25l^[1;1H^[0mone ^[1;31mred^[0m^[0m^[K^[2;1H^[0mtwo^[0m^[K^[3;1H^[0m^[0m^[K^[4;1H^[0m^[0m^[K^[5;1H^[0m^[7mweb1 · Ctrl+] leaves  ^[0m^[K^[2;4H
             ^[?25h"#]]
         .assert_eq(&frame(&mut mirror, (23, 5)));
         mirror.feed(b"!");
@@ -272,7 +169,7 @@ mod tests {
         let mut mirror = TerminalMirror::new(SIZE, hostile);
         // A mouse and pastes are for the program that asked for them, and end with it.
         assert_eq!(mirror.modes(), [1000, 2004]);
-        let drawn = mirror.frame((23, 5), TextRow::new());
+        let drawn = mirror.frame((23, 5), &TextRow::default());
         assert!(drawn.contains("ab"), "{drawn:?}");
         for bad in ["owned", "aGk", "?1000", "?2004", "\u{1b}P", "\u{202e}", "hidden", "\u{7}"] {
             assert!(!drawn.contains(bad), "{bad:?}: {drawn:?}");

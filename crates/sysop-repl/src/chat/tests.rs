@@ -12,14 +12,15 @@ use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::message::ModelRef;
 use sysop_driver::frontend::{NamedItem, Routine, SessionSelector};
 use sysop_driver::port::SessionSummary;
+use sysop_term::testing::painted_intruder as intruder;
+use sysop_term::{StyleRole, TextRow, paint};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::approval::{self, ApprovalIo, ApprovalOutcome, ApprovalPrompt, GUARD};
 use super::fake_session::FakeSession;
 use super::*;
 use crate::exec;
-use crate::render::tests::intruder;
-use crate::render::{Ink, TextRow, TextSpan, paint, row};
+use crate::render::row;
 
 mod end_to_end;
 mod prompter;
@@ -837,8 +838,8 @@ impl ApprovalIo for Scripted {
         self.now
     }
 
-    fn row(&mut self, row: &[TextSpan]) -> std::io::Result<()> {
-        self.drawn.push(format!("{} {}", self.now.as_millis(), paint(row, false)));
+    fn row(&mut self, row: &TextRow) -> std::io::Result<()> {
+        self.drawn.push(format!("{} {}", self.now.as_millis(), paint::row(row, false)));
         Ok(())
     }
 
@@ -853,7 +854,7 @@ impl ApprovalIo for Scripted {
 }
 
 fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, Vec<String>, Duration) {
-    let rows: Vec<TextRow> = vec![row("$ rm x", Ink::Code)];
+    let rows: Vec<TextRow> = vec![row("$ rm x", StyleRole::Code)];
     let question =
         ApprovalPrompt { rows, command: Some("rm \u{1b}x".into()), covers: "any plain `rm …`".into() };
     let mut console = Scripted { now: Duration::ZERO, keys: keys.to_vec(), drawn: Vec::new(), edits };

@@ -4,10 +4,10 @@ use std::io;
 
 use sysop_core::event::Update;
 use sysop_core::transcript::{Plan, Transcript};
+use sysop_term::StyleRole;
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
-use crate::render::Ink;
 
 /// Draws a session onto a screen.
 pub(crate) trait ReplView: Send {
@@ -25,7 +25,7 @@ pub(crate) trait ReplView: Send {
     /// Makes the question about a plan.
     fn question(&mut self, plan: &Plan, transcript: &Transcript, screen: &InlineScreen) -> ApprovalPrompt;
     /// Says something of the face's own.
-    fn say(&mut self, text: &str, ink: Ink, screen: &mut InlineScreen) -> io::Result<()>;
+    fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()>;
     /// Draws what the session is.
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
     /// Draws the last turn of a session that was opened again.

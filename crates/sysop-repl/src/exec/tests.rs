@@ -4,12 +4,12 @@ use std::sync::Mutex;
 
 use expect_test::{Expect, expect};
 use sysop_core::question::QuestionKind;
+use sysop_term::testing::{HOSTILE, painted_intruder as intruder};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::*;
 use crate::chat::fake_session::FakeSession;
 use crate::chat::program_prompt::PromptOutcome;
-use crate::render::tests::{HOSTILE, intruder};
 
 /// The longest that anything in these tests may take.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -450,7 +450,7 @@ async fn on_a_terminal_the_text_streams_and_nothing_foreign_gets_through() {
     let mut rig = prompt("again");
     rig.context.terminal = Some(RenderOptions { width: 60, color: false });
     assert_eq!(exit(rig.context).await, Exit::Done);
-    assert_eq!(rig.out.text().replace("\r\u{1b}[K", "|"), "One |One th|One th\nAnother thing.\n");
+    assert_eq!(rig.out.text().replace("\r\u{1b}[K", "|"), "One|One th|One th\nAnother thing.\n");
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Boxes with a title. They can be drawn a row at a time, so that what streams has a frame too.
 
-use super::cells::{pad, truncate, width};
-use super::{BOX_COLUMNS_MIN, Ink, PANEL_COLUMNS_MAX, RenderOptions, TextRow, TextSpan, row};
+use sysop_term::cells::width;
+use sysop_term::{StyleRole, TextRow};
+
+use super::{BOX_COLUMNS_MIN, PANEL_COLUMNS_MAX, RenderOptions, pad, row, span, truncate};
 
 /// A box of one width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +27,13 @@ impl Panel {
 
     /// The first row.
     pub(crate) fn top(&self, title: &str) -> TextRow {
-        let title = truncate(&row(title, Ink::Title), self.columns.saturating_sub(6));
-        let taken: usize = title.iter().map(|span| width(span.text())).sum();
+        let title = truncate(&row(title, StyleRole::Title), self.columns.saturating_sub(6));
+        let taken = title.width();
         let (left, right) = if self.sides { ("╭─ ", "╮") } else { ("── ", "") };
         let rest = self.columns.saturating_sub(taken + 4 + width(right));
-        let mut top = row(left, Ink::Dim);
-        top.extend(title);
-        top.push(TextSpan::new(&format!(" {}{right}", "─".repeat(rest)), Ink::Dim));
+        let mut top = row(left, StyleRole::Dim);
+        top.append(title);
+        top.push(span(&format!(" {}{right}", "─".repeat(rest)), StyleRole::Dim));
         top
     }
 
@@ -40,15 +42,15 @@ impl Panel {
         if !self.sides {
             return text;
         }
-        let mut framed = row("│ ", Ink::Dim);
-        framed.extend(pad(text, self.inner()));
-        framed.push(TextSpan::new(" │", Ink::Dim));
+        let mut framed = row("│ ", StyleRole::Dim);
+        framed.append(pad(text, self.inner()));
+        framed.push(span(" │", StyleRole::Dim));
         framed
     }
 
     /// The last row; none where there are no sides.
     pub(crate) fn bottom(&self) -> Option<TextRow> {
-        self.sides.then(|| row(&format!("╰{}╯", "─".repeat(self.columns - 2)), Ink::Dim))
+        self.sides.then(|| row(&format!("╰{}╯", "─".repeat(self.columns - 2)), StyleRole::Dim))
     }
 
     /// The whole box around rows that fit.

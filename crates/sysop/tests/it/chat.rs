@@ -328,7 +328,7 @@ fn output_keeps_its_colors_in_the_panels_and_nothing_else() {
     let play = "\\033]0;owned\\007\\033[?1049h\\033[2J\\033[7;3H\\033[4A\\033[8m";
     let live = format!(
         "printf 'x \\033[31mscarlet\\033[0m {play}end\\033[0m\\n'; until [ -e go-on ]; do sleep 0.02; done; \
-         printf '\\033[1;32mleaf\\033[0m after\\n'"
+         printf '\\033[1;35mleaf\\033[0m after\\n'"
     );
     let shared = "printf 'x \\033[31mcrimson\\033[0m \\033]0;owned\\007end\\n'";
     let mock = Mock::start(&[(
@@ -342,14 +342,15 @@ fn output_keeps_its_colors_in_the_panels_and_nothing_else() {
     let world = World::with_openai(&mock.url()).variable("SHELL", "/bin/bash");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["chat", "--approve=auto", "go"]);
-        let (red, green) = (Some(Color::Named(NamedColor::Red)), Some(Color::Named(NamedColor::Green)));
+        // Magenta, because the plan above has its strings in green.
+        let (red, magenta) = (Some(Color::Named(NamedColor::Red)), Some(Color::Named(NamedColor::Magenta)));
         // While it runs, in the panel that is still open.
         viewer.sees("│ x scarlet end").await;
         assert_eq!(viewer.color_of("scarlet end"), red, "{}", viewer.screen());
         std::fs::write(world.work().join("go-on"), "").unwrap();
         let screen = viewer.sees("Done.").await;
         assert_eq!(screen.matches("COMMAND OUTPUT").count(), 2, "nothing was wiped away:\n{screen}");
-        for (word, color) in [("scarlet end", red), ("crimson end", red), ("leaf after", green)] {
+        for (word, color) in [("scarlet end", red), ("crimson end", red), ("leaf after", magenta)] {
             assert_eq!(viewer.color_of(word), color, "{word} of\n{screen}");
             let around = viewer.color_of(word.split_once(' ').unwrap().1);
             assert_ne!(around, color, "what follows {word} is plain");

@@ -6,6 +6,7 @@ use sysop_core::event::{Delta, Update};
 use sysop_core::question::{Question, QuestionId};
 use sysop_core::transcript::SessionPhase;
 use sysop_driver::prompter;
+use sysop_term::StyleRole;
 
 use super::{ActiveRead, Repl};
 use crate::chat::inline_screen::TerminalOwner;
@@ -13,7 +14,7 @@ use crate::chat::input_reader::ReadRequest;
 use crate::chat::plain_view::lines;
 use crate::chat::program_prompt::{ProgramPrompt, PromptOutcome};
 use crate::chat::{BY, ReplLayout};
-use crate::render::{Ink, words};
+use crate::render::words;
 
 impl Repl {
     /// The oldest question that nobody has answered; none of a turn that is being stopped.
@@ -55,7 +56,7 @@ impl Repl {
                 if self.session.answer(id, prompter::PromptReply::Given { by: BY.to_owned(), text }) {
                     return Ok(());
                 }
-                self.view.say("nobody waits for that answer any more", Ink::Warn, &mut self.screen)
+                self.view.say("nobody waits for that answer any more", StyleRole::Warn, &mut self.screen)
             }
             PromptOutcome::NoSecret => {
                 self.session.answer(id, prompter::PromptReply::NoSecret);
@@ -119,7 +120,7 @@ impl Repl {
         }
         let known: Vec<String> =
             hosts.iter().map(|host| format!("{:<20} {}", host.name, host.description)).collect();
-        self.view.say(&known.join("\n"), Ink::Plain, &mut self.screen)?;
+        self.view.say(&known.join("\n"), StyleRole::Text, &mut self.screen)?;
         self.note("/host DEST begins a session there")
     }
 }

@@ -10,13 +10,14 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
+use sysop_term::StyleRole;
 
 use super::{ActiveRead, Repl, ReplSignals};
 use crate::chat::inline_screen::TerminalOwner;
 use crate::chat::input_reader::ReadRequest;
 use crate::chat::terminal_mirror::{AlternateScreen, TerminalMirror};
 use crate::chat::{BY, ReplLayout};
-use crate::render::{Ink, row, terminal_size, terminal_width, words};
+use crate::render::{row, terminal_size, terminal_width, words};
 
 /// How many pieces of output that are there already are drawn together.
 const PIECES_AT_ONCE: usize = 256;
@@ -121,7 +122,7 @@ impl Repl {
             }
             ShellEvent::Opened(Err(why)) => {
                 self.shell = None;
-                return self.view.say(&why, Ink::Bad, &mut self.screen);
+                return self.view.say(&why, StyleRole::Bad, &mut self.screen);
             }
             ShellEvent::Output(output) => output,
         };
@@ -182,7 +183,7 @@ impl Repl {
         if let Some(holder) = self.transcript.holder().filter(|holder| *holder != BY) {
             status.push_str(&format!(" · {holder} types here too"));
         }
-        let frame = mirror.frame(terminal_size(), row(&status, Ink::Plain));
+        let frame = mirror.frame(terminal_size(), &row(&status, StyleRole::Text));
         alternate_screen.draw(&frame, mirror.modes())
     }
 
@@ -200,7 +201,7 @@ impl Repl {
         while signals.interrupt.recv().now_or_never().is_some() {}
         while signals.quit.recv().now_or_never().is_some() {}
         if let Err(error) = ended {
-            self.view.say(&format!("the shell did not start: {error}"), Ink::Bad, &mut self.screen)?;
+            self.view.say(&format!("the shell did not start: {error}"), StyleRole::Bad, &mut self.screen)?;
         }
         Ok(())
     }
