@@ -10,8 +10,16 @@ const LONG_RUNS: usize = 20;
 /// Time for each `arbtest` property in such a run, in milliseconds.
 const LONG_BUDGET_MS: &str = "10000";
 /// Crates whose random tests gain from more runs: those that decide, and those that parse what models and programs write.
-const LONG_CRATES: [&str; 6] =
-    ["sysop-shell", "sysop-core", "sysop-driver", "sysop-provider", "sysop-wire", "sysop-tui"];
+const LONG_CRATES: [&str; 8] = [
+    "sysop-shell",
+    "sysop-core",
+    "sysop-driver",
+    "sysop-provider",
+    "sysop-wire",
+    "sysop-term",
+    "sysop-tui",
+    "sysop-repl",
+];
 
 /// Runs format check, lints, the generated TypeScript, all tests, and the page's tests in a browser. With `--all`, adds
 /// what takes longer than 20 minutes in all. Other arguments go to the test binaries.

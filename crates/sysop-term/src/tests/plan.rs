@@ -36,6 +36,8 @@ fn plan(call: ToolCall, command: &str) -> Plan {
         edited_from: None,
         reason: String::new(),
         risk: Risk::default(),
+        preview: Vec::new(),
+        guarded: None,
         covers: None,
         state: PlanState::Waiting,
     }
