@@ -5,6 +5,8 @@ use std::process::Command;
 
 const FILE_LINES_MAX: usize = 800;
 const ARCHITECTURE_LINES_MAX: usize = 200;
+/// Rows of "to change X, start at Y".
+const CODEMAP_ROWS_MIN: usize = 30;
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
@@ -92,6 +94,21 @@ fn the_glossary_names_files_that_exist() {
     for file in files {
         assert!(root().join(file).is_file(), "docs/glossary.md names {file}, which does not exist");
     }
+}
+
+#[test]
+fn the_architecture_leads_to_files_that_exist() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    let names = text.split('`').skip(1).step_by(2);
+    let paths: Vec<_> = names
+        .filter(|name| ["crates/", "web/", "xtask/", "docs/"].iter().any(|top| name.starts_with(top)))
+        .collect();
+    for path in &paths {
+        assert!(root().join(path).exists(), "ARCHITECTURE.md names {path}, which does not exist");
+    }
+    let rows = text.lines().skip_while(|line| !line.starts_with("| to change")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|')).count();
+    assert!(rows >= CODEMAP_ROWS_MIN, "the codemap has {rows} rows");
 }
 
 #[test]
