@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use self::state::{Phase, State, Work};
+use self::state::{CurrentCall, Phase, State};
 use crate::compaction::Compaction;
 use crate::event::{
     CancelFollowUp, ConfigChange, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason,
@@ -133,9 +133,9 @@ impl Session {
             Phase::Idle => Activity::Idle,
             Phase::BetweenSteps => Activity::Paused,
             Phase::Thinking { .. } => Activity::Thinking,
-            Phase::Acting { work: Work::AwaitingApproval { .. }, .. } => Activity::AwaitingApproval,
-            Phase::Acting { work: Work::Running { .. }, .. } => Activity::Running,
-            Phase::Acting { work: Work::Idle, .. } => Activity::Paused,
+            Phase::Acting { work: CurrentCall::AwaitingApproval { .. }, .. } => Activity::AwaitingApproval,
+            Phase::Acting { work: CurrentCall::Running { .. }, .. } => Activity::Running,
+            Phase::Acting { work: CurrentCall::Idle, .. } => Activity::Paused,
         }
     }
 
@@ -402,7 +402,7 @@ impl Session {
 
     /// The call that a person is asked about, if it would run elsewhere or otherwise with these tools.
     fn relocated_approval(&self, client_tools: &ClientTools) -> Option<CallId> {
-        let Phase::Acting { work: Work::AwaitingApproval { call, .. }, .. } = &self.state.phase else {
+        let Phase::Acting { work: CurrentCall::AwaitingApproval { call, .. }, .. } = &self.state.phase else {
             return None;
         };
         let (before, after) = (self.state.client_tools.named(&call.name), client_tools.named(&call.name));
@@ -535,7 +535,7 @@ impl Session {
         };
         match &self.state.phase {
             Phase::Idle => {}
-            Phase::Acting { work: Work::Running { call, .. }, .. } => {
+            Phase::Acting { work: CurrentCall::Running { call, .. }, .. } => {
                 let (call, before) = (call.id.clone(), self.state.cancel_requested);
                 if before != Some(then) || !self.state.queue.is_empty() {
                     self.emit(out, Event::CancelAsked { then }); // the newest wish counts

@@ -278,9 +278,9 @@ impl Serialize for StyleRuns {
 
 impl<'de> Deserialize<'de> for StyleRuns {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
+        struct StyleRunsVisitor;
 
-        impl<'de> Visitor<'de> for Read {
+        impl<'de> Visitor<'de> for StyleRunsVisitor {
             type Value = StyleRuns;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -296,6 +296,6 @@ impl<'de> Deserialize<'de> for StyleRuns {
             }
         }
 
-        deserializer.deserialize_seq(Read)
+        deserializer.deserialize_seq(StyleRunsVisitor)
     }
 }

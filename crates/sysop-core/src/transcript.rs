@@ -28,7 +28,7 @@ mod tests;
 
 pub use backfill::{Backfill, TEXTS_BYTES_MAX};
 pub use item::{
-    ApprovalScope, Decider, Item, ItemBody, ItemId, Notice, Plan, PlanState, Retention, Severity,
+    ApprovalScope, Decider, Item, ItemBody, ItemId, Notice, Proposal, ProposalState, Retention, Severity,
     StreamedText, TextState, ToolOutput, TurnEnd,
 };
 pub use notice::event_notice;
@@ -156,9 +156,9 @@ impl Transcript {
     }
 
     /// The call's plan.
-    pub fn plan(&self, call: &CallId) -> Option<&Plan> {
-        match &self.item(&ItemId::Plan(call.clone()))?.body {
-            ItemBody::Plan(plan) => Some(&**plan),
+    pub fn plan(&self, call: &CallId) -> Option<&Proposal> {
+        match &self.item(&ItemId::Proposal(call.clone()))?.body {
+            ItemBody::Proposal(plan) => Some(&**plan),
             ItemBody::Prompt(_)
             | ItemBody::Reasoning(_)
             | ItemBody::Answer(_)
@@ -169,7 +169,7 @@ impl Transcript {
     }
 
     /// The plan that a person is asked about now.
-    pub fn waiting(&self) -> Option<&Plan> {
+    pub fn waiting(&self) -> Option<&Proposal> {
         match &self.phase {
             SessionPhase::AwaitingApproval { call } => self.plan(call),
             SessionPhase::Idle
@@ -291,7 +291,7 @@ impl Transcript {
         let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded } = event else {
             return;
         };
-        let plan = Plan {
+        let plan = Proposal {
             call: call.clone(),
             origin: Origin::Model,
             command: command.clone(),
@@ -301,9 +301,9 @@ impl Transcript {
             covers: Some(covers.clone()),
             preview: preview.clone(),
             guarded: *guarded,
-            state: PlanState::Waiting,
+            state: ProposalState::Waiting,
         };
-        self.put(ItemId::Plan(call.id.clone()), ItemBody::Plan(Box::new(plan)));
+        self.put(ItemId::Proposal(call.id.clone()), ItemBody::Proposal(Box::new(plan)));
         self.phase = SessionPhase::AwaitingApproval { call: call.id.clone() };
     }
 
@@ -314,7 +314,7 @@ impl Transcript {
             ItemBody::Prompt(_)
             | ItemBody::Reasoning(_)
             | ItemBody::Answer(_)
-            | ItemBody::Plan(_)
+            | ItemBody::Proposal(_)
             | ItemBody::Notice(_)
             | ItemBody::End(_) => None,
         })?;
@@ -382,12 +382,12 @@ impl Transcript {
         let by = Decider::Person(by.to_owned());
         let (state, edited) = match decision {
             Decision::Allow { command } => {
-                (PlanState::Allowed { by, scope: ApprovalScope::Once }, command.clone())
+                (ProposalState::Allowed { by, scope: ApprovalScope::Once }, command.clone())
             }
             Decision::AllowSession { command } => {
-                (PlanState::Allowed { by, scope: ApprovalScope::Session }, command.clone())
+                (ProposalState::Allowed { by, scope: ApprovalScope::Session }, command.clone())
             }
-            Decision::Reject { reason } => (PlanState::Rejected { by, reason: reason.clone() }, None),
+            Decision::Reject { reason } => (ProposalState::Rejected { by, reason: reason.clone() }, None),
         };
         self.change_plan(call, |plan| {
             plan.state = state;
@@ -409,9 +409,9 @@ impl Transcript {
             plan.origin = origin;
         });
         if !asked {
-            let state = PlanState::Allowed { by: Decider::Policy, scope: ApprovalScope::Once };
+            let state = ProposalState::Allowed { by: Decider::Policy, scope: ApprovalScope::Once };
             let plan = self.plan_of(call, origin, state);
-            self.put(ItemId::Plan(call.id.clone()), ItemBody::Plan(Box::new(plan)));
+            self.put(ItemId::Proposal(call.id.clone()), ItemBody::Proposal(Box::new(plan)));
         }
         let output = ToolOutput {
             call: call.id.clone(),
@@ -437,16 +437,16 @@ impl Transcript {
             return;
         }
         self.change_plan(id, |plan| {
-            if plan.state == PlanState::Waiting {
-                plan.state = PlanState::Rejected { by: Decider::Policy, reason: String::new() };
+            if plan.state == ProposalState::Waiting {
+                plan.state = ProposalState::Rejected { by: Decider::Policy, reason: String::new() };
             }
         });
         if let Some(call) = &call
             && self.plan(id).is_none()
         {
-            let state = PlanState::Rejected { by: Decider::Policy, reason: String::new() };
+            let state = ProposalState::Rejected { by: Decider::Policy, reason: String::new() };
             let plan = self.plan_of(call, Origin::Model, state);
-            self.put(ItemId::Plan(id.clone()), ItemBody::Plan(Box::new(plan)));
+            self.put(ItemId::Proposal(id.clone()), ItemBody::Proposal(Box::new(plan)));
         }
         let tool = match self.plan(id) {
             Some(plan) => plan.call.name.clone(),
@@ -582,11 +582,11 @@ impl Transcript {
         }
     }
 
-    fn change_plan(&mut self, call: &CallId, change: impl FnOnce(&mut Plan)) -> bool {
-        let id = ItemId::Plan(call.clone());
+    fn change_plan(&mut self, call: &CallId, change: impl FnOnce(&mut Proposal)) -> bool {
+        let id = ItemId::Proposal(call.clone());
         let seq = self.seq;
         let Some(item) = self.find(&id) else { return false };
-        let ItemBody::Plan(plan) = &mut item.body else { return false };
+        let ItemBody::Proposal(plan) = &mut item.body else { return false };
         change(plan);
         item.revision += 1;
         item.seq = seq;
@@ -598,10 +598,10 @@ impl Transcript {
     }
 
     /// A call that nobody was asked about.
-    fn plan_of(&self, call: &ToolCall, origin: Origin, state: PlanState) -> Plan {
+    fn plan_of(&self, call: &ToolCall, origin: Origin, state: ProposalState) -> Proposal {
         let is_command = self.facts.as_ref().is_some_and(|facts| facts.commands(&call.name));
         let command = call.text_argument("command").filter(|_| is_command);
-        Plan {
+        Proposal {
             call: call.clone(),
             origin,
             command: command.map_or_else(|| call_summary(call), str::to_owned),

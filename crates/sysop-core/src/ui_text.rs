@@ -9,7 +9,8 @@ use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{Grant, RiskClass};
 use crate::text::neutralize;
 use crate::transcript::{
-    ApprovalScope, Decider, Plan, PlanState, SessionPhase, TurnEnd, call_summary, terminal_input_sentence,
+    ApprovalScope, Decider, Proposal, ProposalState, SessionPhase, TurnEnd, call_summary,
+    terminal_input_sentence,
 };
 
 /// The longest prompt of a program in a line about its answer, in characters.
@@ -248,19 +249,19 @@ pub fn covers(grant: &Grant) -> String {
 }
 
 /// What a person decided; by whom, unless that was this face, which answers as `own`.
-pub fn decision_summary(plan: &Plan, own: &str) -> Option<String> {
+pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
     let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
     match &plan.state {
-        PlanState::Waiting => None,
-        PlanState::Allowed { by: Decider::Policy, .. } => None,
-        PlanState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Once } => {
+        ProposalState::Waiting => None,
+        ProposalState::Allowed { by: Decider::Policy, .. } => None,
+        ProposalState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Once } => {
             Some(format!("allowed{}{edited}", name(by)))
         }
-        PlanState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Session } => {
+        ProposalState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Session } => {
             Some(format!("allowed for this session{}{edited}", name(by)))
         }
-        PlanState::Rejected { by, reason } => {
+        ProposalState::Rejected { by, reason } => {
             let by = match by {
                 Decider::Policy => "the policy",
                 Decider::Person(by) => by,

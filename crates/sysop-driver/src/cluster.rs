@@ -4,9 +4,9 @@
 //! effect may happen twice. Design: a node owns a session by a lease with a fencing token that the store compares in the same
 //! statement as the append, so an owner that stalled can no longer write. Nothing depends on the clocks of nodes. Inputs that
 //! users give elsewhere are enqueued in the store and drained by the owner (`queue.rs`); other nodes read the log when an
-//! event tells them to (`follow.rs`); a front end holds a `ClusterHandle` that moves with the session
-//! (`session.rs`). Rejected: sticky routing (a dead node would lose its sessions) and consensus among nodes (the database
-//! already is the one place that decides). See `docs/adr/0011`.
+//! event tells them to (`follow.rs`); a front end holds a `ClusterHandle` that moves with the session and takes it over when
+//! its node is gone (`session.rs`). Rejected: sticky routing, because a dead node would lose its sessions, and consensus among
+//! nodes, because the database already is the one place that decides. See `docs/adr/0011`.
 //!
 //! Invariants: events of the cluster are hints, so losing one loses nothing. Who may have lost a lease does nothing more.
 //! A session at work knows of all this only through `SessionLease`, in `lease.rs` of the crate.

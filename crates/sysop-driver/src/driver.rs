@@ -1,8 +1,6 @@
-//! Opens, finds, forks and evicts sessions.
+//! Creates, opens, finds and forks sessions.
 //!
-//! The driver holds a map of the sessions that are live in this process. A session that nobody uses stays there for a while,
-//! because the next request for it is likely, and then goes: its log is all of it. At most [`IDLE_SESSIONS_MAX`] idle
-//! sessions that came out of their logs are in memory, whatever clients ask for.
+//! The driver holds a map of the sessions that are live in this process; `eviction.rs` keeps it small.
 //!
 //! With a cluster, a session may be on another node. All that follows from it lives in `cluster/`; the driver asks its
 //! `Membership` where a session is and gives front ends a handle that follows it. Two drivers in one process, or one per host,
@@ -10,7 +8,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
 
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
@@ -32,10 +29,6 @@ use crate::prompter::{PromptReply, Terminal};
 use crate::replay::replay;
 use crate::{DriverError, LOAD_EVENTS_MAX, Ports, Runtime};
 
-/// Idle sessions that came out of their logs and stay in memory.
-pub const IDLE_SESSIONS_MAX: usize = 64;
-/// Eviction candidates checked per insertion; those still in use are skipped.
-const EVICTION_CHECKS_MAX: usize = 8;
 /// Shown where one of our own tasks panicked.
 pub(crate) const BUG: &str =
     "sysop hit a bug while it opened this session; what was logged is kept, open it again";
@@ -48,10 +41,10 @@ pub struct Driver {
 
 pub(crate) struct DriverInner {
     pub(crate) ports: Ports,
-    membership: Option<Membership>,
-    sessions: Mutex<HashMap<SessionId, Handle>>,
+    pub(crate) membership: Option<Membership>,
+    pub(crate) sessions: Mutex<HashMap<SessionId, Handle>>,
     /// Those that came out of their logs, the first to evict first.
-    from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
+    pub(crate) from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
     /// Inputs that each session gets when it comes to this process.
     initial_inputs: OnceLock<Vec<Input>>,
     /// Tasks of sessions at work.
@@ -210,23 +203,6 @@ impl Driver {
         }
     }
 
-    /// Evicts sessions that nobody uses and that were idle for so long; they are opened from their logs when they are next
-    /// needed. In a cluster they are released at once, because they belong where somebody uses them.
-    pub fn evict_idle(&self, idle: Duration) {
-        let now = self.inner.ports.clock.now();
-        let idle = if self.inner.membership.is_some() { Duration::ZERO } else { idle };
-        let evicted: Vec<_> = {
-            let mut sessions = lock(&self.inner.sessions);
-            let is_idle = |_: &SessionId, handle: &mut Handle| {
-                Arc::strong_count(&handle.live) == 1 && handle.is_idle(now, idle)
-            };
-            sessions.extract_if(is_idle).collect()
-        };
-        for (_, handle) in evicted {
-            self.inner.release(&handle); // its host may have something to end, and needs no lock for it
-        }
-    }
-
     /// Ends a session for good, whatever it does: nothing more is published or logged.
     pub fn end(&self, id: &SessionId, why: &str) {
         let handle = lock(&self.inner.sessions).remove(id);
@@ -339,64 +315,6 @@ impl DriverInner {
         }
     }
 
-    /// Evicts the oldest idle sessions that came out of their logs, if there are too many with the newest.
-    fn enforce_idle_limit(&self, newest: &Arc<LiveSession>) {
-        let now = self.ports.clock.now();
-        let mut evicted = Vec::new();
-        let mut from_logs = lock(&self.from_logs);
-        from_logs.push_back(Arc::downgrade(newest));
-        for _ in 0..EVICTION_CHECKS_MAX {
-            if from_logs.len() <= IDLE_SESSIONS_MAX {
-                break;
-            }
-            let Some(live) = from_logs.pop_front().and_then(|oldest| oldest.upgrade()) else { continue };
-            let mut sessions = lock(&self.sessions);
-            let known = sessions.get(live.id()).filter(|handle| Arc::ptr_eq(&handle.live, &live));
-            // Two references: the map's and this one.
-            match known {
-                Some(handle) if Arc::strong_count(&live) == 2 && handle.is_idle(now, Duration::ZERO) => {
-                    evicted.extend(sessions.remove(live.id()));
-                }
-                Some(_) => from_logs.push_back(Arc::downgrade(&live)),
-                None => {}
-            }
-        }
-        drop(from_logs);
-        for handle in evicted {
-            self.release(&handle);
-        }
-    }
-
-    /// Evicts a session that nobody here uses, if it is idle. Returns true if it is gone.
-    pub(crate) fn evict_if_idle(&self, id: &SessionId) -> bool {
-        let now = self.ports.clock.now();
-        let evicted = {
-            let mut sessions = lock(&self.sessions);
-            match sessions.get(id) {
-                None => return true,
-                Some(handle)
-                    if Arc::strong_count(&handle.live) > 1 || !handle.is_idle(now, Duration::ZERO) =>
-                {
-                    return false;
-                }
-                Some(_) => sessions.remove(id),
-            }
-        };
-        if let Some(handle) = evicted {
-            self.release(&handle);
-        }
-        true
-    }
-
-    /// Releases an evicted session to the other nodes: nobody here would hear what is said to it elsewhere.
-    fn release(&self, handle: &Handle) {
-        let Some(lease) = &handle.lease else { return };
-        if handle.live.closed().is_none() {
-            handle.live.hub.close(); // and with it the relay
-            lease.release();
-        }
-    }
-
     pub(crate) fn lose_all_leases(&self) {
         let handles: Vec<_> = lock(&self.sessions).drain().map(|(_, handle)| handle).collect();
         for handle in handles {
@@ -467,10 +385,5 @@ impl Handle {
     /// Why the session ended for good, if it did.
     pub fn last_error(&self) -> Option<String> {
         self.live.last_error()
-    }
-
-    fn is_idle(&self, now: sysop_core::id::Timestamp, idle: Duration) -> bool {
-        let relays = self.lease.as_ref().map_or(0, |lease| lease.relays());
-        self.live.is_idle(now, idle, relays)
     }
 }

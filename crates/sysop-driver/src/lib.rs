@@ -5,12 +5,13 @@
 //! map; a task exists only while inputs are worked off. Nodes that share a store ([`cluster`]) each run the sessions that they
 //! own and follow the others.
 //!
-//! Start reading at `driver.rs` (opening, finding and evicting sessions) and `live.rs` (one session at work).
+//! Start reading at `driver.rs` (creating, opening and finding sessions) and `live.rs` (one session at work).
 #![warn(missing_docs)]
 
 mod clock;
 pub mod cluster;
 mod driver;
+mod eviction;
 pub mod frontend;
 mod hub;
 mod lease;
@@ -30,7 +31,8 @@ use sysop_core::id::{SessionId, TurnId};
 
 pub use self::clock::system_clock;
 pub use self::cluster::RuntimeFactory;
-pub use self::driver::{Driver, Handle, IDLE_SESSIONS_MAX};
+pub use self::driver::{Driver, Handle};
+pub use self::eviction::IDLE_SESSIONS_MAX;
 pub use self::hub::Updates;
 use self::port::{Clock, Host, Provider, Store, StoreError};
 pub use self::queue_limits::QUEUE_IS_FULL;

@@ -11,6 +11,7 @@ mod heuristics;
 mod incomplete_command;
 pub(crate) mod keys;
 mod live_shell;
+mod marks;
 mod output_filter;
 mod plain_text;
 mod pty_reader;

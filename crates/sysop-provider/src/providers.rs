@@ -19,8 +19,8 @@ use crate::remote::ollama::{ModelList, RemoteOllama, RemoteOllamaModel, RemoteTr
 use crate::remote::ollama_run;
 use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX};
 use crate::transport::{
-    self, CallContext, CleartextKeyWarnings, HttpClients, QuirkCache, RequestTarget, RetrySettings, causes,
-    error_text,
+    self, CallContext, CleartextKeyWarnings, HttpClients, ProviderErrorHints, QuirkCache, RetrySettings,
+    causes, error_text,
 };
 use crate::vertex::Vertex;
 
@@ -71,7 +71,7 @@ impl ProbeResult {
 struct ModelListRequest {
     url: String,
     headers: Vec<(String, SecretString)>,
-    target: RequestTarget,
+    target: ProviderErrorHints,
     /// Where the list stands, and what a name is called in it.
     list: &'static str,
     name: &'static str,
@@ -236,7 +236,7 @@ impl Providers {
         endpoint: &Endpoint,
         base_url: &str,
         api: Arc<dyn ModelApi>,
-        target: RequestTarget,
+        target: ProviderErrorHints,
     ) -> CallContext {
         CallContext {
             clients: Arc::clone(&self.shared.clients),
@@ -295,7 +295,10 @@ impl Providers {
     }
 }
 
-fn ollama_list_request(server: &Ollama, target: RequestTarget) -> Result<ModelListRequest, ModelFailure> {
+fn ollama_list_request(
+    server: &Ollama,
+    target: ProviderErrorHints,
+) -> Result<ModelListRequest, ModelFailure> {
     Ok(ModelListRequest {
         url: server.address("/api/tags")?,
         headers: server.headers(),
@@ -305,7 +308,7 @@ fn ollama_list_request(server: &Ollama, target: RequestTarget) -> Result<ModelLi
     })
 }
 
-fn probe_timeout_message(target: RequestTarget) -> String {
+fn probe_timeout_message(target: ProviderErrorHints) -> String {
     format!("{} did not answer within {} s; {}", target.provider, PROBE_MAX.as_secs(), target.unreachable)
 }
 
@@ -316,37 +319,37 @@ fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
 /// The most bytes of a list of models.
 const MODELS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-const OPENAI: RequestTarget = RequestTarget {
+const OPENAI: ProviderErrorHints = ProviderErrorHints {
     provider: "openai",
     unreachable: "check that the server runs and that the base_url of [providers.openai] is right",
     key: "check the key (OPENAI_API_KEY)",
 };
 
-const OLLAMA: RequestTarget = RequestTarget {
+const OLLAMA: ProviderErrorHints = ProviderErrorHints {
     provider: "ollama",
     unreachable: "start Ollama with `ollama serve`, or check OLLAMA_HOST",
     key: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
 };
 
-const OLLAMA_SSH: RequestTarget = RequestTarget {
+const OLLAMA_SSH: ProviderErrorHints = ProviderErrorHints {
     provider: "ollama+ssh",
     unreachable: "start Ollama there with `ollama serve`, or check OLLAMA_HOST there",
     key: "run `ollama signin` there for cloud models, or check the key of [providers.ollama+ssh]",
 };
 
-const GEMINI: RequestTarget = RequestTarget {
+const GEMINI: ProviderErrorHints = ProviderErrorHints {
     provider: "gemini",
     unreachable: "check the network, the proxy variables and the base_url of [providers.gemini]",
     key: "check the key (GEMINI_API_KEY)",
 };
 
-const VERTEX: RequestTarget = RequestTarget {
+const VERTEX: ProviderErrorHints = ProviderErrorHints {
     provider: "vertex",
     unreachable: "check the network, the proxy variables and the location of [providers.vertex]",
     key: "run `gcloud auth application-default login`, and check the project of [providers.vertex]",
 };
 
-const ANTHROPIC: RequestTarget = RequestTarget {
+const ANTHROPIC: ProviderErrorHints = ProviderErrorHints {
     provider: "anthropic",
     unreachable: "check the network, the proxy variables and the base_url of [providers.anthropic]",
     key: "check the key (ANTHROPIC_API_KEY)",

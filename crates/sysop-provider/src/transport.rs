@@ -46,7 +46,7 @@ const SAMPLE_BYTES_MAX: usize = 2_048;
 
 /// Where requests go, in words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RequestTarget {
+pub(crate) struct ProviderErrorHints {
     /// The provider's name.
     pub(crate) provider: &'static str,
     /// What to do where nobody answers.
@@ -88,7 +88,7 @@ impl CleartextKeyWarnings {
 pub(crate) struct CallContext {
     pub(crate) clients: Arc<HttpClients>,
     pub(crate) api: Arc<dyn ModelApi>,
-    pub(crate) target: RequestTarget,
+    pub(crate) target: ProviderErrorHints,
     /// The server's address, to choose the client by.
     pub(crate) base_url: String,
     /// The address to tell a person, where it is another than the one that is connected to.

@@ -26,7 +26,7 @@ use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, TtyApprovalIo, ask};
 use crate::chat::inline_screen::InlineScreen;
 use crate::render::panel::Panel;
-use crate::render::plan::{self, PlanLocation};
+use crate::render::plan::{self, ProposalLocation};
 use crate::render::{RenderOptions, THEME, safe, terminal_width, words};
 
 mod program_prompts;
@@ -442,12 +442,12 @@ impl ExecRun {
 }
 
 fn question_of(
-    plan: &sysop_core::transcript::Plan,
+    plan: &sysop_core::transcript::Proposal,
     transcript: &Transcript,
     look: RenderOptions,
 ) -> ApprovalPrompt {
     let facts = transcript.session_info();
-    let place = PlanLocation {
+    let place = ProposalLocation {
         host: facts.map_or("", |facts| &facts.host),
         root: facts.map_or("", |facts| &facts.root),
     };

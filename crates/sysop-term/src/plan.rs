@@ -4,7 +4,7 @@ use ratatui::style::Style;
 use serde_json::Value;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Finding, RiskClass};
-use sysop_core::transcript::Plan;
+use sysop_core::transcript::Proposal;
 use sysop_core::ui_text;
 use sysop_shell::{HighlightKind, highlight};
 
@@ -14,13 +14,13 @@ use crate::theme::{StyleRole, Theme};
 
 /// Whether what waits is a command. A tool that a client lends may have an argument of that name and do something
 /// else; the session then tells the call in another way.
-pub fn is_command(plan: &Plan) -> bool {
+pub fn is_command(plan: &Proposal) -> bool {
     plan.call.text_argument("command") == Some(plan.command.as_str())
 }
 
 /// What runs, in full: a command as it would run, or a call with all its arguments; an edit as what goes and comes.
 pub fn preview_rows(
-    plan: &Plan,
+    plan: &Proposal,
     command: &str,
     findings: &[Finding],
     theme: Theme,
@@ -45,7 +45,7 @@ pub fn preview_rows(
 }
 
 /// The reason that a model gave for a call.
-pub fn reason_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<TextRow> {
+pub fn reason_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());
     lines.flat_map(|line| wrap(&[Span::new(line, theme.style(StyleRole::Text))], columns)).collect()
 }
@@ -128,7 +128,7 @@ fn part_role(part: HighlightKind) -> StyleRole {
 }
 
 /// A call that is no command: every argument, whole; an edit as what goes and what comes.
-pub fn call_rows(plan: &Plan, columns: usize, theme: Theme) -> Vec<TextRow> {
+pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (code, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let edit = FileEdit::of(&plan.call);
     let mut head = exact(&plan.call.name, theme.style(StyleRole::Strong), odd);

@@ -41,10 +41,10 @@ static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator, counting.
-struct Counting;
+struct CountingAllocator;
 
 // SAFETY: all is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: CountingAllocator = CountingAllocator;
 
 /// A face that draws the history on its whole screen.
 struct Frontend {

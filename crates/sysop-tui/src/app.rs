@@ -29,7 +29,7 @@ use sysop_core::policy::{Policy, Risk, RiskClass};
 use sysop_core::question::{Question, QuestionId};
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{
-    Backfill, Decider, Item, ItemBody, ItemId, PlanState, SessionPhase, Transcript,
+    Backfill, Decider, Item, ItemBody, ItemId, ProposalState, SessionPhase, Transcript,
 };
 use sysop_core::ui_text;
 use sysop_driver::frontend::{NamedItem, Routine};
@@ -49,7 +49,7 @@ pub use self::review::{Review, ReviewMode};
 pub use self::state::State;
 pub use self::status::{ActivityIndicator, StatusSegment, Tone};
 pub use self::text_area::rows as text_area_rows;
-use crate::{BY, Price, TurnOnExit};
+use crate::{BY, Price, RunningTurnPolicy};
 
 /// How long a remark stays.
 const FLASH: Duration = Duration::from_secs(4);
@@ -89,7 +89,7 @@ pub struct AppOptions {
     /// What tokens cost, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
     /// What becomes of a turn that runs when the person leaves.
-    pub leaving: TurnOnExit,
+    pub leaving: RunningTurnPolicy,
 }
 
 /// What there is at the desk, once it is open.
@@ -125,7 +125,7 @@ pub struct App {
     connected: bool,
     known: CompletionNames,
     theme: ThemeName,
-    leaving: TurnOnExit,
+    leaving: RunningTurnPolicy,
     /// What the person writes while nothing runs.
     input: Composer,
     /// What they write for later, while the session is busy.
@@ -421,7 +421,7 @@ impl App {
     pub fn middle(&self) -> Option<ItemId> {
         match (self.state(), self.transcript.phase()) {
             (State::ReviewAction, SessionPhase::AwaitingApproval { call }) => {
-                Some(ItemId::Plan(call.clone()))
+                Some(ItemId::Proposal(call.clone()))
             }
             (State::Executing, SessionPhase::Running { call }) => Some(ItemId::ToolOutput(call.clone())),
             _ => None,
@@ -780,15 +780,15 @@ impl App {
 }
 
 /// Who answered a proposal elsewhere.
-fn decision_message(plan: &sysop_core::transcript::Plan) -> Option<String> {
+fn decision_message(plan: &sysop_core::transcript::Proposal) -> Option<String> {
     match &plan.state {
-        PlanState::Allowed { by: Decider::Person(by), .. }
-        | PlanState::Rejected { by: Decider::Person(by), .. }
+        ProposalState::Allowed { by: Decider::Person(by), .. }
+        | ProposalState::Rejected { by: Decider::Person(by), .. }
             if by == BY =>
         {
             None
         }
-        PlanState::Allowed { .. } | PlanState::Rejected { .. } => ui_text::decision_summary(plan, BY),
-        PlanState::Waiting => None,
+        ProposalState::Allowed { .. } | ProposalState::Rejected { .. } => ui_text::decision_summary(plan, BY),
+        ProposalState::Waiting => None,
     }
 }

@@ -54,12 +54,12 @@ pub struct TuiContext {
     /// The kind of the person's terminal.
     pub kind: screen::TerminalKind,
     /// What becomes of a turn that runs when the person leaves.
-    pub leaving: TurnOnExit,
+    pub leaving: RunningTurnPolicy,
 }
 
 /// What becomes of a turn that runs when the person leaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TurnOnExit {
+pub enum RunningTurnPolicy {
     /// It is stopped: it would end with this process.
     #[default]
     Cancel,

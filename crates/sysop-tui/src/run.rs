@@ -32,7 +32,7 @@ use crate::app::{
 use crate::external_program;
 use crate::screen::{ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents};
 use crate::terminal_pane::{PaneKeyResult, TerminalPane};
-use crate::{BY, ExternalPrograms, OpenError, OpenResult, TuiContext, TurnOnExit, frame};
+use crate::{BY, ExternalPrograms, OpenError, OpenResult, RunningTurnPolicy, TuiContext, frame};
 
 /// The least time between frames while much comes.
 const FRAME: Duration = Duration::from_millis(12);
@@ -123,7 +123,7 @@ struct RunLoop {
     screen: Screen,
     events: TerminalEvents,
     began: Instant,
-    leaving: TurnOnExit,
+    leaving: RunningTurnPolicy,
     service: Option<Arc<dyn SessionService>>,
     session: Option<Arc<dyn SessionHandle>>,
     updates: Option<BoxStream<'static, Update>>,
@@ -536,7 +536,7 @@ impl RunLoop {
     }
 
     fn quit(&mut self, left: ExitReason) {
-        if self.leaving == TurnOnExit::Cancel {
+        if self.leaving == RunningTurnPolicy::Cancel {
             for (session, _) in self.background_sessions.values() {
                 // It may have ended by itself.
                 let _ = session.send(Input::Cancel);

@@ -22,7 +22,7 @@ use crate::doctor::DoctorProbe;
 use crate::exit::{CommandError, Exit};
 use crate::select_model::ModelChoice;
 use crate::sessions::{self, DisplayOptions, SessionsError};
-use crate::settings::{Color, ProviderSettings, Settings, SshTarget};
+use crate::settings::{ColorMode, ProviderSettings, Settings, SshTarget};
 
 /// The file of typed lines, in the data folder.
 pub(crate) const HISTORY: &str = "history";
@@ -57,7 +57,7 @@ pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatA
 pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
     chat::ReplLayout::choose(TerminalTraits {
         plain,
-        no_color: settings.color == Color::Off,
+        no_color: settings.color == ColorMode::Off,
         term: settings.environment.value("TERM").unwrap_or_default(),
         terminal: io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal(),
     })
@@ -78,7 +78,7 @@ pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit>
 }
 
 async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: bool) -> Result<Exit> {
-    let color = settings.color == Color::On;
+    let color = settings.color == ColorMode::On;
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
     let draws = !json && io::stdout().is_terminal();
     let stops = exec::signals().context("cannot listen for signals")?;

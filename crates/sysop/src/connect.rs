@@ -104,7 +104,7 @@ pub(crate) async fn attach(
     });
     let context = tui::context(&settings, None);
     // The session lives on the server: it goes on without this face.
-    let leaving = sysop_tui::TurnOnExit::Continue;
+    let leaving = sysop_tui::RunningTurnPolicy::Continue;
     let ended = sysop_tui::run(TuiContext { open, leaving, ..context }).await;
     let service = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(service) = service {

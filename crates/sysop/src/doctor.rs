@@ -15,7 +15,7 @@ use sysop_provider::NO_REMOTE_MACHINE;
 use crate::config::{DEMO, PROVIDERS, display_path, trust_file};
 use crate::exit::{CommandError, Exit};
 use crate::select_model::{ModelChoice, NoModelFound};
-use crate::settings::{Color, HostChoice, ProviderSettings, SINGLE_REMOTE_MACHINE, Settings, SshTarget};
+use crate::settings::{ColorMode, HostChoice, ProviderSettings, SINGLE_REMOTE_MACHINE, Settings, SshTarget};
 
 mod hosts;
 
@@ -323,8 +323,8 @@ fn surroundings(settings: &Settings, report: &mut DoctorReport) {
         "none: questions cannot be asked here"
     };
     let color = match settings.color {
-        Color::On => "colors",
-        Color::Off => "no colors",
+        ColorMode::On => "colors",
+        ColorMode::Off => "no colors",
     };
     report.good("terminal", &format!("{terminal}; {color}"));
 }

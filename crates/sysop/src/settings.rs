@@ -69,7 +69,7 @@ pub(crate) struct Settings {
     /// The person's folders.
     pub(crate) folders: UserDirs,
     /// Whether to color what goes to standard output.
-    pub(crate) color: Color,
+    pub(crate) color: ColorMode,
     /// The colors of the full screen.
     pub(crate) theme: ThemeName,
     /// What decides them at the next start whatever the person picks in a face; none where what is picked stays.
@@ -139,7 +139,7 @@ pub(crate) struct ProviderSettings {
 
 /// Whether to color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Color {
+pub(crate) enum ColorMode {
     /// Colors may be used.
     On,
     /// Not one.
@@ -163,7 +163,7 @@ impl Settings {
         flags: &GlobalFlags,
         environment: Environment,
         folders: UserDirs,
-        color: Color,
+        color: ColorMode,
     ) -> Result<Self, CommandError> {
         let load = |root: Option<&Path>| {
             let (explicit, folders, environment) = (flags.config.as_deref(), &folders, &environment);
@@ -408,12 +408,12 @@ fn folders() -> Result<UserDirs, CommandError> {
     })
 }
 
-fn color(flags: &GlobalFlags, environment: &Environment, terminal: bool) -> Color {
+fn color(flags: &GlobalFlags, environment: &Environment, terminal: bool) -> ColorMode {
     let plain = flags.no_color
         || environment.value("NO_COLOR").is_some()
         || environment.value("TERM") == Some("dumb")
         || !terminal;
-    if plain { Color::Off } else { Color::On }
+    if plain { ColorMode::Off } else { ColorMode::On }
 }
 
 fn root(wanted: Option<&Path>) -> Result<PathBuf, CommandError> {

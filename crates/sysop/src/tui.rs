@@ -9,7 +9,7 @@ use sysop_driver::frontend::SessionService;
 use sysop_term::ThemeName;
 use sysop_tui::app::ExitReason;
 use sysop_tui::screen::TerminalKind;
-use sysop_tui::{ExternalPrograms, OpenError, TuiContext, TuiExit, TurnOnExit};
+use sysop_tui::{ExternalPrograms, OpenError, RunningTurnPolicy, TuiContext, TuiExit};
 
 use crate::app::Services;
 use crate::config::{display_path, keep_theme, ui_state_file};
@@ -72,7 +72,7 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
         programs: ExternalPrograms { editor: program(&["VISUAL", "EDITOR"]), pager: program(&["PAGER"]) },
         drafts: settings.folders.data.join(DRAFTS),
         kind: TerminalKind::of(environment.value("TERM").unwrap_or_default()),
-        leaving: TurnOnExit::Cancel,
+        leaving: RunningTurnPolicy::Cancel,
         open: Box::pin(async { Err("nothing was opened".into()) }),
     }
 }

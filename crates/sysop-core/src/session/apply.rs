@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use super::Session;
-use super::state::{Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX, Work};
+use super::state::{CurrentCall, Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX};
 use crate::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
@@ -42,7 +42,7 @@ impl Session {
                 state.phase = Phase::BetweenSteps;
             }
             Event::ApprovalAsked { call, covers, .. } => {
-                self.begin(Work::AwaitingApproval { call, covers });
+                self.begin(CurrentCall::AwaitingApproval { call, covers });
             }
             Event::ApprovalGiven { call, by, .. } => state.add_approver(&call, by),
             Event::Decided { decision, .. } => self.apply_decided(decision),
@@ -128,7 +128,8 @@ impl Session {
         state.ran_tool = false;
         state.repeated = None;
         if state.direct {
-            state.phase = Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: Work::Idle };
+            state.phase =
+                Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: CurrentCall::Idle };
         } else {
             state.history.push_prompt(&prompt, state.keep);
             state.last_prompt = Some(prompt);
@@ -151,16 +152,16 @@ impl Session {
             Phase::BetweenSteps
         } else {
             let pending = reply.calls.iter().cloned().collect();
-            Phase::Acting { pending, results: Vec::new(), work: Work::Idle }
+            Phase::Acting { pending, results: Vec::new(), work: CurrentCall::Idle }
         };
         state.history.push(Message::Assistant { reply });
     }
 
     /// Makes a call the current one.
-    fn begin(&mut self, next: Work) {
+    fn begin(&mut self, next: CurrentCall) {
         let id = match &next {
-            Work::AwaitingApproval { call, .. } | Work::Running { call, .. } => call.id.clone(),
-            Work::Idle => return,
+            CurrentCall::AwaitingApproval { call, .. } | CurrentCall::Running { call, .. } => call.id.clone(),
+            CurrentCall::Idle => return,
         };
         self.state.used_ids.insert(id.as_str().to_owned());
         self.state.approvers.clear();
@@ -171,7 +172,8 @@ impl Session {
     }
 
     fn apply_decided(&mut self, decision: Decision) {
-        let Phase::Acting { work: Work::AwaitingApproval { covers, .. }, .. } = &self.state.phase else {
+        let Phase::Acting { work: CurrentCall::AwaitingApproval { covers, .. }, .. } = &self.state.phase
+        else {
             return;
         };
         let Decision::AllowSession { command } = decision else { return };
@@ -187,22 +189,24 @@ impl Session {
     fn apply_tool_started(&mut self, call: ToolCall) {
         self.state.ran_tool = true;
         let edited = match &self.state.phase {
-            Phase::Acting { work: Work::AwaitingApproval { call: asked, .. }, .. }
+            Phase::Acting { work: CurrentCall::AwaitingApproval { call: asked, .. }, .. }
                 if asked.arguments != call.arguments =>
             {
                 call.text_argument("command").map(str::to_owned)
             }
             Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
         };
-        self.begin(Work::Running { call, edited });
+        self.begin(CurrentCall::Running { call, edited });
     }
 
     fn apply_tool_finished(&mut self, id: &CallId, outcome: Outcome) {
         let Phase::Acting { pending, results, work } = &mut self.state.phase else { return };
-        let (call, edited) = match std::mem::replace(work, Work::Idle) {
-            Work::Running { call, edited } if call.id == *id => (Some(call), edited),
-            Work::AwaitingApproval { call, .. } if call.id == *id => (Some(call), None),
-            other @ (Work::Running { .. } | Work::AwaitingApproval { .. } | Work::Idle) => {
+        let (call, edited) = match std::mem::replace(work, CurrentCall::Idle) {
+            CurrentCall::Running { call, edited } if call.id == *id => (Some(call), edited),
+            CurrentCall::AwaitingApproval { call, .. } if call.id == *id => (Some(call), None),
+            other @ (CurrentCall::Running { .. }
+            | CurrentCall::AwaitingApproval { .. }
+            | CurrentCall::Idle) => {
                 *work = other;
                 let position = pending.iter().position(|call| call.id == *id);
                 (position.and_then(|position| pending.remove(position)), None)
@@ -213,7 +217,7 @@ impl Session {
             let again = self.state.repeated.as_ref().is_some_and(|last| last.is_call(&call));
             results.push(result_of(&call, edited, &outcome, again));
         }
-        let done = pending.is_empty() && *work == Work::Idle && !self.state.direct;
+        let done = pending.is_empty() && *work == CurrentCall::Idle && !self.state.direct;
         let results = done.then(|| std::mem::take(results));
         self.remember(call, outcome);
         if let Some(results) = results {

@@ -122,13 +122,13 @@ pub(super) enum Phase {
         pending: VecDeque<ToolCall>,
         /// Results so far.
         results: Vec<ToolResult>,
-        work: Work,
+        work: CurrentCall,
     },
 }
 
 /// What becomes of the current call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Work {
+pub(super) enum CurrentCall {
     /// None is current.
     Idle,
     /// A person is asked; `covers` is what "for this session" would grant.
@@ -199,7 +199,7 @@ impl State {
     /// The call that a person is asked about, if it is this one.
     pub(super) fn waiting_call(&self, id: &CallId) -> Option<(&ToolCall, Origin)> {
         match &self.phase {
-            Phase::Acting { work: Work::AwaitingApproval { call, .. }, .. } if call.id == *id => {
+            Phase::Acting { work: CurrentCall::AwaitingApproval { call, .. }, .. } if call.id == *id => {
                 Some((call, self.origin))
             }
             Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
@@ -209,7 +209,7 @@ impl State {
     /// The call that runs.
     pub(super) fn running_call(&self) -> Option<&ToolCall> {
         match &self.phase {
-            Phase::Acting { work: Work::Running { call, .. }, .. } => Some(call),
+            Phase::Acting { work: CurrentCall::Running { call, .. }, .. } => Some(call),
             Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
         }
     }
@@ -218,8 +218,8 @@ impl State {
     pub(super) fn open_calls(&self) -> Vec<(CallId, bool)> {
         let Phase::Acting { pending, work, .. } = &self.phase else { return Vec::new() };
         let asked = match work {
-            Work::AwaitingApproval { call, .. } => Some((call.id.clone(), true)),
-            Work::Idle | Work::Running { .. } => None,
+            CurrentCall::AwaitingApproval { call, .. } => Some((call.id.clone(), true)),
+            CurrentCall::Idle | CurrentCall::Running { .. } => None,
         };
         asked.into_iter().chain(pending.iter().map(|call| (call.id.clone(), false))).collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::state::{Phase, RepeatedCall, Work};
+use super::state::{CurrentCall, Phase, RepeatedCall};
 use super::{Session, chat};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
 use crate::id::StepId;
@@ -33,8 +33,11 @@ impl Session {
                     Some(prompt) => self.start_turn(out, prompt, Origin::Model),
                     None => return,
                 },
-                Phase::Acting { work: Work::AwaitingApproval { .. } | Work::Running { .. }, .. } => return,
-                Phase::Acting { pending, work: Work::Idle, .. } => {
+                Phase::Acting {
+                    work: CurrentCall::AwaitingApproval { .. } | CurrentCall::Running { .. },
+                    ..
+                } => return,
+                Phase::Acting { pending, work: CurrentCall::Idle, .. } => {
                     if self.state.paused == Some(PauseReason::Interrupted) {
                         return;
                     }

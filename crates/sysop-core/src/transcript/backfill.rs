@@ -118,7 +118,7 @@ impl Item {
         let bytes = match &self.body {
             ItemBody::Reasoning(text) | ItemBody::Answer(text) => text.text.len(),
             ItemBody::ToolOutput(output) => output.outcome.as_ref().map_or(0, |outcome| outcome.output.len()),
-            ItemBody::Plan(plan) => {
+            ItemBody::Proposal(plan) => {
                 argument_bytes(&plan.call)
                     + plan.edited_from.as_ref().map_or(0, String::len)
                     + plan.reason.len()
@@ -138,7 +138,7 @@ impl Item {
                     outcome.styles = StyleRuns::default();
                 }
             }
-            ItemBody::Plan(plan) => {
+            ItemBody::Proposal(plan) => {
                 shorten(&mut plan.command);
                 shorten(&mut plan.reason);
                 plan.edited_from.iter_mut().for_each(shorten);

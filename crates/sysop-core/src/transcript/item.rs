@@ -19,7 +19,7 @@ pub enum ItemId {
     /// A model's text.
     Answer(StepId),
     /// A tool call.
-    Plan(CallId),
+    Proposal(CallId),
     /// What came of a tool call.
     ToolOutput(CallId),
     /// The summary with which a call ended the turn.
@@ -38,7 +38,7 @@ impl fmt::Display for ItemId {
             Self::Prompt(turn) => write!(f, "prompt-{turn}"),
             Self::Reasoning(step) => write!(f, "reasoning-{step}"),
             Self::Answer(step) => write!(f, "answer-{step}"),
-            Self::Plan(call) => write!(f, "plan-{call}"),
+            Self::Proposal(call) => write!(f, "plan-{call}"),
             Self::ToolOutput(call) => write!(f, "output-{call}"),
             Self::Summary(call) => write!(f, "summary-{call}"),
             Self::Notice(seq) => write!(f, "notice-{seq}"),
@@ -71,7 +71,7 @@ pub enum Retention {
     /// All of it.
     #[default]
     Whole,
-    /// Only the beginnings of its texts: it is old, and there is much after it. A [`Recall`](super::Recall) brings
+    /// Only the beginnings of its texts: it is old, and there is much after it. A [`Recall`](super::Backfill) brings
     /// the rest.
     Truncated,
     /// All of it, brought back to be read.
@@ -88,7 +88,7 @@ pub enum ItemBody {
     /// A model's text, or the summary with which it ended the turn.
     Answer(StreamedText),
     /// A tool call.
-    Plan(Box<Plan>),
+    Proposal(Box<Proposal>),
     /// What came of a tool call.
     ToolOutput(Box<ToolOutput>),
     /// A line for the person.
@@ -119,7 +119,7 @@ pub enum TextState {
 
 /// A tool call and what was decided about it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct Proposal {
     /// The call, as it is asked about or runs.
     pub call: ToolCall,
     /// Whose wish it is.
@@ -139,12 +139,12 @@ pub struct Plan {
     /// Set if the call would run under a guard.
     pub guarded: Option<GuardTimeout>,
     /// What was decided.
-    pub state: PlanState,
+    pub state: ProposalState,
 }
 
 /// What was decided about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlanState {
+pub enum ProposalState {
     /// A person is asked.
     Waiting,
     /// It may run.

@@ -137,7 +137,7 @@ fn drawn(transcript: &Transcript) -> String {
         let body = match &item.body {
             ItemBody::Prompt(text) => text.clone(),
             ItemBody::Reasoning(text) | ItemBody::Answer(text) => format!("{:?} {:?}", text.state, text.text),
-            ItemBody::Plan(plan) => {
+            ItemBody::Proposal(plan) => {
                 format!("{:?} {:?} from {:?}", plan.command, plan.state, plan.edited_from)
             }
             ItemBody::ToolOutput(output) => match &output.outcome {

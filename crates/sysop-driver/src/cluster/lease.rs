@@ -18,7 +18,7 @@ use crate::port::{Clock, StoreError};
 const SLOW_APPEND: Duration = Duration::from_secs(3);
 
 /// Takes inputs that a lost session left behind, or gives them back if nobody here has the session open any more.
-pub(crate) type Successor = Box<dyn Fn(Vec<Input>) -> Result<(), Vec<Input>> + Send + Sync>;
+pub(crate) type InputForwarder = Box<dyn Fn(Vec<Input>) -> Result<(), Vec<Input>> + Send + Sync>;
 
 /// The lease of a session in a cluster.
 pub(crate) struct ClusterLease {
@@ -29,7 +29,7 @@ pub(crate) struct ClusterLease {
     queue: InputQueue,
     relay: Arc<RelayState>,
     /// Takes what users said here if the session goes on elsewhere.
-    successor: Mutex<Option<Successor>>,
+    successor: Mutex<Option<InputForwarder>>,
     executor: tokio::runtime::Handle,
 }
 
@@ -71,7 +71,7 @@ impl ClusterLease {
         usize::from(self.relay.is_running())
     }
 
-    pub(crate) fn set_successor(&self, successor: Successor) {
+    pub(crate) fn set_successor(&self, successor: InputForwarder) {
         *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(successor);
     }
 

@@ -14,7 +14,7 @@ use sysop_core::id::{Seq, SessionId};
 use sysop_core::question::QuestionId;
 
 use super::follow::SessionFollower;
-use super::lease::Successor;
+use super::lease::InputForwarder;
 use super::member::Membership;
 use super::queue::forwarded_input;
 use super::{Cluster, ClusterContext, FAILURE_PAUSE, ForwardedInput};
@@ -35,7 +35,8 @@ const DELIVERY_PAUSE_FIRST: Duration = Duration::from_millis(20);
 /// How long it takes to look again whether a session that nobody holds has nothing to do; it doubles up to the end.
 const EVICT_PAUSE_FIRST: Duration = Duration::from_millis(5);
 const EVICT_PAUSE_MAX: Duration = Duration::from_secs(2);
-/// How often a session may change hands while one looks for it, before it is left alone for a while.
+
+/// Times a session may change its owner while this node looks for it, before it gives up for a while.
 const LOCATE_ATTEMPTS_MAX: usize = 8;
 
 /// A session wherever it is.
@@ -48,7 +49,7 @@ pub(crate) struct ClusterSession {
     /// Held by who looks where the session is.
     relocate_lock: tokio::sync::Mutex<()>,
     outbox: Mutex<Outbox>,
-    runtime: tokio::runtime::Handle,
+    executor: tokio::runtime::Handle,
 }
 
 #[derive(Clone)]
@@ -89,7 +90,7 @@ impl ClusterSession {
             place: Mutex::new(place),
             relocate_lock: tokio::sync::Mutex::default(),
             outbox: Mutex::default(),
-            runtime: tokio::runtime::Handle::current(),
+            executor: tokio::runtime::Handle::current(),
         });
         if let Some(lease) = lease {
             lease.set_successor(cluster_session.as_successor());
@@ -111,7 +112,7 @@ impl ClusterSession {
     /// Looks where the session is, on a task of its own.
     pub(crate) fn spawn_relocate(self: &Arc<Self>) {
         let cluster_session = Arc::clone(self);
-        self.runtime.spawn(async move { cluster_session.relocate().await });
+        self.executor.spawn(async move { cluster_session.relocate().await });
     }
 
     /// Finds a place for the session where the one that it had is none any more.
@@ -181,7 +182,7 @@ impl ClusterSession {
         Ok(())
     }
 
-    fn as_successor(self: &Arc<Self>) -> Successor {
+    fn as_successor(self: &Arc<Self>) -> InputForwarder {
         let session = Arc::downgrade(self);
         Box::new(move |inputs| match session.upgrade() {
             Some(session) => {
@@ -213,7 +214,7 @@ impl ClusterSession {
         }
         let cluster_session = Arc::clone(self);
         let delivering = async move { while cluster_session.deliver_next().await {} };
-        self.context.background_tasks.spawn_on(delivering, &self.runtime);
+        self.context.background_tasks.spawn_on(delivering, &self.executor);
     }
 
     /// Posts the oldest; says whether there may be more.
@@ -292,7 +293,7 @@ impl Drop for ClusterSession {
             Location::Local(handle) => {
                 drop(handle);
                 // Not here: who drops it may hold a lock.
-                self.runtime.spawn(evict_when_idle(Weak::clone(&self.driver), self.id.clone()));
+                self.executor.spawn(evict_when_idle(Weak::clone(&self.driver), self.id.clone()));
             }
             Location::Remote(follow) => follow.close(),
             Location::Closed(_) => {}
@@ -325,7 +326,7 @@ pub(crate) async fn locate(
 }
 
 /// Lets go of a session that nobody here holds any more, once it has done what it was told. One that works for longer
-/// is left to `Driver::rest`.
+/// is left to `Driver::evict_idle`.
 async fn evict_when_idle(driver: Weak<DriverInner>, id: SessionId) {
     let mut pause = EVICT_PAUSE_FIRST;
     while pause < EVICT_PAUSE_MAX {

@@ -99,7 +99,7 @@ impl MarkParser {
         while let Some(found) = memchr::memchr(MARK, &rest[from..]) {
             let at = from + found;
             match self.read(&rest[at..]) {
-                MarkRead::Complete(read, length) => {
+                MarkMatch::Complete(read, length) => {
                     self.pass(&rest[..at], &mut output);
                     self.stage = match read {
                         ScriptMark::Started(_) => ParseStage::Within,
@@ -110,11 +110,11 @@ impl MarkParser {
                     rest = &rest[at + length..];
                     from = 0;
                 }
-                MarkRead::Incomplete => {
+                MarkMatch::Incomplete => {
                     self.pass(&rest[..at], &mut output);
                     return &rest[at..];
                 }
-                MarkRead::None => from = at + 1,
+                MarkMatch::None => from = at + 1,
             }
         }
         self.pass(rest, &mut output);
@@ -122,27 +122,27 @@ impl MarkParser {
     }
 
     /// Reads a mark at the beginning of `bytes`.
-    fn read(&self, bytes: &[u8]) -> MarkRead {
+    fn read(&self, bytes: &[u8]) -> MarkMatch {
         let nonce = self.nonce.as_bytes();
         let letter = match bytes.get(1) {
-            None => return MarkRead::Incomplete,
+            None => return MarkMatch::Incomplete,
             Some(letter) if b"SFCE".contains(letter) => *letter,
-            Some(_) => return MarkRead::None,
+            Some(_) => return MarkMatch::None,
         };
         let named = &bytes[2..];
         let common = named.len().min(nonce.len());
         if named[..common] != nonce[..common] {
-            return MarkRead::None;
+            return MarkMatch::None;
         }
-        let Some(value) = named.get(nonce.len()..) else { return MarkRead::Incomplete };
+        let Some(value) = named.get(nonce.len()..) else { return MarkMatch::Incomplete };
         let value = match value.first() {
-            None => return MarkRead::Incomplete,
+            None => return MarkMatch::Incomplete,
             Some(b';') => &value[1..],
             Some(&MARK) => value,
-            Some(_) => return MarkRead::None,
+            Some(_) => return MarkMatch::None,
         };
         let Some(end) = memchr::memchr(MARK, value) else {
-            return if value.len() > VALUE_BYTES_MAX { MarkRead::None } else { MarkRead::Incomplete };
+            return if value.len() > VALUE_BYTES_MAX { MarkMatch::None } else { MarkMatch::Incomplete };
         };
         let text = String::from_utf8_lossy(&value[..end]).into_owned();
         let length = bytes.len() - value.len() + end + 1;
@@ -152,11 +152,11 @@ impl MarkParser {
             b'C' => ScriptMark::NoRoot,
             _ => ScriptMark::Ended(text),
         };
-        MarkRead::Complete(mark, length)
+        MarkMatch::Complete(mark, length)
     }
 }
 
-enum MarkRead {
+enum MarkMatch {
     Complete(ScriptMark, usize),
     /// It may be one, with more.
     Incomplete,

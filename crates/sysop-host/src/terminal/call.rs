@@ -18,7 +18,7 @@ use super::secret::{ENTERED, OPEN_FOR, SecretPrompt, SecretPromptOutcome, secret
 use super::shell_setup::{identify_and_set_up, is_prompt, kind_of_process, quiet, set_up, set_up_again};
 use super::shells::{self, ShellKind};
 use super::state::{
-    CommandCapture, CommandEnd, HiddenInput, HiddenUntil, ShellEnd, TerminalState, random_key,
+    CommandCapture, CommandEnd, HiddenInput, HiddenInputEnd, ShellEnd, TerminalState, random_key,
 };
 use super::{SharedTerminal, keys};
 use crate::machine::{Echo, MachineError};
@@ -346,7 +346,7 @@ impl TerminalCall<'_> {
         for line in lines {
             self.live.type_line(
                 &line,
-                HiddenInput { until: HiddenUntil::PromptReady(key.clone()), shown: String::new() },
+                HiddenInput { until: HiddenInputEnd::PromptReady(key.clone()), shown: String::new() },
             );
             let taken = self.live.until(TAKEN_WAIT_MAX, |inner| inner.ready.then_some(())).await;
             if taken.is_none() {
@@ -356,7 +356,7 @@ impl TerminalCall<'_> {
         }
         self.live.type_line(
             &last,
-            HiddenInput { until: HiddenUntil::CommandStarted(nonce), shown: command.to_owned() },
+            HiddenInput { until: HiddenInputEnd::CommandStarted(nonce), shown: command.to_owned() },
         );
         let begun = self.live.until(TAKEN_WAIT_MAX, |inner| {
             let begun = inner.capture.as_ref().is_some_and(|capture| capture.begun);

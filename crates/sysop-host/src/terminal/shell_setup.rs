@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::live_shell::LiveShell;
 use super::recording::Recording;
 use super::shells::{self, ShellKind};
-use super::state::{HiddenInput, HiddenUntil, TerminalState, random_key};
+use super::state::{HiddenInput, HiddenInputEnd, TerminalState, random_key};
 use super::{OUTPUTS_WAITING_MAX, SharedTerminal, ShellSlot, locked};
 use crate::machine::{MachineError, TerminalStart};
 
@@ -139,7 +139,7 @@ pub(super) async fn identify_and_set_up(live: &LiveShell) -> Option<ShellKind> {
     live.state().known = None;
     live.type_line(
         &shells::identify_command(&key),
-        HiddenInput { until: HiddenUntil::Identified(key), shown: String::new() },
+        HiddenInput { until: HiddenInputEnd::Identified(key), shown: String::new() },
     );
     let known = live.until(SETUP_WAIT_MAX, |inner| inner.known.clone()).await;
     let kind = known.and_then(|program| ShellKind::of_program(&program));
@@ -191,7 +191,7 @@ async fn type_setup(live: &LiveShell, kind: ShellKind, key: &str, lines: Vec<Str
     for line in lines {
         live.type_line(
             &line,
-            HiddenInput { until: HiddenUntil::PromptReady(key.to_owned()), shown: String::new() },
+            HiddenInput { until: HiddenInputEnd::PromptReady(key.to_owned()), shown: String::new() },
         );
     }
     let ready = live

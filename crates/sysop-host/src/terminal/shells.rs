@@ -6,10 +6,6 @@
 
 use std::fmt::Write as _;
 
-use super::sequences::string_body;
-
-/// The number of our marks among the operating system commands of terminals; nobody else's so far.
-const MARK: &[u8] = b"7717;";
 /// The longest line typed at a prompt that is no line editor's, or a small one: the system takes 4,095 bytes,
 /// busybox as few as 1,024.
 const PLAIN_LINE_BYTES_MAX: usize = 900;
@@ -81,51 +77,6 @@ impl ShellKind {
             Self::Ash | Self::Posix | Self::Csh => PLAIN_LINE_BYTES_MAX,
         }
     }
-}
-
-/// What a mark says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ShellMark {
-    /// A command begins to run.
-    CommandStarted(String),
-    /// A command ended; the nonce is empty where a person typed it.
-    /// A prompt that is only drawn again has the count of the one before, where there is one.
-    CommandEnded { nonce: String, code: i32, count: Option<u64> },
-    /// The prompt is there; the shell reads.
-    PromptReady,
-    /// Which program the shell is, which terminal it has, and on which machine.
-    Identified { program: String, tty: String, machine: String },
-    /// A program asks for a password: what follows is its prompt.
-    SecretRequested,
-}
-
-/// Reads a mark: its key and what it says. None where it is none of ours.
-pub(super) fn read(sequence: &[u8]) -> Option<(String, ShellMark)> {
-    let text = std::str::from_utf8(string_body(sequence).strip_prefix(MARK)?).ok()?;
-    let mut parts = text.split(';');
-    let key = parts.next()?.to_owned();
-    let mark = match parts.next()? {
-        "C" => ShellMark::CommandStarted(parts.next()?.to_owned()),
-        "D" => ShellMark::CommandEnded {
-            nonce: parts.next()?.to_owned(),
-            code: parts.next()?.parse().ok()?,
-            count: parts.next().and_then(|count| count.parse().ok()),
-        },
-        "B" => ShellMark::PromptReady,
-        "K" => ShellMark::Identified {
-            program: parts.next()?.to_owned(),
-            tty: parts.next()?.to_owned(),
-            machine: parts.next()?.to_owned(),
-        },
-        "S" => ShellMark::SecretRequested,
-        _ => return None,
-    };
-    Some((key, mark))
-}
-
-/// Whether a sequence is a mark, ours or one that imitates it.
-pub(super) fn is_mark(sequence: &[u8]) -> bool {
-    string_body(sequence).starts_with(MARK)
 }
 
 /// The line that asks any shell which program it is: its own words are those of all shells.
@@ -293,7 +244,8 @@ mod tests {
 
     use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 
-    use super::{PLAIN_LINE_BYTES_MAX, ShellKind, ShellMark, escaped, lines, read, setup};
+    use super::super::marks::{ShellMark, parse};
+    use super::{PLAIN_LINE_BYTES_MAX, ShellKind, escaped, lines, setup};
 
     #[test]
     fn shells_are_known_by_their_programs() {
@@ -306,7 +258,7 @@ mod tests {
 
     #[test]
     fn marks_are_read_and_others_are_not() {
-        let mark = |text: &str| read(format!("\x1b]{text}\x07").as_bytes());
+        let mark = |text: &str| parse(format!("\x1b]{text}\x07").as_bytes());
         assert_eq!(mark("7717;k;C;n"), Some(("k".to_owned(), ShellMark::CommandStarted("n".to_owned()))));
         let done = ShellMark::CommandEnded { nonce: "n".to_owned(), code: 3, count: None };
         assert_eq!(mark("7717;k;D;n;3"), Some(("k".to_owned(), done)));

@@ -10,12 +10,13 @@ use sysop_driver::prompter::{TerminalOutput, TerminalSize};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
+use super::marks::{self, ShellMark};
 use super::output_filter::OutputFilter;
 use super::plain_text::PlainText;
 use super::recording::Recording;
 use super::screen::TerminalScreen;
 use super::sequences::{SequenceKind, SequenceParser, StreamToken};
-use super::shells::{self, ShellKind, ShellMark};
+use super::shells::ShellKind;
 use crate::output::redact::Secrets;
 
 /// The state of a terminal.
@@ -80,14 +81,14 @@ pub(super) struct NestedShell {
 /// Until when nothing is shown.
 #[derive(Debug)]
 pub(super) struct HiddenInput {
-    pub(super) until: HiddenUntil,
+    pub(super) until: HiddenInputEnd,
     /// What is shown in its place when it is over.
     pub(super) shown: String,
 }
 
 /// What ends the hiding.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum HiddenUntil {
+pub(super) enum HiddenInputEnd {
     /// A prompt of the shell with this key.
     PromptReady(String),
     /// The beginning of the command with this nonce.
@@ -337,9 +338,9 @@ impl TerminalState {
 
     fn token(&mut self, token: &StreamToken<'_>, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
         if let StreamToken::Sequence(SequenceKind::Osc, bytes) = token
-            && shells::is_mark(bytes)
+            && marks::is_mark(bytes)
         {
-            if let Some((key, mark)) = shells::read(bytes) {
+            if let Some((key, mark)) = marks::parse(bytes) {
                 self.mark(&key, mark, raw, shown);
             }
             return;
@@ -376,7 +377,7 @@ impl TerminalState {
                 return;
             }
             ShellMark::Identified { program, tty, machine } => {
-                if self.is_hidden_until(&HiddenUntil::Identified(key.to_owned())) {
+                if self.is_hidden_until(&HiddenInputEnd::Identified(key.to_owned())) {
                     self.machine.get_or_insert_with(|| machine.clone());
                     self.place = Some(TtyLocation { tty, machine });
                     self.known = Some(program);
@@ -411,7 +412,7 @@ impl TerminalState {
             // An editor that draws its prompt again is where it was.
             ShellMark::PromptReady if !std::mem::take(&mut self.shells[place].ended) => {}
             ShellMark::PromptReady => {
-                if self.is_hidden_until(&HiddenUntil::PromptReady(key.to_owned())) {
+                if self.is_hidden_until(&HiddenInputEnd::PromptReady(key.to_owned())) {
                     self.hidden = None;
                 }
                 if self.hidden.is_none() && self.shells[place].running.take().is_some() {
@@ -425,7 +426,7 @@ impl TerminalState {
     }
 
     fn begun(&mut self, place: usize, nonce: String, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
-        if !self.is_hidden_until(&HiddenUntil::CommandStarted(nonce.clone())) {
+        if !self.is_hidden_until(&HiddenInputEnd::CommandStarted(nonce.clone())) {
             return;
         }
         if let Some(hidden) = self.hidden.take() {
@@ -443,7 +444,7 @@ impl TerminalState {
         self.shells[place].running = Some(nonce);
     }
 
-    fn is_hidden_until(&self, until: &HiddenUntil) -> bool {
+    fn is_hidden_until(&self, until: &HiddenInputEnd) -> bool {
         self.hidden.as_ref().is_some_and(|hidden| hidden.until == *until)
     }
 

@@ -10,7 +10,9 @@ use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::style::StyleRuns;
 use sysop_core::text::{Stripper, strip_controls};
-use sysop_core::transcript::{Decider, ItemBody, Plan, PlanState, Transcript, TurnEnd, approval_label};
+use sysop_core::transcript::{
+    Decider, ItemBody, Proposal, ProposalState, Transcript, TurnEnd, approval_label,
+};
 use sysop_term::ansi::text_style;
 use sysop_term::cells::wrap_exact;
 use sysop_term::markdown::MarkdownStream;
@@ -22,7 +24,7 @@ use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::view::ReplView;
 use crate::render::panel::Panel;
-use crate::render::plan::{self, PlanLocation};
+use crate::render::plan::{self, ProposalLocation};
 use crate::render::{THEME, row, safe, span, truncate, words, wrap};
 
 /// How many rows of an output are shown from its beginning.
@@ -98,12 +100,17 @@ impl ReplView for PanelView {
         self.own_prompts.push_back(text.to_owned());
     }
 
-    fn question(&mut self, plan: &Plan, transcript: &Transcript, screen: &InlineScreen) -> ApprovalPrompt {
+    fn question(
+        &mut self,
+        plan: &Proposal,
+        transcript: &Transcript,
+        screen: &InlineScreen,
+    ) -> ApprovalPrompt {
         self.asked_here.insert(plan.call.id.clone());
         let panel = Panel::new(screen.render_options());
         let (host, root) =
             transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
-        let place = PlanLocation { host, root };
+        let place = ProposalLocation { host, root };
         ApprovalPrompt {
             rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
@@ -157,7 +164,7 @@ impl ReplView for PanelView {
                     screen.rows(&prompt_rows(text, Panel::new(screen.render_options())))?
                 }
                 ItemBody::Answer(text) => self.whole_answer(&text.text, screen)?,
-                ItemBody::Plan(plan) => {
+                ItemBody::Proposal(plan) => {
                     screen.rows(&[row(&words::tool_line(&plan.call), StyleRole::Dim)])?;
                 }
                 ItemBody::ToolOutput(output) => {
@@ -403,8 +410,11 @@ impl PanelView {
     fn decided(&self, call: &CallId, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
         let Some(plan) = transcript.plan(call) else { return Ok(()) };
         let Some(text) = words::decision_summary(plan, super::BY) else { return Ok(()) };
-        let role =
-            if matches!(plan.state, PlanState::Rejected { .. }) { StyleRole::Warn } else { StyleRole::Dim };
+        let role = if matches!(plan.state, ProposalState::Rejected { .. }) {
+            StyleRole::Warn
+        } else {
+            StyleRole::Dim
+        };
         let columns = screen.render_options().width.saturating_sub(1);
         screen.rows(&wrap(&row(&text, role), columns, 2))?;
         if plan.edited_from.is_some() {
@@ -461,8 +471,9 @@ impl PanelView {
         self.exit_code = outcome.exit_code.or(self.exit_code);
         let plan = transcript.plan(call);
         if outcome.status == Status::Rejected {
-            let by_policy = plan
-                .is_some_and(|plan| matches!(plan.state, PlanState::Rejected { by: Decider::Policy, .. }));
+            let by_policy = plan.is_some_and(|plan| {
+                matches!(plan.state, ProposalState::Rejected { by: Decider::Policy, .. })
+            });
             if by_policy {
                 let text = format!("not run: {}", outcome.output);
                 screen.rows(&wrap(

@@ -6,13 +6,13 @@ use sysop_core::event::{Delta, Event, Origin, Update};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Neutralizer, Stripper};
-use sysop_core::transcript::{ItemBody, ItemId, Plan, Transcript, approval_label};
+use sysop_core::transcript::{ItemBody, ItemId, Proposal, Transcript, approval_label};
 use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::view::ReplView;
-use crate::render::plan::{self, PlanLocation};
+use crate::render::plan::{self, ProposalLocation};
 use crate::render::{safe, words};
 
 /// The width that a plan is laid out for, where there is no terminal to ask.
@@ -108,10 +108,15 @@ impl ReplView for PlainView {
 
     fn own_prompt(&mut self, _text: &str) {}
 
-    fn question(&mut self, plan: &Plan, transcript: &Transcript, _screen: &InlineScreen) -> ApprovalPrompt {
+    fn question(
+        &mut self,
+        plan: &Proposal,
+        transcript: &Transcript,
+        _screen: &InlineScreen,
+    ) -> ApprovalPrompt {
         let (host, root) =
             transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
-        let place = PlanLocation { host, root };
+        let place = ProposalLocation { host, root };
         ApprovalPrompt {
             rows: plan::rows(plan, place, COLUMNS),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
@@ -143,7 +148,7 @@ impl ReplView for PlainView {
             match &item.body {
                 ItemBody::Prompt(text) => screen.text(&format!("You: {}\n\n", safe(text)))?,
                 ItemBody::Answer(text) => screen.text(&format!("Agent: {}\n\n", safe(&text.text)))?,
-                ItemBody::Plan(plan) => screen.text(&format!("{}\n", words::tool_line(&plan.call)))?,
+                ItemBody::Proposal(plan) => screen.text(&format!("{}\n", words::tool_line(&plan.call)))?,
                 ItemBody::Reasoning(_) | ItemBody::ToolOutput(_) | ItemBody::Notice(_) | ItemBody::End(_) => {
                 }
             }

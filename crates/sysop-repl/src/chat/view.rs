@@ -3,7 +3,7 @@
 use std::io;
 
 use sysop_core::event::Update;
-use sysop_core::transcript::{Plan, Transcript};
+use sysop_core::transcript::{Proposal, Transcript};
 use sysop_term::StyleRole;
 
 use super::approval::ApprovalPrompt;
@@ -23,7 +23,8 @@ pub(crate) trait ReplView: Send {
     /// Takes note of a prompt that was typed here, and so is on the screen already.
     fn own_prompt(&mut self, text: &str);
     /// Makes the question about a plan.
-    fn question(&mut self, plan: &Plan, transcript: &Transcript, screen: &InlineScreen) -> ApprovalPrompt;
+    fn question(&mut self, plan: &Proposal, transcript: &Transcript, screen: &InlineScreen)
+    -> ApprovalPrompt;
     /// Says something of the face's own.
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()>;
     /// Draws what the session is.

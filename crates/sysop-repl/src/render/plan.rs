@@ -1,7 +1,7 @@
 //! A proposal for a terminal without a full screen. Whatever matters is said in words too, because there may be no styles.
 
 use sysop_core::policy::RiskClass;
-use sysop_core::transcript::Plan;
+use sysop_core::transcript::Proposal;
 use sysop_term::TextRow;
 use sysop_term::plan::{preview_rows, reason_rows};
 
@@ -9,7 +9,7 @@ use super::{StyleRole, THEME, row, span, words, wrap};
 
 /// Where a plan is to run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlanLocation<'a> {
+pub(crate) struct ProposalLocation<'a> {
     /// The host.
     pub(crate) host: &'a str,
     /// The root on it.
@@ -17,7 +17,7 @@ pub(crate) struct PlanLocation<'a> {
 }
 
 /// All there is to know before an answer: reason, place, what runs, risk, and what "for this session" covers.
-pub(crate) fn rows(plan: &Plan, place: PlanLocation<'_>, columns: usize) -> Vec<TextRow> {
+pub(crate) fn rows(plan: &Proposal, place: ProposalLocation<'_>, columns: usize) -> Vec<TextRow> {
     let mut out = reason_rows(plan, columns, THEME);
     let several = words::is_fleet(place.host);
     let text = format!("on {} in {}", words::place(place.host), place.root);
@@ -36,7 +36,7 @@ pub(crate) fn rows(plan: &Plan, place: PlanLocation<'_>, columns: usize) -> Vec<
 }
 
 /// The class of risk, and each finding with the part of the command that it is about.
-fn risk_rows(plan: &Plan, columns: usize) -> Vec<TextRow> {
+fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
     let (word, role) = words::class(plan.risk.class);
     let mut out = wrap(&row(&format!("risk: {word}"), role), columns, 2);
     for finding in plan.risk.findings.iter().filter(|finding| finding.class >= RiskClass::Opaque) {

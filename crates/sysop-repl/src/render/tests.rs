@@ -7,12 +7,12 @@ use sysop_core::event::Origin;
 use sysop_core::id::{CallId, StepId, TurnId};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{Finding, Grant, Risk, RiskClass};
-use sysop_core::transcript::{Plan, PlanState, SessionPhase};
+use sysop_core::transcript::{Proposal, ProposalState, SessionPhase};
 use sysop_term::testing::{HOSTILE, painted_intruder, row_intruder};
 use sysop_term::{StyleRole, TextRow, paint};
 
 use super::panel::Panel;
-use super::plan::{PlanLocation, rows};
+use super::plan::{ProposalLocation, rows};
 use super::{RenderOptions, row, safe, wrap};
 
 fn shown(rows: &[TextRow]) -> String {
@@ -23,7 +23,7 @@ fn look(width: usize) -> RenderOptions {
     RenderOptions { width, color: true }
 }
 
-fn plan(command: &str, findings: Vec<Finding>) -> Plan {
+fn plan(command: &str, findings: Vec<Finding>) -> Proposal {
     let call = ToolCall {
         id: CallId::new("c1"),
         wire_id: None,
@@ -32,7 +32,7 @@ fn plan(command: &str, findings: Vec<Finding>) -> Plan {
             json!({ "command": command }).as_object().cloned().expect("it is an object"),
         ),
     };
-    Plan {
+    Proposal {
         call,
         origin: Origin::Model,
         command: command.into(),
@@ -42,13 +42,13 @@ fn plan(command: &str, findings: Vec<Finding>) -> Plan {
         preview: Vec::new(),
         guarded: None,
         covers: Some(Grant::Program { program: "rm".into(), subcommand: None }),
-        state: PlanState::Waiting,
+        state: ProposalState::Waiting,
     }
 }
 
-fn boxed(plan: &Plan, columns: usize) -> Vec<TextRow> {
+fn boxed(plan: &Proposal, columns: usize) -> Vec<TextRow> {
     let panel = Panel::new(look(columns));
-    panel.around("PLAN", rows(plan, PlanLocation { host: "web1", root: "/srv/app" }, panel.inner()))
+    panel.around("PLAN", rows(plan, ProposalLocation { host: "web1", root: "/srv/app" }, panel.inner()))
 }
 
 fn check_plan(columns: usize, expected: Expect) {

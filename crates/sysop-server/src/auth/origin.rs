@@ -7,6 +7,11 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Version, header};
+
+use super::responses::AuthError;
+
 /// A host and perhaps a port, as in `Host` and in addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Authority {
@@ -220,6 +225,76 @@ impl Exposure {
     pub fn check(&self) -> Result<(), UnprotectedListenError> {
         let here = self.listen.ip().to_canonical().is_loopback();
         if here || self.tls || self.behind_proxy { Ok(()) } else { Err(UnprotectedListenError(self.listen)) }
+    }
+}
+
+/// The page that a request comes from, as far as its headers tell.
+pub(super) struct RequestingPage {
+    /// The name by which the server was called.
+    pub(super) host: Authority,
+    /// The page is the server's own.
+    pub(super) is_same_origin: bool,
+    pub(super) has_origin_header: bool,
+}
+
+/// Checks the name by which the server was called, and the page that calls.
+///
+/// # Errors
+/// `AuthError::Host` if the server does not answer by that name; `AuthError::Origin` if a page from elsewhere calls.
+pub(super) fn check_origin(
+    policy: &HostPolicy,
+    scheme: Scheme,
+    request: &Parts,
+) -> Result<RequestingPage, AuthError> {
+    let host = host_of(request).ok_or(AuthError::Host)?;
+    if !policy.allows_host(scheme, &host) {
+        return Err(AuthError::Host);
+    }
+    let mut origins = request.headers.get_all(header::ORIGIN).iter();
+    let origin = match (origins.next(), origins.next()) {
+        (None, _) => None,
+        (Some(origin), None) => {
+            let origin = origin.to_str().ok().and_then(|text| text.parse::<Origin>().ok());
+            Some(origin.ok_or(AuthError::Origin)?) // `null` does not parse either
+        }
+        (Some(_), Some(_)) => return Err(AuthError::Origin),
+    };
+    let own = origin.as_ref().is_some_and(|origin| origin.is(scheme, &host));
+    let allowed = origin.as_ref().is_some_and(|origin| policy.allows_origin(origin));
+    if origin.is_some() && !own && !allowed {
+        return Err(AuthError::Origin);
+    }
+    // Tells of requests without an `Origin` where they come from: pages elsewhere may load pictures and scripts from here.
+    let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    match site {
+        Some(b"cross-site" | b"same-site") if !allowed => return Err(AuthError::Origin),
+        Some(_) | None => {}
+    }
+    Ok(RequestingPage {
+        host,
+        is_same_origin: own || site == Some(b"same-origin"),
+        has_origin_header: origin.is_some(),
+    })
+}
+
+/// The one name by which the server was called, or `None` unless there is exactly one.
+fn host_of(request: &Parts) -> Option<Authority> {
+    let mut hosts = request.headers.get_all(header::HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Some(host.to_str().ok()?.parse::<Authority>().ok()?),
+        (None, _) => None,
+        (Some(_), Some(_)) => return None,
+    };
+    // A target like `GET http://name/` has a name of its own, and so has every request of HTTP/2.
+    let target = match request.uri.authority() {
+        Some(authority) => Some(authority.as_str().parse::<Authority>().ok()?),
+        None => None,
+    };
+    match (host, target) {
+        (Some(host), Some(target)) => (host == target).then_some(host),
+        (Some(host), None) => Some(host),
+        (None, target) if request.version >= Version::HTTP_2 => target,
+        (None, _) => None,
     }
 }
 

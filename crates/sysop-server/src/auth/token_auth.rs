@@ -10,12 +10,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::http::header::{self, HeaderName};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use secrecy::SecretString;
 use sysop_driver::tokens::{Scope as TokenScope, TokenId};
 
-use super::origin::{Authority, HostPolicy, Origin, Scheme};
+use super::origin::{HostPolicy, Scheme, check_origin};
 use super::proxy::{ClientAddress, Proxies};
 use super::responses::{AuthError, Cookie, add_response_headers, redirect_to_page};
 use super::tokens::{Bearer, CredentialKind, Tokens};
@@ -74,41 +74,18 @@ impl TokenAuth {
         }
     }
 
-    /// Name and page, which are looked at also where no token is needed.
+    /// Checks `Host` and `Origin`, also where no token is needed.
     fn check_origin(&self, request: &Parts, peer: Peer) -> Result<RequestOrigin, AuthError> {
         let ClientAddress { address, scheme } =
             self.settings.proxies.client_address(peer.0, &request.headers);
         let scheme = if self.settings.tls { Scheme::Https } else { scheme.unwrap_or(Scheme::Http) };
-        let host = host_of(request).ok_or(AuthError::Host)?;
-        if !self.settings.host_policy.allows_host(scheme, &host) {
-            return Err(AuthError::Host);
-        }
-        let mut origins = request.headers.get_all(header::ORIGIN).iter();
-        let origin = match (origins.next(), origins.next()) {
-            (None, _) => None,
-            (Some(origin), None) => {
-                let origin = origin.to_str().ok().and_then(|text| text.parse::<Origin>().ok());
-                Some(origin.ok_or(AuthError::Origin)?) // `null` is none either
-            }
-            (Some(_), Some(_)) => return Err(AuthError::Origin),
-        };
-        let own = origin.as_ref().is_some_and(|origin| origin.is(scheme, &host));
-        let allowed = origin.as_ref().is_some_and(|origin| self.settings.host_policy.allows_origin(origin));
-        if origin.is_some() && !own && !allowed {
-            return Err(AuthError::Origin);
-        }
-        // Says of requests without an `Origin` what they are: pages elsewhere may load pictures and scripts from here.
-        let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-        match site {
-            Some(b"cross-site" | b"same-site") if !allowed => return Err(AuthError::Origin),
-            Some(_) | None => {}
-        }
+        let page = check_origin(&self.settings.host_policy, scheme, request)?;
         Ok(RequestOrigin {
             address,
             scheme,
-            port: host.port_or_usual(scheme),
-            is_same_origin: own || site == Some(b"same-origin"),
-            has_origin_header: origin.is_some(),
+            port: page.host.port_or_usual(scheme),
+            is_same_origin: page.is_same_origin,
+            has_origin_header: page.has_origin_header,
         })
     }
 
@@ -247,27 +224,6 @@ fn scope_of_token(scope: TokenScope) -> Scope {
     match scope {
         TokenScope::Read => Scope::Read,
         TokenScope::Operate => Scope::Operate,
-    }
-}
-
-/// The one name by which the server is called; none where there is not exactly one.
-fn host_of(request: &Parts) -> Option<Authority> {
-    let mut hosts = request.headers.get_all(header::HOST).iter();
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => Some(host.to_str().ok()?.parse::<Authority>().ok()?),
-        (None, _) => None,
-        (Some(_), Some(_)) => return None,
-    };
-    // A target like `GET http://name/` has a name of its own, and so has every request of HTTP/2.
-    let target = match request.uri.authority() {
-        Some(authority) => Some(authority.as_str().parse::<Authority>().ok()?),
-        None => None,
-    };
-    match (host, target) {
-        (Some(host), Some(target)) => (host == target).then_some(host),
-        (Some(host), None) => Some(host),
-        (None, target) if request.version >= Version::HTTP_2 => target,
-        (None, _) => None,
     }
 }
 

@@ -6,7 +6,7 @@ use sysop_core::event::Origin;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{Finding, Policy, Risk, RiskClass};
-use sysop_core::transcript::{Plan, PlanState};
+use sysop_core::transcript::{Proposal, ProposalState};
 
 use super::{DARK, NASTY, buffer, drawn, intruder};
 use crate::cells::TextRow;
@@ -28,8 +28,8 @@ fn bash(id: &str, command: &str) -> ToolCall {
     call(id, "bash", json!({ "command": command }))
 }
 
-fn plan(call: ToolCall, command: &str) -> Plan {
-    Plan {
+fn plan(call: ToolCall, command: &str) -> Proposal {
+    Proposal {
         call,
         origin: Origin::Model,
         command: command.to_owned(),
@@ -39,7 +39,7 @@ fn plan(call: ToolCall, command: &str) -> Plan {
         preview: Vec::new(),
         guarded: None,
         covers: None,
-        state: PlanState::Waiting,
+        state: ProposalState::Waiting,
     }
 }
 

@@ -19,7 +19,7 @@ use super::review::{self, ReviewMode};
 use super::text_area::{self, EditResult};
 use super::{Action, App, EditTarget, ExitReason, Focus, PendingAck, State};
 use crate::view::Scroll;
-use crate::{BY, TurnOnExit};
+use crate::{BY, RunningTurnPolicy};
 
 /// For how long a second Ctrl+C leaves.
 const LEAVE: Duration = Duration::from_secs(3);
@@ -192,7 +192,7 @@ impl App {
             self.transcript.phase(),
             SessionPhase::Idle | SessionPhase::Paused { .. } | SessionPhase::Stopping
         );
-        if runs && self.leaving == TurnOnExit::Cancel {
+        if runs && self.leaving == RunningTurnPolicy::Cancel {
             actions.push(Action::Send(Input::Cancel));
         }
         actions.push(Action::Quit(left));
@@ -337,7 +337,7 @@ impl App {
                     vec![Action::PageOutput(text.into_owned(), styles)]
                 }
             },
-            Some(ItemBody::Plan(plan)) => {
+            Some(ItemBody::Proposal(plan)) => {
                 let id = ItemId::ToolOutput(plan.call.id.clone());
                 let artifact = match self.transcript.item(&id).map(|item| &item.body) {
                     Some(ItemBody::ToolOutput(output)) => {

@@ -7,7 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui_textarea::TextArea;
 use sysop_core::event::Decision;
 use sysop_core::id::CallId;
-use sysop_core::transcript::Plan;
+use sysop_core::transcript::Proposal;
 use sysop_term::plan::is_command;
 
 use super::key_debounce::KeyDebounce;
@@ -61,7 +61,7 @@ pub(super) enum ReviewEvent {
 const NOT_EDITABLE: &str = "only a command can be edited; r says in words what should be different";
 
 impl Review {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &Proposal) -> Self {
         Self {
             call: plan.call.id.clone(),
             proposed: plan.command.clone(),

@@ -5,7 +5,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use sysop_core::policy::{Finding, Risk, RiskClass};
 use sysop_core::question::Question;
-use sysop_core::transcript::{ItemBody, Plan, SessionInfo, ToolOutput};
+use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput};
 use sysop_core::ui_text;
 use sysop_term::cells::{hang, truncate, width, wrap};
 use sysop_term::plan::{preview_rows, reason_rows};
@@ -183,7 +183,7 @@ fn titled(title: &TextRow, theme: Theme, columns: u16) -> TextRow {
     row
 }
 
-fn proposal_title(plan: &Plan, edited: bool, facts: &SessionInfo, theme: Theme) -> TextRow {
+fn proposal_title(plan: &Proposal, edited: bool, facts: &SessionInfo, theme: Theme) -> TextRow {
     let mut row = TextRow::of("Run this?", theme.style(StyleRole::Title));
     if edited {
         row.push(Span::new("  edited", theme.style(StyleRole::Warn)));
@@ -195,7 +195,7 @@ fn proposal_title(plan: &Plan, edited: bool, facts: &SessionInfo, theme: Theme) 
 }
 
 fn proposal_rows(
-    plan: &Plan,
+    plan: &Proposal,
     command: &str,
     risk: &Risk,
     facts: &SessionInfo,
@@ -219,7 +219,7 @@ fn proposal_rows(
 }
 
 /// What is known of its risk, and what "for this session" would cover.
-fn risk_rows(plan: &Plan, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
+fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
     let (sign, ink) = match risk.class {
         RiskClass::ReadOnly => ("✓ ", StyleRole::Good),
         RiskClass::Changes => ("• ", StyleRole::Text),

@@ -100,7 +100,7 @@ impl LayoutCacheKey {
     }
 
     fn place(&self, item: &Item) -> ToolLocation<'_> {
-        if let ItemBody::Plan(plan) = &item.body
+        if let ItemBody::Proposal(plan) = &item.body
             && self.client_tools.contains(&plan.call.name)
         {
             ToolLocation { host: &self.lent_place.0, root: &self.lent_place.1 }
@@ -538,7 +538,7 @@ impl HistoryLayout<'_, '_> {
 fn is_card(item: &Item) -> bool {
     match item.body {
         ItemBody::ToolOutput(_)
-        | ItemBody::Plan(_)
+        | ItemBody::Proposal(_)
         | ItemBody::Reasoning(_)
         | ItemBody::Prompt(_)
         | ItemBody::Answer(_) => true,
@@ -549,7 +549,7 @@ fn is_card(item: &Item) -> bool {
 /// Whether an item belongs to the one before it.
 fn is_close(before: &Item, item: &Item) -> bool {
     match (&before.body, &item.body) {
-        (ItemBody::Plan(_), ItemBody::ToolOutput(_)) | (ItemBody::Notice(_), ItemBody::Notice(_)) => true,
+        (ItemBody::Proposal(_), ItemBody::ToolOutput(_)) | (ItemBody::Notice(_), ItemBody::Notice(_)) => true,
         (_, ItemBody::End(end)) => end.reason == StopReason::EndTurn && end.error.is_none(),
         _ => false,
     }

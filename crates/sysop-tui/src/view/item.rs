@@ -64,7 +64,7 @@ impl ItemLayout {
                 item_layout
             }
             ItemBody::Reasoning(text) => reasoning(text, options),
-            ItemBody::Plan(plan) => {
+            ItemBody::Proposal(plan) => {
                 Self::rows(plan::history_rows(plan, options.place, options.columns, theme, options.open))
             }
             ItemBody::ToolOutput(output) => {
@@ -85,7 +85,7 @@ impl ItemLayout {
             ItemBody::Prompt(_)
             | ItemBody::Answer(_)
             | ItemBody::Reasoning(_)
-            | ItemBody::Plan(_)
+            | ItemBody::Proposal(_)
             | ItemBody::ToolOutput(_)
             | ItemBody::Notice(_)
             | ItemBody::End(_) => *self = Self::of(item, options),

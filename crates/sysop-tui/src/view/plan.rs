@@ -1,7 +1,7 @@
 //! A tool call as the history shows it, folded to a few rows.
 
 use sysop_core::event::Origin;
-use sysop_core::transcript::{Plan, PlanState, call_summary};
+use sysop_core::transcript::{Proposal, ProposalState, call_summary};
 use sysop_core::ui_text;
 use sysop_term::cells::{Span, TextRow, hang, wrap, wrap_exact};
 use sysop_term::diff::FileEdit;
@@ -17,7 +17,7 @@ const EDIT_ROWS_MAX: usize = 16;
 
 /// The rows of a call; a long command or edit is folded unless `open`.
 pub(super) fn history_rows(
-    plan: &Plan,
+    plan: &Proposal,
     place: ToolLocation<'_>,
     columns: usize,
     theme: Theme,
@@ -61,13 +61,13 @@ pub(super) fn history_rows(
         note(&plan.reason.trim().replace('\n', " "), StyleRole::Dim);
     }
     match &plan.state {
-        PlanState::Waiting => note("waits for your answer", StyleRole::Warn),
-        PlanState::Allowed { .. } => {
+        ProposalState::Waiting => note("waits for your answer", StyleRole::Warn),
+        ProposalState::Allowed { .. } => {
             if let Some(text) = ui_text::decision_summary(plan, crate::BY) {
                 note(&text, StyleRole::Dim);
             }
         }
-        PlanState::Rejected { .. } => {
+        ProposalState::Rejected { .. } => {
             if let Some(text) = ui_text::decision_summary(plan, crate::BY) {
                 note(&text, StyleRole::Warn);
             }

@@ -20,7 +20,7 @@ fn over(message: &ServerMessage) -> ServerMessage {
 fn items(transcript: &Transcript) -> Vec<Item> {
     let mut items: Vec<_> = transcript.items().cloned().collect();
     for item in &mut items {
-        if let ItemBody::Plan(plan) = &mut item.body {
+        if let ItemBody::Proposal(plan) = &mut item.body {
             plan.call.wire_id = None;
         }
     }

@@ -9,7 +9,7 @@ use crate::config::tests::World;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::GlobalFlags;
 use crate::select_model::select_model;
-use crate::settings::{Color, ProviderSettings, Settings, SshTarget};
+use crate::settings::{ColorMode, ProviderSettings, Settings, SshTarget};
 
 struct FakeDoctorProbe {
     database: Result<String, String>,
@@ -39,7 +39,7 @@ fn settings(world: &World, environment: &[(&str, &str)]) -> Settings {
     let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
     let path = ("PATH", std::env::var("PATH").unwrap());
     let environment = environment.iter().map(|(name, value)| (*name, (*value).to_owned())).chain([path]);
-    Settings::from_parts(&flags, environment.collect(), world.folders(), Color::Off).unwrap()
+    Settings::from_parts(&flags, environment.collect(), world.folders(), ColorMode::Off).unwrap()
 }
 
 async fn report(settings: &Settings, probe: &FakeDoctorProbe) -> (String, Exit) {
@@ -118,7 +118,7 @@ async fn each_chosen_host_is_reached_and_the_others_are_named() {
         ..GlobalFlags::default()
     };
     let environment = [("SYSOP_MODEL".to_owned(), "demo".to_owned())].into_iter().collect();
-    let settings = Settings::from_parts(&flags, environment, world.folders(), Color::Off).unwrap();
+    let settings = Settings::from_parts(&flags, environment, world.folders(), ColorMode::Off).unwrap();
     let (text, exit) = report(&settings, &well()).await;
     assert_eq!(exit, Exit::Failed);
     for line in [
@@ -166,7 +166,7 @@ async fn programs_of_the_workspace_are_not_found() {
     }
     let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
     let environment = [("PATH", "."), ("SYSOP_MODEL", "demo")].into_iter().collect();
-    let settings = Settings::from_parts(&flags, environment, world.folders(), Color::Off).unwrap();
+    let settings = Settings::from_parts(&flags, environment, world.folders(), ColorMode::Off).unwrap();
     let (text, exit) = report(&settings, &well()).await;
     assert_eq!(exit, Exit::Failed);
     assert!(

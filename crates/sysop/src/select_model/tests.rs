@@ -6,12 +6,13 @@ use std::net::TcpListener;
 use super::{ModelChoice, NoModelFound, installed_models, select_model};
 use crate::config::tests::World;
 use crate::global_flags::GlobalFlags;
-use crate::settings::{Color, Settings};
+use crate::settings::{ColorMode, Settings};
 
 fn settings(environment: &[(&str, &str)]) -> Settings {
     let world = World::new();
     let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
-    Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), Color::Off).unwrap()
+    Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), ColorMode::Off)
+        .unwrap()
 }
 
 fn picked(environment: &[(&str, &str)]) -> (String, String) {

@@ -9,7 +9,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_term::ThemeName;
 use sysop_tui::Price;
 
-use super::{Color, HostChoice, Settings, color};
+use super::{ColorMode, HostChoice, Settings, color};
 use crate::config::Environment;
 use crate::config::tests::World;
 use crate::exit::{CommandError, Exit};
@@ -23,7 +23,7 @@ pub(super) fn load(
     environment: &[(&str, &str)],
 ) -> Result<Settings, CommandError> {
     let flags = GlobalFlags { root: flags.root.clone().or(Some(world.root())), ..flags.clone() };
-    Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), Color::Off)
+    Settings::from_parts(&flags, environment.iter().copied().collect(), world.folders(), ColorMode::Off)
 }
 
 fn settings(config: &str, environment: &[(&str, &str)]) -> Settings {
@@ -278,15 +278,15 @@ fn children_must_not_get_the_keys() {
 fn color_is_for_terminals_that_want_it() {
     let flags = GlobalFlags::default();
     let none = Environment::default();
-    assert_eq!(color(&flags, &none, true), Color::On);
-    assert_eq!(color(&flags, &none, false), Color::Off);
+    assert_eq!(color(&flags, &none, true), ColorMode::On);
+    assert_eq!(color(&flags, &none, false), ColorMode::Off);
     let off: Environment = [("NO_COLOR", "1")].into_iter().collect();
-    assert_eq!(color(&flags, &off, true), Color::Off);
+    assert_eq!(color(&flags, &off, true), ColorMode::Off);
     let empty: Environment = [("NO_COLOR", "")].into_iter().collect();
-    assert_eq!(color(&flags, &empty, true), Color::On);
+    assert_eq!(color(&flags, &empty, true), ColorMode::On);
     let dumb: Environment = [("TERM", "dumb")].into_iter().collect();
-    assert_eq!(color(&flags, &dumb, true), Color::Off);
-    assert_eq!(color(&GlobalFlags { no_color: true, ..flags }, &none, true), Color::Off);
+    assert_eq!(color(&flags, &dumb, true), ColorMode::Off);
+    assert_eq!(color(&GlobalFlags { no_color: true, ..flags }, &none, true), ColorMode::Off);
 }
 
 #[test]

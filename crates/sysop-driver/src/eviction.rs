@@ -1,0 +1,103 @@
+//! Evicts idle sessions from memory.
+//!
+//! A session that nobody uses stays in memory for a while, because the next request for it is likely, and then goes: its log is
+//! all of it. At most [`IDLE_SESSIONS_MAX`] idle sessions that came out of their logs are in memory, whatever clients ask for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sysop_core::id::{SessionId, Timestamp};
+
+use crate::driver::{Driver, DriverInner, Handle, lock};
+use crate::live::LiveSession;
+
+/// Idle sessions that came out of their logs and stay in memory.
+pub const IDLE_SESSIONS_MAX: usize = 64;
+/// Eviction candidates checked per insertion; those still in use are skipped.
+const EVICTION_CHECKS_MAX: usize = 8;
+
+impl Driver {
+    /// Evicts sessions that nobody uses and that were idle for so long; they are opened from their logs when they are next
+    /// needed. In a cluster they are released at once, because they belong where somebody uses them.
+    pub fn evict_idle(&self, idle: Duration) {
+        let now = self.inner.ports.clock.now();
+        let idle = if self.inner.membership.is_some() { Duration::ZERO } else { idle };
+        let evicted: Vec<_> = {
+            let mut sessions = lock(&self.inner.sessions);
+            let is_idle = |_: &SessionId, handle: &mut Handle| {
+                Arc::strong_count(&handle.live) == 1 && handle.is_idle(now, idle)
+            };
+            sessions.extract_if(is_idle).collect()
+        };
+        for (_, handle) in evicted {
+            self.inner.release(&handle); // its host may have something to end, and needs no lock for it
+        }
+    }
+}
+
+impl DriverInner {
+    /// Evicts the oldest idle sessions that came out of their logs, if there are too many with the newest.
+    pub(crate) fn enforce_idle_limit(&self, newest: &Arc<LiveSession>) {
+        let now = self.ports.clock.now();
+        let mut evicted = Vec::new();
+        let mut from_logs = lock(&self.from_logs);
+        from_logs.push_back(Arc::downgrade(newest));
+        for _ in 0..EVICTION_CHECKS_MAX {
+            if from_logs.len() <= IDLE_SESSIONS_MAX {
+                break;
+            }
+            let Some(live) = from_logs.pop_front().and_then(|oldest| oldest.upgrade()) else { continue };
+            let mut sessions = lock(&self.sessions);
+            let known = sessions.get(live.id()).filter(|handle| Arc::ptr_eq(&handle.live, &live));
+            // Two references: the map's and this one.
+            match known {
+                Some(handle) if Arc::strong_count(&live) == 2 && handle.is_idle(now, Duration::ZERO) => {
+                    evicted.extend(sessions.remove(live.id()));
+                }
+                Some(_) => from_logs.push_back(Arc::downgrade(&live)),
+                None => {}
+            }
+        }
+        drop(from_logs);
+        for handle in evicted {
+            self.release(&handle);
+        }
+    }
+
+    /// Evicts a session that nobody here uses, if it is idle. Returns true if it is gone.
+    pub(crate) fn evict_if_idle(&self, id: &SessionId) -> bool {
+        let now = self.ports.clock.now();
+        let evicted = {
+            let mut sessions = lock(&self.sessions);
+            match sessions.get(id) {
+                None => return true,
+                Some(handle)
+                    if Arc::strong_count(&handle.live) > 1 || !handle.is_idle(now, Duration::ZERO) =>
+                {
+                    return false;
+                }
+                Some(_) => sessions.remove(id),
+            }
+        };
+        if let Some(handle) = evicted {
+            self.release(&handle);
+        }
+        true
+    }
+
+    /// Releases an evicted session to the other nodes: nobody here would hear what is said to it elsewhere.
+    fn release(&self, handle: &Handle) {
+        let Some(lease) = &handle.lease else { return };
+        if handle.live.closed().is_none() {
+            handle.live.hub.close(); // and with it the relay
+            lease.release();
+        }
+    }
+}
+
+impl Handle {
+    fn is_idle(&self, now: Timestamp, idle: Duration) -> bool {
+        let relays = self.lease.as_ref().map_or(0, |lease| lease.relays());
+        self.live.is_idle(now, idle, relays)
+    }
+}
