@@ -1,4 +1,4 @@
-/** What a test has: a scripted model, a server with a home of its own, a person with a browser, and a far machine. */
+/** What a test has: a scripted model, a server with a home of its own, a person with a browser, and a remote machine. */
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,7 +48,7 @@ export interface ServeOptions {
 interface Fixtures {
   /** Serves; called once in a test. */
   serve(how: ServeOptions): Promise<TestServer>;
-  /** A far machine that `ssh` calls `far`, or by another name. */
+  /** A remote machine that `ssh` calls `far`, or by another name. */
   sshd(passphrase?: string, name?: string): Promise<Sshd>;
   /** What stands in front of a server and lets no WebSocket through. */
   blockingProxy(blocks: SocketFault): Promise<BlockingProxy>;

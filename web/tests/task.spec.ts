@@ -1,9 +1,9 @@
-/** Seed 004's whole flow: a task on a far machine, from its first step to a new chat. */
+/** Seed 004's whole flow: a task on a remote machine, from its first step to a new chat. */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { call, expect, Person, test, visit } from "./fixtures";
 
-test("a task on a far machine is paused, goes on, ends, is tried again and stopped", async ({
+test("a task on a remote machine is paused, goes on, ends, is tried again and stopped", async ({
   page,
   serve,
   sshd,

@@ -70,7 +70,7 @@ pub(crate) fn test(rest: &[String]) -> Result<()> {
     step("tests of the page in a browser", playwright(&target().join("debug/sysop")).args(rest))
 }
 
-/// Makes sure that there is a browser, and what a far machine in its tests needs.
+/// Makes sure that there is a browser, and what a remote machine in its tests needs.
 pub(crate) fn browser() -> Result<()> {
     setup::need(&BROWSER)
 }

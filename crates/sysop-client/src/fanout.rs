@@ -1,6 +1,6 @@
-//! The faces of one session: each gets every event once and in order, however often the connection breaks.
+//! The front ends of one session: each gets every event once and in order, however often the connection breaks.
 //!
-//! A face that does not read cannot grow this: past a bound its pieces of live text are dropped, and then its events,
+//! A front end that does not read cannot grow this: past a bound its pieces of live text are dropped, and then its events,
 //! which it is sent again when it reads on.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,15 +13,15 @@ use sysop_core::id::Seq;
 use sysop_core::question::{Question, QuestionId};
 use tokio::sync::Notify;
 
-/// How many updates may wait for a face; past it, it is sent back to the log.
+/// How many updates may wait for a front end; past it, it is sent back to the log.
 const WAITING_MAX: usize = 16_384;
 /// How many of them may be pieces of live text.
 const PIECES_MAX: usize = 4_096;
 
-/// Sends updates to faces.
+/// Sends updates to front ends.
 pub(crate) struct UpdateFanout {
     state: Mutex<State>,
-    /// Told when a face has to be sent something again.
+    /// Told when a front end has to be sent something again.
     pub(crate) rewind: Notify,
 }
 
@@ -57,7 +57,7 @@ impl UpdateFanout {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A face that has everything up to `after`.
+    /// A front end that has everything up to `after`.
     pub(crate) fn subscribe(self: &Arc<Self>, after: Seq) -> BoxStream<'static, Update> {
         let mut state = self.state();
         let queue = state
@@ -84,17 +84,17 @@ impl UpdateFanout {
         .boxed()
     }
 
-    /// Whether a face waits for the log to be sent again; asked once.
+    /// Whether a front end waits for the log to be sent again; asked once.
     pub(crate) fn take_rewind_request(&self) -> bool {
         std::mem::take(&mut self.state().rewind_requested)
     }
 
-    /// From here on the log comes from its beginning: every face takes what it does not have.
+    /// From here on the log comes from its beginning: every front end takes what it does not have.
     pub(crate) fn begin_replay(&self) {
         self.each(|subscriber| subscriber.state().awaiting_replay = false);
     }
 
-    /// Takes an update to every face.
+    /// Takes an update to every front end.
     pub(crate) fn publish(&self, update: &Update) {
         self.each(|subscriber| subscriber.take(update));
     }

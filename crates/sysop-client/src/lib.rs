@@ -1,9 +1,9 @@
-//! A session on a server, seen from here: the same [`Session`](sysop_driver::face::Session) and
-//! [`Desk`](sysop_driver::face::Desk) that a face holds of a session of its own process, over one WebSocket and the
+//! A session on a server, seen from here: the same [`SessionHandle`](sysop_driver::frontend::SessionHandle) and
+//! [`SessionService`](sysop_driver::frontend::SessionService) that a front end holds of a session of its own process, over one WebSocket and the
 //! server's HTTP; and this machine's tools, lent to that session.
 //!
 //! It draws nothing and knows no tool: what runs is given to it as a [`Host`](sysop_driver::port::Host). What it is
-//! told comes from a server: nothing of it runs here but through [`lend`].
+//! told comes from a server: nothing of it runs here but through [`client_tools`].
 #![warn(missing_docs)]
 
 mod address;

@@ -1,4 +1,4 @@
-//! A session on a server as a face holds it.
+//! A session on a server as a front end holds it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ pub struct RemoteSession {
     _stop: DropGuard,
 }
 
-/// What the face's side and the connection's side share.
+/// What the front end's side and the connection's side share.
 pub(crate) struct RemoteSessionInner {
     pub(crate) id: SessionId,
     pub(crate) api: Api,
@@ -65,7 +65,7 @@ pub(crate) struct RemoteSessionOptions {
 }
 
 impl RemoteSession {
-    /// Follows a session. Connects when a face first subscribes, or at once where tools are lent.
+    /// Follows a session. Connects when a front end first subscribes, or at once where tools are lent.
     pub(crate) fn new(
         api: Api,
         which: RemoteSessionOptions,

@@ -1,4 +1,4 @@
-//! The sessions of a server, as a face opens and finds them.
+//! The sessions of a server, as a front end opens and finds them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -60,7 +60,7 @@ pub struct RemoteSessionService {
     local_tools: Option<Arc<LocalTools>>,
     hosts: Vec<NamedItem>,
     tasks: TaskTracker,
-    /// Those that a face has open: a session that is opened again is the same one.
+    /// Those that a front end has open: a session that is opened again is the same one.
     open: Mutex<HashMap<SessionId, Weak<RemoteSession>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The four words between a session and the world: `Input`, `Event`, `Effect`, `Output`; and what faces receive.
+//! The four words between a session and the world: `Input`, `Event`, `Effect`, `Output`; and what front ends receive.
 //!
 //! Events are the log: what is stored is these, as JSON, and must stay readable by later versions.
 
@@ -45,7 +45,7 @@ pub enum Input {
         call: CallId,
         /// The answer.
         decision: Decision,
-        /// Who answered, for the other faces and the log.
+        /// Who answered, for the other front ends and the log.
         by: String,
     },
     /// Stop at once: model request, running tool and pause.
@@ -117,7 +117,7 @@ pub enum TypedInput {
     },
 }
 
-/// What a face may change in a session.
+/// What a front end may change in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfigChange {
@@ -627,7 +627,7 @@ pub enum Delta {
     },
 }
 
-/// What a face receives.
+/// What a front end receives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
     /// From the log.

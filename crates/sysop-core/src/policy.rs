@@ -222,7 +222,7 @@ fn typed_text(keys: &str) -> String {
 fn read_only_refusal(verdict: Verdict) -> String {
     match verdict {
         Verdict::Deny => {
-            "refused: this session only looks (approve = never); nothing that changes anything runs"
+            "refused: this session is read-only (approve = never); nothing that changes anything runs"
         }
         Verdict::Allow | Verdict::Ask => "",
     }

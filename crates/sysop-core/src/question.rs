@@ -12,7 +12,7 @@ use crate::id::CallId;
 #[serde(transparent)]
 pub struct QuestionId(pub u64);
 
-/// What is asked. Its texts come from programs and far machines: a face neutralizes them.
+/// What is asked. Its texts come from programs and remote machines: a front end neutralizes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

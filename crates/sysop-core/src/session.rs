@@ -62,7 +62,7 @@ impl PartialEq for Session {
     }
 }
 
-/// What a session is doing, for faces and drivers.
+/// What a session is doing, for front ends and drivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
     /// Nothing; a prompt starts a turn.

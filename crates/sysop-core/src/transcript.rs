@@ -1,8 +1,8 @@
 //! What a person reads of a session: folds `Update`s into items in reading order, a phase, and totals.
 //!
 //! The same fold serves a live session and a replayed log: once a turn has ended both give the same items, but
-//! for those marked `live_only`. Nothing here decides anything; a face draws it and sends `Input`s. Texts are
-//! kept as they came and are untrusted: a face neutralizes what it shows.
+//! for those marked `live_only`. Nothing here decides anything; a front end draws it and sends `Input`s. Texts are
+//! kept as they came and are untrusted: a front end neutralizes what it shows.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -133,7 +133,7 @@ impl Transcript {
         self.event(&logged.event);
     }
 
-    /// Says that this face has sent `Cancel`, so that it can show it before the log does.
+    /// Says that this front end has sent `Cancel`, so that it can show it before the log does.
     pub fn stopping(&mut self) {
         if self.phase != SessionPhase::Idle {
             self.phase = SessionPhase::Stopping;

@@ -1,4 +1,4 @@
-//! The words for what happened: one place, so that every face says the same. All of it is safe to show.
+//! The words for what happened: one place, so that every front end says the same. All of it is safe to show.
 
 use std::collections::BTreeMap;
 
@@ -248,7 +248,7 @@ pub fn covers(grant: &Grant) -> String {
     }
 }
 
-/// What a person decided; by whom, unless that was this face, which answers as `own`.
+/// What a person decided; by whom, unless that was this front end, which answers as `own`.
 pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
     let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
@@ -275,9 +275,9 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
 /// The word for a class of risk.
 pub fn class(class: RiskClass) -> &'static str {
     match class {
-        RiskClass::ReadOnly => "looks only",
+        RiskClass::ReadOnly => "read-only",
         RiskClass::Changes => "changes something",
-        RiskClass::Opaque => "what it does cannot be read off it",
+        RiskClass::Opaque => "effect unknown",
         RiskClass::Dangerous => "dangerous",
     }
 }

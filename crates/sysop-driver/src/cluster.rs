@@ -44,7 +44,7 @@ pub trait Cluster: Send + Sync {
     /// Takes a session for this node, unless another that lives has it. A lease that this node had before ends.
     async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError>;
 
-    /// Puts an input where the session's owner finds it; durable on return. The same letter twice is one letter.
+    /// Puts an input where the session's owner finds it; durable on return. The same queued input twice is one queued input.
     async fn enqueue(&self, id: &SessionId, letter: &ForwardedInput) -> Result<(), StoreError>;
 
     /// Words about the session reach this node from now on, until `unwatch` was called as often as this.
@@ -84,8 +84,8 @@ pub trait Lease: Send + Sync {
     /// however slow the answers of the store are.
     fn is_valid(&self) -> bool;
 
-    /// As `Store::append`, if the lease is the session's newest; in the same step the letters count as taken, for
-    /// ever. Without events only the letters do. May wait for as long as the store is away, so that what came of it is
+    /// As `Store::append`, if the lease is the session's newest; in the same step the queued inputs count as taken, for
+    /// ever. Without events only the queued inputs do. May wait for as long as the store is away, so that what came of it is
     /// known when it returns.
     async fn append(
         &self,
@@ -94,7 +94,7 @@ pub trait Lease: Send + Sync {
         queued_inputs: &[QueuePosition],
     ) -> Result<Seq, StoreError>;
 
-    /// The letters that wait, in the order in which they were posted, at most `QUEUE_BATCH_MAX`.
+    /// The queued inputs that wait, in the order in which they were posted, at most `QUEUE_BATCH_MAX`.
     async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError>;
 
     /// Tells those who follow something for the moment, as well as may be; what came before it in the log is `after`.
@@ -110,7 +110,7 @@ pub trait Lease: Send + Sync {
     }
 }
 
-/// A place in a session's letters.
+/// A place in a session's queued inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueuePosition(pub u64);
 
@@ -123,7 +123,7 @@ pub struct ForwardedInput {
     pub input: Input,
 }
 
-/// A letter that waits.
+/// A queued input that waits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuedInput {
     /// Its place.
@@ -132,7 +132,7 @@ pub struct QueuedInput {
     pub input: Input,
 }
 
-/// What a node has to know, as it happens. Only what is worth a look is told: the log and the letters count.
+/// What a node has to know, as it happens. Only what is worth a look is told: the log and the queued inputs count.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClusterEvent {
     /// The log of a session that is watched here goes on, at least to there.
@@ -156,7 +156,7 @@ pub enum ClusterEvent {
         /// The session.
         id: SessionId,
     },
-    /// A session of this node has a letter.
+    /// A session of this node has a queued input.
     InputQueued {
         /// The session.
         id: SessionId,

@@ -1,4 +1,4 @@
-//! What a face holds: a session, here or on a server, and the desk at which sessions are opened and found.
+//! What a front end holds: a session, here or on a server, and the desk at which sessions are opened and found.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ pub enum SessionSelector {
     },
 }
 
-/// Where a face opens and finds sessions. Errors are one sentence.
+/// Where a front end opens and finds sessions. Errors are one sentence.
 #[async_trait]
 pub trait SessionService: Send + Sync {
     /// Opens a session.

@@ -1,6 +1,6 @@
-//! Publishes a session's updates to any number of faces.
+//! Publishes a session's updates to any number of front ends.
 //!
-//! No face can slow the session or grow its memory: live deltas that nobody has taken yet are joined, and a face
+//! No front end can slow the session or grow its memory: live deltas that nobody has taken yet are joined, and a front end
 //! that falls far behind is sent back to the log, from which it misses nothing.
 
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ use crate::port::Store;
 
 /// How many of the newest events are kept for those who subscribe.
 const RECENT_EVENTS_MAX: usize = 64;
-/// How many updates may wait for one face before it is sent back to the log.
+/// How many updates may wait for one front end before it is sent back to the log.
 const MAILBOX_UPDATES_MAX: usize = 4096;
-/// How much joined output of one call may wait for one face; the oldest goes first.
+/// How much joined output of one call may wait for one front end; the oldest goes first.
 const PENDING_OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// How many bytes of deltas may wait for one face; one more is not told to it.
+/// How many bytes of deltas may wait for one front end; one more is not told to it.
 const PENDING_DELTA_BYTES_MAX: usize = 1024 * 1024;
 
 /// The publishing end.
@@ -50,7 +50,7 @@ struct MailboxState {
     questions: VecDeque<Delta>,
     /// How many bytes of text the deltas that wait have.
     delta_bytes: usize,
-    /// The step of whose text this face has missed some: it is told no more of it, for what followed would not be what
+    /// The step of whose text this front end has missed some: it is told no more of it, for what followed would not be what
     /// comes next. The reply in the log has the whole.
     missed: Option<StepId>,
     /// Updates were thrown away: the log has what was missed.
@@ -63,7 +63,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hub {
-    /// Adds a face that has seen everything up to `after`.
+    /// Adds a front end that has seen everything up to `after`.
     pub(crate) fn subscribe(&self, store: Arc<dyn Store>, id: SessionId, after: Seq, last: Seq) -> Updates {
         let mailbox = Arc::new(Mailbox::default());
         let mut state = lock(&self.state);
@@ -125,7 +125,7 @@ impl Hub {
         });
     }
 
-    /// How many faces still read.
+    /// How many front ends still read.
     pub(crate) fn subscriber_count(&self) -> usize {
         lock(&self.state).mailboxes.iter().filter(|mailbox| mailbox.strong_count() > 0).count()
     }
@@ -177,7 +177,7 @@ impl MailboxState {
         Some(update)
     }
 
-    /// Whether a face that has missed something can make use of this.
+    /// Whether a front end that has missed something can make use of this.
     fn accepts(&mut self, delta: &Delta) -> bool {
         let room = self.delta_bytes < PENDING_DELTA_BYTES_MAX;
         match delta {
@@ -259,7 +259,7 @@ fn drop_oldest(text: &mut String) {
     }
 }
 
-/// The receiving end: what a face reads.
+/// The receiving end: what a front end reads.
 pub struct Updates {
     mailbox: Arc<Mailbox>,
     store: Arc<dyn Store>,

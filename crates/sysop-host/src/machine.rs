@@ -85,7 +85,7 @@ pub(crate) struct TerminalStart {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Where it starts.
     pub(crate) folder: PathBuf,
-    /// The name of the far machine on which the shell runs; none where it runs on this one.
+    /// The name of the remote machine on which the shell runs; none where it runs on this one.
     pub(crate) remote_host: Option<String>,
     /// Which shell it is, where that is known; else the shell is asked.
     pub(crate) shell: Option<ShellKind>,

@@ -31,7 +31,7 @@ use crate::output::redact::Secrets;
 use crate::path::RootPath;
 use crate::terminal::SharedTerminal;
 
-/// The tool that faces call by themselves to take changes back; no model is offered it.
+/// The tool that front ends call by themselves to take changes back; no model is offered it.
 pub(crate) const UNDO: &str = "undo";
 
 /// The tools of one machine.

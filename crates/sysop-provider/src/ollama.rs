@@ -58,7 +58,7 @@ struct OllamaLabels {
 
 const LOCAL: OllamaLabels = OllamaLabels { table: "ollama", place: "", there: "" };
 const REMOTE: OllamaLabels =
-    OllamaLabels { table: "ollama+ssh", place: " on the far machine", there: " there" };
+    OllamaLabels { table: "ollama+ssh", place: " on the remote machine", there: " there" };
 
 /// One server, and what is known of its models. A clone shares what is known.
 #[derive(Clone)]
@@ -92,7 +92,7 @@ impl Ollama {
         Self::with_labels(settings, LOCAL)
     }
 
-    /// The same for the Ollama of the far machine; its address is as seen from there until it is
+    /// The same for the Ollama of the remote machine; its address is as seen from there until it is
     /// [`through_tunnel`](Self::through) a tunnel.
     pub(crate) fn remote(settings: &OllamaSettings) -> Self {
         Self::with_labels(settings, REMOTE)

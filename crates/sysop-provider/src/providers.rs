@@ -122,7 +122,7 @@ impl Providers {
         }
     }
 
-    /// The models of the far machine, by whatever way leads there.
+    /// The models of the remote machine, by whatever way leads there.
     async fn probe_remote(&self) -> Result<Vec<String>, ModelFailure> {
         let remote_ollama = &self.shared.remote_ollama;
         let problem = |message| ModelFailure { kind: FailureKind::Unreachable, message };
@@ -251,7 +251,7 @@ impl Providers {
         }
     }
 
-    /// A call to a model of the far machine; the way there is found at the first poll.
+    /// A call to a model of the remote machine; the way there is found at the first poll.
     fn remote_stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let providers = self.clone();
         async_stream::stream! {

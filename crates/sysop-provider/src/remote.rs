@@ -1,10 +1,10 @@
-//! Ollama on the far machine: models named `ollama+ssh/NAME`, reached over the connection of the session's host.
+//! Ollama on the remote machine: models named `ollama+ssh/NAME`, reached over the connection of the session's host.
 //!
 //! Declares what it needs of that connection ([`RemoteMachine`]); knows no ssh, starts no process and reads no
 //! environment of its own. Two ways lead to the models, and the first that works is kept for the connection:
 //!
 //! 1. A forwarded port ([`ollama`]): the same API as that of an Ollama on this machine, with all that it can do.
-//! 2. Where the far machine forwards nothing, `ollama run` there ([`pipe`]): the conversation as one prompt on its
+//! 2. Where the remote machine forwards nothing, `ollama run` there ([`pipe`]): the conversation as one prompt on its
 //!    standard input ([`prompt`]), tools by the text protocol, and its output without the terminal noise
 //!    ([`ollama_run_output`]).
 
@@ -20,7 +20,7 @@ pub(crate) mod ollama_run;
 mod ollama_run_output;
 mod prompt;
 
-/// What there is to say where a model of the far machine is asked for and there is no far machine.
+/// What there is to say where a model of the remote machine is asked for and there is no remote machine.
 pub const NO_REMOTE_MACHINE: &str = "ollama+ssh needs a host: --host DEST or [connection] in the config";
 
 /// The machine that `ollama+ssh` models run on, as the connection of the session's host offers it.
@@ -32,7 +32,7 @@ pub trait RemoteMachine: Send + Sync {
     /// A loopback address here that leads to `to` (`host:port`, an IPv6 address in brackets) as seen from there.
     ///
     /// # Errors
-    /// [`RemoteError::Forbidden`] where the far machine does not allow forwarding, [`RemoteError::Failed`] for all else.
+    /// [`RemoteError::Forbidden`] where the remote machine does not allow forwarding, [`RemoteError::Failed`] for all else.
     async fn forward(&self, to: &str) -> Result<ForwardedPort, RemoteError>;
 
     /// Runs a command there with these bytes as its standard input, which then ends. The stream gives what it
@@ -42,10 +42,10 @@ pub trait RemoteMachine: Send + Sync {
     /// dropping the stream ends the command with all that it started.
     fn pipe(&self, command: &str, input: Vec<u8>) -> BoxStream<'static, RemoteEvent>;
 
-    /// The far machine's `OLLAMA_HOST`, if it is set there.
+    /// The remote machine's `OLLAMA_HOST`, if it is set there.
     ///
     /// # Errors
-    /// The far machine cannot be asked.
+    /// The remote machine cannot be asked.
     async fn ollama_host(&self) -> Result<Option<String>, RemoteError>;
 }
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for dyn RemoteMachine {
     }
 }
 
-/// What a command on the far machine does.
+/// What a command on the remote machine does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteEvent {
     /// It wrote to its standard output.
@@ -69,7 +69,7 @@ pub enum RemoteEvent {
     Disconnected(String),
 }
 
-/// Why the far machine did not do it; one sentence that says what to do next.
+/// Why the remote machine did not do it; one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
     /// Its policy forbids it; asking again is no use.
@@ -80,7 +80,7 @@ pub enum RemoteError {
     Failed(String),
 }
 
-/// A way through to a port on the far machine; open until it is dropped.
+/// A way through to a port on the remote machine; open until it is dropped.
 pub struct ForwardedPort {
     address: SocketAddr,
     _tunnel: Box<dyn Send + Sync>,

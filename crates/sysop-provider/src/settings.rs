@@ -82,10 +82,10 @@ pub struct ProvidersSettings {
     pub vertex: VertexSettings,
     /// Ollama's native API.
     pub ollama: OllamaSettings,
-    /// Ollama on the far machine; its address is as seen from there, and none means the far machine's own
+    /// Ollama on the remote machine; its address is as seen from there, and none means the remote machine's own
     /// `OLLAMA_HOST`. Without a `num_ctx`, `ollama run` is taken to have a window of 4096 tokens.
     pub ollama_ssh: OllamaSettings,
-    /// The far machine, where the session's host is one.
+    /// The remote machine, where the session's host is one.
     pub remote: Option<Arc<dyn RemoteMachine>>,
     /// The Anthropic Messages API.
     pub anthropic: Endpoint,

@@ -30,7 +30,7 @@ use sysop_term::command::CompletionNames;
 
 use crate::Exit;
 
-/// The name under which this face answers approvals.
+/// The name under which this front end answers approvals.
 const BY: &str = "chat";
 
 /// The form that the REPL is drawn in.

@@ -44,7 +44,7 @@ const LEAVE: Duration = Duration::from_secs(1);
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The longest command in a sentence, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
-/// The name under which this face answers approvals.
+/// The name under which this front end answers approvals.
 const BY: &str = "exec";
 
 /// What is to be done.
@@ -249,7 +249,7 @@ struct ExecRun {
     printer: ExecPrinter,
     /// The turn that does the task.
     turn: Option<TurnId>,
-    /// Why this face has asked for the end, and until when it waits for it.
+    /// Why this front end has asked for the end, and until when it waits for it.
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,

@@ -1,6 +1,6 @@
 //! Who did what, where, and what came of it: one line for every approval and every tool call, chained by hashes.
 //!
-//! The lines come from the events of sessions on their way to the store ([`AuditedStore`]), so that no face and no client can
+//! The lines come from the events of sessions on their way to the store ([`AuditedStore`]), so that no front end and no client can
 //! do something beside the audit: a call whose line is not on the disk does not run. A line has no output, no file's content
 //! and no secret; arguments are there as a hash, and of shell commands the command after redaction.
 //!

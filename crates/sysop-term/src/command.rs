@@ -1,4 +1,4 @@
-//! What a line that a person wrote asks for; the same in the full-screen face and in the REPL. Pure.
+//! What a line that a person wrote asks for; the same in the full-screen front end and in the REPL. Pure.
 
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;

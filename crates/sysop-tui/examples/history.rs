@@ -62,7 +62,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// A face that draws the history on its whole screen.
+/// A front end that draws the history on its whole screen.
 struct Frontend {
     transcript: Transcript,
     history: HistoryView,

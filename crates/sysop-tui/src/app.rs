@@ -1,6 +1,6 @@
-//! What the face knows: a transcript and what the person is about to say. Pure: no IO and no clock; time comes in.
+//! What the front end knows: a transcript and what the person is about to say. Pure: no IO and no clock; time comes in.
 //!
-//! Keys and updates go in, `Action`s come out; `frame` draws from it. `now` is the time since the face began.
+//! Keys and updates go in, `Action`s come out; `frame` draws from it. `now` is the time since the front end began.
 
 mod action;
 mod commands;
@@ -81,7 +81,7 @@ impl BackgroundStatus {
     }
 }
 
-/// What the face is made with.
+/// What the front end is made with.
 #[derive(Default)]
 pub struct AppOptions {
     /// The colors.
@@ -111,7 +111,7 @@ pub enum Focus {
     Cards,
 }
 
-/// The face's state. What is drawn is drawn from it.
+/// The front end's state. What is drawn is drawn from it.
 pub struct App {
     transcript: Transcript,
     session: Option<SessionId>,
@@ -178,7 +178,7 @@ enum PendingAck {
 }
 
 impl App {
-    /// A face that has no session yet.
+    /// A front end that has no session yet.
     pub fn new(setup: AppOptions) -> Self {
         Self {
             transcript: Transcript::new(),

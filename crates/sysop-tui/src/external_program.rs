@@ -1,6 +1,6 @@
 //! Other programs on the person's terminal: their editor for a draft, their pager for a long text.
 //!
-//! The face leaves the screen, waits for the program, and takes the screen again; sessions go on meanwhile. A draft is
+//! The front end leaves the screen, waits for the program, and takes the screen again; sessions go on meanwhile. A draft is
 //! in a file that only its owner reads, and that stays there when something goes wrong with the editor or with us.
 
 use std::ffi::OsStr;

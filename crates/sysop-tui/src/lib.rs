@@ -1,4 +1,4 @@
-//! The full-screen face: history, the proposal or the live output, and the input; the session's terminal beside
+//! The full-screen front end: history, the proposal or the live output, and the input; the session's terminal beside
 //! them. Draws a `Transcript`, sends `Input`s, decides nothing about a session.
 //!
 //! `app` is a pure state: keys and updates in, `Action`s out, time as an argument. `frame` lays out what `view` draws.
@@ -28,10 +28,10 @@ use futures::future::BoxFuture;
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::ThemeName;
 
-/// The name under which this face answers approvals.
+/// The name under which this front end answers approvals.
 pub const BY: &str = "tui";
 
-/// What the face needs.
+/// What the front end needs.
 pub struct TuiContext {
     /// Opens the desk and the session to begin with, after the first frame is on the screen.
     pub open: BoxFuture<'static, OpenResult>,

@@ -70,7 +70,7 @@ enum FetchResult {
     Failed(String),
 }
 
-/// Opens the face and runs it until the person leaves.
+/// Opens the front end and runs it until the person leaves.
 ///
 /// # Errors
 /// When there is no session to begin with, or the terminal cannot be used.

@@ -1,6 +1,6 @@
 //! The person's terminal: taken, given back whatever happens, and lent to editors and pagers.
 //!
-//! Nothing that waits for the terminal is on the way of the face: keys are read when they are there ([`TerminalEvents`]),
+//! Nothing that waits for the terminal is on the way of the front end: keys are read when they are there ([`TerminalEvents`]),
 //! frames are written by a thread that alone waits for a terminal which takes none. The terminal is never asked
 //! anything. Text gets to it through the cells of a frame only, and no cell gets there with a control character.
 
@@ -39,13 +39,13 @@ const SIZE_MAX: u16 = 1000;
 /// The most bytes that are copied: more than OSC 52 carries in the smallest of the limits that are known (hterm's).
 pub const COPY_BYTES_MAX: usize = 74_994;
 
-/// The person's terminal, with the face on it. Gives it back when it is dropped.
+/// The person's terminal, with the front end on it. Gives it back when it is dropped.
 pub struct Screen {
     terminal: Terminal<CellBackend>,
     writer: ScreenWriter,
     kind: TerminalKind,
     mouse: Mouse,
-    /// Of the mode before, while the face is on the terminal.
+    /// Of the mode before, while the front end is on the terminal.
     before: Option<Termios>,
     /// What is to be written before the next frame.
     pending_output: String,
@@ -104,7 +104,7 @@ impl Screen {
     }
 
     /// Whether the last frame has been written: what is drawn before is drawn when this is so. A terminal that takes
-    /// nothing is never ready, and the face goes on without it.
+    /// nothing is never ready, and the front end goes on without it.
     pub fn is_ready(&self) -> bool {
         self.before.is_some() && self.writer.is_idle()
     }

@@ -1,4 +1,4 @@
-//! The face without a terminal: keys in, a real session behind it, cells out.
+//! The front end without a terminal: keys in, a real session behind it, cells out.
 
 mod keys;
 mod properties;

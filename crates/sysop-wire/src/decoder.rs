@@ -1,4 +1,4 @@
-//! Puts messages back into what happened: the reverse of the [`Encoder`](crate::Encoder), for a face on a server's
+//! Puts messages back into what happened: the reverse of the [`Encoder`](crate::Encoder), for a front end on a server's
 //! session.
 //!
 //! What comes out leads a `Transcript` to the same items, phase, totals and questions as the log itself. It is not the

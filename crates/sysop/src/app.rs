@@ -334,7 +334,7 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
     }
 }
 
-/// A session of this process as a face gets it.
+/// A session of this process as a front end gets it.
 pub(crate) fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> AttachedSession {
     AttachedSession { session: Arc::new(handle), last, spec: Arc::new(spec) }
 }

@@ -1,4 +1,4 @@
-//! The config in layers: what is built in, what was chosen in a face, the person's file, the workspace's file, the environment, the flags.
+//! The config in layers: what is built in, what was chosen in a front end, the person's file, the workspace's file, the environment, the flags.
 //!
 //! Later wins, key by key, and each value knows where it came from. Nothing here acts on a value: `settings` gives
 //! them their meaning. A workspace that the person does not trust may only make things stricter.

@@ -1,4 +1,4 @@
-//! `sysop connect` and `sysop attach`: faces on sessions that live on a server.
+//! `sysop connect` and `sysop attach`: front ends on sessions that live on a server.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +61,7 @@ pub(crate) async fn connect(
     converse(&settings, service, which, face).await
 }
 
-/// A face on a session that lives on a server.
+/// A front end on a session that lives on a server.
 pub(crate) async fn attach(
     settings: Settings,
     flags: &GlobalFlags,
@@ -103,7 +103,7 @@ pub(crate) async fn attach(
         Ok((service as Arc<dyn SessionService>, session))
     });
     let context = tui::context(&settings, None);
-    // The session lives on the server: it goes on without this face.
+    // The session lives on the server: it goes on without this front end.
     let leaving = sysop_tui::RunningTurnPolicy::Continue;
     let ended = sysop_tui::run(TuiContext { open, leaving, ..context }).await;
     let service = opened.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -72,7 +72,7 @@ pub(crate) struct Settings {
     pub(crate) color: ColorMode,
     /// The colors of the full screen.
     pub(crate) theme: ThemeName,
-    /// What decides them at the next start whatever the person picks in a face; none where what is picked stays.
+    /// What decides them at the next start whatever the person picks in a front end; none where what is picked stays.
     pub(crate) theme_decided_by: Option<String>,
     /// What tokens cost, by `PROVIDER/NAME`.
     pub(crate) prices: HashMap<String, Price>,
@@ -527,7 +527,7 @@ fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> The
     }
 }
 
-/// What beats the colors that a person picks in a face.
+/// What beats the colors that a person picks in a front end.
 fn theme_decided_by(
     config: &Config,
     flags: &GlobalFlags,
@@ -670,7 +670,7 @@ fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {
     })
 }
 
-/// A model on the far machine needs one, and one alone.
+/// A model on the remote machine needs one, and one alone.
 fn require_reachable_model(
     host: &HostChoice,
     model: Option<&ConfiguredValue<ModelRef>>,

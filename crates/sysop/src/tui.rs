@@ -57,7 +57,7 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
     leave(ended, "sysop --resume=")
 }
 
-/// All that the face needs but a session.
+/// All that the front end needs but a session.
 pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
     let environment = &settings.environment;
     let program = |names: &[&'static str]| environment.first(names).map(|(_, value)| value.into());

@@ -1,4 +1,4 @@
-/** The words for what happened; those of `sysop_core::words`, so that every face says the same. */
+/** The words for what happened; those of `sysop_core::words`, so that every front end says the same. */
 import type {
   Grant,
   HostOutcome,
@@ -29,9 +29,9 @@ export function usage({ inputTokens, outputTokens }: TokenCounts): string {
 }
 
 const CLASSES: Record<RiskClass, string> = {
-  read_only: "looks only",
+  read_only: "read-only",
   changes: "changes something",
-  opaque: "what it does cannot be read off it",
+  opaque: "effect unknown",
   dangerous: "dangerous",
 };
 

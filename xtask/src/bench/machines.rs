@@ -22,7 +22,7 @@ const HOSTS: usize = 20;
 
 /// Tool calls on a machine over ssh, and on twenty of them, against the person's own `ssh`.
 ///
-/// Near, all far sides are this machine: its few processors do the work of twenty servers, and twenty plain `ssh` take
+/// Near, all remote sides are this machine: its few processors do the work of twenty servers, and twenty plain `ssh` take
 /// many times as long as one, too. So the fleet is held against those there. What fanning out costs where the
 /// machines do their own work is told at the end of the long line, and judged against one machine there.
 pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
@@ -59,18 +59,18 @@ pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     bench.baseline("the first `true`, connecting included", one.first, "ms");
     bench.at_most("the same / `ssh HOST true`", one.first / ms(plain_one), 1.15, "×");
 
-    let what = "20 `ssh` with ControlMasters, side by side / one (the far sides share this machine)";
+    let what = "20 `ssh` with ControlMasters, side by side / one (the remote sides share this machine)";
     bench.baseline(what, ms(shared_all) / ms(shared_one), "×");
-    let what = "20 hosts, open / one (the far sides share this machine)";
+    let what = "20 hosts, open / one (the remote sides share this machine)";
     bench.baseline(what, all.open / one.open, "×");
     bench.at_most("20 hosts, open / 20 `ssh` with ControlMasters", all.open / ms(shared_all), 1.15, "×");
     bench.baseline("our own processor time for each of them", all.open_own_cpu, "ms");
     bench.baseline("`true` over an open connection, 100 ms away", distant.open, "ms");
     bench.at_most("20 hosts, open / one, 100 ms away", distant_all.open / distant.open, 3.0, "×");
 
-    let what = "20 `ssh HOST true`, side by side / one (the far sides share this machine)";
+    let what = "20 `ssh HOST true`, side by side / one (the remote sides share this machine)";
     bench.baseline(what, ms(plain_all) / ms(plain_one), "×");
-    let what = "20 hosts, first / one (the far sides share this machine)";
+    let what = "20 hosts, first / one (the remote sides share this machine)";
     bench.baseline(what, all.first / one.first, "×");
     bench.at_most("20 hosts, first / 20 `ssh HOST true`", all.first / ms(plain_all), 1.15, "×");
     bench.baseline("our own processor time for each of them, connecting", all.first_own_cpu, "ms");

@@ -1,4 +1,4 @@
-//! Far machines for measuring: an sshd of our own on loopback, and the same at the end of a long line.
+//! Remote machines for measuring: an sshd of our own on loopback, and the same at the end of a long line.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -42,7 +42,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("xtask", &[]),
 ];
 
-/// Crates whose presence would break the absence that a room of ours stands for.
+/// External crates that a crate of ours must not depend on.
 const ABSENCES: [(&str, &[&str]); 12] = [
     ("sysop-shell", &["tokio", "reqwest", "rand", "jiff", "tracing", "rustix", "libc"]),
     (
@@ -105,7 +105,7 @@ fn crates_depend_along_the_arrows_only() {
 }
 
 #[test]
-fn crates_keep_out_what_they_stand_without() {
+fn crates_keep_out_what_they_must_not_know() {
     for (name, dependencies) in packages() {
         let absent = ABSENCES.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, absent)| *absent);
         for dependency in absent {

@@ -76,7 +76,7 @@ impl Session {
             let assessment = assess(policy, never, &[], spec, call);
             assessment.verdict == Verdict::Allow
         });
-        (!read_only).then(|| "refused: this session only looks (approve = never); nothing ran".to_owned())
+        (!read_only).then(|| "refused: this session is read-only (approve = never); nothing ran".to_owned())
     }
 }
 

@@ -53,7 +53,7 @@ impl fmt::Display for ItemId {
 pub struct Item {
     /// Its name.
     pub id: ItemId,
-    /// Grows with each change, so that a face can keep a layout by id and revision.
+    /// Grows with each change, so that a front end can keep a layout by id and revision.
     pub revision: u32,
     /// Whether the log does not hold it: a notice of the moment, or text of a reply that never became whole.
     pub live_only: bool,
@@ -71,7 +71,7 @@ pub enum Retention {
     /// All of it.
     #[default]
     Whole,
-    /// Only the beginnings of its texts: it is old, and there is much after it. A [`Recall`](super::Backfill) brings
+    /// Only the beginnings of its texts: it is old, and there is much after it. A [`Backfill`](super::Backfill) brings
     /// the rest.
     Truncated,
     /// All of it, brought back to be read.

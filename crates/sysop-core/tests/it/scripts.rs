@@ -112,7 +112,7 @@ fn never_is_kept_for_what_a_person_types_undoes_or_had_been_asked() {
     world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Never) });
     world.allow();
     assert!(
-        world.lines().contains("finished 2 rejected: refused: this session only looks"),
+        world.lines().contains("finished 2 rejected: refused: this session is read-only"),
         "{}",
         world.lines()
     );

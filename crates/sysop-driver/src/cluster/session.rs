@@ -341,7 +341,7 @@ async fn evict_when_idle(driver: Weak<DriverInner>, id: SessionId) {
     }
 }
 
-/// What faces hold: a session that is where it is.
+/// What front ends hold: a session that is where it is.
 pub(crate) struct ClusterHandle(pub(crate) Arc<ClusterSession>);
 
 impl frontend::SessionHandle for ClusterHandle {

@@ -1,4 +1,4 @@
-//! What the hub promises its faces, where only its inside can show it.
+//! What the hub promises its front ends, where only its inside can show it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -147,7 +147,7 @@ fn a_delta_that_is_older_than_an_event_read_from_the_log_is_not_handed_out_after
     assert!(!old, "{seen:?}");
 }
 
-/// What a face is told of the texts and outputs that wait for it.
+/// What a front end is told of the texts and outputs that wait for it.
 fn waiting_text(updates: &mut Updates) -> String {
     let text = |update: Update| match update {
         Update::Delta(Delta::Text { text, .. } | Delta::Output { text, .. }) => Some(text),

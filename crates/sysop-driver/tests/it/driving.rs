@@ -1,4 +1,4 @@
-//! What the driver promises a face, each promise by itself.
+//! What the driver promises a front end, each promise by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
     assert_eq!(world.ran.lock().unwrap().len(), 1, "they were taken back");
 }
 
-/// A face reads a terminal on a thread of its own, and a host may hear of a person's keys there.
+/// A front end reads a terminal on a thread of its own, and a host may hear of a person's keys there.
 #[tokio::test]
 async fn an_input_may_come_from_any_thread() {
     let world = World::new(1);

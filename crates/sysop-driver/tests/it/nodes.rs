@@ -362,7 +362,7 @@ fn check_said(shared: &SharedDatabase, said: &[String]) {
     }
 }
 
-/// The log is whole, what it says is what the hosts did, and each letter counted once.
+/// The log is whole, what it says is what the hosts did, and each queued input counted once.
 fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
     let tables = shared.tables.lock().expect("unpoisoned");
     assert_eq!(tables.taken_twice, 0, "letters were taken twice");

@@ -267,7 +267,7 @@ struct LyingHost {
 }
 
 impl LyingHost {
-    /// Asks for a password and tells how many letters came.
+    /// Asks for a password and tells how many queued inputs came.
     async fn ask(&self, call: &ToolCall, cancel: &CancellationToken) -> Outcome {
         let asked = PromptRequest {
             kind: QuestionKind::Secret,

@@ -1,4 +1,4 @@
-//! Runs one program on the far machine to its end: takes what it prints, and stops it with all that it started.
+//! Runs one program on the remote machine to its end: takes what it prints, and stops it with all that it started.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) const ENTER: &str =
 const SHELL: &str =
     r#"s=sh; command -v bash >/dev/null 2>&1 && s="bash --norc"; (exec $s -c -- "$1" </dev/null 2>&1); e=$?"#;
 
-/// A command for the far shell: bash, where it has one.
+/// A command for the remote shell: bash, where it has one.
 pub(super) fn shell_script(command: &str) -> (String, Vec<String>) {
     (SHELL.to_owned(), vec![command.to_owned()])
 }

@@ -1,4 +1,4 @@
-//! Files on the far machine, by scripts for POSIX `sh` and the usual tools beside it.
+//! Files on the remote machine, by scripts for POSIX `sh` and the usual tools beside it.
 //!
 //! A script goes to the root, walks to the folder of a path name by name, and then works with the bare name in the
 //! folder that it stands in. A link on the way is read and walked like the rest of the path, so that `..`,

@@ -1,4 +1,4 @@
-//! A port of this machine that leads to one the far machine reaches, for as long as it is held.
+//! A port of this machine that leads to one the remote machine reaches, for as long as it is held.
 //!
 //! Each connection to it becomes a channel of the shared connection. That keeps the port ours from the first
 //! moment, where `ssh -L` would have to be told a free one, and tells refusals one by one.
@@ -26,7 +26,7 @@ use crate::pipe::sized_pipe;
 
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 64;
-/// How long the far machine may take to connect.
+/// How long the remote machine may take to connect.
 const OPEN_MAX: Duration = Duration::from_secs(20);
 /// What a pipe holds.
 const PIPE_BYTES: usize = 256 * 1024;
@@ -51,7 +51,7 @@ impl Drop for PortForward {
     }
 }
 
-/// `host:port` as the far machine is told it.
+/// `host:port` as the remote machine is told it.
 #[derive(Debug, Clone)]
 struct ForwardTarget {
     host: String,
@@ -68,7 +68,7 @@ impl ForwardTarget {
 }
 
 impl SshConnection {
-    /// Opens a port here for `far`, a `host:port` there. Fails where the far machine does not forward, or where
+    /// Opens a port here for `far`, a `host:port` there. Fails where the remote machine does not forward, or where
     /// nothing listens there now.
     pub async fn forward(&self, far: &str) -> Result<PortForward, SshError> {
         let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);
@@ -101,7 +101,7 @@ async fn serve(inner: Arc<ConnectionInner>, listener: TcpListener, to: ForwardTa
     }
 }
 
-/// One connection from the far machine.
+/// One connection from the remote machine.
 struct ForwardChannel {
     opened: MuxChannel,
     to_remote: Sender,

@@ -1,4 +1,4 @@
-//! The far machine as tools see it.
+//! The remote machine as tools see it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

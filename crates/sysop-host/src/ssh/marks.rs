@@ -7,7 +7,7 @@
 const MARK: u8 = 0x1e;
 /// The most bytes of noise that are kept, to be told where the start never comes.
 const NOISE_BYTES_MAX: usize = 2_000;
-/// The longest value of a mark; a path of the far machine is the longest there is.
+/// The longest value of a mark; a path of the remote machine is the longest there is.
 const VALUE_BYTES_MAX: usize = 8 * 1024;
 
 /// What a mark says.

@@ -59,7 +59,7 @@ pub(super) async fn open_session(
     open(socket, request, &ends).await
 }
 
-/// Opens a connection from the far machine to a port that it reaches.
+/// Opens a connection from the remote machine to a port that it reaches.
 pub(super) async fn open_forward(
     socket: &Path,
     host: &str,

@@ -1,4 +1,4 @@
-//! Ends all that one command started on the far machine, over a session beside it: `ssh` itself only hangs up.
+//! Ends all that one command started on the remote machine, over a session beside it: `ssh` itself only hangs up.
 //!
 //! As on this machine, a process belongs to a command if it is in the command's session, descends from it, or
 //! carries its mark in the environment. Where there is no `/proc`, descent and the process group have to do.
@@ -14,7 +14,7 @@ use super::running_script::{END, RunningScript, START, ScriptOutput, collect, no
 use super::script::RemoteScript;
 use super::session::{SILENT, SshSession};
 
-/// How long the far side may take to begin; where it does not, the connection is of no use any more.
+/// How long the remote side may take to begin; where it does not, the connection is of no use any more.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
 /// How long it may take to find and end all processes; a machine may have thousands, and be busy.
 const END_MAX: Duration = Duration::from_secs(15);

@@ -174,7 +174,7 @@ impl RunningScript {
         self.state.status.is_some()
     }
 
-    /// Whether the far side can still print.
+    /// Whether the remote side can still print.
     pub(super) fn is_open(&self) -> bool {
         self.output_open
     }

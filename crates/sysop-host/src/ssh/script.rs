@@ -1,4 +1,4 @@
-//! What is sent to the far machine: scripts for POSIX `sh`, in a form that every login shell passes on as it is.
+//! What is sent to the remote machine: scripts for POSIX `sh`, in a form that every login shell passes on as it is.
 //!
 //! The login shell parses what ssh sends. It may be bash, zsh, fish, dash, ash, csh or tcsh, and they agree on
 //! little: a word in single quotes that holds no quote, no backslash, no `!` and no control character. What is

@@ -1,4 +1,4 @@
-//! One session on the far machine: a command line that its login shell runs, and the pipes to it.
+//! One session on the remote machine: a command line that its login shell runs, and the pipes to it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -216,7 +216,7 @@ impl PipeEnds {
     }
 }
 
-/// What the far side reads, and what writes it where it does not fit into a pipe.
+/// What the remote side reads, and what writes it where it does not fit into a pipe.
 fn input(bytes: Vec<u8>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;
@@ -225,7 +225,7 @@ fn input(bytes: Vec<u8>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     }
     let mut sender = Sender::from_owned_fd_unchecked(write)?;
     let writing = tokio::spawn(async move {
-        // A far side that stops reading says why by its status.
+        // A remote side that stops reading says why by its status.
         let _ = sender.write_all(&bytes).await;
     });
     Ok((read, Some(writing)))

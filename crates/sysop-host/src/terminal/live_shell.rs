@@ -53,7 +53,7 @@ pub(super) struct LiveShell {
     typed_waiting: Arc<AtomicUsize>,
     master: OwnedFd,
     pid: Option<Pid>,
-    /// The name of the far machine, where the shell is there.
+    /// The name of the remote machine, where the shell is there.
     pub(super) remote_host: Option<String>,
     secrets: Arc<Secrets>,
     stop: CancellationToken,
@@ -210,7 +210,7 @@ impl LiveShell {
     }
 
     /// What the terminal does with what is typed; none where a program takes keys one by one, and shows of them
-    /// what it likes. On a far machine it is this side's terminal, which is always so.
+    /// what it likes. On a remote machine it is this side's terminal, which is always so.
     pub(super) fn echo(&self) -> Option<Echo> {
         if self.remote_host.is_some() || self.is_raw() {
             return None;

@@ -21,7 +21,7 @@ use crate::machine::Echo;
 
 /// How long a prompt is open before anybody is asked: programs also turn the echo off for a moment.
 pub(super) const OPEN_FOR: Duration = Duration::from_millis(100);
-/// How long a program without a prompt, or one on a far machine, waits before it is looked at.
+/// How long a program without a prompt, or one on a remote machine, waits before it is looked at.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 /// The same for a program that was given a secret: a wrong one is answered late, so that nobody tries many.
 const CHECKED_FOR: Duration = Duration::from_secs(5);
@@ -86,7 +86,7 @@ pub(super) fn secret_prompt(live: &LiveShell) -> Option<SecretPrompt> {
 }
 
 impl SharedTerminal {
-    /// A prompt for a secret that has been open long enough. On a far machine it is asked there, beside the
+    /// A prompt for a secret that has been open long enough. On a remote machine it is asked there, beside the
     /// terminal, where that is possible.
     pub(super) async fn open_secret(&self, live: &LiveShell) -> Option<SecretPrompt> {
         let is_quiet = |time| quiet(&live.state(), time);
@@ -109,7 +109,7 @@ impl SharedTerminal {
         }
     }
 
-    /// Whether the terminal on a far machine hides what is typed into it, asked there at once; none where nobody can
+    /// Whether the terminal on a remote machine hides what is typed into it, asked there at once; none where nobody can
     /// tell, or the shell is at its prompt.
     pub(super) async fn remote_echo(&self, live: &LiveShell) -> Option<Echo> {
         let tty = {

@@ -16,7 +16,7 @@ use crate::machine::{MachineError, TerminalStart};
 
 /// How long a shell on this machine has until it is at its prompt.
 const PROMPT_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long one on a far machine has, and the login before it.
+/// How long one on a remote machine has, and the login before it.
 const REMOTE_PROMPT_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long a shell has to do what makes it tell.
 const SETUP_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ const SETUP_WAIT_MAX: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(100);
 /// The same where something stands on the line.
 const DRAWN: Duration = Duration::from_millis(20);
-/// The same on a far machine.
+/// The same on a remote machine.
 const REMOTE_QUIET: Duration = Duration::from_millis(400);
 
 impl SharedTerminal {

@@ -177,7 +177,7 @@ async fn a_file_that_is_cut_on_its_way_does_not_appear() {
         assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
         assert!(outcome.output.starts_with("it is not known whether this was done: "), "{}", outcome.output);
     }
-    // The far side clears up when it notices.
+    // The remote side clears up when it notices.
     let started = Instant::now();
     while fs::read_dir(&root).unwrap().count() > 1 {
         assert!(started.elapsed() < DEADLINE, "a rest is left");

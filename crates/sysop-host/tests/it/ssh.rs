@@ -691,7 +691,7 @@ async fn a_call_that_is_cancelled_while_it_is_asked_for_is_not_told_as_never_sta
     assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
 }
 
-/// The far side takes long to end a program that does not want to.
+/// The remote side takes long to end a program that does not want to.
 #[tokio::test]
 async fn many_that_are_stopped_slowly_wait_for_each_other() {
     let slow = r#"ForceCommand env PATH="$HOME/slow:$PATH" sh -c "$SSH_ORIGINAL_COMMAND""#;

@@ -33,7 +33,7 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// The same, with every login shell there is on the far machine.
+/// The same, with every login shell there is on the remote machine.
 macro_rules! conformance_of_shells {
     ($($name:ident),+ $(,)?) => {
         crate::world::conformance!($($name),+);
@@ -47,7 +47,7 @@ macro_rules! conformance_of_shells {
 }
 pub(crate) use conformance_of_shells;
 
-/// The same as `conformance`, and on a far machine that has nothing but busybox.
+/// The same as `conformance`, and on a remote machine that has nothing but busybox.
 macro_rules! conformance_with_busybox {
     ($($name:ident),+ $(,)?) => {
         crate::world::conformance!($($name),+);

@@ -1,4 +1,4 @@
-//! The commands that are run on the far machine, and what their ends mean.
+//! The commands that are run on the remote machine, and what their ends mean.
 //!
 //! Each is one line for a POSIX `sh` without `!`, which no login shell on the way to it takes amiss. A model's name
 //! is checked before it becomes part of one.
@@ -116,23 +116,24 @@ pub(super) fn failure(program: &str, model: &str, code: Option<i32>, errors: &st
     let lower = words.to_ascii_lowercase();
     let fail = |kind, message| ModelFailure { kind, message };
     if code == Some(NOT_FOUND) {
-        let message = "there is no `ollama` on the far machine; install it there (https://ollama.com/download), or \
+        let message = "there is no `ollama` on the remote machine; install it there (https://ollama.com/download), or \
              choose another model with --model";
         return fail(FailureKind::Unreachable, message.to_owned());
     }
     if lower.contains("could not connect") || lower.contains("connection refused") {
-        let message = "Ollama does not run on the far machine; start it there with `ollama serve`, or check \
+        let message = "Ollama does not run on the remote machine; start it there with `ollama serve`, or check \
              OLLAMA_HOST there";
         return fail(FailureKind::Unreachable, message.to_owned());
     }
     if lower.contains("not found") && lower.contains("model") {
         let message = format!(
-            "Ollama on the far machine has no model {model}; get it there with `ollama pull {model}`"
+            "Ollama on the remote machine has no model {model}; get it there with `ollama pull {model}`"
         );
         return fail(FailureKind::UnknownModel, message);
     }
     if errors::is_out_of_memory(&lower) {
-        let message = format!("the far machine is too small for {model} ({words}); choose a smaller model");
+        let message =
+            format!("the remote machine is too small for {model} ({words}); choose a smaller model");
         return fail(FailureKind::BadRequest, message);
     }
     if errors::is_overflow(&lower) {
@@ -148,7 +149,7 @@ pub(super) fn failure(program: &str, model: &str, code: Option<i32>, errors: &st
     };
     let said = if words.is_empty() { String::new() } else { format!(": {words}") };
     let (kind, _) = errors::classify_message(&words);
-    let message = format!("`{program}` on the far machine ended {how}{said}; look at Ollama's log there");
+    let message = format!("`{program}` on the remote machine ended {how}{said}; look at Ollama's log there");
     fail(kind, message)
 }
 

@@ -1,9 +1,9 @@
-//! The way to the Ollama of the far machine: a tunnel where there is one, else `ollama run`; found once, kept, and
+//! The way to the Ollama of the remote machine: a tunnel where there is one, else `ollama run`; found once, kept, and
 //! found anew when it breaks.
 //!
 //! That a tunnel opens says nothing: an sshd that forwards nothing refuses each connection through it, and so does a
 //! port where nobody listens; both close without a word. So a new tunnel is asked for Ollama's version, and where
-//! nothing comes back, `ollama list` on the far machine tells the two apart.
+//! nothing comes back, `ollama list` on the remote machine tells the two apart.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,14 +22,14 @@ use super::{
     ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteEvent, RemoteMachine, commands, ollama_run_output,
 };
 
-/// The longest that the far Ollama may take to say its version, and the far machine to list its models.
+/// The longest that the far Ollama may take to say its version, and the remote machine to list its models.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The most bytes that are read of a list of models, and of the errors beside it.
 const LIST_BYTES_MAX: usize = 1024 * 1024;
 /// What the client for tunnels is chosen by: it knows no proxy and no certificates.
 const LOOPBACK_URL: &str = "http://127.0.0.1";
 
-/// All that is known of the far machine's Ollama.
+/// All that is known of the remote machine's Ollama.
 pub(crate) struct RemoteOllama {
     remote: Option<Arc<dyn RemoteMachine>>,
     settings: OllamaSettings,
@@ -65,7 +65,7 @@ impl Tunnel {
     }
 }
 
-/// What `ollama list` on the far machine came to.
+/// What `ollama list` on the remote machine came to.
 pub(crate) enum ModelList {
     /// Ollama runs there and has these models.
     Models(Vec<String>),
@@ -171,13 +171,13 @@ impl RemoteOllama {
         Ok(transport.insert(found).clone())
     }
 
-    /// The address of the far Ollama as seen from there: of the config, else of the far machine's environment.
+    /// The address of the far Ollama as seen from there: of the config, else of the remote machine's environment.
     async fn remote_base_url(&self, remote: &Arc<dyn RemoteMachine>) -> Result<Url, ModelFailure> {
         let (host, whose) = match &self.settings.endpoint.base_url {
             Some(base_url) => (Some(base_url.clone()), "the base_url of [providers.ollama+ssh]"),
             None => {
                 let host = remote.ollama_host().await.map_err(|error| unreachable(error.to_string()))?;
-                (host, "OLLAMA_HOST on the far machine")
+                (host, "OLLAMA_HOST on the remote machine")
             }
         };
         let wrong = |why: String| ModelFailure {
@@ -198,14 +198,14 @@ impl RemoteOllama {
             TunnelProbe::Http => return Ok(RemoteTransport::Tunnel(Arc::new(tunnel))),
             TunnelProbe::TimedOut => {
                 return Err(unreachable(format!(
-                    "Ollama at {} on the far machine did not answer within {} s; look at its log there",
+                    "Ollama at {} on the remote machine did not answer within {} s; look at its log there",
                     tunnel.origin,
                     PROBE_WAIT_MAX.as_secs()
                 )));
             }
             TunnelProbe::Closed => {}
         }
-        // The tunnel is closed before the command runs: it may hold the only session that the far machine gives.
+        // The tunnel is closed before the command runs: it may hold the only session that the remote machine gives.
         let origin = tunnel.origin.clone();
         drop(tunnel);
         match self.list(remote).await? {
@@ -213,7 +213,7 @@ impl RemoteOllama {
                 "no connection comes through to {origin} there, as if its sshd forwarded no ports (AllowTcpForwarding)"
             )),
             ModelList::Failed(_) => Err(unreachable(format!(
-                "nobody answers for Ollama at {origin} on the far machine; start it there with `ollama serve`, or \
+                "nobody answers for Ollama at {origin} on the remote machine; start it there with `ollama serve`, or \
                  check OLLAMA_HOST and that its sshd forwards ports (AllowTcpForwarding)"
             ))),
         }
@@ -251,7 +251,7 @@ impl RemoteOllama {
         })
     }
 
-    /// Runs `ollama list` on the far machine.
+    /// Runs `ollama list` on the remote machine.
     ///
     /// # Errors
     /// The connection broke, or it takes too long.
@@ -275,7 +275,7 @@ impl RemoteOllama {
             Err(_) => {
                 let seconds = PROBE_WAIT_MAX.as_secs();
                 return Err(unreachable(format!(
-                    "`ollama list` on the far machine did not end within {seconds} s; look at Ollama's log there"
+                    "`ollama list` on the remote machine did not end within {seconds} s; look at Ollama's log there"
                 )));
             }
         };
@@ -285,7 +285,7 @@ impl RemoteOllama {
         Ok(ModelList::Failed(commands::failure("ollama list", "", code, &ollama_run_output::clean(&errors))))
     }
 
-    /// `OLLAMA_HOST` for a command, where the config names another than the far machine's own.
+    /// `OLLAMA_HOST` for a command, where the config names another than the remote machine's own.
     pub(crate) fn ollama_host_override(&self) -> Option<&str> {
         self.settings.endpoint.base_url.as_deref()
     }
@@ -324,7 +324,7 @@ fn open_tunnel(ollama: &Ollama, base: &Url, forwarded: ForwardedPort) -> Result<
     })
 }
 
-/// The wire to one model of the far machine, through whatever tunnel is open.
+/// The wire to one model of the remote machine, through whatever tunnel is open.
 pub(crate) struct RemoteOllamaModel {
     remote_ollama: Arc<RemoteOllama>,
     name: String,
@@ -370,8 +370,7 @@ impl RemoteOllamaModel {
                 Ok(())
             }
             RemoteTransport::OllamaRun => {
-                let message =
-                    "the far machine forwards no ports any more; ask again to go on with `ollama run` there";
+                let message = "the remote machine forwards no ports any more; ask again to go on with `ollama run` there";
                 Err(unreachable(message.to_owned()))
             }
         }

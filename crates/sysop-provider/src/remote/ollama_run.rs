@@ -1,4 +1,4 @@
-//! Asks a model of the far machine by `ollama run`: the way where nothing is forwarded.
+//! Asks a model of the remote machine by `ollama run`: the way where nothing is forwarded.
 //!
 //! The prompt goes in by standard input, so that nothing of it is quoted or seen in a list of processes. What is
 //! printed is cleaned as it comes and read by the text protocol; a model without tools answers no differently. The
@@ -259,12 +259,12 @@ impl OllamaRunCall {
         let text = reader.text.trim();
         if text.starts_with(SIGN_IN) {
             let message =
-                format!("{} runs in Ollama's cloud; run `ollama signin` on the far machine", self.model());
+                format!("{} runs in Ollama's cloud; run `ollama signin` on the remote machine", self.model());
             return fail(FailureKind::Auth, &message);
         }
         if text.is_empty() {
             let message = format!(
-                "`ollama run {}` on the far machine printed nothing; look at Ollama's log there, or ask again",
+                "`ollama run {}` on the remote machine printed nothing; look at Ollama's log there, or ask again",
                 self.model()
             );
             return fail(FailureKind::Protocol, &message);
@@ -328,7 +328,7 @@ impl RunReader {
         match event {
             None => Some(RunEnd::TimedOut),
             Some(None) => {
-                Some(RunEnd::Disconnected("the far machine's command ended without a word".to_owned()))
+                Some(RunEnd::Disconnected("the remote machine's command ended without a word".to_owned()))
             }
             Some(Some(RemoteEvent::Disconnected(why))) => Some(RunEnd::Disconnected(why)),
             Some(Some(RemoteEvent::Exited(code))) => Some(RunEnd::Exited(code)),

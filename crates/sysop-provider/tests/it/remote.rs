@@ -1,4 +1,4 @@
-//! Ollama on the far machine: through a tunnel of real sockets, and by a real `sh` that stands in for `ollama run`.
+//! Ollama on the remote machine: through a tunnel of real sockets, and by a real `sh` that stands in for `ollama run`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ async fn a_turn_goes_through_the_tunnel_with_tools() {
     assert_eq!(failure.kind, FailureKind::UnknownModel);
     assert_eq!(
         failure.message,
-        "Ollama on the far machine has no model missing; get it there with `ollama pull missing`"
+        "Ollama on the remote machine has no model missing; get it there with `ollama pull missing`"
     );
     let probe = providers.probe("ollama+ssh").await;
     assert!(probe.reachable && probe.models.contains(&"phi3:latest".to_owned()), "{probe:?}");
@@ -122,7 +122,7 @@ async fn the_far_address_is_read_as_ollama_reads_it_and_is_the_name_it_is_called
         assert_eq!(chat.body["options"]["num_ctx"], 8192);
     }
     for (host, words) in [
-        ("gpu:port", "OLLAMA_HOST on the far machine cannot be used: `gpu:port` is no address"),
+        ("gpu:port", "OLLAMA_HOST on the remote machine cannot be used: `gpu:port` is no address"),
         ("ftp://x", "ftp://x"),
     ] {
         let failure =
@@ -238,7 +238,7 @@ async fn a_tunnel_that_lets_nothing_through_is_told_from_an_ollama_that_does_not
         assert!(heard.notices.is_empty(), "{heard:?}");
         let failure = heard.failure();
         assert_eq!(failure.kind, FailureKind::Unreachable);
-        assert!(failure.message.starts_with("nobody answers for Ollama at http://127.0.0.1:11434 on the far machine; start it there with `ollama serve`"), "{}", failure.message);
+        assert!(failure.message.starts_with("nobody answers for Ollama at http://127.0.0.1:11434 on the remote machine; start it there with `ollama serve`"), "{}", failure.message);
         assert_eq!(providers.probe("ollama+ssh").await.problem, Some(failure.message));
         assert_eq!(remote.forwards().len(), 2, "nothing is kept of a way that leads nowhere");
     }
@@ -324,27 +324,27 @@ async fn each_bad_end_says_what_to_do() {
         (
             "echo \"Error: model requires more system memory (8 GiB) than is available (4 GiB)\" >&2; exit 1",
             FailureKind::BadRequest,
-            "the far machine is too small for phi3 (model requires more system memory (8 GiB) than is available (4 GiB)); choose a smaller model",
+            "the remote machine is too small for phi3 (model requires more system memory (8 GiB) than is available (4 GiB)); choose a smaller model",
         ),
         (
             "printf '\\033[?25lError: llama runner process has terminated: exit status 2\\n' >&2; exit 1",
             FailureKind::Unreachable,
-            "`ollama run phi3` on the far machine ended with exit code 1: llama runner process has terminated: exit status 2; look at Ollama's log there",
+            "`ollama run phi3` on the remote machine ended with exit code 1: llama runner process has terminated: exit status 2; look at Ollama's log there",
         ),
         (
             "kill -KILL $$",
             FailureKind::Unreachable,
-            "`ollama run phi3` on the far machine ended by a signal; look at Ollama's log there",
+            "`ollama run phi3` on the remote machine ended by a signal; look at Ollama's log there",
         ),
         (
             "exit 0",
             FailureKind::Protocol,
-            "`ollama run phi3` on the far machine printed nothing; look at Ollama's log there, or ask again",
+            "`ollama run phi3` on the remote machine printed nothing; look at Ollama's log there, or ask again",
         ),
         (
             "printf 'You need to be signed in to Ollama to run Cloud models.\\n\\nTo sign in, navigate to:\\n    https://ollama.com/connect?key=x\\n'",
             FailureKind::Auth,
-            "phi3 runs in Ollama's cloud; run `ollama signin` on the far machine",
+            "phi3 runs in Ollama's cloud; run `ollama signin` on the remote machine",
         ),
     ];
     for (run, kind, message) in cases {
@@ -358,14 +358,14 @@ async fn each_bad_end_says_what_to_do() {
     let failure = ask(&providers(&remote), hi()).await.failure();
     assert_eq!(failure.kind, FailureKind::Unreachable);
     assert!(
-        failure.message.starts_with("Ollama does not run on the far machine; start it there"),
+        failure.message.starts_with("Ollama does not run on the remote machine; start it there"),
         "{failure:?}"
     );
     remote.remove("ollama");
     let failure = ask(&providers(&remote), hi()).await.failure();
     assert_eq!(failure.kind, FailureKind::Unreachable);
     assert!(
-        failure.message.starts_with("there is no `ollama` on the far machine; install it"),
+        failure.message.starts_with("there is no `ollama` on the remote machine; install it"),
         "{failure:?}"
     );
 }
@@ -377,7 +377,7 @@ async fn a_model_that_is_not_there_is_not_downloaded() {
     assert_eq!(failure.kind, FailureKind::UnknownModel);
     assert_eq!(
         failure.message,
-        "Ollama on the far machine has no model llama9; get it there with `ollama pull llama9`"
+        "Ollama on the remote machine has no model llama9; get it there with `ollama pull llama9`"
     );
     assert_eq!(remote.read("calls"), "show\n");
     let failure = ask(&providers(&remote), request("ollama+ssh/a;id", vec![user("hi")])).await.failure();

@@ -1,4 +1,4 @@
-//! A far machine for tests: forwards through real sockets, and runs real commands in a folder of its own.
+//! A remote machine for tests: forwards through real sockets, and runs real commands in a folder of its own.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;

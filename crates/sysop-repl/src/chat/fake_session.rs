@@ -1,4 +1,4 @@
-//! A session that plays its part by the words of the prompt, for tests of the faces.
+//! A session that plays its part by the words of the prompt, for tests of the front ends.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -72,7 +72,7 @@ impl Terminal for FakeTerminal {
             output.recv().await.map(|it| (it, output))
         });
         let size = TerminalSize { columns: 80, rows: 24 };
-        Ok(TerminalView { size, picture: "a far shell\r\n$ ".into(), live: live.boxed() })
+        Ok(TerminalView { size, picture: "a remote shell\r\n$ ".into(), live: live.boxed() })
     }
 
     fn input(&self, by: &str, bytes: &[u8]) {
@@ -170,13 +170,13 @@ impl FakeSession {
         self.state.lock().unwrap().answers.clone()
     }
 
-    /// The session as a face gets it.
+    /// The session as a front end gets it.
     pub(crate) fn opened(self: &Arc<Self>) -> AttachedSession {
         let last = self.state.lock().unwrap().seq();
         AttachedSession { session: self.clone(), last, spec: Arc::new(spec(&self.host)) }
     }
 
-    /// What faces have sent.
+    /// What front ends have sent.
     pub(crate) fn inputs(&self) -> Vec<Input> {
         self.state.lock().unwrap().inputs.clone()
     }
@@ -186,12 +186,12 @@ impl FakeSession {
         self.state.lock().unwrap().listeners.clear();
     }
 
-    /// An answer from another face to what a program asks.
+    /// An answer from another front end to what a program asks.
     pub(crate) fn answer_as_other(&self) {
         self.state.lock().unwrap().answered_elsewhere();
     }
 
-    /// Something from another face.
+    /// Something from another front end.
     pub(crate) fn send_as_other(&self, input: Input) {
         self.state.lock().unwrap().input(input);
     }

@@ -1,4 +1,4 @@
-//! The lower end of a face that only ever adds rows: rows that stay, and one last row that is replaced.
+//! The lower end of a front end that only ever adds rows: rows that stay, and one last row that is replaced.
 //!
 //! While a line editor owns the terminal, rows go through its printer; while a question or the session's
 //! terminal is open they wait.
@@ -198,7 +198,7 @@ impl InlineScreen {
                 self.given = true;
                 self.pending.clear();
             }
-            // The editor takes it later; a closed one means that the face is about to end.
+            // The editor takes it later; a closed one means that the front end is about to end.
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
     }

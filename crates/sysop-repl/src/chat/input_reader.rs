@@ -182,7 +182,7 @@ impl InputReader {
 }
 
 fn emit(said: &UnboundedSender<UserInput>, what: UserInput) {
-    // Nobody listens any more when the face is about to end.
+    // Nobody listens any more when the front end is about to end.
     let _ = said.send(what);
 }
 

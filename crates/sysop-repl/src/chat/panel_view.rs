@@ -47,7 +47,7 @@ pub(crate) struct PanelView {
     asked_here: HashSet<CallId>,
     turn_began: Option<Timestamp>,
     exit_code: Option<i32>,
-    /// Whether the person at this face had the terminal last.
+    /// Whether the person at this front end had the terminal last.
     has_terminal: bool,
     /// The newest line of a command that runs on several hosts.
     newest_line: String,

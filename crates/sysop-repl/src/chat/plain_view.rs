@@ -23,7 +23,7 @@ const COLUMNS: usize = 100;
 pub(crate) struct PlainView {
     streaming: Option<StreamingReply>,
     output: Option<(CallId, Stripper)>,
-    /// Whether the person at this face had the terminal last.
+    /// Whether the person at this front end had the terminal last.
     has_terminal: bool,
 }
 

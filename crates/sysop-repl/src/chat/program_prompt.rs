@@ -2,7 +2,7 @@
 //!
 //! The rules of approvals hold: the question is drawn, then everything that was typed before it, or within `GUARD`
 //! of it, is thrown away, and only then does a key count. Of a secret nothing is shown, no stars either: how long
-//! it is, is nobody's business. The prompt comes from a program or a far machine: it stands indented below a line
+//! it is, is nobody's business. The prompt comes from a program or a remote machine: it stands indented below a line
 //! of ours that says who asks, so that it cannot be taken for one.
 
 use std::io::{self, Write as _};

@@ -368,7 +368,7 @@ impl Repl {
             (ActiveRead::None, ActiveRead::Approval(call)) => self.ask_question(&call),
             (ActiveRead::None, ActiveRead::ProgramPrompt(_)) => self.ask_for_program(),
             (ActiveRead::None, ActiveRead::Terminal) => self.enter_shell(),
-            // A line stays open while another face works: what happens is printed above it.
+            // A line stays open while another front end works: what happens is printed above it.
             (ActiveRead::Line, ActiveRead::Line | ActiveRead::None)
             | (ActiveRead::None, ActiveRead::None) => Ok(()),
             (

@@ -77,7 +77,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
 fn context(fake: Arc<FakeSession>, form: ReplLayout) -> ReplContext {
     let opened = fake.opened();
     let other = fake.clone();
-    // Another face gives a task when this process is told to play it.
+    // Another front end gives a task when this process is told to play it.
     let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
     tokio::spawn(async move {
         while told.recv().await.is_some() {

@@ -25,7 +25,7 @@ pub(crate) trait ReplView: Send {
     /// Makes the question about a plan.
     fn question(&mut self, plan: &Proposal, transcript: &Transcript, screen: &InlineScreen)
     -> ApprovalPrompt;
-    /// Says something of the face's own.
+    /// Says something of the front end's own.
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()>;
     /// Draws what the session is.
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;

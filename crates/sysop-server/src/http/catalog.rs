@@ -1,4 +1,4 @@
-//! What a face offers beside a session: hosts, models, paths to complete, and another session from a point of one.
+//! What a front end offers beside a session: hosts, models, paths to complete, and another session from a point of one.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};

@@ -583,7 +583,7 @@ async fn release_session(database: &Database, id: &SessionId, claim: &OwnerClaim
 }
 
 impl PostgresLease {
-    /// Marks letters as taken that led to nothing.
+    /// Marks queued inputs as taken that led to nothing.
     async fn take(&self, queued_inputs: Vec<i64>) -> Result<(), StoreError> {
         let database = &self.database;
         let take = || {

@@ -44,7 +44,7 @@ pub(super) struct AppendRequest {
     pub(super) last: Seq,
     pub(super) rows: EncodedBatch,
     pub(super) claim: OwnerClaim,
-    /// The letters that led to it.
+    /// The queued inputs that led to it.
     pub(super) queued_inputs: Vec<i64>,
 }
 

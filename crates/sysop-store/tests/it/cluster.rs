@@ -416,7 +416,7 @@ async fn a_letter_counts_once_however_often_it_is_posted() {
     assert!(matches!(refused, StoreError::LeaseLost { .. }), "{refused}");
     assert_eq!(said(next.queued_inputs().await.unwrap()), waiting[2..]);
     assert_eq!(other.enqueue(&id("none"), &letter("x")).await, Err(StoreError::NotFound(id("none"))));
-    // A session that nobody has takes letters for whoever comes.
+    // A session that nobody has takes queued inputs for whoever comes.
     node.leave().await.unwrap();
     other.enqueue(&id("s"), &letter("four")).await.unwrap();
     let lease = owned(other.acquire(&id("s")).await.unwrap());

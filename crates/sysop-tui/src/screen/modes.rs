@@ -1,4 +1,4 @@
-//! What is switched on in the person's terminal while the face is on it, and how each is switched off again.
+//! What is switched on in the person's terminal while the front end is on it, and how each is switched off again.
 //!
 //! Nothing here asks the terminal anything: an answer may take a second over a slow line, or never come. Modes that a
 //! terminal does not know, it ignores.

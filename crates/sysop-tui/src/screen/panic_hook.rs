@@ -10,7 +10,7 @@ use sysop_core::text::neutralize;
 const PANICS_MAX: usize = 8;
 
 struct PanicBuffer {
-    /// Whether the face is on the terminal.
+    /// Whether the front end is on the terminal.
     capturing: bool,
     messages: Vec<String>,
 }

@@ -624,7 +624,7 @@ fn messages_that_a_stop_drops_are_in_the_box_again() {
     world.press(KeyCode::Esc);
     assert_eq!(world.app.composer().text(), "and then this\nand that\nhalf");
     assert!(!world.screen(100, 24).contains("2 queued"));
-    // What another face wrote is not put into this one's box.
+    // What another front end wrote is not put into this one's box.
     let mut world = World::new();
     world.says("go").tell(Input::Prompt { text: "from elsewhere".to_owned() });
     assert!(world.screen(100, 24).contains("1 queued"));

@@ -1,4 +1,4 @@
-//! Properties of the agent-rs design that concern the face, under their own numbers: real keys, a real session.
+//! Properties of the agent-rs design that concern the front end, under their own numbers: real keys, a real session.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the rest is for others")]
 
 use crossterm::event::KeyCode;
@@ -45,7 +45,7 @@ fn history(world: &World) -> Vec<Message> {
     world.session.messages().cloned().collect()
 }
 
-/// A face in which this command is in review, and was read.
+/// A front end in which this command is in review, and was read.
 fn in_review(command: &str) -> World {
     let mut world = World::new();
     world.says("go").replies(bash("c1", command)).is_read();
@@ -70,7 +70,7 @@ fn any_key() -> impl Strategy<Value = KeyCode> {
     ]
 }
 
-/// What may happen to a face, in any order.
+/// What may happen to a front end, in any order.
 #[derive(Debug, Clone)]
 enum Move {
     Key(KeyCode),

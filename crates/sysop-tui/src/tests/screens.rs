@@ -13,7 +13,7 @@ const SMALL: (u16, u16) = (40, 12);
 const USUAL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (120, 40);
 
-/// Makes a face in one of its states.
+/// Makes a front end in one of its states.
 type State = fn() -> World;
 
 fn picture(world: &mut World, (columns, rows): (u16, u16)) -> String {

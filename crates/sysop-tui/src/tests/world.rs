@@ -1,4 +1,4 @@
-//! A face over a session that nobody performs anything for: a test says what models and tools did.
+//! A front end over a session that nobody performs anything for: a test says what models and tools did.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the rest is for others")]
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::app::{Action, App, AppOptions, KEY_DEBOUNCE, ServiceCatalog};
 /// A moment in which a frame is drawn.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// The face, the session behind it, and what has come of both.
+/// The front end, the session behind it, and what has come of both.
 pub(crate) struct World {
     pub(crate) app: App,
     pub(crate) session: Session,
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    /// Tells the session something, as if it came from the world or another face.
+    /// Tells the session something, as if it came from the world or another front end.
     pub(crate) fn tell(&mut self, input: Input) -> &mut Self {
         let out = self.session.handle(input);
         for effect in &out.effects {

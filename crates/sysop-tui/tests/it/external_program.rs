@@ -1,4 +1,4 @@
-//! Editors and pagers get the terminal as it was, and give it back to the face.
+//! Editors and pagers get the terminal as it was, and give it back to the front end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

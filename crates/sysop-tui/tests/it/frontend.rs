@@ -1,4 +1,4 @@
-//! A face that shows what comes to it. It does what its keys say:
+//! A front end that shows what comes to it. It does what its keys say:
 //! `q` leaves, `p` panics, `t` panics in another thread, `z` suspends, `e` edits, `v` pages, `c` copies, `f` floods.
 
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use sysop_term::grid::Mouse;
 use sysop_tui::external_program;
 use sysop_tui::screen::{ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents, TerminalKind};
 
-/// What tells a process of these tests that it is the face.
+/// What tells a process of these tests that it is the front end.
 pub(crate) const ROLE: &str = "SYSOP_TUI_TEST_FACE";
 /// The folder for drafts.
 pub(crate) const DRAFTS: &str = "SYSOP_TUI_TEST_DRAFTS";

@@ -20,10 +20,10 @@ use crate::frontend::{DRAFTS, ROLE};
 
 /// How long anything that should happen at once may take on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
-/// The test that becomes the face.
+/// The test that becomes the front end.
 const FACE: &str = "terminal::it_opens_and_leaves";
 
-/// What the face must never ask: an answer may never come.
+/// What the front end must never ask: an answer may never come.
 #[derive(Clone, Default)]
 struct Questions(Arc<Mutex<Vec<String>>>);
 
@@ -68,7 +68,7 @@ pub(crate) struct Person {
 pub(crate) const UNTOUCHED: &str = "main screen, cursor, wraps, echoes";
 
 impl Person {
-    /// Opens the face in a terminal of 60 by 12.
+    /// Opens the front end in a terminal of 60 by 12.
     pub(crate) fn opens() -> Self {
         Self::opens_after("")
     }
@@ -79,7 +79,7 @@ impl Person {
         Self::starts(&program, &arguments, typed)
     }
 
-    /// A shell with job control, and the line that opens the face in it.
+    /// A shell with job control, and the line that opens the front end in it.
     pub(crate) fn in_a_shell() -> (Self, String) {
         let (program, arguments) = Self::face();
         let person = Self::starts("bash", &["--norc".to_owned(), "-i".to_owned()], "");
@@ -182,12 +182,12 @@ impl Person {
         self.pty.resize(pty_process::Size::new(rows, columns)).unwrap();
     }
 
-    /// Sends a signal to the face.
+    /// Sends a signal to the front end.
     pub(crate) fn signals(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// The other end of the face's terminal.
+    /// The other end of the front end's terminal.
     pub(crate) fn terminal(&self) -> &pty_process::Pty {
         &self.pty
     }

@@ -1,4 +1,4 @@
-//! What a face shows of a server's session is what it would show of its own.
+//! What a front end shows of a server's session is what it would show of its own.
 
 use std::collections::HashSet;
 

@@ -37,7 +37,7 @@ use crate::system_prompt;
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
 /// The host of a session that has no tools but those that clients lend.
 const NONE: &str = "none";
-/// The model of a far machine, which only sessions on that machine reach.
+/// The model of a remote machine, which only sessions on that machine reach.
 const REMOTE_OLLAMA: &str = "ollama+ssh";
 
 /// The sessions of a server.
@@ -149,7 +149,7 @@ impl LocalSessions {
         let far = self.services.settings.hosts.resolve(&spec.host);
         if provider == REMOTE_OLLAMA && !matches!(far, Ok(HostChoice::Ssh(_))) {
             return Err(BackendError::Invalid(format!(
-                "{REMOTE_OLLAMA} is the Ollama of one far host; give one with `host`"
+                "{REMOTE_OLLAMA} is the Ollama of one remote host; give one with `host`"
             )));
         }
         Ok(())

@@ -23,7 +23,7 @@ use crate::settings::{HostChoice, Settings, SshTarget};
 pub(super) const ARTIFACTS: &str = "artefacts";
 /// The folder of the sockets of connections, in the cache.
 const SOCKETS: &str = "ssh";
-/// The root of a far machine where none is named: the home of who is logged in there.
+/// The root of a remote machine where none is named: the home of who is logged in there.
 pub(crate) const HOME: &str = "~";
 
 /// What it takes to run tools somewhere. Cheap to clone; clones share the connections.
@@ -169,7 +169,7 @@ impl Machines {
 pub(crate) struct ToolLocation {
     /// On which machines.
     pub(crate) host: HostChoice,
-    /// The root of the file tools, on this machine; those of far machines are in `host`.
+    /// The root of the file tools, on this machine; those of remote machines are in `host`.
     pub(crate) root: PathBuf,
 }
 
@@ -187,7 +187,7 @@ impl ToolLocation {
     }
 }
 
-/// A far machine, for the models that run on it.
+/// A remote machine, for the models that run on it.
 struct SshRemoteMachine(SshConnection);
 
 #[async_trait]

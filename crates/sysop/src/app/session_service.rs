@@ -1,4 +1,4 @@
-//! The desk of this process: where its faces open and find sessions.
+//! The desk of this process: where its front ends open and find sessions.
 
 use std::path::PathBuf;
 use std::sync::Arc;

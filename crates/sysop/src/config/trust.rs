@@ -1,6 +1,6 @@
 //! Which workspace files the person trusts: path and content, asked once, kept beside the sessions.
 //!
-//! Nothing here asks: a face does, and hands the answer to [`save_trust`]. A file that changed is unknown again.
+//! Nothing here asks: a front end does, and hands the answer to [`save_trust`]. A file that changed is unknown again.
 
 use std::io;
 use std::path::{Path, PathBuf};

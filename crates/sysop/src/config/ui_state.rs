@@ -1,4 +1,4 @@
-//! What the person chose in a face and wants to stay: the colors. Kept beside the sessions, as a layer of its own
+//! What the person chose in a front end and wants to stay: the colors. Kept beside the sessions, as a layer of its own
 //! above what is built in and below the person's file, which nothing here ever writes.
 
 use std::io;

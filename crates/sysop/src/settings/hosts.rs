@@ -30,7 +30,7 @@ pub(crate) enum HostChoice {
 }
 
 impl HostChoice {
-    /// The far machines.
+    /// The remote machines.
     pub(crate) fn targets(&self) -> &[SshTarget] {
         match self {
             Self::Local => &[],

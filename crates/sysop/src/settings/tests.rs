@@ -91,7 +91,7 @@ fn colors_and_prices_of_the_full_screen_are_read() {
     assert_eq!(settings("", &[("COLORFGBG", "0;15")]).theme, ThemeName::Light);
     assert_eq!(settings("theme = \"light\"", &[("NO_COLOR", "1")]).theme, ThemeName::None);
     assert_eq!(settings("theme = \"pink\"", &[]).warnings().len(), 1);
-    // What is picked in a face stays, but where somebody has said something else.
+    // What is picked in a front end stays, but where somebody has said something else.
     assert_eq!(settings("", &[("COLORFGBG", "0;15")]).theme_decided_by, None);
     let decided = written.theme_decided_by.expect("the file decides");
     assert!(decided.ends_with("config.toml:1"), "{decided}");

@@ -54,7 +54,7 @@ impl RemoteMachineRig {
         self
     }
 
-    /// A path in the home of the far machine.
+    /// A path in the home of the remote machine.
     fn there(&self, name: &str) -> std::path::PathBuf {
         self.sshd.path("home").join(name)
     }

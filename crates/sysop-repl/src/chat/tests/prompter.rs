@@ -1,4 +1,4 @@
-//! Far hosts in the REPL: what programs ask, the session's terminal, and what is said of where commands run.
+//! Remote hosts in the REPL: what programs ask, the session's terminal, and what is said of where commands run.
 
 use rustix::process::Signal;
 
@@ -281,7 +281,7 @@ async fn the_sessions_terminal_is_entered_and_left() {
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
     person.sees("Ctrl+] comes back here").await;
-    person.sees("a far shell").await;
+    person.sees("a remote shell").await;
     person.sees("web1 · Ctrl+] comes back").await;
     // All rows of ours but the last are the shell's.
     person.sees("[80x29]").await;
@@ -297,12 +297,12 @@ async fn the_sessions_terminal_is_entered_and_left() {
     person.sees(PROMPT).await;
     // Again, until the shell ends.
     person.types("/shell\r").await;
-    person.sees("a far shell").await;
+    person.sees("a remote shell").await;
     person.types("exit\r").await;
     person.sees("the shell ended with 0").await;
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
-    person.sees("a far shell").await;
+    person.sees("a remote shell").await;
     person.signals(Signal::TERM);
     assert_eq!(person.leaves_screen().await, 143);
 }
@@ -315,12 +315,12 @@ async fn a_question_interrupts_the_terminal_and_gives_it_back() {
     person.sees("ssh web1 asks:").await;
     person.sees("Esc refuses").await;
     person.types("geheim\r").await;
-    person.sees("a far shell").await;
+    person.sees("a remote shell").await;
     person.types("ask\r").await;
     person.sees("sudo on web1 asks:").await;
     person.sees("Esc refuses").await;
     person.types("geheim\r").await;
-    person.sees("a far shell").await;
+    person.sees("a remote shell").await;
     person.types("more\r").await;
     person.sees("chat said MORE").await;
     person.types("\u{1d}").await;
@@ -347,7 +347,7 @@ async fn one_who_says_that_it_is_no_secret_types_into_the_terminal() {
     person.types("perhaps\r").await;
     person.sees("another secret?").await;
     person.types("n").await;
-    person.sees("a far shell").await;
+    person.sees("a remote shell").await;
     person.types("joe\r").await;
     person.sees("chat said JOE").await;
     person.types("\u{1d}").await;

@@ -14,13 +14,13 @@ use uuid::Uuid;
 use super::super::database::Database;
 use super::{HEARTBEAT_INTERVAL, LEASE_DURATION, LEASE_MARGIN, NodeIncarnation, NodeInner, lock};
 
-/// How long a letter that was taken is kept, so that one that is posted again is known.
+/// How long a queued input that was taken is kept, so that one that is posted again is known.
 const INPUT_RETENTION: &str = "10 minutes";
 /// How long a database that fails is left alone.
 const RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Says that this node lives; says whether it did all the time, which of the sessions that it watches are free, and
-/// which of those that it owns have letters: their word may have gone to the owner before.
+/// which of those that it owns have queued inputs: their word may have gone to the owner before.
 const RENEW: &str = "
     WITH alive AS (
         UPDATE sysop_nodes SET until = clock_timestamp() + $2 * interval '1 millisecond'

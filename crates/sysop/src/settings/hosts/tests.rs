@@ -32,7 +32,7 @@ fn names(text: &str) -> Result<String, String> {
 }
 
 fn only(choice: HostChoice) -> SshTarget {
-    let HostChoice::Ssh(target) = choice else { panic!("not one far host: {choice:?}") };
+    let HostChoice::Ssh(target) = choice else { panic!("not one remote host: {choice:?}") };
     target
 }
 

@@ -1,4 +1,4 @@
-//! Models on the far machine, and a config as Jexida writes it.
+//! Models on the remote machine, and a config as Jexida writes it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ run)
 esac
 "#;
 
-/// A far machine with a program `ollama` that answers so.
+/// A remote machine with a program `ollama` that answers so.
 fn with_program(answers: &[&str]) -> RemoteMachineRig {
     let far = RemoteMachineRig::with_sshd("AllowTcpForwarding no", &[]);
     // What is not found on PATH is looked for here.
@@ -40,7 +40,7 @@ fn with_program(answers: &[&str]) -> RemoteMachineRig {
     far
 }
 
-/// A far machine whose Ollama is the scripted one, at the port that its own environment names.
+/// A remote machine whose Ollama is the scripted one, at the port that its own environment names.
 fn with_server(scenarios: &[(&str, Vec<serde_json::Value>)]) -> RemoteMachineRig {
     let far = RemoteMachineRig::with(scenarios);
     let address = far.mock.address();
