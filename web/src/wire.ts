@@ -469,7 +469,7 @@ export type PauseReason =
   /** A budget of cost, tokens or minutes is spent. */
   | "budget";
 
-/** What is asked. Its texts come from programs and far machines: a face neutralizes them. */
+/** What is asked. Its texts come from programs and remote machines: a front end neutralizes them. */
 export type Question = {
   /** Which question. */
   id: QuestionId;
