@@ -93,7 +93,7 @@ impl Ollama {
     }
 
     /// The same for the Ollama of the remote machine; its address is as seen from there until it is
-    /// [`through_tunnel`](Self::through) a tunnel.
+    /// [`through_tunnel`](Self::through_tunnel) a tunnel.
     pub(crate) fn remote(settings: &OllamaSettings) -> Self {
         Self::with_labels(settings, REMOTE)
     }

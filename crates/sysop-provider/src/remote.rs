@@ -4,7 +4,7 @@
 //! environment of its own. Two ways lead to the models, and the first that works is kept for the connection:
 //!
 //! 1. A forwarded port ([`ollama`]): the same API as that of an Ollama on this machine, with all that it can do.
-//! 2. Where the remote machine forwards nothing, `ollama run` there ([`pipe`]): the conversation as one prompt on its
+//! 2. Where the remote machine forwards nothing, `ollama run` there ([`ollama_run`]): the conversation as one prompt on its
 //!    standard input ([`prompt`]), tools by the text protocol, and its output without the terminal noise
 //!    ([`ollama_run_output`]).
 

@@ -20,7 +20,7 @@
 //! 4. `read_only` is an allow-list of programs, subcommands and options. Only a command whose every part is on it is
 //!    [`RiskClass::ReadOnly`].
 //!
-//! [`grant_for`] and [`covers`] say what a person's "allow this for the session" stands for. [`highlight`] gives the
+//! [`grant_for`] and [`covers`] say what a person's "allow this for the session" stands for. [`mod@highlight`] gives the
 //! parts of a command for display in colors.
 //!
 //! ```
