@@ -6,14 +6,14 @@ use crate::setup;
 use crate::workspace::{cargo, root, step, target};
 
 /// Builds in minutes where `release` takes many: little optimization, none across crates.
-const PROFILE: &str = "demo";
+pub(crate) const PROFILE: &str = "demo";
 
 /// Builds sysop and lets it do a small job in a folder of its own.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::build()?;
     // The page is left out: it needs Node, and this job is done in the terminal.
     step("build sysop", cargo().args(["build", "--profile", PROFILE, "--locked", "--package", "sysop"]))?;
-    let workspace = root().join("target/demo");
+    let workspace = root().join("target/demo-workspace");
     std::fs::create_dir_all(&workspace).with_context(|| format!("cannot create {}", workspace.display()))?;
     let mut sysop = std::process::Command::new(target().join(PROFILE).join("sysop"));
     sysop.current_dir(&workspace).args(["exec", "--model", "demo", "--approve", "auto"]);

@@ -3,12 +3,12 @@
 use anyhow::{Result, bail};
 
 use crate::workspace::{cargo, step};
-use crate::{dist, setup, web, wire};
+use crate::{demo, dist, setup, web, wire};
 
 /// Runs of the random tests with `--all`; each draws new seeds, and a failure prints its own.
-const LONG_RUNS: usize = 20;
+const LONG_RUNS: usize = 10;
 /// Time for each `arbtest` property in such a run, in milliseconds.
-const LONG_BUDGET_MS: &str = "10000";
+const LONG_BUDGET_MS: &str = "3000";
 /// Crates whose random tests gain from more runs: those that decide, and those that parse what models and programs write.
 const LONG_CRATES: [&str; 8] = [
     "sysop-shell",
@@ -47,11 +47,22 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if all { long() } else { Ok(()) }
 }
 
-/// What takes longer than the tests of every change may take.
+/// Runs what takes longer than the tests of every change may take. The random tests are built like the demo: optimized a little,
+/// with overflow checks.
 fn long() -> Result<()> {
     for run in 1..=LONG_RUNS {
         let mut tests = cargo();
-        tests.args(["test", "--release", "--locked", "--lib", "--test", "it", "--no-fail-fast", "--quiet"]);
+        tests.args([
+            "test",
+            "--profile",
+            demo::PROFILE,
+            "--locked",
+            "--lib",
+            "--test",
+            "it",
+            "--no-fail-fast",
+        ]);
+        tests.arg("--quiet");
         for name in LONG_CRATES {
             tests.args(["--package", name]);
         }
